@@ -1,26 +1,28 @@
 /**
- * A queue that owners take turns in. Of one owner the highest priority comes first, and within a priority its workflows
- * take turns. So neither a backlog nor a priority holds up another owner's single task. Every operation takes constant
- * time, amortized, for a given number of distinct priorities of an owner.
+ * A queue in which job owners take turns. Within one owner the highest priority comes first; within a
+ * priority the owner's workflows take turns. So neither a backlog nor a priority delays the single task of
+ * another owner. Every operation takes amortized constant time for a given number of distinct priorities of
+ * an owner.
  *
- * Queues that share `OwnerTurns` share the turns: an owner that was served from one of them goes to the back of all.
+ * Queues that share `OwnerTurns` share the turns: an owner that was served from one of them moves to the back
+ * of all of them.
  */
 export interface Queued {
   readonly owner: string
   readonly workflow: string
   readonly priority: number
-  /** Set by `remove`; the queue drops the item when it comes to it. */
+  /** Set by `remove`; the queue drops the item when it reaches it. */
   removed: boolean
 }
 
 interface OwnerTurn {
-  /** The number of the take that last served this owner; 0: none did. */
+  /** The number of the take that last served this owner; 0: never served. */
   served: number
-  /** Queues that hold this owner. */
+  /** The number of queues that hold this owner. */
   queues: number
 }
 
-/** When owners were last served, counted in takes. Holds only owners that are in a queue. */
+/** When each owner was last served, counted in takes. Holds only owners that are in a queue. */
 export class OwnerTurns {
   /** The number of takes so far. */
   now = 0
@@ -43,7 +45,10 @@ export class OwnerTurns {
 interface Place<T extends Queued> {
   readonly owner: string
   readonly turn: OwnerTurn
-  /** The number of the take after which the owner took this place. One that was served since has to move to the back. */
+  /**
+   * The number of the take after which the owner took this place. An owner that was served later must move to
+   * the back.
+   */
   since: number
   readonly items: OwnerQueue<T>
 }
@@ -51,9 +56,9 @@ interface Place<T extends Queued> {
 export class FairQueue<T extends Queued> {
   readonly #turns: OwnerTurns
   readonly #owners = new Map<string, Place<T>>()
-  /** The owner that was served longest ago comes first, after those that `#front` moves or drops. */
+  /** The owner that was served longest ago comes first, after the owners that `#front` moves or drops. */
   readonly #places = new Line<Place<T>>()
-  /** Items not removed. */
+  /** The number of items, without removed ones. */
   #size = 0
 
   constructor(turns: OwnerTurns = new OwnerTurns()) {
@@ -64,12 +69,12 @@ export class FairQueue<T extends Queued> {
     return this.#size === 0
   }
 
-  /** The owner whose turn it is, and since when it waits for it; undefined: the queue is empty. */
+  /** The owner whose turn it is, and since when it has been waiting; undefined: the queue is empty. */
   get next(): { readonly owner: string; readonly since: number } | undefined {
     return this.#front()
   }
 
-  /** The highest priority of this owner's items; undefined: it has none here. */
+  /** The highest priority among this owner's items; undefined: the owner has no items in this queue. */
   priorityOf(owner: string): number | undefined {
     return this.#owners.get(owner)?.items.priority
   }
@@ -79,7 +84,7 @@ export class FairQueue<T extends Queued> {
     this.#size += 1
   }
 
-  /** The next item, of the owner whose turn it is unless one is given. */
+  /** Takes the next item of the given owner; without an argument, of the owner whose turn it is. */
   take(owner?: string): T | undefined {
     const place = owner === undefined ? this.#front() : this.#owners.get(owner)
     const item = place?.items.take()
@@ -95,7 +100,7 @@ export class FairQueue<T extends Queued> {
     if (this.#owners.get(item.owner)?.items.remove(item.priority)) this.#size -= 1
   }
 
-  /** The items in the order in which they will be taken if nothing is served from another queue. */
+  /** The items in the order in which they will be taken if no other queue serves their owners. */
   order(): T[] {
     const copy = new FairQueue<T>()
     const places = this.#places.items()
@@ -117,7 +122,9 @@ export class FairQueue<T extends Queued> {
     return made
   }
 
-  /** Moves owners that were served since they took their place to the back, and drops those without items. */
+  /**
+   * Moves owners that were served since they took their place to the back, and drops owners without items.
+   */
   #front(): Place<T> | undefined {
     for (let place = this.#places.first; place !== undefined; place = this.#places.first) {
       const isEmpty = place.items.priority === undefined
@@ -135,17 +142,17 @@ export class FairQueue<T extends Queued> {
   }
 }
 
-/** Was the owner served, from this queue or another, since it took its place? */
+/** Was the owner served, from this queue or another one, since it took its place? */
 function isServed({ turn, since }: Pick<Place<Queued>, "turn" | "since">): boolean {
   return turn.served > since
 }
 
 /** The items of one owner. */
 class OwnerQueue<T extends Queued> {
-  /** Highest priority first. A level that holds nothing but removed items is not here. */
+  /** Highest priority first. A level that holds only removed items is not in the list. */
   readonly #levels: Level<T>[] = []
 
-  /** The highest priority; undefined: there are no items. */
+  /** The highest priority; undefined: this queue is empty. */
   get priority(): number | undefined {
     return this.#levels[0]?.priority
   }
@@ -162,7 +169,7 @@ class OwnerQueue<T extends Queued> {
     return item
   }
 
-  /** An item of this priority was marked as removed. False: there is none. */
+  /** Called after an item of this priority was marked as removed. Returns false if no item is left. */
   remove(priority: number): boolean {
     const at = this.#levels.findIndex(level => level.priority === priority)
     const level = this.#levels[at]
@@ -172,7 +179,7 @@ class OwnerQueue<T extends Queued> {
     return true
   }
 
-  /** In the order in which a queue that they are pushed into would hand them out. */
+  /** All items, in the order in which a queue would return them if they were pushed into it. */
   all(): T[] {
     return this.#levels.flatMap(level => level.all())
   }
@@ -188,10 +195,10 @@ class OwnerQueue<T extends Queued> {
   }
 }
 
-/** The items of one owner and priority: its workflows take turns. */
+/** The items of one owner and priority. The owner's workflows take turns. */
 class Level<T extends Queued> {
   readonly priority: number
-  /** Items not removed. */
+  /** The number of items, without removed ones. */
   size = 0
   readonly #workflows = new Turns<Line<T>>()
 
@@ -223,7 +230,7 @@ class Level<T extends Queued> {
 
 const newLine = <T>() => new Line<T>()
 
-/** Lines that hold something, one after the other. The one at the front stays there until it has had its turn. */
+/** Rotates among non-empty lines. The line at the front stays there until it has had its turn. */
 class Turns<L> {
   readonly #byName = new Map<string, L>()
   readonly #names = new Line<string>()
@@ -250,14 +257,14 @@ class Turns<L> {
     return name === undefined ? undefined : this.#byName.get(name)
   }
 
-  /** Of the one at the front. */
+  /** The line at the front had its turn. */
   hadTurn(hasNothingLeft: boolean): void {
     if (hasNothingLeft) this.#byName.delete(this.#names.shift()!)
     else this.#names.rotate()
   }
 }
 
-/** First in, first out. `Array.shift` alone moves every item of a long array. */
+/** A first-in, first-out queue. `Array.shift` alone would move every item of a long array. */
 class Line<T> {
   #items: (T | undefined)[] = []
   #head = 0

@@ -1,7 +1,10 @@
-/** Queued tasks by what bounds them: a handler at its limit does not stand before one that has room. */
+/**
+ * Queued tasks grouped by the limits that apply to them: a handler at its limit does not block a handler with
+ * free capacity.
+ */
 import { FairQueue, OwnerTurns, type Queued } from "./fair-queue.ts"
 
-/** A bound on attempts at once; limits with one name are one bound. */
+/** A limit on concurrent attempts. Limits with the same name are one limit. */
 export interface Limit {
   readonly name: string
   readonly max: number
@@ -12,10 +15,10 @@ interface Bound {
   running: number
 }
 
-/** Handlers with the same bounds, those without any together. */
+/** The queue of all handlers with the same limits; all handlers without limits share one lane. */
 export class Lane<T extends Queued> {
   readonly queue: FairQueue<T>
-  /** When it was last served, in takes. */
+  /** When the lane was last served, counted in takes. */
   turn = 0
   readonly #bounds: readonly Bound[]
 
@@ -46,7 +49,7 @@ export class Lanes<T extends Queued> {
   readonly #byBounds = new Map<string, Lane<T>>()
   readonly #bounds = new Map<string, Bound>()
   #lanes: Lane<T>[] = []
-  /** One for all lanes: an owner with tasks in several of them has no more turns than another. */
+  /** Shared by all lanes: an owner with tasks in several lanes gets no more turns than another owner. */
   readonly #turns = new OwnerTurns()
   readonly #limits: (handler: string) => readonly Limit[]
 
@@ -72,8 +75,8 @@ export class Lanes<T extends Queued> {
   }
 
   /**
-   * The next that may run. Of the lanes with room: the owner that has waited longest for its turn; of that owner the highest
-   * priority, then the lane that has waited longest.
+   * Takes the next task that may run. Among the lanes with free capacity: the owner that has waited longest
+   * for its turn; for that owner, the highest priority, then the lane that has waited longest.
    */
   take(): T | undefined {
     const [first] = this.#lanes

@@ -1,11 +1,14 @@
 /**
- * Tasks run in the engine's own process, within bounds: no hop, no copy.
+ * Runs tasks in the engine's own process, within limits, without a network hop or a copy.
  *
- * 1. At most `concurrency` attempts run at once, and per handler at most what it declared.
- * 2. `dispatch` never runs a handler: a microtask does, for as many tasks as there are, so the caller's loop is never
- *    re-entered and no task costs a turn of the event loop. After `sliceMs` of it the event loop gets its turn.
- * 3. A slot is taken from `start` until `ended`, which the runner calls exactly once, whatever the handler does.
- * 4. Of isolated tasks one runs at a time (`suspect-line.ts`); they take nothing from the others but that one's slot.
+ * 1. At most `concurrency` attempts run at once, and per handler at most the number that it declared.
+ * 2. `dispatch` never runs a handler. A microtask runs as many tasks as are ready, so the caller's loop is
+ *    never re-entered and no task costs a turn of the event loop. After `sliceMs` the microtask yields to the
+ *    event loop.
+ * 3. An attempt holds its slot from `start` until `ended`, which the runner calls exactly once, whatever the
+ *    handler does.
+ * 4. At most one isolated task runs at a time (`suspect-line.ts`); isolated tasks take only that one slot
+ *    from the others.
  */
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
@@ -18,59 +21,65 @@ import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWait
 import { type Lined, SuspectLine } from "./suspect-line.ts"
 import { nameOf } from "./task-name.ts"
 
-/** What a running attempt reports. None of these throws. */
+/** The events of a running attempt. None of these methods throws. */
 export interface AttemptEvents {
-  /** The handler begins only now: what it needs had to be loaded first. */
+  /** The handler begins only now, because its dependencies had to be loaded first. */
   begun(): void
   started(): void
-  /** Resolves when the attempt has another place in the rate of its provider. */
+  /** Resolves when the attempt may send another request within the rate limit of its provider. */
   place(): Promise<void>
   progress(progress: Progress): void
   preview(data: Json): void
   /**
-   * Once, and the last of all. `null`: it was aborted, and nobody asks for its outcome. `at`: when, by `performance.now`;
-   * absent: now.
+   * Called exactly once, as the last event. `null`: the attempt was aborted and its outcome is not needed.
+   * `at`: the time of the end by `performance.now`; absent: now.
    */
   ended(outcome: Outcome | null, at?: number): void
 }
 
 export interface RunningAttempt {
-  /** The handler has not begun: `begun` follows, unless the attempt ends before. */
+  /** The handler has not begun: `begun` follows, unless the attempt ends first. */
   readonly isLoading?: boolean
-  /** `ended(null)` follows, at the latest after the grace. */
+  /** `ended(null)` follows, at the latest when the grace period has passed. */
   abort(reason: string): void
-  /** What the handler has reported to have used so far; undefined: nothing. */
+  /** The usage that the handler has reported so far; undefined: none. */
   used?(): JsonObject | undefined
 }
 
-/** Who runs attempts (src/worker/runner.ts). */
+/** Runs attempts (src/worker/runner.ts). */
 export interface Runner {
   runs(handler: string): boolean
-  /** Does it only compute? */
+  /** True if the handler only computes. */
   isPure(handler: string): boolean
-  /** Bounds on attempts of this handler beside the pool's; those with one name are one bound. */
+  /**
+   * The limits on attempts of this handler in addition to the pool's; limits with the same name are one
+   * limit.
+   */
   limits(handler: string): readonly Limit[]
   start(task: Task, events: AttemptEvents): RunningAttempt
-  /** By the clock that places in the rate of a provider go by. */
+  /** The time by the clock that the rate limits of providers use. */
   now?(): number
-  /** Ends what `abort` could not: nothing is reported any more. */
+  /** Terminates attempts that `abort` could not end: they report nothing more. */
   close(): Promise<void>
 }
 
 export interface LocalBrokerOptions {
   readonly runner: Runner
   readonly events: TaskEvents
-  /** Attempts at once. */
+  /** The maximum number of concurrent attempts. */
   readonly concurrency: number
-  /** Asked before each: false: nothing begins until `wake`. */
+  /** Called before each attempt. False: no attempt begins until `wake`. */
   readonly mayBegin?: () => boolean
 }
 
 const always = () => true
-/** The reason of the abort signal in a process that ends. */
+/** The reason of the abort signal when the process stops. */
 export const workerStops = "The worker is stopping."
 const sliceMs = 10
-/** A task that waited longer has missed its place in its provider's rate: half of what guards the rate against jitter. */
+/**
+ * A task that waited longer than this has missed its place in its provider's rate. This is half of the margin
+ * that protects the rate against jitter.
+ */
 export const LATE_MS = 25
 
 export class LocalBroker implements Broker {
@@ -81,7 +90,10 @@ export class LocalBroker implements Broker {
   readonly #suspects = new SuspectLine<Attempt>()
   #suspectTimer: NodeJS.Timeout | undefined
   readonly #attempts = new Map<string, Attempt>()
-  /** Cancelled, but with a slot still: they are not in `#attempts`, so that the same task can come again. */
+  /**
+   * Cancelled attempts that still hold a slot. They are not in `#attempts`, so that the same task can be
+   * dispatched again.
+   */
   #leaving = 0
   readonly #concurrency: number
   readonly #mayBegin: () => boolean
@@ -115,17 +127,17 @@ export class LocalBroker implements Broker {
     return this.#runner.isPure(handler)
   }
 
-  /** Attempts that hold a slot. */
+  /** The number of attempts that hold a slot. */
   get running(): number {
     return this.#pool.running
   }
 
-  /** Tasks that wait for a slot. */
+  /** The number of tasks that wait for a slot. */
   get queued(): number {
     return this.#attempts.size + this.#leaving - this.#pool.running
   }
 
-  /** Isolated tasks that wait for their turn. */
+  /** The number of isolated tasks that wait for their turn. */
   get suspects(): number {
     return this.#suspects.size
   }
@@ -169,7 +181,7 @@ export class LocalBroker implements Broker {
     else this.#suspects.remove(attempt)
   }
 
-  /** One look for all that are handed over in one go. */
+  /** Reads the clock once for all tasks that are dispatched in one go. */
   #roughTime(): number {
     if (!this.#isTimeFresh) {
       this.#isTimeFresh = true
@@ -191,7 +203,7 @@ export class LocalBroker implements Broker {
     return true
   }
 
-  cancel(task: TaskName, reason = "The attempt is not wanted any more."): void {
+  cancel(task: TaskName, reason = "The attempt is no longer needed."): void {
     const key = nameOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
@@ -200,7 +212,7 @@ export class LocalBroker implements Broker {
     if (!attempt.cancel(reason)) this.#unqueue(attempt)
   }
 
-  /** What is queued is left to whoever owns its job next: it is in the journal. */
+  /** Queued tasks are left to the next owner of their job: they are in the journal. */
   async drain(graceMs: number): Promise<void> {
     this.#draining = true
     for (const [key, attempt] of this.#attempts) {
@@ -223,7 +235,7 @@ export class LocalBroker implements Broker {
     })
   }
 
-  /** What waits may begin now. */
+  /** Waiting tasks may begin now. */
   wake(): void {
     this.#wake()
   }
@@ -246,14 +258,14 @@ export class LocalBroker implements Broker {
       const attempt = mayBegin ? (this.#suspects.take(this.#pool.time) ?? this.#lanes.take()) : undefined
       if (attempt === undefined) break
       attempt.start(this.#runner)
-      // An attempt that has ended has read the clock.
+      // An attempt that has ended has already read the clock.
       if (attempt.isRunning) this.#pool.time = performance.now()
     }
     this.#pumping = false
     if (this.#suspects.size > 0) this.#lookAtSuspects()
   }
 
-  /** The one that runs alone may have had its time, or the next one may begin later. */
+  /** The task that runs alone may have exceeded its time, or the next one may begin later. */
   #lookAtSuspects(): void {
     clearTimeout(this.#suspectTimer)
     if (this.#suspects.size === 0) return
@@ -266,7 +278,7 @@ export class LocalBroker implements Broker {
       this.#wake()
       this.#lookAtSuspects()
     }
-    // Not later than a timer can be set for.
+    // setTimeout accepts no longer delay.
     this.#suspectTimer = setTimeout(look, Math.min(Math.ceil(next - now), 2 ** 31 - 1)).unref()
   }
 
@@ -276,7 +288,7 @@ export class LocalBroker implements Broker {
         this.#suspects.release(attempt)
         this.#wake()
       },
-      // Not durable: whoever owns the job now begins it anew, and this attempt is cancelled.
+      // Not durable: the current owner of the job dispatches it again, and this attempt is cancelled.
       () => {},
     )
   }
@@ -296,14 +308,14 @@ interface Pool {
   now(): number
   running: number
   readonly metrics: AttemptMetrics
-  /** When somebody last looked at the clock: each attempt of a run starts when the one before it ended. */
+  /** The last clock reading: each attempt of a run starts when the one before it ended. */
   time: number
   ended(attempt: Attempt): void
-  /** The handler of an isolated task runs. */
+  /** The handler of an isolated task has begun. */
   begunAlone(): void
 }
 
-/** A task from dispatch until its slot is free. */
+/** A task from its dispatch until its slot is released. */
 class Attempt implements Queued, Lined, AttemptEvents {
   readonly key: string
   readonly lane: Lane<Attempt>
@@ -312,14 +324,14 @@ class Attempt implements Queued, Lined, AttemptEvents {
   readonly #task: Task
   readonly #pool: Pool
   #announced = false
-  /** null: it is wanted. */
+  /** The reason of the cancellation; null: not cancelled. */
   #cancelled: string | null = null
   #run: RunningAttempt | undefined
   /** When this process received the task. */
   readonly receivedAt: number
-  /** When it had its place in the rate of its provider. */
+  /** When the task got its place in the rate of its provider. */
   readonly #placedAt: number
-  /** When its handler began; NaN: it has not. */
+  /** When the handler began; NaN: it has not begun. */
   #begunAt = Number.NaN
 
   constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
@@ -357,7 +369,8 @@ class Attempt implements Queued, Lined, AttemptEvents {
     metrics.waitSeconds.add((time - this.receivedAt) / 1000)
     this.#pool.running += 1
     this.lane.take()
-    // Its place in the rate of its provider has passed while it waited: a burst of such tasks would exceed the rate.
+    // The task's place in the rate of its provider passed while it waited. A burst of such tasks would exceed
+    // the rate.
     const { provider, announce, isLate: wasLate = false } = this.#task
     const isLate = provider !== undefined && (wasLate || this.#pool.now() - this.#placedAt > LATE_MS)
     if (announce || isLate) this.#announce(runner, isLate)
@@ -370,22 +383,22 @@ class Attempt implements Queued, Lined, AttemptEvents {
     return {
       worker: this.#pool.worker,
       ranMs: performance.now() - this.#begunAt,
-      // The handler goes on adding to it.
+      // A copy: the handler continues to add to the original.
       ...(usage === undefined ? {} : { usage: { ...usage } }),
     }
   }
 
-  /** `isLate`: the place that it had in the rate has passed. */
+  /** `isLate`: the task's place in the rate has passed. */
   #announce(runner: Runner, isLate: boolean): void {
     this.#announced = true
     this.#tellStart({ alone: true, place: isLate }).then(
       () => (this.#cancelled !== null ? this.ended(null) : this.#begin(runner, performance.now())),
-      // Not durable, so it must not run: whoever owns the job now hands it out again.
+      // Not durable, so the handler must not run: the current owner of the job dispatches it again.
       () => this.ended(null),
     )
   }
 
-  /** Another isolated task is to run beside it. Resolves when that is durable. */
+  /** Another isolated task is to run at the same time. Resolves when that is durable. */
   join(): Promise<void> {
     return this.#tellStart({ alone: false, place: false })
   }
@@ -403,11 +416,11 @@ class Attempt implements Queued, Lined, AttemptEvents {
     const run = runner.start(this.#task, this)
     this.#run = run
     if (run.isLoading === true) this.#begunAt = Number.NaN
-    // Its own handler may have cancelled it before `start` returned.
+    // The handler itself may have cancelled the attempt before `start` returned.
     if (this.#cancelled !== null && this.isRunning) run.abort(this.#cancelled)
   }
 
-  /** False if it was still queued. */
+  /** Returns false if the attempt was still queued. */
   cancel(reason: string): boolean {
     if (!this.isRunning) return false
     if (this.#cancelled === null) this.#run?.abort(reason)
@@ -419,7 +432,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
     return this.isRunning && this.#cancelled === null
   }
 
-  /** Of an attempt whose start is known this stores nothing. */
+  /** Stores nothing if the start of the attempt is already recorded. */
   place(): Promise<void> {
     return this.#tellStart({ alone: true, place: true })
   }
@@ -431,7 +444,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   started(): void {
     if (!this.#isHeard || this.#announced) return
-    // Nobody waits for it here: what could not be stored is only news that never was.
+    // Nothing waits for this fact: if it cannot be stored, only the notification is lost.
     this.#pool.events.started(this.#task, this.#pool.worker).catch(() => {})
   }
 

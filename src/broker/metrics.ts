@@ -1,15 +1,15 @@
 import { Histogram, secondsBounds } from "../metrics.ts"
 import type { Outcome } from "./port.ts"
 
-/** What came of attempts at one handler. */
+/** The outcomes of attempts of one handler. */
 export interface HandlerMetrics {
   readonly seconds: Histogram
   readonly outcomes: Record<Outcome["type"] | "aborted", number>
 }
 
-/** What a pool of workers knows of its work, since the process started. */
+/** The counters of a pool of workers since the process started. */
 export class AttemptMetrics {
-  /** From hand-over until a slot was free. */
+  /** The time from dispatch until a slot was free. */
   readonly waitSeconds = new Histogram(secondsBounds)
   readonly handlers = new Map<string, HandlerMetrics>()
 

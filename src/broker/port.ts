@@ -7,46 +7,52 @@ import type { Progress, TaskWait } from "../core/view/view.ts"
 
 export type { AttemptTimes }
 
-/** One attempt at one node, on its way to a worker. */
+/** One attempt at one node, sent to a worker. */
 export interface Task {
   readonly jobId: string
-  /** Position in the document. */
+  /** The position of the node in the document. */
   readonly node: number
   readonly nodeId: string
-  /** Of a node with `for_each`: which item, from 0. */
+  /** For a node with `for_each`: the index of the item, from 0. */
   readonly item?: number
-  /** The fence: results count only under this number. */
+  /** The fence: a result counts only under this number. */
   readonly attempt: number
-  /** The number that people and handlers see. */
+  /** The attempt number that people and handlers see. */
   readonly shownAttempt: number
   readonly handler: string
   readonly owner: string
   readonly workflow: string
   readonly workflowVersion: number
-  /** Of the job's submission: the attempt's span is its child. */
+  /** Of the job's submission: the span of the attempt is a child of it. */
   readonly traceparent: string | null
   readonly priority: number
   readonly config: Json
-  /** Templates of `config` that read secrets, with the values of everything else they read: filled in where the handler runs. */
+  /**
+   * Templates of `config` that read secrets, with the values of everything else that they read. They are
+   * rendered where the handler runs.
+   */
   readonly late: readonly LateTemplate[]
   readonly input: Json
-  /** Outputs of the node's dependencies by id, read on first use. */
+  /** The outputs of the node's dependencies by id, read on first use. */
   readonly parents: () => JsonObject
   readonly timeoutSeconds: number | null
-  /** The attempt fails when its handler sends no heartbeat for so long; absent: none is expected. */
+  /** The attempt fails if its handler sends no heartbeat for this long; absent: no heartbeat is expected. */
   readonly heartbeatSeconds?: number
-  /** The node's provider, and how many of its operations there ended without a result; absent: it has none. */
+  /**
+   * The node's provider, and how many of the node's operations there ended without a result; absent: the node
+   * has no provider.
+   */
   readonly provider?: string
   readonly operation?: number
   /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
   readonly announce: boolean
-  /** Its place in the rate of its provider has passed before a worker was given the task. */
+  /** The task's place in the rate of its provider had passed before a worker received the task. */
   readonly isLate?: boolean
-  /** The node was known to run when its process died: of such tasks a process runs one at a time. */
+  /** The node was running when its process died: a process runs only one such task at a time. */
   readonly isolation?: Isolation
 }
 
-/** What names a task; the attempt fences its result. */
+/** Identifies a task. The attempt number fences its result. */
 export type TaskName = Pick<Task, "jobId" | "node" | "item" | "attempt">
 
 export interface LateTemplate {
@@ -56,23 +62,23 @@ export interface LateTemplate {
   readonly nodes: JsonObject
 }
 
-/** What came of an attempt. */
+/** The outcome of an attempt. */
 export type Outcome =
   | {
       readonly type: "completed"
       readonly output: Json
-      /** `output` as JSON text, made once: it goes into the journal as it is. */
+      /** `output` as JSON text, serialized once: it is stored in the journal unchanged. */
       readonly text: string
       readonly usage?: JsonObject
     }
   | ({ readonly type: "failed"; readonly fault: Fault } & Used)
   | ({ readonly type: "waiting"; readonly waiting: Waiting } & Used)
-  /** X1: the node's provider has taken the work. */
+  /** X1: the node's provider has accepted the work. */
   | ({ readonly type: "submitted"; readonly externalId: string } & Used)
-  /** Another workflow does the node's work. */
+  /** A child job does the work of the node. */
   | ({ readonly type: "child" } & ChildRequest & Used)
 
-/** What the handler reported to have used; absent: nothing. */
+/** The usage that the handler reported; absent: none. */
 interface Used {
   readonly usage?: JsonObject
 }
@@ -81,39 +87,51 @@ export interface ChildRequest {
   /** `name`, `name@3` or `name@stable`. */
   readonly workflow: string
   readonly input: Json
-  /** It must have routes; absent: it must have nodes. */
+  /** The definition must have routes; absent: it must have nodes. */
   readonly isPipeline?: true
 }
 
 /** An attempt whose handler is running now, as far as the engine's process knows. */
 export interface RunningTask {
   readonly worker: string
-  /** How long the handler has run so far. */
+  /** How long the handler has been running. */
   readonly ranMs: number
-  /** What it has reported to have used so far; of a worker elsewhere, by its last message. Absent: nothing. */
+  /**
+   * The usage that the handler has reported so far; for a remote worker, as of its last message. Absent:
+   * none.
+   */
   readonly usage?: JsonObject
 }
 
-/** Why tasks have not begun. For one answer: what it says is of the moment it was made. */
+/** Why tasks have not begun. Valid for one answer only: it describes the moment at which it was created. */
 export interface TaskWaits {
-  /** Of a task that is ready and that no handler has begun. `isUnserved`: no worker takes it, although one may have the handler. */
+  /**
+   * For a task that is ready and that no handler has begun. `isUnserved`: no worker takes it, although a
+   * worker may have the handler.
+   */
   of(task: TaskName, handler: string, isUnserved: boolean): TaskWait
 }
 
-/** What the engine is told of a task by whoever runs it. */
+/** What a worker reports to the engine about a task. */
 export interface TaskNews extends TaskName, Pick<Task, "announce"> {
-  /** Of a task with `isolation`. true: it begins alone. false: it has run long enough, and is to be joined by another. */
+  /**
+   * For a task with `isolation`. true: it begins alone. false: it has run long enough, and another task may
+   * run at the same time.
+   */
   readonly alone?: boolean
-  /** With `announce`: it needs another place in the rate of its provider before it sends its next request. */
+  /**
+   * With `announce`: the handler needs another place in the rate of its provider before it sends its next
+   * request.
+   */
   readonly place?: boolean
 }
 
-/** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
+/** The events that workers report to the engine. These methods never throw and never block. */
 export interface TaskEvents {
   /**
-   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with
-   * `place`, when there is another place in the rate of its provider. With `alone: false` once more, before the next
-   * isolated task runs.
+   * The attempt still runs after one second, so its start is recorded as a fact. With `announce`: called
+   * before the handler runs; the handler runs once this resolves. With `place`: resolves when the provider's
+   * rate has another place. With `alone: false`: called once more, before the next isolated task runs.
    */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
@@ -121,11 +139,14 @@ export interface TaskEvents {
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void
 }
 
-/** From workers in other processes it also hears of tasks that were not done. */
+/** Workers in other processes also report tasks that were not done. */
 export interface RemoteTaskEvents extends TaskEvents {
-  /** The processes that had them are gone. `callsToo`: these processes also ran calls that belong to no node. */
+  /**
+   * The processes that held these tasks are dead. `callsToo`: these processes also ran calls that belong to
+   * no node.
+   */
   lost(tasks: readonly TaskName[], callsToo: boolean): void
-  /** The process that had it stops, and does not do it. */
+  /** The process that held the task is stopping and will not do it. */
   returned(task: TaskName): void
 }
 
@@ -133,79 +154,104 @@ export interface RemoteTaskEvents extends TaskEvents {
 export interface BrokerHost {
   readonly id: string
   readonly events: RemoteTaskEvents
-  /** Under which it owns the partition; undefined: it does not. */
+  /** The epoch under which the engine owns the partition; undefined: it does not own it. */
   epoch(partition: number): number | undefined
-  /** Resolves when everything that happened to jobs of the partition is durable; rejects if it is lost meanwhile. */
+  /**
+   * Resolves when everything that happened to jobs of the partition is durable; rejects if the partition is
+   * lost meanwhile.
+   */
   durable(partition: number): Promise<void>
-  /** Somebody can run this handler now. */
+  /** A worker can run this handler now. */
   served(handler: string): void
-  /** Can nobody have taken over yet? False: what is sent now may be somebody else's, and done already. */
+  /**
+   * True if no other engine can have taken over yet. False: a task sent now may belong to another engine, and
+   * may be done already.
+   */
   isSure(): boolean
 }
 
-/** What a pipeline needs of the process that runs it; or what of that is missing there. */
+/** What a pipeline needs from the process that runs it, or the part of that which the process lacks. */
 export interface PipelineNeeds {
-  /** Of the routes that it runs itself. */
+  /** The adapters of the routes that the process runs itself. */
   readonly adapters: readonly string[]
-  /** A way to workers, which run the other routes. */
+  /** A connection to workers, which run the other routes. */
   readonly redis: boolean
 }
 
-/** Where tasks go. `dispatch` may be called only for facts that are durable, or for handlers that only compute. */
+/** Dispatches tasks. `dispatch` may be called only for durable facts, or for handlers that only compute. */
 export interface Broker {
-  /** Handlers somebody here can run; a pipeline only where all that it needs is. */
+  /**
+   * Can a worker of this process run the handler? A pipeline runs only where everything that it needs is
+   * available.
+   */
   runs(handler: string, needs?: PipelineNeeds): boolean
-  /** Handlers that run in this process and only compute: nobody is the worse for a run that is forgotten. */
+  /** The handler runs in this process and only computes: a run that is lost does no harm. */
   isPure(handler: string): boolean
   dispatch(task: Task): void
-  /** Queued: never starts. Running: its abort signal fires with `reason`. No outcome is reported any more. */
+  /**
+   * A queued task never starts. For a running task the abort signal fires with `reason`. No outcome is
+   * reported after this.
+   */
   cancel(task: TaskName, reason?: string): void
-  /** Is it queued or running, here or elsewhere, as far as this process knows? */
+  /** Is the task queued or running, here or in another process, as far as this process knows? */
   has(task: TaskName): boolean
-  /** Takes back a task that has not begun. False: somebody may have begun it, and its outcome will be reported. */
+  /**
+   * Takes back a task that has not begun. False: a worker may have begun it, and its outcome will be
+   * reported.
+   */
   withdraw(task: TaskName): boolean
-  /** Does it hold a slot in this process, as opposed to waiting for one? */
+  /** Does the task hold a slot in this process, as opposed to waiting for one? */
   isRunningHere(task: TaskName): boolean
   /** null: no handler has begun the task, or it has ended. */
   runningTask(task: TaskName): RunningTask | null
   waits(): TaskWaits
-  /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
+  /**
+   * Stops taking tasks. Resolves when the attempts that run here have ended; after `graceMs` aborts the rest.
+   */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */
   readonly remote?: RemoteWorkers
 }
 
-/** Workers in other processes: what they have in hand outlives the engine that sent it. */
+/** Workers in other processes. The tasks that they hold outlive the engine that sent them. */
 export interface RemoteWorkers {
-  /** Resolves once it is known which workers live, or after `patienceMs`. */
+  /** Resolves once it is known which workers are alive, or after `patienceMs`. */
   whenKnown(patienceMs: number): Promise<void>
   readonly live: readonly RemoteWorker[]
-  /** Who died not long ago. */
+  /** Workers that died recently. */
   readonly dead: readonly RemoteWorker[]
-  /** Live ones of an earlier release, which get no tasks. */
+  /** Live workers of an earlier release. They get no tasks. */
   readonly outdated: readonly RemoteWorker[]
-  /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
+  /** Adopts a task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
-  /** Was the task adopted, and has no worker told yet whether its handler runs? After the death time of workers: no. */
+  /**
+   * Was the task adopted, and has no worker reported yet whether its handler runs? Always false after the
+   * death timeout of workers.
+   */
   isUncertain(task: TaskName): boolean
-  /** Is the task there, as opposed to in this process? */
+  /** Is the task with remote workers, as opposed to in this process? */
   has(task: TaskName): boolean
-  /** The live worker that has the task in hand, as its last beat said; null: none. It may have a task of another engine's. */
+  /**
+   * The live worker that holds the task, according to its last heartbeat; null: none. The worker may hold the
+   * task of another engine.
+   */
   holder(task: TaskName): string | null
-  /** The jobs of these partitions are here now: news of their tasks are wanted. */
+  /**
+   * This engine has taken over the jobs of these partitions: reports on their tasks are now relevant to it.
+   */
   came(partitions: readonly number[]): void
   left(partitions: readonly number[]): void
-  /** The task's job has another owner. */
+  /** The task's job has another owner now. */
   release(task: TaskName): void
-  /** Is somebody there who answers such calls, and can be reached? */
+  /** Is a worker connected that answers such calls? */
   answers(handler: string): boolean
-  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. */
+  /** Runs a handler for a job, outside of its nodes. Nothing of the call is durable. */
   call(call: Call, signal: AbortSignal): Promise<CallAnswer>
-  /** The engine is sure of what it owns: what waited for that is sent. */
+  /** The engine is certain again of what it owns: tasks that waited for this are sent. */
   goOn(): void
 }
 
-/** What others may know of a worker in another process. */
+/** The public information about a worker in another process. */
 export interface RemoteWorker {
   readonly id: string
   readonly host: string
@@ -215,11 +261,11 @@ export interface RemoteWorker {
   readonly concurrency: number
   readonly running: number
   readonly queued: number
-  /** Milliseconds since 1970, by the worker's clock: for people. */
+  /** Milliseconds since 1970, by the worker's clock: for display only. */
   readonly at: number
 }
 
-/** null: nobody did it, or could tell. `lost`: whoever had it is gone. */
+/** null: no worker did it, or the result is unknown. `lost`: the worker that held it died. */
 export type CallAnswer = Outcome | "lost" | null
 
 export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">

@@ -12,22 +12,25 @@ import type {
 } from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 
-/** Tasks that the engine's process does by itself, beside its workers. */
+/** Tasks that the engine's process runs itself, beside its workers. */
 export interface TaskLane extends Pick<Broker, "runs" | "dispatch" | "cancel" | "drain"> {
   runningTask(task: TaskName): RunningTask | null
-  /** What of that is not here. */
+  /** The part of the needs that this process lacks. */
   lacks(needs: PipelineNeeds): PipelineNeeds
 }
 
 export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
   readonly host: BrokerHost
-  /** null: there is nobody elsewhere. */
+  /** null: there are no remote workers. */
   readonly redis: Omit<RedisBrokerParts, "host"> | null
-  /** Pipelines. */
+  /** Runs pipelines. */
   readonly lane: TaskLane
 }
 
-/** Tasks for handlers that this process has run here, with no hop; all others go to workers elsewhere, if there are any. */
+/**
+ * Runs tasks in this process if it has their handler, without a network hop; all others go to remote workers,
+ * if there are any.
+ */
 export class RoutedBroker implements Broker {
   readonly remote?: RemoteWorkers
   readonly #lane: TaskLane
@@ -56,8 +59,9 @@ export class RoutedBroker implements Broker {
   }
 
   /**
-   * May a worker elsewhere have a task for this handler? Every engine runs what only computes. Of others nobody can say,
-   * with Redis away; what can be done here does not wait for that.
+   * May a remote worker hold a task for this handler? Every engine itself runs handlers that only compute.
+   * While Redis is unavailable the answer is unknown for the others; a task that this process can run does
+   * not wait for it.
    */
   isElsewhere(handler: string): boolean {
     if (this.#remote === null || this.#lane.runs(handler) || this.isPure(handler)) return false
@@ -114,7 +118,7 @@ export class RoutedBroker implements Broker {
 
   async drain(graceMs: number): Promise<void> {
     await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs)])
-    // Last: pipelines wait for what workers elsewhere have of theirs.
+    // Last: pipelines wait for the messages that remote workers hold.
     await this.#remote?.drain()
   }
 
@@ -122,22 +126,22 @@ export class RoutedBroker implements Broker {
     await this.#remote?.close()
   }
 
-  /** Of the attempts in this process. */
+  /** The metrics of the attempts in this process. */
   get metrics(): AttemptMetrics {
     return this.#local.metrics
   }
 
-  /** Tasks that workers elsewhere have refused. */
+  /** The number of tasks that remote workers have refused. */
   get refused(): number {
     return this.#remote?.refused ?? 0
   }
 
-  /** Attempts that run in this process. */
+  /** The number of attempts that run in this process. */
   get running(): number {
     return this.#local.running
   }
 
-  /** Tasks in this process that wait for a worker, here or elsewhere. */
+  /** The number of tasks in this process that wait for a worker, local or remote. */
   get queued(): number {
     return this.#local.queued + (this.#remote?.queued ?? 0)
   }

@@ -1,6 +1,9 @@
 import type { Isolation } from "../core/suspects.ts"
 
-/** An isolated task of this process, from its receipt until its end. Times are of the monotonic clock, in milliseconds. */
+/**
+ * An isolated task of this process, from its arrival until its end. Times are of the monotonic clock, in
+ * milliseconds.
+ */
 export interface Lined {
   readonly isolation: Isolation | undefined
   readonly receivedAt: number
@@ -9,25 +12,29 @@ export interface Lined {
   readonly lane: { readonly hasRoom: boolean }
 }
 
-/** A task that has died alone lets others go first: those that were lost with it arrive within this. */
+/**
+ * A task that has died alone lets others go first: the tasks that were lost with it arrive within this time.
+ */
 const firstWaitMs = 250
 const longestWaitMs = 1000
 
 /**
- * Tasks that may have ended an earlier process, one at a time, so that the next death tells which one it was.
+ * Runs the tasks that may have crashed an earlier process one at a time, so that the next crash identifies
+ * the cause.
  *
- * 1. Those that have never died alone come first, then the one whose death is longest ago.
- * 2. One that has died alone waits a moment before it begins, so that those that have not can go first.
- * 3. One that runs for longer than its time is joined by the next: the line does not wait for ever.
+ * 1. Tasks that have never died alone come first, then the one whose death is longest ago.
+ * 2. A task that has died alone waits a moment before it begins, so that those that have not can go first.
+ * 3. If a task runs for longer than its time, the next one may run at the same time: the line never blocks
+ *    for ever.
  */
 export class SuspectLine<T extends Lined> {
   readonly #waiting: T[] = []
-  /** The one that runs alone. */
+  /** The task that runs alone. */
   #current: T | null = null
   #takenAt = 0
   #isOverdueTold = false
 
-  /** How many wait. */
+  /** The number of waiting tasks. */
   get size(): number {
     return this.#waiting.length
   }
@@ -43,7 +50,7 @@ export class SuspectLine<T extends Lined> {
     if (at >= 0) this.#waiting.splice(at, 1)
   }
 
-  /** The one that may begin now. It has the line until `release`. */
+  /** Takes the task that may begin now. It occupies the line until `release`. */
   take(now: number): T | undefined {
     if (this.#waiting.length === 0 || this.#current !== null) return undefined
     const at = this.#waiting.findIndex(task => readyAt(task) <= now && task.lane.hasRoom)
@@ -55,19 +62,19 @@ export class SuspectLine<T extends Lined> {
     return task
   }
 
-  /** It has ended, or is joined by another. */
+  /** The task has ended, or another one runs at the same time. */
   release(task: T): void {
     if (this.#current === task) this.#current = null
   }
 
-  /** The one that has run for its time while others wait: told once. */
+  /** The task that has exceeded its time while others wait: returned once. */
   overdue(now: number): T | null {
     if (this.#current === null || this.#isOverdueTold || !(now >= this.#currentUntil)) return null
     this.#isOverdueTold = true
     return this.#current
   }
 
-  /** When something changes after `now` by the time alone; Infinity: nothing does. */
+  /** When the passing of time alone changes something after `now`; Infinity: never. */
   nextLook(now: number): number {
     let next = Number.POSITIVE_INFINITY
     if (this.#current === null) {
@@ -78,7 +85,8 @@ export class SuspectLine<T extends Lined> {
 
   get #currentUntil(): number {
     const { begunAt, isolation } = this.#current!
-    // Before it begins it may wait for a place in the rate of its provider, which must not hold up the line either.
+    // Before it begins, the task may wait for a place in the rate of its provider, which must not block the
+    // line either.
     return (Number.isNaN(begunAt) ? this.#takenAt : begunAt) + isolation!.seconds * 1000
   }
 }

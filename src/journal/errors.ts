@@ -1,9 +1,9 @@
 import { UmbraError } from "../errors.ts"
 
 /**
- * The two ways an append can end without an answer. The caller acts differently on each, so nothing else is thrown:
- * unavailable → the outcome is unknown, send the same batch again; data refused → nothing was written and sending
- * it again will not help.
+ * The two ways an append can end without an answer. The caller acts differently on each, so nothing else is
+ * thrown: unavailable → the outcome is unknown, resend the same batch; data rejected → nothing was written,
+ * and resending will not help.
  */
 export class JournalUnavailableError extends UmbraError {
   /** No later try on this journal can succeed: it was closed, or taken over. */
@@ -25,45 +25,47 @@ export class JournalDataError extends UmbraError {
 }
 
 /**
- * SQLSTATE classes that say "this data, or this statement, can never be stored": data exception, integrity violation,
- * program limit (too deeply nested, too large). 54 is also what an out-of-range array or a 1 GB value gives.
+ * SQLSTATE classes for data or a statement that can never be stored: data exception, integrity violation,
+ * program limit (too deeply nested, too large). 54 is also the class for an out-of-range array or a 1 GB
+ * value.
  */
 const REFUSED = /^(22|23|54)/
 
 const DUPLICATE_KEY = "23505"
 
-/** A row with this key is there already. */
+/** A row with this key already exists. */
 export function isDuplicate(error: unknown): boolean {
   return error instanceof JournalDataError && error.details.sql_state === DUPLICATE_KEY
 }
 
 /**
- * SQLSTATE classes after which the same statement may well succeed: connection, resources, operator intervention,
- * system error, deadlock or serialization, a lock not available, a server in recovery or read-only during fail-over.
+ * SQLSTATE classes after which the same statement may succeed: connection, resources, operator intervention,
+ * system error, deadlock or serialization, a lock not available, a server in recovery or read-only during
+ * fail-over.
  */
 const PASSING = /^(08|40|53|57|58|XX|55P03|25006|25P0[34])/
 
-/** Turns whatever a driver raised into one of ours. `label` names the store, without credentials. */
+/** Converts the error of a driver to one of ours. `label` names the store, without credentials. */
 export function classify(error: unknown, label: string): Error {
   if (error instanceof UmbraError) return error
   const state = sqlState(error)
   const reason = error instanceof Error ? error.message : String(error)
   if (state !== null && REFUSED.test(state)) {
-    const message = `${label} refused the data: ${reason} (SQLSTATE ${state}). Nothing of it was stored.`
+    const message = `${label} rejected the data: ${reason} (SQLSTATE ${state}). Nothing of it was stored.`
     return new JournalDataError(message, { cause: error, sqlState: state })
   }
   if (mayPass(state)) {
     const message = `${label} cannot be reached or did not answer: ${reason}. Check that it is running.`
     return new JournalUnavailableError(message, { cause: error })
   }
-  const message = `${label} rejected a statement: ${reason} (SQLSTATE ${state}). Check its user, password and rights, and that its tables were not changed by hand.`
+  const message = `${label} rejected a statement: ${reason} (SQLSTATE ${state}). Check its user, password and permissions, and that its tables were not changed manually.`
   return new UmbraError("E506", message, { cause: error, details: { sql_state: state } })
 }
 
-/** May the same statement succeed later? `state` null: it was not the server that failed, but the way to it. */
+/** May the same statement succeed later? `state` null: not the server failed, but the connection to it. */
 export const mayPass = (state: string | null): boolean => state === null || PASSING.test(state)
 
-/** Only what the server said has a severity; a socket's `EPIPE` looks like a SQLSTATE and is none. */
+/** Only errors of the server have a severity; a socket's `EPIPE` looks like a SQLSTATE but is none. */
 export function sqlState(error: unknown): string | null {
   const { code, severity } = (error ?? {}) as { readonly code?: unknown; readonly severity?: unknown }
   return typeof code === "string" && typeof severity === "string" ? code : null

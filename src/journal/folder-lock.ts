@@ -1,17 +1,20 @@
 /**
- * One process per folder: two engines on one embedded database would fence each other in turn, and its own locks do not
- * tell who holds it.
+ * Allows one process per folder: two engines on one embedded database would fence each other in turn, and
+ * SQLite's own locks do not tell which process holds it.
  *
  * The lock is the file `lock.N` with the highest N. Invariants:
- * 1. N only rises. A file is made with O_EXCL, so of several starters that saw the same dead lock.N exactly one
- *    makes lock.N+1; whoever made a file looks again and gives way when a higher one is there.
- * 2. The highest file is never removed, only marked as released: no number is used twice, so a slow starter cannot
- *    mistake an old state for the present one.
- * 3. A holder that can be seen (same boot, same pid namespace) is judged by its pid and start time, at once. One that
- *    cannot (another container or machine sharing the folder) is judged by its beat: it touches the file every
- *    second, and a file untouched for five is a dead holder's.
- * A listening socket would be freed by the kernel, but its stale file has to be removed before the next can bind, and
- * two starters doing so is the race this avoids (docs/decisions/0006-one-process-per-folder.md).
+ * 1. N only rises. A file is created with O_EXCL, so of several starting processes that saw the same dead
+ *    lock.N exactly one creates lock.N+1; a process that created a file checks again and gives way if a
+ *    higher one exists.
+ * 2. The highest file is never removed, only marked as released: no number is used twice, so a slow process
+ *    cannot mistake an old state for the current one.
+ * 3. A holder that is visible (same boot, same pid namespace) is checked by its pid and start time, at once.
+ *    A holder that is not (another container or machine sharing the folder) is checked by its heartbeat: it
+ *    touches the file every second, and a holder whose file is untouched for five seconds is dead.
+ *
+ * The kernel would free a listening socket, but its stale file has to be removed before the next process can
+ * bind, and two processes doing so is the race that this avoids
+ * (docs/decisions/0006-one-process-per-folder.md).
  */
 import { readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -22,7 +25,7 @@ export interface LockHolder extends ProcessIdentity {
   /** ISO 8601. */
   readonly since: string
   readonly released?: boolean
-  /** Where the holder answers, if it is a server; null: it is none. Absent: it has not said so yet. */
+  /** The URL of the holder, if it is a server; null: it is not a server. Absent: not announced yet. */
   readonly url?: string | null
 }
 
@@ -31,7 +34,7 @@ export interface FolderLock {
 }
 
 export interface FolderLockOptions {
-  /** Called once when the lock turns out to be somebody else's: stop touching the folder at once. */
+  /** Called once when another process holds the lock: stop using the folder at once. */
   readonly onLost: () => void
   readonly beatMs?: number
   readonly watchMs?: number
@@ -62,7 +65,7 @@ function hold(folder: string, mine: number, own: LockHolder, options: FolderLock
   const beat = async () => {
     await utimes(path, new Date(), new Date()).catch(() => {})
     const newest = await newestLock(folder).catch(() => mine)
-    // On a slow disk two beats overlap: only the first to see it tells.
+    // On a slow disk two heartbeats overlap: only the first that detects it reports it.
     if (newest === mine || over) return
     over = true
     clearInterval(timer)
@@ -79,26 +82,30 @@ function hold(folder: string, mine: number, own: LockHolder, options: FolderLock
   }
 }
 
-/** In one step: whoever reads it sees the old content or the new one. */
+/** Atomic: a reader sees the old content or the new. */
 async function rewrite(path: string, holder: LockHolder): Promise<void> {
   const draft = `${path}.draft`
   await writeFile(draft, JSON.stringify(holder))
   await rename(draft, path)
 }
 
-/** Writes into this process's lock where it answers, or that it does not; the folder must be held by it. */
+/**
+ * Writes into this process's lock at which URL it serves, or that it does not; this process must hold the
+ * folder.
+ */
 export async function announceServer(folder: string, url: string | null): Promise<void> {
   const number = await newestLock(folder)
   const holder = await readHolder(lockPath(folder, number))
   const { pid, started } = ownIdentity()
-  // Lost to another process in this very moment: the database will say so.
+  // Lost to another process at this very moment: the database will report it.
   if (holder === null || holder.released || holder.pid !== pid || holder.started !== started) return
   await rewrite(lockPath(folder, number), { ...holder, url })
 }
 
 /**
- * Who has the folder, as far as can be seen from here at once; null: nobody, a process that is known to be dead, or one
- * that cannot be seen, whose address would mean something else here (another container).
+ * The holder of the folder, as far as it is visible from here at once; null: there is none, its process is
+ * known to be dead, or it is not visible, so that its address would mean something else here (another
+ * container).
  */
 export async function holderOf(folder: string): Promise<LockHolder | null> {
   const number = await newestLock(folder).catch(() => 0)
@@ -108,7 +115,10 @@ export async function holderOf(folder: string): Promise<LockHolder | null> {
   return isVisible(holder, own) && lifeOf(holder, own) !== "dead" ? holder : null
 }
 
-/** For a process that reads beside the holder: SQLite shares memory between them, which two machines do not. */
+/**
+ * For a process that reads beside the holder: SQLite shares memory between them, which works only on one
+ * machine.
+ */
 export async function refuseOtherMachine(folder: string, watchMs = WATCH_MS): Promise<void> {
   const number = await newestLock(folder).catch(() => 0)
   const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
@@ -128,17 +138,17 @@ async function refuseIfHeld(
   if (found?.released) return
   const life = found ? lifeOf(found, own) : "unknown"
   if (life === "dead" || (life === "unknown" && !(await beats(path, watchMs)))) return
-  // Just made when it was looked at, it has its content by now.
+  // The file was just being created at the first read; its content is there by now.
   const holder = found ?? (await readHolder(path))
   const who = holder
     ? `process ${holder.pid}${holder.host === own.host ? "" : ` on ${holder.host}`} since ${holder.since}`
     : "a process that is just starting"
   const way = holder?.url
-    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For what opens the folder itself (run, resume, serve, db restored)`
+    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For commands that open the folder themselves (run, resume, serve, db restored)`
     : "Only one process at a time can use a folder:"
   throw new UmbraError(
     "E503",
-    `${folder} is in use by ${who}. ${way} stop that one, choose another folder, or use PostgreSQL to share.`,
+    `${folder} is in use by ${who}. ${way} stop that process, choose another folder, or use PostgreSQL to share.`,
     { details: { folder, ...(holder ? shown(holder) : {}) } },
   )
 }
@@ -147,7 +157,7 @@ function shown({ pid, host, since, url }: LockHolder) {
   return { pid, host, since, ...(url === undefined ? {} : { url }) }
 }
 
-/** True as soon as somebody touches the file; false after watching it in vain. */
+/** Returns true as soon as the file is touched; false if it was not touched within the time. */
 async function beats(path: string, watchMs: number): Promise<boolean> {
   const touchedAt = () =>
     stat(path).then(
@@ -163,7 +173,7 @@ async function beats(path: string, watchMs: number): Promise<boolean> {
   return false
 }
 
-/** false: somebody else made it first. */
+/** false: another process created it first. */
 async function create(path: string, own: LockHolder): Promise<boolean> {
   try {
     await writeFile(path, JSON.stringify(own), { flag: "wx" })
@@ -174,7 +184,7 @@ async function create(path: string, own: LockHolder): Promise<boolean> {
   }
 }
 
-/** null: not written yet, or gone. */
+/** null: not written yet, or removed. */
 async function readHolder(path: string): Promise<LockHolder | null> {
   try {
     return JSON.parse(await readFile(path, "utf8")) as LockHolder
@@ -183,7 +193,7 @@ async function readHolder(path: string): Promise<LockHolder | null> {
   }
 }
 
-/** 0: nobody has ever held this folder. */
+/** 0: no process has ever held this folder. */
 async function newestLock(folder: string): Promise<number> {
   return Math.max(0, ...(await lockNumbers(folder)))
 }

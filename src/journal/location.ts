@@ -1,4 +1,4 @@
-/** What the text that names a store means. Imports nothing that is slow to load: every command asks. */
+/** Parses the text that names a store. Imports nothing that is slow to load: every command uses it. */
 import { UmbraError } from "../errors.ts"
 import type { Capabilities, Journal } from "./port/journal.ts"
 
@@ -9,7 +9,7 @@ export function isPostgres(location: string): boolean {
   return /^postgres(ql)?:/i.test(location)
 }
 
-/** Host and database only: a URL's user, password and options stay out of messages. */
+/** Host and database only: user, password and options of a URL do not appear in messages. */
 export function labelOf(url: string): string {
   if (!URL.canParse(url)) {
     throw new UmbraError(
@@ -21,7 +21,7 @@ export function labelOf(url: string): string {
   return `PostgreSQL at ${host || searchParams.get("host") || "localhost"}${pathname}`
 }
 
-/** Can another process have it too? Known before it is opened. */
+/** Can another process use the store at the same time? Known before the store is opened. */
 export function sharingOf(location: string | Journal): Pick<Capabilities, "exclusive" | "label"> {
   return typeof location === "string"
     ? { exclusive: !isPostgres(location), label: location }

@@ -2,8 +2,8 @@ import { JournalDataError } from "./errors.ts"
 import type { NewMessage } from "./port/journal.ts"
 
 /**
- * A name for each message of a batch, the same whenever the batch is sent: the fact that caused it, and which of that
- * fact's messages it is. The store keeps one message per name.
+ * A name for each message of a batch, the same whenever the batch is sent: the fact that caused it, and the
+ * index among the messages of that fact. The store keeps one message per name.
  */
 export function messageCauses(messages: readonly NewMessage[]): readonly string[] {
   const count = new Map<string, number>()

@@ -4,10 +4,11 @@ import type { Journal } from "./port/journal.ts"
 import { type JournalOptions, journalSettings } from "./settings.ts"
 import { openFolder } from "./sqlite/folder.ts"
 
-/** `memory:`, the path of a folder, or `postgres://…`. Makes and migrates what is not there yet. */
+/** Opens `memory:`, the path of a folder, or `postgres://…`. Creates or migrates the store as needed. */
 export async function openJournal(location: string, given: JournalOptions = {}): Promise<Journal> {
   const options = { ...journalSettings(), ...given }
-  // Each loads its store alone: commands on a folder do not wait 40 ms for the driver of PostgreSQL.
+  // Each branch loads only its own store: commands on a folder do not wait 40 ms for the driver of
+  // PostgreSQL.
   if (location === "memory:") {
     const { openMemory } = await import("./sqlite/memory.ts")
     return openMemory()
@@ -16,13 +17,13 @@ export async function openJournal(location: string, given: JournalOptions = {}):
     const { openPostgres } = await import("./postgres/open.ts")
     return openPostgres(location, options)
   }
-  // Two letters at least: C:\data is a path.
+  // At least two letters: C:\data is a path.
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(location)?.[1]
   if (location.trim() === "" || scheme !== undefined) {
     const found = scheme === undefined ? "an empty location" : `a location that begins with "${scheme}:"`
     throw new UmbraError(
       "E504",
-      `${found} is not known: write memory:, the path of a folder (./data), or postgres://USER:PASSWORD@HOST/DATABASE`,
+      `${found} is not supported: write memory:, the path of a folder (./data), or postgres://USER:PASSWORD@HOST/DATABASE`,
     )
   }
   return openFolder(location, options)

@@ -1,24 +1,24 @@
-/** What every store of pipelines decides alike. */
+/** The rules that every pipeline store applies in the same way. */
 import { createHash } from "node:crypto"
 import { JournalDataError } from "./errors.ts"
 import type { LineageRow, MessageKey, PipelineCommit } from "./port/pipelines.ts"
 
 /**
- * For a commit whose fence holds and that was not written. `last`: the number of the last one that was; null: there is no
- * such execution. One less than its own: another sending of the same was faster. Behind that one is missing, and to go on
- * would lose it.
+ * For a commit whose fence holds and that was not written. `last`: the number of the last commit that was
+ * written; null: there is no such execution. If `last` is one less than its own number, another sending of
+ * the same commit was faster. If it is lower, a commit is missing, and continuing would lose it.
  */
 export function checkSentBefore({ execution, commit }: PipelineCommit, last: number | null): void {
   if (last !== null && last >= commit - 1) return
   const state = last === null ? "which does not exist" : `whose last commit is ${last}`
   throw new JournalDataError(
-    `commit ${commit} of execution ${execution}, ${state}, was refused: commits follow on each other. Nothing of it was stored.`,
+    `commit ${commit} of execution ${execution}, ${state}, was rejected: commits must be consecutive. Nothing of it was stored.`,
   )
 }
 
 /**
- * One statement can touch a row once: of what is said twice the last counts, and what is parked again is not also taken
- * out.
+ * One statement can change a row only once: for a message that occurs twice the last entry counts, and a
+ * message that is parked again is not also unparked.
  */
 export function settled({
   parked,
@@ -40,13 +40,15 @@ export function nameOf({ route, seq }: MessageKey): string {
 const LONGEST_KEY = 200
 const PLAIN_KEY = /^[^\p{Cc}\p{Cs}]*$/u
 
-/** An index holds no long texts, and a database no odd ones: those are known by their digest. */
+/**
+ * An index cannot hold long texts, nor a database every character: such keys are replaced by their digest.
+ */
 export function storedKey(key: string): string {
   if (key.length <= LONGEST_KEY && PLAIN_KEY.test(key)) return key
   return `sha256:${createHash("sha256").update(JSON.stringify(key)).digest("hex")}`
 }
 
-/** A claim whose job has not been stored for so long: it will not be, however short anything else is kept. */
+/** A claim whose job has not been stored for this long is abandoned, whatever the retention. */
 export const ABANDONED_MS = 3_600_000
 
 export function inKeyOrder(a: MessageKey, b: MessageKey): number {
@@ -54,8 +56,8 @@ export function inKeyOrder(a: MessageKey, b: MessageKey): number {
 }
 
 /**
- * By message, attempt and adapter; then by time. Invocations that are alike in all of that are ordered by the rest of
- * what they say, so that every store gives them in the same order without storing one.
+ * By message, attempt and adapter; then by time. Calls that are equal in all of these are ordered by their
+ * remaining fields, so that every store returns them in the same order without storing one.
  */
 export function inLineageOrder(a: LineageRow, b: LineageRow): number {
   return (

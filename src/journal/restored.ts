@@ -1,2 +1,5 @@
-/** More take-overs of a partition than happen between a backup and its use. Epochs go to 2^19 (`engine/ids.ts`). */
+/**
+ * More take-overs of a partition than can happen between a backup and its restore. Epochs go up to 2^19
+ * (`engine/ids.ts`).
+ */
 export const RESTORED_EPOCHS = 1024

@@ -1,6 +1,9 @@
 import { JournalUnavailableError } from "./errors.ts"
 
-/** What the store did not answer is asked again (X7): 4 tries, 1 s → 2 s → 4 s, never more than 30 s. */
+/**
+ * How requests that the store did not answer are retried (X7): 4 tries, 1 s → 2 s → 4 s, never more than 30
+ * s.
+ */
 export interface RetryFigures {
   readonly tries: number
   readonly initialMs: number
@@ -13,7 +16,7 @@ export interface RetryOptions extends Partial<RetryFigures> {
 
 export const retryDefaults: RetryFigures = { tries: 4, initialMs: 1_000, maxMs: 30_000 }
 
-/** How long to wait after this many tries. */
+/** The wait after this many tries. */
 export function retryDelayMs({ initialMs, maxMs }: RetryFigures, tried: number): number {
   return Math.min(initialMs * 2 ** (tried - 1), maxMs)
 }

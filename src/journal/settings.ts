@@ -13,14 +13,14 @@ import type { FolderOptions } from "./sqlite/folder.ts"
 export const postgresDefaults = {
   /** Connections for everything but appends. */
   poolSize: 4,
-  /** Appends under way at once, each on a connection of its own (docs/decisions/0014-two-append-lanes.md). */
+  /** Concurrent appends, each on a separate connection (docs/decisions/0014-two-append-lanes.md). */
   appendLanes: 2,
-  /** X7: a connection lives this long. */
+  /** X7: the lifetime of a connection. */
   recycleSeconds: 300,
-  /** X7: one idle for longer is checked before it is used. */
+  /** X7: a connection that was idle for longer is checked before it is used. */
   checkIdleMs: 30_000,
   checkTimeoutMs: 5_000,
-  /** A statement without an answer after this long has lost its connection. */
+  /** A statement without an answer after this time has lost its connection. */
   queryTimeoutMs: 30_000,
   connectTimeoutMs: 10_000,
 } as const
@@ -29,12 +29,12 @@ export type PostgresOptions = { readonly [K in keyof typeof postgresDefaults]?: 
   readonly retry?: RetryOptions
 }
 
-/** How a journal is opened; each kind of store takes what concerns it. */
+/** How a journal is opened; each kind of store uses the options that concern it. */
 export type JournalOptions = PostgresOptions & FolderOptions
 
 type Synchronous = NonNullable<FolderOptions["synchronous"]>
 
-/** The figures of a journal that an operator may set (S10, X7). */
+/** The settings of a journal that an operator may set (S10, X7). */
 interface JournalSettings {
   readonly poolSize: number
   readonly appendLanes: number
@@ -68,7 +68,7 @@ export const journalTable: SettingTable<JournalSettings> = {
   synchronous,
 }
 
-/** What the environment says, else the defaults, in the shape that opens a journal. */
+/** The environment, then the defaults, in the shape that opens a journal. */
 export function journalSettings(environment?: Environment): JournalOptions {
   const { retryTries, retryInitialMs, retryMaxMs, ...rest } = readSettings(journalTable, {}, environment)
   return { ...rest, retry: { tries: retryTries, initialMs: retryInitialMs, maxMs: retryMaxMs } }

@@ -1,4 +1,4 @@
-/** Messages and what adapters did to them, as JSON for people and programs. */
+/** Messages and their adapter calls, as JSON for people and programs. */
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { LineageRow, MessageKey, MessageRow, PipelineStore } from "../journal/port/pipelines.ts"
@@ -8,11 +8,11 @@ import { messageName } from "./message-names.ts"
 export interface InvocationView {
   readonly adapter: string
   readonly attempt: number
-  /** running: it has not ended, and `duration_ms` is how long it has taken so far. */
+  /** running: the call has not ended, and `duration_ms` is its time so far. */
   readonly status: "running" | "completed" | "failed"
-  /** When the call began; of a message that was gathered, when the call for all of them did. */
+  /** When the call began; for a gathered message, when the call for the whole group began. */
   readonly at: number
-  /** 0 for a message that was gathered: the time is that of the call on the message it was gathered into. */
+  /** 0 for a gathered message: the time is that of the call on the message it was gathered into. */
   readonly duration_ms: number
   /** The message that this one was gathered into. */
   readonly into: string | null
@@ -29,40 +29,41 @@ export interface MessageLink {
 export interface MessageView {
   readonly job_id: string
   readonly id: string
-  /** The message that it was emitted for; null: an initial one. */
+  /** The message during whose processing it was emitted; null: an initial message. */
   readonly parent: string | null
   /** The dead letter that it replays. */
   readonly replay_of: MessageLink | null
-  /** Of a dead letter: the message that replays it. */
+  /** For a dead letter: the message that replays it. */
   readonly replayed_by: MessageLink | null
-  /** Messages that were processed as one with it. */
+  /** The messages that were processed as one with it. */
   readonly gathered: readonly string[]
   readonly correlation_id: string
   /** When it was written to its queue. */
   readonly at: number
   /**
-   * pending: queued, or in hand in a process that was not asked. running: in hand here. failed: the last try (dead letters
-   * say whether it was the last of all), or a dead letter that no try is on record of.
+   * pending: queued, or in flight in a process that was not queried. running: in flight in this process.
+   * failed: the last try failed (the dead letters tell whether it was the final one), or a dead letter
+   * without a recorded try.
    */
   readonly status: "pending" | "running" | "completed" | "failed"
   readonly invocations: readonly InvocationView[]
   readonly body: Json
-  /** The body is too large to be shown beside others: ask for this message. */
+  /** The body is too large to be shown in a list: request this message itself. */
   readonly body_left_out?: true
 }
 
 export interface LineageView {
   /** null: the job has no such message yet, and has not ended. */
   readonly message: MessageView | null
-  /** What it comes from, the nearest first. */
+  /** The messages that it derives from, the nearest first. */
   readonly inputs: readonly MessageView[]
-  /** What comes from it, the nearest first. */
+  /** The messages that derive from it, the nearest first. */
   readonly outputs: readonly MessageView[]
-  /** There are more than are shown. */
+  /** There are more messages than are shown. */
   readonly is_cut: boolean
 }
 
-/** An execution whose messages are walked over. */
+/** An execution whose lineage is being walked. */
 export interface LineageScene {
   readonly store: PipelineStore
   readonly plan: PipelinePlan
@@ -73,7 +74,7 @@ export interface LineageScene {
   readonly hasEnded: boolean
   /** The job whose dead letters it began with. */
   readonly replayOf: string | null
-  /** null: the message is not in hand in this process. */
+  /** null: the message is not in flight in this process. */
   readonly live: (key: MessageKey) => LiveMessage | null
 }
 
@@ -91,7 +92,7 @@ export interface Known {
   readonly replayOf: Ref | null
   /** With the job and the number that it has there. */
   readonly replayedBy: { readonly jobId: string; readonly key: MessageKey } | null
-  /** Has no rows, and never will: it went too far (E704), or ended its process (E709). */
+  /** It has no rows, and never will: it exceeded the hop limit (E704), or crashed its process (E709). */
   readonly isDead: boolean
 }
 
@@ -113,7 +114,7 @@ export function viewOf({ scene, message, rows, live, gathered, isDead, ...links 
   const running = live?.running ?? null
   const { adapters } = plan.routes[message.route]!
   const { replayOf, replayedBy } = links
-  // A worker elsewhere may have it, of which nothing more is known.
+  // A remote worker may hold it, whose progress is not known here.
   const isRunning = running !== null || (live !== null && live.rows.length === 0)
   return {
     job_id: jobId,
@@ -123,7 +124,7 @@ export function viewOf({ scene, message, rows, live, gathered, isDead, ...links 
       replayOf === null
         ? null
         : { job_id: replayOf.scene.jobId, message: messageName(replayOf.scene.plan, replayOf) },
-    // Routes of a replay have the same names in the same order.
+    // The routes of a replay have the same names in the same order.
     replayed_by:
       replayedBy === null ? null : { job_id: replayedBy.jobId, message: messageName(plan, replayedBy.key) },
     gathered: gathered.map(key => messageName(plan, key)),
@@ -135,7 +136,7 @@ export function viewOf({ scene, message, rows, live, gathered, isDead, ...links 
         adapter: adapters[row.adapter]!.type,
         attempt: row.attempt,
         status: row.status,
-        // Stored is when the call ended.
+        // The stored time is the end of the call.
         at: Math.round(row.at - row.durationUs / 1000),
         duration_ms: row.durationUs / 1000,
         into: row.into === null ? null : messageName(plan, { route: row.route, seq: row.into }),

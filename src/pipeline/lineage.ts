@@ -1,7 +1,8 @@
 /**
- * Where messages come from and what became of them (P5), walked over the stored rows: from any output to its inputs, and
- * back, also from a replayed message to its dead letter in another job. Of messages in flight the process that runs the
- * execution adds what is not stored yet. Bounded: a walk shows at most `limit` messages, and says when there were more.
+ * The lineage of messages (P5), walked over the stored rows: from any output to its inputs, and back, also
+ * from a replayed message to its dead letter in another job. For messages in flight, the process that runs
+ * the execution adds what is not stored yet. A walk returns at most `limit` messages, and reports when there
+ * were more.
  */
 import { UmbraError } from "../errors.ts"
 import type { DeadLetterRow, LineageRow, MessageKey, MessageRow } from "../journal/port/pipelines.ts"
@@ -16,14 +17,14 @@ import {
 } from "./lineage-view.ts"
 import { messageKey } from "./message-names.ts"
 
-/** null: the job is gone, or another owner's. */
+/** null: the job does not exist, or belongs to another owner. */
 export type OpenScene = (jobId: string) => Promise<LineageScene | null>
 
-/** Invocations of one message that are shown: retries without end would fill every page. */
+/** The number of calls of one message that are shown: endless retries would fill every page. */
 const ROWS_PER_MESSAGE = 50
-/** Messages read at a time: bodies may have a megabyte each. */
+/** The number of messages read at a time: bodies may be a megabyte each. */
 const BREADTH = 50
-/** Of the messages around the one that was asked for; larger bodies are dropped as they are read. */
+/** For the messages around the one that was requested; larger bodies are dropped as they are read. */
 const BODY_CHARACTERS = 4096
 
 export async function walkLineage(
@@ -35,7 +36,7 @@ export async function walkLineage(
   const start = { scene, ...messageKey(scene.plan, name) }
   const [message] = await new Walk(open, limit, Number.POSITIVE_INFINITY).read([start])
   if (message === undefined) {
-    // The job may have been submitted a moment ago.
+    // The job may have been submitted only a moment ago.
     if (!scene.hasEnded) return { message: null, inputs: [], outputs: [], is_cut: false }
     throw new UmbraError(
       "E706",
@@ -66,7 +67,7 @@ class Walk {
     this.#bodyCharacters = bodyCharacters
   }
 
-  /** Breadth first, each message once; not the one it starts from. */
+  /** Breadth first, each message once, without the start. */
   async follow(start: Known, next: (known: readonly Known[]) => Promise<readonly Ref[]>): Promise<Known[]> {
     const seen = new Set([nameOf({ scene: start.scene, ...start.message })])
     const found: Known[] = []
@@ -88,7 +89,9 @@ class Walk {
     return found
   }
 
-  /** What it was emitted for, what was processed together with that, and the dead letter that it replays. */
+  /**
+   * The message that emitted it, those processed together with that one, and the dead letter that it replays.
+   */
   async inputsOf(known: readonly Known[]): Promise<Ref[]> {
     return known.flatMap(({ scene, message, gathered, replayOf }) => [
       ...gathered.map(key => ({ scene, ...key })),
@@ -133,7 +136,8 @@ class Walk {
 
   async #page(scene: LineageScene, keys: readonly MessageKey[]): Promise<Known[]> {
     const { store, execution } = scene
-    // Before the store is read: what becomes durable meanwhile is then known twice, and not at no time.
+    // Before the store is read: a call that becomes durable meanwhile is then known twice, instead of not at
+    // all.
     const live = new Map(keys.map(key => [textOf(key), scene.live(key)]))
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
@@ -169,7 +173,10 @@ class Walk {
     )
   }
 
-  /** Initial messages of a replay are numbered in the order of the dead letters that they replay, by route. */
+  /**
+   * The initial messages of a replay are numbered in the order of the dead letters that they replay, by
+   * route.
+   */
   async #replayOf({ store, jobId, replayOf }: LineageScene, message: MessageRow): Promise<Ref | null> {
     if (replayOf === null || message.parent !== null) return null
     const scene = await this.#open(replayOf)
@@ -180,7 +187,7 @@ class Walk {
     return key === null ? null : { scene, ...key }
   }
 
-  /** Each question answers for all messages before the dead letter that it finds. */
+  /** Each query answers for all messages before the dead letter that it finds. */
   async #deadAmong(
     { store, execution }: LineageScene,
     keys: readonly MessageKey[],
@@ -224,7 +231,7 @@ async function replayedBy(
   return { jobId, key: { route, seq: before + 1 } }
 }
 
-/** What is known of a delivery that is stored by now is not shown twice. */
+/** A delivery that is stored by now is not shown twice. */
 function newer(live: LiveMessage | null, stored: readonly LineageRow[]): LiveMessage | null {
   const attempt = live?.running?.attempt ?? live?.rows[0]?.attempt
   const isStored = attempt !== undefined && stored.some(row => row.attempt >= attempt)

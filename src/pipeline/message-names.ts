@@ -1,4 +1,4 @@
-/** Messages and routes by the names that people use: `fetch:12`. */
+/** The names of messages and routes that people use: `fetch:12`. */
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { MessageKey } from "../journal/port/pipelines.ts"
@@ -15,7 +15,7 @@ export function messageKey(plan: PipelinePlan, name: string): MessageKey {
   const example = `${plan.routes[0]!.name}:1`
   throw new UmbraError(
     "E706",
-    `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
+    `"${name}" is not the name of a message: write ROUTE:NUMBER, for example ${example}.`,
   )
 }
 

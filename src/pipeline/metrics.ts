@@ -1,6 +1,7 @@
 /**
- * What the executions of this process have done since it started, by pipeline and route. Nothing is counted for it while
- * messages pass: the figures that an execution keeps anyway are read when somebody looks, and kept when it ends.
+ * The metrics of the executions of this process since it started, by pipeline and route. Counting adds no
+ * work while messages are processed: the counters that an execution keeps anyway are read when metrics are
+ * requested, and kept when it ends.
  */
 import { type RouteProgress, unsettled } from "../core/pipeline/progress.ts"
 import type { RouteRun } from "./execution/route-run.ts"
@@ -9,7 +10,7 @@ export interface RouteMetrics {
   readonly pipeline: string
   readonly route: string
   done: number
-  /** Messages that failed for good. */
+  /** Messages that failed permanently. */
   failed: number
   /** Deliveries that failed. */
   failedTries: number
@@ -28,13 +29,13 @@ export interface MeasuredRun {
 
 type Figures = Pick<RouteProgress, "done" | "failedTries" | "dead">
 
-/** Pipelines come with names of their own: what is beyond so many routes is counted as one. */
+/** Pipelines bring names of their own: routes beyond this number are counted as one. */
 const MOST_ROUTES = 1000
 const other = { pipeline: "(other)", route: "(other)" }
 
 export class PipelineMetrics {
   readonly #ended = new Map<string, RouteMetrics>()
-  /** With what had been done before it was taken over. */
+  /** With the counts from before this process took the execution over. */
   readonly #running = new Map<MeasuredRun, readonly Figures[]>()
 
   get executions(): number {
@@ -97,7 +98,7 @@ const keyOf = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`
 
 function addPresent(metrics: RouteMetrics, route: RouteRun): void {
   metrics.inFlight += route.inFlight
-  // Messages in a later try than the first are not in the queue.
+  // Messages in a retry are not in the queue.
   metrics.queued += Math.max(0, unsettled(route.progress) - (route.inFlight - route.retrying))
   metrics.openBreakers += route.breakers.filter(state => state === "open").length
 }

@@ -1,4 +1,4 @@
-/** What a process can do with pipelines: run those whose jobs it owns, and answer questions about any. */
+/** What a process does with pipelines: it runs those whose jobs it owns, and answers queries about any. */
 import type { BrokerHost, RemoteWorkers } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
@@ -33,7 +33,7 @@ export interface PipelinesParts {
   readonly workers: () => RemoteWorkers | undefined
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
-  /** Deaths of a process while a message was in hand after which it is not tried again. */
+  /** The number of process deaths while a message was in flight after which it is not tried again. */
   readonly lossLimit: number
   readonly clock: Clock
   readonly log: Log
@@ -46,13 +46,13 @@ export interface PipelinesParts {
 }
 
 export class Pipelines extends PipelineQueries {
-  /** Of the executions in this process. */
+  /** The metrics of the executions in this process. */
   readonly metrics = new PipelineMetrics()
-  /** Whether a job that an execution submits may be stored. A server puts its limits here. */
+  /** Decides whether a job that an execution submits may be stored. A server sets its limits here. */
   admit: (owner: string) => Admit = () => (_, store) => store()
   readonly #parts: PipelinesParts
   readonly #versions: Versions
-  /** null: no engine has been made yet. */
+  /** null: no engine has been created yet. */
   #lane: Executions | null = null
 
   constructor(parts: PipelinesParts) {
@@ -63,7 +63,7 @@ export class Pipelines extends PipelineQueries {
     this.#versions = new Versions(journal, () => clock.random())
   }
 
-  /** What runs executions for this engine; `isIdle`: they are left to others. */
+  /** Runs executions for this engine; `isIdle`: they are left to other processes. */
   lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
     const submit: ExecutionsParts["submit"] = async (workflow, input, options) =>
       (await this.#parts.submit(workflow, input, options, this.admit(options.owner))).jobId
@@ -71,18 +71,23 @@ export class Pipelines extends PipelineQueries {
     return this.#lane
   }
 
-  /** P1: a place for an execution that is about to be submitted, or retried. Answers how to give it back. */
+  /**
+   * P1: claims a place for an execution that is about to be submitted, or retried. Returns a function that
+   * releases it.
+   */
   async claim(jobId: string, endedAt: number | null = null): Promise<() => Promise<void>> {
     const { clock, settings } = this.#parts
     const limit = settings.maxExecutions
-    // A claim that is not younger than the job's end is taken for that of the execution which ended then.
+    // A claim that is not younger than the job's end counts as that of the execution which ended then.
     const at = Math.max(clock.now(), (endedAt ?? -1) + 1)
     const claim = { jobId, at, limit, claimMs: CLAIM_MS }
     if ((await this.#store.claimExecution(claim)) === null) throw new TooManyConcurrentExecutionsError(limit)
     return () => this.#store.endExecution({ jobId, at: clock.now() })
   }
 
-  /** A new execution that begins with dead letters of this one. `admit`: may there be another job? */
+  /**
+   * Submits a new execution that begins with dead letters of this one. `admit`: may another job be stored?
+   */
   async replay(
     jobId: string,
     options: ReplayOptions = {},
@@ -114,7 +119,7 @@ export class Pipelines extends PipelineQueries {
     return { ...submitted, replayed }
   }
 
-  /** Messages know their route by its position: what was the second route must be it there too. */
+  /** Messages identify their route by its position: the second route must be the second one there too. */
   async #fitting(owner: string, reference: string, { routes }: PipelinePlan): Promise<string> {
     const { name, version } = await this.#versions.resolve(owner, reference)
     const { pipeline } = await this.#parts.plans.get(owner, name, version)

@@ -1,4 +1,7 @@
-/** What can be asked about any execution, by whoever can read the store: nothing of it needs the process that runs it. */
+/**
+ * Queries about any execution, for any process that can read the store: none of them needs the process that
+ * runs the execution.
+ */
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { Plans } from "../engine/plans.ts"
@@ -13,9 +16,12 @@ import type { LineageScene, LineageView } from "./lineage-view.ts"
 import { messageKey, messageName, routePosition } from "./message-names.ts"
 import { replayedJob } from "./replay-label.ts"
 
-/** Error codes for a job, or a version of its workflow, that does not exist any more. */
+/** The error codes for a job, or a version of its workflow, that no longer exists. */
 const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E707"])
-/** In place of the number of an execution that has not begun. Executions are numbered from 1: nothing is stored under it. */
+/**
+ * Stands for the number of an execution that has not begun. Executions are numbered from 1: nothing is stored
+ * under it.
+ */
 const NOT_BEGUN = 0
 
 export interface DeadLetter {
@@ -24,7 +30,7 @@ export interface DeadLetter {
   readonly attempts: number
   readonly failed_at: number
   readonly error: Json
-  /** The job that has it now. */
+  /** The job that replays it. */
   readonly replayed_by: string | null
   readonly body: Json
 }
@@ -41,9 +47,9 @@ export interface DeadLettersQuery {
   readonly limit?: number
 }
 
-/** What of an execution's dead letters a new one begins with. */
+/** Selects the dead letters of an execution that a new one begins with. */
 export interface ReplayWhich {
-  /** Names of messages; left out: all that have not been replayed. */
+  /** Names of messages; absent: all that have not been replayed. */
   readonly messages?: readonly string[]
   /** Another version of the pipeline: its routes have the same names in the same order, and more may follow. */
   readonly workflow?: string
@@ -53,7 +59,7 @@ export interface PipelineQueriesParts {
   readonly store: PipelineStore
   readonly plans: Pick<Plans, "get">
   readonly row: Queries["row"]
-  /** Of executions that run in this process. */
+  /** For executions that run in this process. */
   readonly live?: (jobId: string, key: MessageKey) => LiveMessage | null
 }
 
@@ -64,7 +70,10 @@ export class PipelineQueries {
     this.#parts = parts
   }
 
-  /** P5: what a message comes from, and what comes from it. `message` is null while the job may still get it. */
+  /**
+   * P5: what a message derives from, and what derives from it. `message` is null while the job may still get
+   * it.
+   */
   async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
     const start = await this.#lineageOf(jobId)
     const scenes = new Map([[jobId, Promise.resolve<LineageScene | null>(start)]])
@@ -84,7 +93,10 @@ export class PipelineQueries {
     return { store, plan, execution, ...known, live: key => live(jobId, key) }
   }
 
-  /** A job that replays this one's dead letters, or whose dead letters this one replays; null: it is gone. */
+  /**
+   * A job that replays this one's dead letters, or whose dead letters this one replays; null: it no longer
+   * exists.
+   */
   async #relative(jobId: string, owner: string): Promise<LineageScene | null> {
     try {
       const scene = await this.#lineageOf(jobId)
@@ -95,7 +107,7 @@ export class PipelineQueries {
     }
   }
 
-  /** By route and number. */
+  /** Sorted by route and number. */
   async deadLetters(jobId: string, query: DeadLettersQuery = {}): Promise<DeadLetterPage> {
     const { plan, execution } = await this.sceneOf(jobId)
     const { limit = 50 } = query
@@ -128,7 +140,7 @@ export class PipelineQueries {
 /** A page is parsed and sent in one piece. */
 const PAGE_BYTES = 4 * 1024 * 1024
 
-/** The first ones, with at most a page of bytes; one at least. */
+/** The first rows, up to a page of bytes; at least one. */
 function fullPage(rows: readonly DeadLetterRow[]): readonly DeadLetterRow[] {
   let bytes = 0
   const full = rows.findIndex(({ body, error }) => {

@@ -1,9 +1,9 @@
 import type { JobRow } from "../journal/port/journal.ts"
 
-/** Names the job whose dead letters this one begins with. */
+/** The label that names the job whose dead letters this one begins with. */
 export const replayLabel = "replay_of"
 
-/** The job whose dead letters this one begins with; null: it begins with what its definition says. */
+/** The job whose dead letters this one begins with; null: it begins with the messages of its definition. */
 export function replayedJob({ labels }: Pick<JobRow, "labels">): string | null {
   if (labels === null) return null
   const all = JSON.parse(labels) as { readonly [label: string]: string }

@@ -1,6 +1,6 @@
 import type { RoutePlan } from "../definition/pipeline/plan.ts"
 
-/** A route that holds nothing back: what is limited is limited where the execution runs. */
+/** A route without limits: limits apply where the execution runs. */
 export const unlimitedRoute: Omit<RoutePlan, "name" | "adapters" | "outbound" | "rules"> = {
   inbound: "",
   runOn: "engine",

@@ -1,24 +1,27 @@
 import { amount, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 
-/** Every figure that pipelines work with (S10). What belongs to one route is in its definition. */
+/** All settings of pipelines (S10). What belongs to a single route is in its definition. */
 export interface PipelineSettings {
-  /** Executions that have not ended, of all owners and processes. */
+  /** The maximum number of executions that have not ended, of all owners and processes. */
   readonly maxExecutions: number
   readonly maxMessageBytes: number
-  /** What one message may emit. */
+  /** The limits on what one message may emit. */
   readonly maxEmitted: number
   readonly maxEmittedBytes: number
-  /** Messages of a route that wait to be gathered; beyond, the oldest group is processed as it is. */
+  /**
+   * The maximum number of messages of a route that wait to be gathered; beyond it, the oldest group is
+   * processed as it is.
+   */
   readonly maxGathered: number
-  /** Messages settled and emitted in one commit, and the bytes of their bodies … */
+  /** The maximum number of messages settled and emitted in one commit, and of the bytes of their bodies … */
   readonly commitMessages: number
   readonly commitBytes: number
-  /** … and done, but not on their way to the store yet: beyond, none is begun. */
+  /** … and of those that have ended and are not in flight to the store yet: beyond it, no message begins. */
   readonly maxUncommitted: number
   readonly maxUncommittedBytes: number
-  /** Bodies read at a time. */
+  /** The maximum number of bytes of bodies read at a time. */
   readonly pageBytes: number
-  /** How often figures of a running execution are written although nothing else is. */
+  /** How often the metrics of a running execution are written although nothing else is. */
   readonly figuresSeconds: number
 }
 
@@ -36,7 +39,7 @@ export const pipelineTable: SettingTable<PipelineSettings> = {
   figuresSeconds: amount("pipeline_figures_seconds", 1),
 }
 
-/** What is given, else what the environment says, else the default. */
+/** Precedence: the given value, then the environment, then the default. */
 export function pipelineSettings(given?: Partial<PipelineSettings>): PipelineSettings {
   return readSettings(pipelineTable, given)
 }

@@ -1,6 +1,6 @@
 /**
- * Values of one execution. What a message puts is its own until its acknowledgement is durable: it is written with it,
- * or forgotten with the delivery.
+ * The stored values of one execution. A value that a message puts is visible to that message alone until its
+ * acknowledgement is durable: the value is written with it, or dropped with the delivery.
  */
 import type { Json } from "../core/json.ts"
 import type { PipelineStore } from "../journal/port/pipelines.ts"
@@ -9,10 +9,10 @@ import type { AdapterStorage } from "./adapter.ts"
 
 const VALUE = "value/"
 const CLAIM = "claim/"
-/** It travels with the commit of its message. */
+/** The value is part of the commit of its message. */
 const MAX_VALUE_BYTES = 1024 * 1024
 
-/** What a chain needs of it. */
+/** The part of it that a chain needs. */
 export interface OpensStorage {
   open(message: string): DeliveryStorage
 }
@@ -22,10 +22,10 @@ export class ExecutionStorage implements OpensStorage {
   readonly #execution: number
   /** Put by messages that are acknowledged, and not durable yet: JSON by key. */
   readonly #uncommitted = new Map<string, string>()
-  /** Message by key, while it is in hand or its end is not durable. */
+  /** The claiming message by key, while it is in flight or its end is not durable. */
   readonly #claims = new Map<string, string>()
 
-  /** By key, while they are on their way. */
+  /** By key, while the read is in flight. */
   readonly #reads = new Map<string, Promise<string | undefined>>()
 
   constructor(store: PipelineStore, execution: number) {
@@ -51,8 +51,8 @@ export class ExecutionStorage implements OpensStorage {
   }
 
   /**
-   * Who asks while it is read waits for the same answer: of two readings the later could come back when the claim made
-   * after the first is durable and forgotten here, and know nothing of it.
+   * Concurrent reads of a key share one query: otherwise a second query could return when the claim made
+   * after the first is already durable and dropped from memory here, without having seen it.
    */
   #storedOnce(key: string): Promise<string | undefined> {
     const known = this.#reads.get(key)
@@ -71,7 +71,7 @@ export class ExecutionStorage implements OpensStorage {
     for (const key of keys) if (this.#claims.get(key) === message) this.#claims.delete(key)
   }
 
-  /** The message is acknowledged; these are on their way to the store. */
+  /** The message is acknowledged; these values are in flight to the store. */
   leaving(stored: readonly { readonly key: string; readonly value: string }[]): void {
     for (const { key, value } of stored) this.#uncommitted.set(key, value)
   }
@@ -112,12 +112,12 @@ export class DeliveryStorage implements AdapterStorage {
     return true
   }
 
-  /** What is to be written with the acknowledgement. */
+  /** The values to be written with the acknowledgement. */
   get changes(): readonly { readonly key: string; readonly value: string }[] {
     return [...this.#put].map(([key, value]) => ({ key, value }))
   }
 
-  /** The delivery has failed: what it claimed may be claimed by others. */
+  /** The delivery has failed: other messages may claim its keys. */
   release(): void {
     this.#storage.release(this.#claimed, this.#message)
   }

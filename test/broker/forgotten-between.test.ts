@@ -73,7 +73,7 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
   const job = await umbra.submit(one)
   await slow.came()
   await way.flushBefore("SMEMBERS")
-  await until("the engine has noticed", () => said("Redis has forgotten everything"))
+  await until("the engine has noticed", () => said("Redis lost its data"))
   expect(umbra.workers().filter(({ state }) => state === "dead")).toEqual([])
   slow.open("done")
   expect(await job.wait()).toMatchObject({ status: "COMPLETED" })

@@ -94,7 +94,7 @@ it("a worker that is connected counts when an engine starts and while Redis has 
   const umbra = await stage.engine({ log })
   await umbra.register(flow([{ id: "a", handler: "work" }]))
   await redis.flush()
-  await until("the engine has noticed", () => said("Redis has forgotten everything"))
+  await until("the engine has noticed", () => said("Redis lost its data"))
   expect(umbra.workers().map(({ id, state }) => [id, state])).toEqual([[worker.id, "live"]])
   await umbra.register(flow([{ id: "b", handler: "work" }]))
 })

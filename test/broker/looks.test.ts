@@ -147,7 +147,7 @@ it("S6 a handler that is served again is not forgotten because Redis refused som
   const stage = new FleetStage()
   let failures = 0
   const log = logTo((_, __, message) => {
-    if (message?.startsWith("could not look")) failures += 1
+    if (message?.startsWith("could not reconcile")) failures += 1
   })
   const umbra = await stage.engine({ log, redis: { ...stage.redis, claimEverySeconds: 0.01 } })
   const slow = gate()

@@ -189,7 +189,7 @@ describe("a task that workers refuse", () => {
     const job = await umbra.submit(one)
     const waits = async () => withLive(await umbra.graph(job.id)).nodes[0]!.waiting_on
     await until("it is shown", async () => ((await waits()) as { reason?: string }).reason === "refused")
-    const cause = `epoch 1 of partition ${partitionOf(job.id)} is over: its owner has epoch 1000`
+    const cause = `epoch 1 of partition ${partitionOf(job.id)} has ended: its owner has epoch 1000`
     await until(
       "it is shown with its cause",
       async () => ((await waits()) as { cause?: string }).cause === cause,
@@ -197,7 +197,7 @@ describe("a task that workers refuse", () => {
     await until("it was refused again", () => umbra.health().refused > 1)
     expect(worker.refused).toBeGreaterThan(0)
     expect(workerLog.said("this worker refused a task")).toBe(true)
-    await until("the engine says so", () => engineLog.said("a worker refuses a task"))
+    await until("the engine says so", () => engineLog.said("a worker refused a task"))
     stage.worker({ handlers: [where("another")] })
     await worker.close()
     expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: { a: "another" } })

@@ -68,7 +68,7 @@ describe("umbra db backup and umbra db check", () => {
     expect((await readdir(folder.path)).sort()).toEqual(["backup.db", "data"])
     const before = await readFile(file)
     const again = await umbra(["db", "backup", file, "--data-dir", data])
-    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining("is there already") })
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining("already exists") })
     expect((await readFile(file)).equals(before)).toBe(true)
     const beside = await umbra(["db", "check", "--data-dir", data])
     expect(beside).toMatchObject({ code: 0, stdout: expect.stringMatching(/file is right\n✓ 1 job/) })

@@ -84,7 +84,7 @@ describe("umbra worker", () => {
 
   it("waits for a Redis that is not there, and says so once", async () => {
     const running = startUmbra(["worker", "--redis-url", `redis://127.0.0.1:${await freePort()}`])
-    await running.wrote(/Redis cannot be reached; trying on/)
+    await running.wrote(/Redis cannot be reached; retrying/)
     running.kill("SIGTERM")
     const { code, stderr } = await running.ended
     expect([code, stderr.match(/cannot be reached/g)?.length]).toEqual([0, 1])
@@ -105,7 +105,7 @@ describe("umbra worker", () => {
 
   it.each([
     [["worker"], /E620 A worker needs the address of its Redis/],
-    [["worker", "--redis-url", "localhost:6379"], /E620 The address of Redis must be like redis:\/\//],
+    [["worker", "--redis-url", "localhost:6379"], /E620 The address of Redis must have the form redis:\/\//],
     [["worker", "--redis-url", redis, "--queues", "nobody"], /E620 This worker has no handler "nobody"/],
     [["worker", "--redis-url", redis, "--queues", ""], /E620 This worker was given an empty list of queues/],
     [["worker", "--redis-url", redis, "--concurrency", "0"], /whole number above 0/],

@@ -63,7 +63,7 @@ const cases: readonly Case[] = [
     name: "random bytes",
     damage: file => writeFile(file, createHash("sha512").update("random").digest()),
     code: "E508",
-    says: "is no SQLite database",
+    says: "is not an SQLite database",
   },
   {
     name: "a file without a byte",
@@ -121,7 +121,7 @@ describe("a folder's database", () => {
       const before = await hash(file)
       const refusal = await openFolder(folder).catch((error: unknown) => error)
       expect(refusal).toMatchObject({ code, message: expect.stringContaining(says) })
-      expect((refusal as Error).message).toMatch(/left as it is.*(backup|another folder|Update)/)
+      expect((refusal as Error).message).toMatch(/not changed.*(backup|another folder|Update)/)
       await expect(openReadOnly(folder)).rejects.toMatchObject({ code })
       expect(await hash(file)).toBe(before)
     })
@@ -156,7 +156,7 @@ describe("a folder's database", () => {
     await writeFile(wal, "frames")
     await expect(openFolder(folder)).rejects.toMatchObject({
       code: "E508",
-      message: expect.stringContaining("is missing, and its write-ahead log is there"),
+      message: expect.stringContaining("is missing, but its write-ahead log exists"),
     })
     expect(await readFile(wal, "utf8")).toBe("frames")
     expect(existsSync(join(folder, "umbra.db"))).toBe(false)

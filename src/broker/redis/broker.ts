@@ -34,7 +34,7 @@ import { announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
 export interface RedisBrokerParts {
   readonly url: string
   readonly settings: RedisSettings
-  /** The id of the store, and its name for people. */
+  /** The id of the store, and its display name. */
   readonly store: { readonly id: () => Promise<string>; readonly label: string }
   readonly host: BrokerHost
   readonly partitionOf: (jobId: string) => number
@@ -42,11 +42,14 @@ export interface RedisBrokerParts {
 }
 
 /**
- * Tasks go to workers in other processes, through Redis. Nothing there is needed again once it is lost: what was sent,
- * and is neither done nor in anybody's hand, is found out (`reconciliation.ts`) and sent again.
+ * Sends tasks to workers in other processes, through Redis. The data in Redis is expendable: reconciliation
+ * (`reconciliation.ts`) finds the tasks that were sent and are neither done nor held by a worker, and they
+ * are sent again.
  *
- * 1. A task is in `#tasks` from dispatch or adoption until its end is told to the engine, exactly once.
- * 2. Who decides that a task is lost is its job's owner, this engine; workers never take tasks from each other.
+ * 1. A task is in `#tasks` from its dispatch or adoption until its end is reported to the engine, exactly
+ *    once.
+ * 2. Only the owner of a job, this engine, decides that a task is lost; workers never take tasks from each
+ *    other.
  */
 export class RedisBroker implements RemoteWorkers {
   readonly #roster: Roster
@@ -115,7 +118,7 @@ export class RedisBroker implements RemoteWorkers {
       served: handler => this.#served(handler),
       looked: () => {
         this.#calls.giveUp(handler => !this.runs(handler))
-        // A process that owns nothing may outlive the last engine of its store.
+        // A process that owns no partitions may outlive the last engine of its store.
         if (this.#results.partitions.length > 0) this.#announcer.repeat()
       },
       log,
@@ -130,7 +133,7 @@ export class RedisBroker implements RemoteWorkers {
     return [...this.#roster.live, ...this.#roster.awaited]
   }
 
-  /** Resolves once it is known which workers live, or after `patienceMs`: Redis may be away. */
+  /** Resolves once it is known which workers are alive, or after `patienceMs`: Redis may be unavailable. */
   whenKnown(patienceMs: number): Promise<void> {
     return this.#roster.whenKnown(patienceMs)
   }
@@ -147,12 +150,12 @@ export class RedisBroker implements RemoteWorkers {
     return this.#roster.outdated
   }
 
-  /** Tasks of this engine that workers have refused since the process started. */
+  /** The number of tasks of this engine that workers have refused since the process started. */
   get refused(): number {
     return this.#refusals
   }
 
-  /** Tasks that wait in this process for room in Redis. */
+  /** The number of tasks that wait in this process for capacity in Redis. */
   get queued(): number {
     return this.#tasks.queued
   }
@@ -173,7 +176,7 @@ export class RedisBroker implements RemoteWorkers {
     return remoteWaits(this.#tasks, { isUp: this.isUp, roster: this.#roster })
   }
 
-  /** No worker that lives has the handler. */
+  /** No live worker has the handler. */
   nobody(handler: string): TaskWait {
     return noWorker(handler, { isUp: this.isUp, roster: this.#roster })
   }
@@ -205,7 +208,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   adopt(task: TaskName, handler: string): boolean {
-    // A worker that does not tell within its death time is dead.
+    // A worker that does not report within the death timeout is dead.
     const deadMs = this.#parts.settings.workerDeadSeconds * 1000
     this.#tasks.adopt(task, handler, performance.now() + deadMs)
     return true
@@ -240,7 +243,7 @@ export class RedisBroker implements RemoteWorkers {
     this.#wake()
   }
 
-  /** What workers have in hand goes on, for whoever owns its jobs next. */
+  /** Tasks that workers hold continue; the next owner of their jobs adopts them. */
   async drain(): Promise<void> {
     this.#isDraining = true
     this.#reconciliation.stop()
@@ -258,7 +261,7 @@ export class RedisBroker implements RemoteWorkers {
     return this.#store
   }
 
-  /** Workers learn from it which store they work for. */
+  /** Announces the store, so that workers find the store that they work for. */
   async #announce(): Promise<void> {
     const { settings, store } = this.#parts
     const announced = { id: await this.#storeId(), label: store.label }
@@ -271,7 +274,10 @@ export class RedisBroker implements RemoteWorkers {
     this.#reconciliation.start(keys)
   }
 
-  /** Of what was under way nobody knows whether it arrived. Who called can do without, and does not wait for Redis. */
+  /**
+   * It is unknown whether the commands in flight reached Redis. Callers have a fallback and do not wait for
+   * Redis.
+   */
   #down(): void {
     this.#calls.giveUp(() => true)
     for (const task of this.#tasks.values()) if (task.state === "sent") task.state = "unsure"
@@ -286,7 +292,8 @@ export class RedisBroker implements RemoteWorkers {
   #pump(): void {
     this.#isPumping = false
     const { keys } = this.#link
-    // An engine that was suspended and goes on would send what others have taken over, and done, meanwhile.
+    // An engine that was suspended and resumes would send tasks that others have taken over, and finished,
+    // meanwhile.
     if (keys === null || !this.#parts.host.isSure()) return
     this.#tasks.takeReady(task => void this.#send(keys, task))
   }
@@ -303,27 +310,31 @@ export class RedisBroker implements RemoteWorkers {
       task.state = "unsure"
       this.#parts.log.warn(
         { error: String(error) },
-        "a task may not have reached Redis; it will be looked for",
+        "a task may not have reached Redis; reconciliation will look for it",
       )
       this.#reconciliation.ask()
     }
   }
 
-  /** Invariant 1: false if the task's end was told before, or it is not our business. */
+  /**
+   * Invariant 1. Returns false if the end of the task was reported before, or the task is not tracked here.
+   */
   #forget(task: Outstanding): boolean {
     const isRemoved = this.#tasks.remove(task)
     if (isRemoved) this.#wake()
     return isRemoved
   }
 
-  /** Any process that reaches Redis can say anything there, and a later release more than this one knows. */
+  /**
+   * Any process that reaches Redis can publish anything, and a later release more than this one understands.
+   */
   #heard(message: string): void {
     try {
       const news = JSON.parse(message) as WorkerNews
       if (news.type === "begun") for (const task of news.tasks) this.#begun(news.worker, task)
       else if (news.type === "left") this.#reconciliation.ask()
     } catch (error) {
-      this.#parts.log.warn({ error: String(error) }, "could not read news of a worker")
+      this.#parts.log.warn({ error: String(error) }, "could not read a message of a worker")
     }
   }
 
@@ -341,7 +352,7 @@ export class RedisBroker implements RemoteWorkers {
     if (report.kind === "started") void this.#started(task, report, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
-    else if (report.kind === "refused") this.#refused(from, report.cause ?? "it did not say why")
+    else if (report.kind === "refused") this.#refused(from, report.cause ?? "no reason given")
     else if (report.kind === "returned") this.#returned(from)
     else {
       this.#settle(name)
@@ -350,7 +361,10 @@ export class RedisBroker implements RemoteWorkers {
     }
   }
 
-  /** It may arrive twice, when the task is with somebody else already: then it says nothing about that one. */
+  /**
+   * The report may arrive twice, when another worker holds the task already: then it says nothing about that
+   * worker.
+   */
   #returned({ name, entry }: Sender): void {
     const found = this.#tasks.get(name)
     if (found === undefined || found.state === "queued") return
@@ -360,8 +374,9 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   /**
-   * A task that an earlier owner of the job had sent is refused at a take-over, and sent again at once. One that is refused
-   * again and again is sent with the next look at the roster, so that engine and worker do not keep each other busy.
+   * At a take-over, workers refuse a task that an earlier owner of the job had sent, and it is sent again at
+   * once. A task that is refused repeatedly is sent at the next roster poll, so that engine and worker do not
+   * keep each other busy.
    */
   #refused({ name, worker }: Sender, cause: string): void {
     const task = this.#tasks.get(name)
@@ -377,7 +392,7 @@ export class RedisBroker implements RemoteWorkers {
     }
     this.#parts.log.warn(
       { job_id: task.task.jobId, worker, handler: task.handler, cause, times: task.refusals },
-      "a worker refuses a task",
+      "a worker refused a task",
     )
     this.#reconciliation.askLater()
   }
@@ -413,24 +428,27 @@ export class RedisBroker implements RemoteWorkers {
         attempts.map(({ task }) => task),
         callsToo,
       )
-    // After the report: the fact that records the loss says which of them were running.
+    // After the report: the fact that records the loss states which of them were running.
     for (const task of lost) this.#forget(task)
   }
 
-  /** Out of the stream, and out of the hands of whoever works on it. */
+  /** Removes the task from its stream, and stops the worker that holds it. */
   #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
     const why = reason === undefined ? {} : { reason }
     this.#say({ type: "cancel", names: [name], ...why, submissions: true })
   }
 
-  /** An entry that stays behind is found by the next look. */
+  /** The next reconciliation finds an entry that was not removed. */
   #remove(handler: string, entries: readonly string[]): void {
     const { keys } = this.#link
     if (keys !== null) removeEntries(this.#link, keys.tasks(handler), WORKERS, entries).catch(() => {})
   }
 
-  /** Who does not hear it is told again: see `stopStale` of the reconciliation, and `announce` of the worker. */
+  /**
+   * A worker that misses the message receives it again: see `stopStale` of the reconciliation, and `announce`
+   * of the worker.
+   */
   #say(control: Control): void {
     const { keys } = this.#link
     if (keys !== null) this.#link.send(["PUBLISH", keys.control, JSON.stringify(control)]).catch(() => {})
@@ -442,14 +460,17 @@ export class RedisBroker implements RemoteWorkers {
   }
 }
 
-/** A task whose place in the rate of its provider has passed while it waited here asks for another before it begins. */
+/**
+ * A task whose place in the rate of its provider passed while it waited here asks for another place before it
+ * begins.
+ */
 function timely(task: Task, queuedAt: number): Task {
   const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
   return isLate ? { ...task, isLate } : task
 }
 
 /**
- * At the server, for results. An engine that stands still longer than this is handed no more of them. Nobody waits for it
- * to pass: what comes ends it. So there is nothing to be won by another figure.
+ * The block time of reads of results at the server. A process that is suspended for longer than this receives
+ * no more of them. Any new entry ends the wait, so another value would gain nothing.
  */
 const BLOCK_MS = 1000

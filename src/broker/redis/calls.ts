@@ -7,15 +7,16 @@ interface Waiting {
 }
 
 /**
- * Handlers that workers run for a job outside of its nodes. Each is a task of its own name, which is nobody's attempt:
- * what a worker knows of earlier ones is not taken for its answer. A node waits for a worker as long as it takes; who calls
- * has another way, and is told null.
+ * Handlers that workers run for a job outside of its nodes. Each call is a task with a unique name, which is
+ * no node's attempt: the answer that a worker remembers of an earlier call is never taken for this one's. A
+ * node waits for a worker as long as necessary; a caller has a fallback, and receives null instead of
+ * waiting.
  */
 export class Calls {
   readonly #waiting = new Map<string, Waiting>()
   readonly #dispatch: (task: Task) => void
   readonly #cancel: (task: Task) => void
-  /** Never the same twice, whichever engine calls. */
+  /** Unique across all engines. */
   #called = Date.now() * 1000
 
   constructor(parts: {
@@ -32,7 +33,7 @@ export class Calls {
     return new Promise(resolve => {
       const giveUp = () => this.#giveUp(name)
       const answered = (outcome: CallAnswer) => {
-        // A signal may outlive a million calls.
+        // The signal may outlive a million calls.
         signal.removeEventListener("abort", giveUp)
         resolve(outcome)
       }
@@ -42,7 +43,7 @@ export class Calls {
     })
   }
 
-  /** False: that is no call, or nobody waits for it any more. */
+  /** Returns false if the name is not that of a call, or its caller no longer waits. */
   answer(name: string, outcome: CallAnswer): boolean {
     const call = this.#waiting.get(name)
     if (call === undefined) return false

@@ -8,24 +8,24 @@ import type { Fields } from "./wire.ts"
 export interface DeliveriesParts {
   readonly link: Link
   readonly handlers: readonly string[]
-  /** The name under which tasks are handed out; null: not now. */
+  /** The consumer name under which tasks are delivered; null: not now. */
   readonly consumer: () => string | null
-  /** For how long that name stands: what is handed to it later would be handed to nobody. */
+  /** How long that name remains valid: a task delivered to it later would be lost to this worker. */
   readonly aliveMs: () => number
   /** How many more tasks may be taken. */
   readonly room: () => number
-  /** Not one beyond that, if it costs a question for each stream. */
+  /** Never take more than `room`, even if that costs one command for each stream. */
   readonly isExact: boolean
   readonly take: (entry: string, fields: Fields) => void
-  /** Redis had forgotten the groups. */
+  /** Redis had lost the consumer groups. */
   readonly forgotten: () => Promise<void>
   readonly log: Log
 }
 
-/** Reads the streams of a worker's handlers, as far as it has room. */
+/** Reads the task streams of a worker's handlers, as far as the worker has free capacity. */
 export class Deliveries {
   readonly #parts: DeliveriesParts
-  /** Streams that had something at the last look. */
+  /** The number of streams that had entries at the last read. */
   #busy = 1
   #turn = 0
   #isStopped = false
@@ -37,12 +37,15 @@ export class Deliveries {
     this.#reading = this.#read()
   }
 
-  /** There may be room, or a link. */
+  /** Capacity or a connection may be available now. */
   wake(): void {
     this.#wake?.()
   }
 
-  /** What was handed over while a connection broke is ours, although we never saw it. */
+  /**
+   * Entries that were delivered while a connection broke are pending for this consumer, although it never
+   * received them.
+   */
   async recover(keys: Keys, consumer: string): Promise<void> {
     const { link, handlers } = this.#parts
     await makeGroups(link, this.#streams(keys), WORKERS)
@@ -75,7 +78,10 @@ export class Deliveries {
     }
   }
 
-  /** The count is per stream, so one is asked after the other; all of them at once only when there is nothing in any. */
+  /**
+   * COUNT applies per stream, so the streams are read one after the other; all of them at once only if all
+   * are empty.
+   */
   async #readInTurn(keys: Keys, consumer: string): Promise<void> {
     const { link, room } = this.#parts
     const streams = this.#streams(keys)
@@ -89,7 +95,7 @@ export class Deliveries {
     if (room() === before) this.#take(await link.wait(this.#question(keys, consumer, 1)))
   }
 
-  /** The count is per stream: those that were busy of late share the room. */
+  /** COUNT applies per stream: the streams that were busy recently share the capacity. */
   #question(keys: Keys, consumer: string, count = Math.ceil(this.#parts.room() / this.#busy)): string[] {
     const streams = this.#streams(keys)
     const block = Math.max(1, Math.min(BLOCK_MS, Math.floor(this.#parts.aliveMs())))
@@ -106,12 +112,15 @@ export class Deliveries {
       ([, found]) => found.length > 0,
     )
     this.#busy = Math.max(1, streams.length)
-    // null: it was removed while it was in our hands.
+    // null: the entry was deleted while it was pending for this consumer.
     for (const [stream, entries] of streams)
       for (const [entry, fields] of entries) if (fields !== null) this.#takeOne(stream, entry, fields)
   }
 
-  /** One that cannot be read must not take those that came with it along: nobody else would ever be handed them. */
+  /**
+   * An entry that cannot be read must not affect the others of the same reply: no other consumer would ever
+   * receive them.
+   */
   #takeOne(stream: string, entry: string, fields: Fields): void {
     const { link, take, log } = this.#parts
     try {
@@ -130,7 +139,7 @@ export class Deliveries {
         return await forgotten()
       }
     } catch {
-      // As below: what follows waits for the link.
+      // As below: the loop waits for the connection.
     }
     const isAway = error instanceof RedisAwayError
     if (!isAway) log.warn({ error: String(error) }, "could not read tasks from Redis")
@@ -149,8 +158,9 @@ export class Deliveries {
 }
 
 /**
- * At the server. A worker that stands still longer than this is handed no more. Whatever comes ends the wait, so nobody
- * gains by another figure; and it is never longer than the worker is sure to live.
+ * The block time at the server. A worker that is suspended for longer than this receives no more tasks. Any
+ * new entry ends the wait, so another value would gain nothing. It never exceeds the time for which the
+ * worker is certainly alive.
  */
 const BLOCK_MS = 1000
 const PAUSE_MS = 1000

@@ -1,6 +1,7 @@
 /**
- * Names of everything in Redis. They begin with the id of the store and the id of the server's run: fleets of several
- * stores on one Redis do not meet, and what a Redis that was restarted finds in an old snapshot is never read.
+ * The names of all keys in Redis. They begin with the id of the store and the id of the server's run: fleets
+ * of several stores on one Redis do not collide, and the keys that a restarted Redis restores from an old
+ * snapshot are never read.
  */
 export class Keys {
   /** A pattern. */
@@ -18,54 +19,60 @@ export class Keys {
     this.#channels = database === 0 ? this.#base : `${this.#base}:${database}`
   }
 
-  /** Is it a key of another run, of whichever store? Keys that merely begin alike are another fleet's, or not ours. */
+  /**
+   * Is it a key of another run, of any store? Keys that only begin alike belong to another fleet, or to
+   * another program.
+   */
   isOfAnotherRun(key: string): boolean {
     if (!key.startsWith(this.#prefix)) return false
     const run = RUN.exec(key.slice(this.#prefix.length))?.[1]
     return run !== undefined && run !== this.#run
   }
 
-  /** Stream of tasks; a worker of the group is handed each once. */
+  /** The stream of tasks; each task is delivered to one worker of the group. */
   tasks(handler: string): string {
     return `${this.#base}:tasks:${handler}`
   }
 
-  /** Stream of what workers report of the jobs of a partition; its owner reads it. */
+  /** The stream of reports of workers on the jobs of a partition; the partition's owner reads it. */
   results(partition: number): string {
     return `${this.#base}:results:${partition}`
   }
 
-  /** Sorted set of partitions by the epoch of their owner: tasks of an earlier one are refused. */
+  /** The sorted set of partitions by the epoch of their owner: workers refuse tasks of an earlier epoch. */
   get epochs(): string {
     return `${this.#base}:epochs`
   }
 
-  /** Gone or changed: Redis was flushed. */
+  /** Missing or changed: Redis was flushed. */
   get marker(): string {
     return `${this.#base}:marker`
   }
 
-  /** Set of the ids of workers that live, or died not long ago. */
+  /** The set of the ids of workers that are alive, or died recently. */
   get workers(): string {
     return `${this.#base}:workers`
   }
 
-  /** What a worker says of itself; it expires when the worker falls silent. */
+  /** The heartbeat of a worker; it expires when the worker stops sending it. */
   worker(id: string): string {
     return `${this.#base}:worker:${id}`
   }
 
-  /** The last beat of a worker, kept for a while after its death: it tells a worker that died from one that stopped in order. */
+  /**
+   * The last heartbeat of a worker, kept for some time after its death: it distinguishes a worker that died
+   * from one that stopped gracefully.
+   */
   lastBeat(id: string): string {
     return `${this.#base}:last:${id}`
   }
 
-  /** Hash of the worker that reported each handler last, and when. */
+  /** The hash of the worker that reported each handler last, and when. */
   get seen(): string {
     return `${this.#base}:seen`
   }
 
-  /** Set of the ids of workers of release 0.1, whose names have no store. */
+  /** The set of the ids of workers of release 0.1, whose key names have no store. */
   get oldWorkers(): string {
     return `${this.#prefix}${this.#run}:workers`
   }
@@ -75,14 +82,15 @@ export class Keys {
   }
 
   /**
-   * Channel on which engines address workers. Keys of another database of the server are other keys, but a channel is the
-   * same for all of them: without the number, workers would obey the engines of another fleet.
+   * The channel on which engines send to workers. Keys of different databases of a server are separate, but
+   * channels are shared by all of them: without the database number, workers would obey the engines of
+   * another fleet.
    */
   get control(): string {
     return `${this.#channels}:control`
   }
 
-  /** Channel on which workers address engines. What is said there is a hint: it may be lost. */
+  /** The channel on which workers send to engines. Its messages are hints: they may be lost. */
   get news(): string {
     return `${this.#channels}:news`
   }
@@ -96,16 +104,16 @@ export interface KeyParts {
   readonly database?: number
 }
 
-/** Hash of the stores whose engines use this Redis, by their ids. */
+/** The hash of the stores whose engines use this Redis, by id. */
 export function storesKey(prefix: string): string {
   return `${prefix}:stores`
 }
 
 const RUN_LENGTH = 12
-/** With the store before the run, and without one, as release 0.1 wrote them. */
+/** With the store before the run id, or without a store, as release 0.1 wrote them. */
 const RUN =
   /^(?:[0-9a-f]{12}:)?([0-9a-f]{12}):(?:tasks|results|worker|workers|last|seen|epochs|marker)(?::|$)/
 
-/** The consumer groups: of the workers on `tasks`, of the partition's owners on `results`. */
+/** The consumer groups: workers on `tasks`, owners of partitions on `results`. */
 export const WORKERS = "workers"
 export const OWNERS = "owners"

@@ -5,27 +5,27 @@ interface Letter {
   readonly partition: number
   readonly reports: Set<Report>
   isUnderWay: boolean
-  /** It could not be sent, and waits for Redis. */
+  /** The report could not be sent, and waits for Redis. */
   isKept: boolean
 }
 
 interface Report {
   readonly fields: readonly [string, string]
   readonly letter: Letter
-  /** Of all with the same only the newest need arrive. */
+  /** Of all reports with the same topic only the newest needs to arrive. */
   readonly topic: string | undefined
   readonly sent: () => void
 }
 
 /**
- * Reports on their way to the owners of their partitions. Those of one turn of the event loop for one partition are one
- * entry. What could not be sent is kept, and sent when Redis is back. Of news only the newest is kept, or those of a long
- * outage would fill the worker: a topic says what the news is about.
+ * Reports to the owners of their partitions. The reports of one turn of the event loop for one partition are
+ * one entry. Reports that could not be sent are kept, and sent when Redis is available again. Of reports with
+ * a topic only the newest is kept; otherwise those of a long outage would fill the worker's memory.
  */
 export class Outbox {
   readonly #link: Link
   readonly #log: Log
-  /** By partition: to be sent at the end of this turn. */
+  /** By partition: sent at the end of this turn. */
   readonly #open = new Map<number, Letter>()
   readonly #letters = new Set<Letter>()
   /** By topic. */
@@ -41,8 +41,8 @@ export class Outbox {
   }
 
   /**
-   * Resolves when it has reached Redis; news also when something newer has come. It may arrive twice: who reads it knows
-   * tasks by their attempt.
+   * Resolves when the report has reached Redis; with a topic, also when a newer one has replaced it. The
+   * report may arrive twice: the reader identifies tasks by their attempt.
    */
   send(partition: number, fields: Report["fields"], topic?: string): Promise<void> {
     return new Promise(sent => {
@@ -97,7 +97,7 @@ export class Outbox {
     } catch (error) {
       letter.isUnderWay = false
       this.#keep(letter)
-      this.#log.debug({ error: String(error) }, "a report did not reach Redis; it is kept")
+      this.#log.debug({ error: String(error) }, "a report did not reach Redis; it is kept and sent later")
     }
   }
 
@@ -107,7 +107,10 @@ export class Outbox {
     sent()
   }
 
-  /** Away: whoever connects again sends it again. Refused (out of memory, read only): the next beat does. */
+  /**
+   * If Redis is unavailable, the report is sent again after reconnecting. If Redis refused it (out of memory,
+   * read-only), it is sent again with the next heartbeat.
+   */
   #keep(letter: Letter): void {
     letter.isKept = true
     for (const report of letter.reports)
@@ -115,5 +118,5 @@ export class Outbox {
   }
 }
 
-/** In one entry. */
+/** Per entry. */
 const MOST_REPORTS = 100

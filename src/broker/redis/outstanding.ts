@@ -9,33 +9,43 @@ export interface Outstanding extends Queued {
   readonly name: string
   readonly task: TaskName
   readonly handler: string
-  /** What to send, should it have to be sent again; null: an earlier owner of the job had sent it. */
+  /** The content for resending; null: an earlier owner of the job had sent the task. */
   readonly content: Task | null
-  /** `queued`: not in Redis yet. `unsure`: whether it is there must be found out. */
+  /** `queued`: not in Redis yet. `unsure`: it is unknown whether the task is in Redis. */
   state: "queued" | "sent" | "unsure"
-  /** In the stream of its handler; null: not known. */
+  /** The id of the entry in the stream of its handler; null: not known. */
   entry: string | null
-  /** The worker whose handler has begun it, and when by this process's monotonic clock; null: none has, as far as is known. */
+  /**
+   * The worker whose handler has begun the task, and when by this process's monotonic clock; null: none has,
+   * as far as is known.
+   */
   begun: { readonly worker: string; readonly at: number; readonly usage?: JsonObject } | null
-  /** Until then, by `performance.now()`, a worker may run an adopted task and not have told its new owner yet. */
+  /**
+   * Until then, by `performance.now()`, a worker may run an adopted task without having reported that to the
+   * new owner.
+   */
   unknownUntil: number
-  /** What the worker said that did not take it, since it was last sent; null: none did. */
+  /** The cause given by the worker that refused the task since it was last sent; null: none did. */
   refused: string | null
   refusals: number
   isCancelled: boolean
   abortReason?: string | undefined
-  /** When this process had it to send, by `performance.now()`. */
+  /** When this process queued it for sending, by `performance.now()`. */
   readonly queuedAt: number
 }
 
 /**
- * What an engine has given to the workers of other processes, or is about to. A task is in here from its dispatch or its
- * adoption until its end is told to the engine, which is told exactly once: who ends a task removes it first.
+ * The tasks that an engine has sent to workers of other processes, or is about to send. A task is tracked
+ * here from its dispatch or its adoption until its end is reported to the engine exactly once: the code that
+ * ends a task removes it first.
  */
 export class OutstandingTasks {
   readonly #byName = new Map<string, Outstanding>()
   readonly #windows = new Map<string, Window<Outstanding>>()
-  /** Isolated tasks that are not in Redis yet. They wait for each other in their worker, and take no room from others. */
+  /**
+   * Isolated tasks that are not in Redis yet. They wait for each other in their worker, and use no capacity
+   * of other tasks.
+   */
   readonly #isolated = new Set<Outstanding>()
   #isolatedSent = 0
   readonly #slotMs: number
@@ -58,14 +68,14 @@ export class OutstandingTasks {
     return [...this.#byName.values()]
   }
 
-  /** Those that wait here for room in Redis. */
+  /** The number of tasks that wait here for capacity in Redis. */
   get queued(): number {
     let sent = this.#isolatedSent
     for (const window of this.#windows.values()) sent += window.sent
     return this.#byName.size - sent
   }
 
-  /** False: it is here already. */
+  /** Returns false if the task is already tracked. */
   add(task: Task): boolean {
     const name = nameOf(task)
     if (this.#byName.has(name)) return false
@@ -85,7 +95,10 @@ export class OutstandingTasks {
     return true
   }
 
-  /** One that an earlier owner had sent: nobody here knows what it looks like, and until a time not whether it runs. */
+  /**
+   * A task that an earlier owner had sent: its content is unknown here, and until a given time also whether
+   * it runs.
+   */
   adopt(task: TaskName, handler: string, unknownUntil: number): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
@@ -113,7 +126,7 @@ export class OutstandingTasks {
     this.#window(handler).sent += 1
   }
 
-  /** Hands out what is to be sent, as far as there is room for it. */
+  /** Passes the tasks that are to be sent to `send`, as far as there is capacity. */
   takeReady(send: (task: Outstanding) => void): void {
     for (const task of this.#isolated) {
       if (this.#capacity(task.handler) === 0) continue
@@ -133,7 +146,7 @@ export class OutstandingTasks {
     }
   }
 
-  /** It is in nobody's hand, and waits for its turn once more. */
+  /** No worker holds the task: it is queued again. */
   putBack(task: Outstanding): void {
     if (isIsolated(task)) this.#isolatedSent -= 1
     else this.#window(task.handler).sent -= 1
@@ -144,7 +157,7 @@ export class OutstandingTasks {
     this.#queue(task)
   }
 
-  /** False if it was removed before. */
+  /** Returns false if the task was removed before. */
   remove(task: Outstanding): boolean {
     if (this.#byName.get(task.name) !== task) return false
     this.#byName.delete(task.name)
@@ -158,7 +171,7 @@ export class OutstandingTasks {
     return true
   }
 
-  /** Tasks of a handler that no worker has begun, in the order in which they are expected to begin. */
+  /** The tasks of a handler that no worker has begun, in the order in which they are expected to begin. */
   notBegun(handler: string): Outstanding[] {
     const sent = this.values().filter(
       task => task.handler === handler && task.state !== "queued" && task.begun === null,

@@ -8,35 +8,36 @@ import type { WorkerNews } from "./wire.ts"
 
 export interface PresenceParts {
   readonly link: Link
-  /** After so much silence the engines take it for dead. */
+  /** After this time without a heartbeat the engines consider the worker dead. */
   readonly deadMs: number
-  /** For so long after its death it is shown. */
+  /** How long a dead worker is shown. */
   readonly shownDeadMs: number
-  /** What it says of itself. */
+  /** Creates the content of the heartbeat. */
   readonly says: (id: string) => WorkerBeat
-  /** With the first beat on a connection: what happened while there was none? */
+  /** With the first heartbeat on a connection: recovers what happened while there was none. */
   readonly comeBack: (keys: Keys, id: string) => Promise<void>
-  /** It may have been dead to them for a while, and is not any more. */
+  /** The engines may have considered this worker dead for some time, and no longer do. */
   readonly wasSilent: () => void
-  /** It was dead to them: its tasks are others'. */
+  /** The engines considered this worker dead: its tasks belong to other workers. */
   readonly replaced: () => void
-  /** A beat got through. */
+  /** A heartbeat was stored. */
   readonly beaten: () => void
   readonly log: Log
 }
 
 /**
- * A worker's being known to the engines.
+ * The registration of a worker with the engines.
  *
- * 1. Who was silent for too long is dead to them, and comes back as somebody new.
- * 2. Its time runs from the sending of the last beat that was answered, by its own clock, so it ends before theirs.
+ * 1. A worker that sent no heartbeat for too long is dead to the engines, and registers again under a new id.
+ * 2. Its time runs from the sending of the last heartbeat that was answered, by its own clock, so it expires
+ *    before the engines' timeout.
  */
 export class Presence {
   readonly #parts: PresenceParts
   #id = newId()
   #marker: string | null = null
   #isKnown = false
-  /** Does it know, on this connection, what happened while it had none? */
+  /** Has it recovered, on this connection, what happened while there was none? */
   #isBack = false
   #aliveUntil = 0
 
@@ -52,7 +53,7 @@ export class Presence {
     return this.#isKnown
   }
 
-  /** Can nobody take it for dead? */
+  /** True if no engine can consider it dead. */
   get isAlive(): boolean {
     return this.aliveMs > 0
   }
@@ -61,12 +62,12 @@ export class Presence {
     return this.#aliveUntil - performance.now()
   }
 
-  /** May it be handed tasks? */
+  /** May tasks be delivered to it? */
   get isPresent(): boolean {
     return this.#isBack && this.#isKnown && this.isAlive
   }
 
-  /** The connection is gone. */
+  /** The connection was lost. */
   away(): void {
     this.#isBack = false
   }
@@ -85,9 +86,10 @@ export class Presence {
       this.#aliveUntil = sentAt + deadMs
       beaten()
     } catch (error) {
-      // Away: the link has said so. Refused (out of memory, no disk, read only): nobody else does.
+      // Unavailable: the link has logged it. Refused (out of memory, no disk space, read-only): nothing else
+      // logs it.
       const level = error instanceof RedisAwayError ? "debug" : "warn"
-      log[level]({ error: String(error) }, "Redis did not take this worker's beat; trying on")
+      log[level]({ error: String(error) }, "Redis did not accept this worker's heartbeat; retrying")
     }
   }
 
@@ -96,7 +98,7 @@ export class Presence {
     this.#isBack = true
   }
 
-  /** What all processes can still read of this worker once it is dead. */
+  /** Stores what all processes can still read of this worker once it is dead. */
   async #leaveTraces(keys: Keys): Promise<void> {
     const { link, deadMs, shownDeadMs, says } = this.#parts
     const beat: WorkerBeat = { ...says(this.#id), held: [] }
@@ -111,7 +113,7 @@ export class Presence {
     await Promise.all(commands.map(command => link.send(command)))
   }
 
-  /** False: it was known there, and is not any more. */
+  /** Returns false if the worker was registered and no longer is. */
   async #say(keys: Keys): Promise<boolean> {
     const { link, deadMs, says } = this.#parts
     const marker = (await link.send(["GET", keys.marker])) as string | null
@@ -119,7 +121,7 @@ export class Presence {
     this.#marker = marker
     const beat = ["SET", keys.worker(this.#id), JSON.stringify(says(this.#id)), "PX", String(deadMs)]
     if ((await link.send(isRemembered ? [...beat, "XX"] : beat)) !== null) return true
-    // Its last beat is gone: too old, or everything was forgotten since the marker was read.
+    // The last heartbeat is missing: it expired, or Redis lost all data since the marker was read.
     const isForgotten = (await link.send(["GET", keys.marker])) !== marker
     return isForgotten && this.#say(keys)
   }
@@ -128,7 +130,7 @@ export class Presence {
   #comeAsSomebodyNew(): Promise<void> {
     this.#parts.log.warn(
       { worker: this.#id },
-      "this worker was silent for too long; its tasks are others' now",
+      "this worker sent no heartbeat for too long; its tasks now belong to other workers",
     )
     this.#parts.replaced()
     this.#id = newId()
@@ -136,7 +138,7 @@ export class Presence {
     return this.beat()
   }
 
-  /** In order, as opposed to dying: without its last beat it is not shown as dead. */
+  /** A graceful stop, as opposed to dying: without its last heartbeat the worker is not shown as dead. */
   async leave(): Promise<void> {
     const { link } = this.#parts
     const { keys } = link
@@ -151,7 +153,7 @@ export class Presence {
   }
 }
 
-/** Which worker had a handler last is forgotten after so long without any worker. */
+/** After this time without any worker, the record of which worker had a handler last is removed. */
 const SEEN_MS = 7 * 86_400_000
 
 function newId(): string {

@@ -19,31 +19,31 @@ export interface ReconciliationParts {
   readonly roster: Roster
   readonly results: Results
   readonly tasks: Pick<OutstandingTasks, "get" | "has" | "values">
-  /** Of a partition that is ours, with all its tasks in `tasks`. */
+  /** The epoch of a partition that this engine owns and whose tasks are all in `tasks`. */
   readonly epochOf: (partition: number) => number | undefined
   readonly partitionOf: (jobId: string) => number
   readonly lost: (tasks: readonly Outstanding[]) => void
   readonly again: (task: Outstanding) => void
-  /** Takes entries out of the handler's stream. */
+  /** Removes entries from the handler's stream. */
   readonly remove: (handler: string, entries: readonly string[]) => void
   readonly say: (control: Control) => void
   readonly served: (handler: string) => void
-  /** It is known again who lives. */
+  /** It is known again which workers are alive. */
   readonly looked: () => void
   readonly log: Log
 }
 
 /**
- * Compares what this engine believes to be with workers with what is: after a connection was lost, when Redis has
- * forgotten everything, when a worker died, when partitions came, and from time to time.
+ * Compares the tasks that this engine believes to be with workers with the state of Redis: after a connection
+ * was lost, when Redis has lost its data, when a worker died, when partitions were taken over, and periodically.
  *
- *     in its stream, handed to nobody or to somebody who lives   → as it should be
- *     in its stream, handed to somebody who is dead              → lost
- *     in no stream, in the hand of somebody who lives            → as it should be
- *     in no stream, in nobody's hand                             → sent again; lost, if an earlier owner had sent it
+ *     in its stream, not delivered or held by a live worker   → nothing to do
+ *     in its stream, held by a dead worker                    → lost
+ *     in no stream, held by a live worker                     → nothing to do
+ *     in no stream, held by no worker                         → resent; lost, if an earlier owner had sent it
  *
- * A task's entry leaves its stream only after its end is in the journal, so one without an entry, of which no result
- * lies there either, never arrived or was forgotten by Redis.
+ * The entry of a task leaves its stream only after the task's end is in the journal. So a task without an entry
+ * and without a result in Redis never arrived there, or Redis lost it.
  */
 export class Reconciliation {
   readonly #parts: ReconciliationParts
@@ -63,14 +63,17 @@ export class Reconciliation {
     this.#timer.unref()
   }
 
-  /** There is a connection. */
+  /** A connection was established. */
   start(keys: Keys): void {
     this.#isDone = false
     this.came(this.#parts.results.partitions)
     sweepKeys(this.#parts.link, keys).catch(() => {})
   }
 
-  /** These partitions came: what their last owner had read and not stored is read at once. */
+  /**
+   * This engine took over these partitions: the reports that their last owner had read and not stored are
+   * read at once.
+   */
   came(partitions: readonly number[]): void {
     for (const partition of partitions) this.#claims.add(partition)
     this.ask()
@@ -81,7 +84,7 @@ export class Reconciliation {
     void this.#look()
   }
 
-  /** With the next look at the roster. */
+  /** Runs a reconciliation at the next roster poll. */
   askLater(): void {
     this.#isWanted = true
   }
@@ -103,13 +106,13 @@ export class Reconciliation {
     } catch (error) {
       this.#isWanted = true
       if (!(error instanceof RedisAwayError))
-        this.#parts.log.warn({ error: String(error) }, "could not look where tasks are; trying again")
+        this.#parts.log.warn({ error: String(error) }, "could not reconcile tasks with Redis; retrying")
     } finally {
       this.#isRunning = false
     }
   }
 
-  /** False: with the rest it has to be waited. */
+  /** Returns false if the rest must wait. */
   async #lookOnce(keys: Keys): Promise<boolean> {
     const { roster, results, served } = this.#parts
     if (await this.#hasForgotten(keys)) {
@@ -119,7 +122,7 @@ export class Reconciliation {
     }
     const news = await roster.look(keys, () => this.#isForgottenSince(keys))
     if (news === null) return false
-    // Now: it is said once, and what follows may fail.
+    // Now: it is reported only once, and the next steps may fail.
     for (const handler of news.served) served(handler)
     await this.#claim(keys)
     const isWanted = !this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete
@@ -129,7 +132,10 @@ export class Reconciliation {
     return isSettled
   }
 
-  /** False: what lies there cannot be read, as the journal takes nothing. Who lives is looked at all the same. */
+  /**
+   * Returns false if the results cannot be read because the journal accepts nothing. The roster is read in
+   * any case.
+   */
   async #settleTasks(keys: Keys): Promise<boolean> {
     this.#isWanted = false
     if (await this.#parts.results.delivered()) {
@@ -140,19 +146,21 @@ export class Reconciliation {
     return false
   }
 
-  /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
+  /** The marker of another process is as good as ours: both prove that Redis has lost nothing since. */
   async #hasForgotten(keys: Keys): Promise<boolean> {
     const marker = await this.#readMarker(keys)
     const before = this.#marker
     this.#marker = marker
     if (before === null && marker !== null) await this.#expectStrangers(marker)
     const isChanged = before !== null && marker !== before
-    if (isChanged)
-      this.#parts.log.warn({}, "Redis has forgotten everything; what is not in anybody's hand is sent again")
+    if (isChanged) this.#parts.log.warn({}, "Redis lost its data; resending tasks that no worker holds")
     return isChanged
   }
 
-  /** From now on nothing is run that an earlier owner sends: it may have stood still, and not know. */
+  /**
+   * From now on workers run nothing that an earlier owner sends: it may have been suspended, and not know
+   * that it was replaced.
+   */
   async #announce(keys: Keys, partitions: readonly number[]): Promise<void> {
     const { link, epochOf, say } = this.#parts
     const epochs = partitions.flatMap(partition => {
@@ -165,7 +173,7 @@ export class Reconciliation {
     say({ type: "epochs", epochs })
   }
 
-  /** It begins with the time of its making, by Redis's clock. */
+  /** The marker begins with the time of its creation, by Redis's clock. */
   async #readMarker(keys: Keys): Promise<string | null> {
     const { link } = this.#parts
     const found = (await link.send(["GET", keys.marker])) as string | null
@@ -174,7 +182,10 @@ export class Reconciliation {
     return (await link.send(["GET", keys.marker])) as string | null
   }
 
-  /** Whoever has just started cannot know who lived before Redis forgot them: they have a death time to say so. */
+  /**
+   * A process that has just started cannot know which workers were alive before Redis lost its data: they
+   * have one death timeout to register again.
+   */
   async #expectStrangers(marker: string): Promise<void> {
     const age = (await this.#redisSeconds()) - Number.parseInt(marker, 10)
     this.#parts.roster.expectStrangers((this.#parts.settings.workerDeadSeconds - age) * 1000)
@@ -201,7 +212,7 @@ export class Reconciliation {
     this.#claimedAt = now
     await results.claim(results.partitions, settings.claimAfterSeconds * 1000)
     await this.#sweep(keys)
-    // Whatever slipped through: a task can be handed to somebody who was dead to us already.
+    // A fallback: a task can be delivered to a worker that this engine already considered dead.
     this.#isWanted = true
   }
 
@@ -213,7 +224,7 @@ export class Reconciliation {
 
   async #reconcile(keys: Keys): Promise<void> {
     const { link, roster, tasks } = this.#parts
-    // Before anything is looked at: what is sent from here on is not missed.
+    // Before anything is read: tasks that are sent from here on are not considered missing.
     const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
     const { found, spare } = await survey(link, handlers, worker => roster.isLive(worker))
@@ -227,20 +238,23 @@ export class Reconciliation {
       if (this.#isOurs(name, epoch)) this.#parts.remove(handler, [entry])
   }
 
-  /** Of a partition that is being taken over nobody can say what is lost: results of its tasks may lie there unread. */
+  /**
+   * While a partition is being taken over, no task of it can be declared lost: its results may lie in the
+   * stream unread.
+   */
   #isDrained({ task }: Outstanding): boolean {
     const { epochOf, partitionOf } = this.#parts
     const partition = partitionOf(task.jobId)
     return epochOf(partition) !== undefined && !this.#claims.has(partition)
   }
 
-  /** Or since there was another connection: an old snapshot may have the marker of its day. */
+  /** Or since an earlier connection: an old snapshot may contain the marker of its time. */
   async #isForgottenSince(keys: Keys): Promise<boolean> {
     const { link } = this.#parts
     return (await link.send(["GET", keys.marker])) !== this.#marker || link.keys !== keys
   }
 
-  /** False if somebody who may have tasks in hand has not been heard of yet. */
+  /** Returns false if a worker that may hold tasks has not registered yet. */
   #settle(before: readonly Outstanding[], found: ReadonlyMap<string, Found>): boolean {
     const { roster, tasks, lost, again } = this.#parts
     const held = roster.held()
@@ -254,7 +268,7 @@ export class Reconciliation {
         if (place.holder === null || roster.isLive(place.holder)) task.state = "sent"
         else gone.push(task)
       } else if (task.state === "sent" && task.entry === null) {
-        // On its way at this moment.
+        // In transit at this moment.
       } else if (held.has(task.name)) task.state = "sent"
       else if (!roster.isComplete) isSure = false
       else if (task.content === null) gone.push(task)
@@ -265,7 +279,7 @@ export class Reconciliation {
     return isSure
   }
 
-  /** Entries that nobody waits for: their jobs have gone on, or ended, while another engine owned them. */
+  /** Entries that no job waits for: the jobs have continued, or ended, while another engine owned them. */
   #removeStrays(found: ReadonlyMap<string, Found>): void {
     for (const [name, { handler, entry, epoch }] of found)
       if (this.#isStray(name, epoch)) this.#parts.remove(handler, [entry])
@@ -278,12 +292,12 @@ export class Reconciliation {
     if (stale.length > 0) say({ type: "cancel", names: stale.map(([name]) => name) })
   }
 
-  /** Of our partition, and nobody waits for it. */
+  /** The task is of our partition, and no job waits for it. */
   #isStray(name: string, epoch: number): boolean {
     return this.#isOurs(name, epoch) && !this.#parts.tasks.has(name)
   }
 
-  /** What a later owner has sent is its own affair: we may be the one who does not know. */
+  /** A task of a later owner is left alone: this engine may be the one that was replaced. */
   #isOurs(name: string, epoch: number): boolean {
     const { epochOf, partitionOf } = this.#parts
     const own = epochOf(partitionOf(nameFrom(name).jobId))

@@ -1,6 +1,9 @@
 import type { Log } from "../../log.ts"
 
-/** Tasks that a worker has refused. At a take-over hundreds may be at once: one line a second says how many. */
+/**
+ * Counts the tasks that a worker has refused. At a take-over there may be hundreds at once: one log line per
+ * second reports their number.
+ */
 export class Refusals {
   readonly #log: Log
   #count = 0

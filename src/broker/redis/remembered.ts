@@ -3,8 +3,9 @@ import type { Report } from "./wire.ts"
 type Finished = Extract<Report, { kind: "finished" }>
 
 /**
- * What a worker knows of tasks it has done, for one that comes again. It comes within the time in which Redis is found to
- * have forgotten it, if at all, and is otherwise run once more: the figures bound memory, and there is nothing to tune.
+ * The outcomes of tasks that a worker has finished, for a task that arrives again. A duplicate arrives within
+ * the time in which an engine detects that Redis lost the task; later it would be run once more. The limits
+ * bound memory and need no tuning.
  */
 export class Remembered {
   /** Newest last. */

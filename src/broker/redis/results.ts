@@ -8,15 +8,21 @@ export interface ResultsParts {
   readonly link: Link
   readonly engine: string
   readonly blockMs: number
-  /** Entries that the journal does not have yet, beyond which none is read. */
+  /** The maximum number of entries read and not yet in the journal; no more are read beyond it. */
   readonly maxUnsettled: number
   readonly deliver: (report: Report, from: Sender) => void
-  /** Resolves when everything that was delivered for the partition is durable; rejects if it is not ours any more. */
+  /**
+   * Resolves when everything that was delivered for the partition is durable; rejects if this engine no
+   * longer owns the partition.
+   */
   readonly durable: (partition: number) => Promise<void>
   readonly log: Log
 }
 
-/** What was read of one partition at once; `ended`: entries of the tasks that are done with it, by handler. */
+/**
+ * What was read of one partition at once; `ended`: the entries of the tasks that these reports end, by
+ * handler.
+ */
 interface Taken {
   readonly partition: number
   readonly entries: readonly Entry[]
@@ -26,18 +32,21 @@ interface Taken {
 type Entry = readonly [id: string, fields: Fields]
 
 /**
- * What workers report of the partitions that this engine owns, read in order.
+ * Reads, in order, what workers report for the partitions that this engine owns.
  *
- * 1. A report, and the task it ends, are removed from Redis only when the journal has it.
- * 2. What another engine had read and not removed is read here, once the partition is ours.
- * 3. As long as the journal takes nothing, nothing more is read.
+ * 1. A report, and the task that it ends, are removed from Redis only when the report is in the journal.
+ * 2. Reports that another engine had read and not removed are read here once this engine owns the partition.
+ * 3. While the journal accepts nothing, nothing more is read.
  */
 export class Results {
   readonly #parts: ResultsParts
   readonly #partitions = new Set<number>()
-  /** Who wants to know that everything which was there when they asked has been delivered. */
+  /** Callbacks that wait until every entry present at the time of their call has been delivered. */
   #curious: ((isDelivered: boolean) => void)[] = []
-  /** Entries whose reports the journal does not have yet. While it takes nothing they grow old, and would be claimed again. */
+  /**
+   * Entries whose reports are not in the journal yet. While the journal accepts nothing their idle time
+   * grows, and they would be claimed again.
+   */
   readonly #unsettled = new Set<string>()
   #changed: (() => void) | null = null
   #isStopped = false
@@ -65,13 +74,16 @@ export class Results {
     for (const partition of partitions) this.#partitions.delete(partition)
   }
 
-  /** Something may have changed: there is a link again, or another partition. */
+  /** Something may have changed: the connection is back, or a partition was added. */
   wake(): void {
     this.#changed?.()
     this.#parts.link.unblock()
   }
 
-  /** Resolves when all that lies there now has been delivered; with false if nothing can be read at the moment. */
+  /**
+   * Resolves when all entries present now have been delivered; with false if nothing can be read at the
+   * moment.
+   */
   delivered(): Promise<boolean> {
     if (this.#partitions.size === 0) return Promise.resolve(true)
     return new Promise(resolve => {
@@ -80,7 +92,10 @@ export class Results {
     })
   }
 
-  /** Reads again what was read by whoever owned these partitions, and not acknowledged for so long. */
+  /**
+   * Claims the entries of these partitions that an earlier owner had read, and that have been pending for
+   * this long.
+   */
   async claim(partitions: Iterable<number>, idleMs: number): Promise<void> {
     const { link, engine } = this.#parts
     for (const partition of partitions) {
@@ -126,7 +141,7 @@ export class Results {
     return this.#unsettled.size >= this.#parts.maxUnsettled
   }
 
-  /** Nobody may wait for a store that is away: there is more to be looked at than results. */
+  /** Nothing may wait for a store that is unavailable: reconciliation has more to do than results. */
   #tell(isDelivered: boolean): void {
     for (const resolve of this.#curious.splice(0)) resolve(isDelivered)
   }
@@ -148,7 +163,7 @@ export class Results {
       )
       const found = (read ?? []) as [string, Entry[]][]
       for (const [stream, entries] of found) this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
-      // Not until nothing comes any more: a busy fleet never falls silent.
+      // Not until the streams are empty: a busy fleet never pauses.
       if (found.every(([, entries]) => entries.length < READ_AT_ONCE))
         for (const resolve of curious.splice(0)) resolve(true)
     } finally {
@@ -178,7 +193,10 @@ export class Results {
     }
   }
 
-  /** Invariant 1. What stays in Redis is read again later, by us or by the next owner, and changes nothing then. */
+  /**
+   * Invariant 1. Reports that stay in Redis are read again later, by this engine or by the next owner, and
+   * change nothing then.
+   */
   async #settle(keys: Keys, taken: Taken): Promise<void> {
     const { durable, log } = this.#parts
     const places = taken.entries.map(([id]) => `${taken.partition}/${id}`)
@@ -206,7 +224,10 @@ export class Results {
     ])
   }
 
-  /** They were the next owner's, who would otherwise have to wait until they are taken for forgotten. */
+  /**
+   * The entries belong to the next owner, which would otherwise have to wait until their idle time has
+   * passed.
+   */
   async #putBack(keys: Keys, { partition, entries }: Taken): Promise<void> {
     const { link } = this.#parts
     const stream = keys.results(partition)
@@ -225,7 +246,7 @@ export class Results {
         return
       }
     } catch {
-      // As below: what follows waits for the link.
+      // As below: the loop waits for the connection.
     }
     const isAway = error instanceof RedisAwayError
     if (!isAway) log.warn({ error: String(error) }, "could not read results from Redis")

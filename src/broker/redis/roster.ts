@@ -3,17 +3,17 @@ import type { RemoteWorker } from "../port.ts"
 import type { Link } from "./client/link.ts"
 import type { Keys } from "./keys.ts"
 
-/** What a worker says of itself with every beat. */
+/** The content of a worker's heartbeat. */
 export interface WorkerBeat extends RemoteWorker {
   readonly prefetch: number
-  /** The tasks it has in hand, each with the epoch of who sent it. */
+  /** The tasks that the worker holds, each with the epoch of its sender. */
   readonly held: readonly (readonly [name: string, epoch: number])[]
 }
 
 export interface RosterChange {
-  /** Handlers that nobody served before. */
+  /** Handlers that no worker had before. */
   readonly served: readonly string[]
-  /** Who was there and is not any more. */
+  /** Workers that were registered and no longer are. */
   readonly gone: readonly string[]
 }
 
@@ -31,30 +31,32 @@ export interface LastSeen {
 export interface RosterParts {
   readonly link: Link
   readonly deadMs: number
-  /** For so long a worker is shown as dead of which this process alone knows that it lived. */
+  /** How long a worker is shown as dead if only this process knows that it was alive. */
   readonly shownDeadMs: number
   readonly log: Log
 }
 
 /**
- * Who works for this fleet, as the last look said. Whether somebody lives is Redis's word alone: a worker's key expires
- * when it has been silent for too long, so no two clocks are ever compared.
+ * The workers of this fleet, as of the last poll. Only Redis decides whether a worker is alive: the worker's
+ * key expires when it has sent no heartbeat for too long, so no two clocks are ever compared.
  */
 export class Roster {
   readonly #parts: RosterParts
   #beats = new Map<string, WorkerBeat>()
-  /** Who lives and says something that is not understood here: of a later release, or nobody of ours. */
+  /**
+   * Live workers whose heartbeat cannot be parsed here: they are of a later release, or not part of Umbra.
+   */
   #unreadable = new Set<string>()
   /** By handler. */
   #capacities = new Map<string, number>()
-  /** After a flush: who has not been heard of since. They may still have tasks in hand. */
+  /** After a flush: workers that have not registered since. They may still hold tasks. */
   readonly #awaited = new Map<string, Awaited>()
   #strangersUntil = 0
   /** By handler: the worker that was last known to have it. */
   #lastSeen = new Map<string, LastSeen>()
-  /** Live workers of release 0.1, which use other names and get no tasks. */
+  /** Live workers of release 0.1, which use other key names and get no tasks. */
   #outdated = new Map<string, WorkerBeat>()
-  /** Workers that died not long ago, for people to see. Redis keeps them, so that all processes show the same. */
+  /** Workers that died recently, for display. Redis keeps them, so that all processes show the same. */
   #dead = new Map<string, WorkerBeat>()
   #isKnown = false
   #whenKnown: (() => void)[] = []
@@ -71,7 +73,7 @@ export class Roster {
     return [...this.#dead.values()]
   }
 
-  /** Workers that have not been heard of since Redis lost its data, and may still live. */
+  /** Workers that have not registered since Redis lost its data, and may still be alive. */
   get awaited(): readonly WorkerBeat[] {
     return [...this.#awaited.values()].map(({ beat }) => beat).filter(({ id }) => !this.#isThere(id))
   }
@@ -99,12 +101,12 @@ export class Roster {
     return this.#beats.has(worker) || this.#unreadable.has(worker)
   }
 
-  /** Is everybody heard of who may have tasks in hand? */
+  /** Have all workers registered that may hold tasks? */
   get isComplete(): boolean {
     return this.#awaited.size === 0 && performance.now() >= this.#strangersUntil
   }
 
-  /** For so long somebody may turn up who was there before. */
+  /** For this long, workers may register that existed before. */
   expectStrangers(ms: number): void {
     this.#strangersUntil = performance.now() + ms
   }
@@ -113,7 +115,7 @@ export class Roster {
     return this.#capacities.has(handler)
   }
 
-  /** Tasks of this handler that the workers take at once, all together. */
+  /** The total number of tasks of this handler that the workers take at once. */
   capacity(handler: string): number {
     return this.#capacities.get(handler) ?? 0
   }
@@ -127,17 +129,17 @@ export class Roster {
     return [...this.#capacities.keys()]
   }
 
-  /** Tasks that somebody has in hand. */
+  /** The tasks that workers hold. */
   held(): Map<string, number> {
     return new Map(this.live.flatMap(({ held }) => held))
   }
 
-  /** The live worker that has the task in hand. */
+  /** The live worker that holds the task. */
   holder(name: string): string | null {
     return this.live.find(({ held }) => held.some(([task]) => task === name))?.id ?? null
   }
 
-  /** Redis has lost its memory: nobody is dead because of that. */
+  /** Redis has lost its data: no worker is considered dead because of that. */
   forget(): void {
     const until = performance.now() + this.#parts.deadMs
     for (const [id, beat] of this.#beats) this.#awaited.set(id, { beat, until })
@@ -145,7 +147,7 @@ export class Roster {
     this.#capacities = new Map()
   }
 
-  /** null: what was read is of a Redis that has forgotten everything meanwhile. Nobody is dead because of that. */
+  /** Returns null if Redis has lost its data meanwhile: no worker is considered dead because of that. */
   async look(keys: Keys, isForgotten: () => Promise<boolean>): Promise<RosterChange | null> {
     const { link } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.workers])) as string[]
@@ -178,7 +180,10 @@ export class Roster {
     return keys.length === 0 ? [] : ((await this.#parts.link.send(["MGET", ...keys])) as (string | null)[])
   }
 
-  /** Of those that are silent. One that stopped in order has left no last beat. */
+  /**
+   * The dead among the workers without a heartbeat. A worker that stopped gracefully has left no last
+   * heartbeat.
+   */
   #deadOf(
     ids: readonly string[],
     silent: readonly string[],
@@ -193,7 +198,7 @@ export class Roster {
     )
   }
 
-  /** Redis has lost what it knew of workers that died meanwhile: this process tells the others. */
+  /** Redis has lost the record of workers that died meanwhile: this process stores it for the others. */
   async #leaveTraces(keys: Keys, dead: readonly WorkerBeat[]): Promise<void> {
     const { link, shownDeadMs } = this.#parts
     const commands = dead.flatMap(beat => [
@@ -210,7 +215,10 @@ export class Roster {
     await Promise.all(commands.map(command => link.send(command)))
   }
 
-  /** Their tasks would lie in streams that this release never writes: they are reported instead of waited for. */
+  /**
+   * Their tasks would lie in streams that this release never writes, so these workers are reported instead of
+   * waited for.
+   */
   async #lookForOutdated(keys: Keys): Promise<void> {
     const { link, log } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.oldWorkers])) as string[]
@@ -229,7 +237,7 @@ export class Roster {
     })
   }
 
-  /** Returns who says nothing. One that cannot be read does not keep the others from being seen. */
+  /** Returns the workers without a heartbeat. A heartbeat that cannot be parsed does not hide the others. */
   #read(ids: readonly string[], said: readonly (string | null)[]): string[] {
     const told = this.#unreadable
     this.#beats = new Map()
@@ -245,7 +253,7 @@ export class Roster {
         if (!told.has(id))
           this.#parts.log.warn(
             { worker: id },
-            "what a worker says of itself cannot be read; it gets no tasks",
+            "the heartbeat of a worker cannot be read; the worker gets no tasks",
           )
       }
     })
@@ -284,7 +292,7 @@ function beatIn(text: string, id: string): WorkerBeat | undefined {
   }
 }
 
-/** From the fields and values of a hash. What another release wrote otherwise is left out. */
+/** Parses the fields and values of a hash. Entries in the format of another release are ignored. */
 function lastSeenIn(hash: readonly string[]): Map<string, LastSeen> {
   const found = new Map<string, LastSeen>()
   for (let i = 0; i < hash.length; i += 2) {
@@ -292,7 +300,7 @@ function lastSeenIn(hash: readonly string[]): Map<string, LastSeen> {
       const { worker, at } = JSON.parse(hash[i + 1]!) as LastSeen
       if (typeof worker === "string" && Number.isFinite(at)) found.set(hash[i]!, { worker, at })
     } catch {
-      // Not what a worker of this release writes.
+      // Not the format of this release.
     }
   }
   return found

@@ -1,4 +1,4 @@
-/** The figures of a fleet over Redis, their defaults and the variables that set them. */
+/** The settings of a fleet over Redis, their defaults and their environment variables. */
 import {
   amount,
   type Environment,
@@ -9,28 +9,34 @@ import {
 } from "../../settings.ts"
 
 export interface RedisSettings {
-  /** Before every key: fleets that share a Redis have different ones. */
+  /** The prefix of every key: fleets that share a Redis use different ones. */
   readonly prefix: string
-  /** Of a worker: the id of the store that it works for; empty: the only one that is live. */
+  /** For a worker: the id of the store that it works for; empty: the only live store. */
   readonly store: string
-  /** Tasks that a worker takes beyond those it can run at once. */
+  /** The number of tasks that a worker takes beyond those it can run at once. */
   readonly prefetch: number
-  /** How often a worker says that it lives. */
+  /** The interval of a worker's heartbeats. */
   readonly workerBeatSeconds: number
-  /** A worker that has been silent for this long is dead, and its tasks go to others. */
+  /** A worker without a heartbeat for this long is dead, and its tasks go to other workers. */
   readonly workerDeadSeconds: number
-  /** How often an engine looks who lives, and whether Redis has lost its memory. */
+  /** How often an engine checks which workers are alive, and whether Redis has lost its data. */
   readonly rosterSeconds: number
   /** Results that were read and not acknowledged for this long are read again. */
   readonly claimAfterSeconds: number
   readonly claimEverySeconds: number
-  /** A command without an answer for this long: the connection is given up. */
+  /** If a command is not answered for this long, the connection is closed. */
   readonly answerSeconds: number
-  /** At most this much work of a handler lies in its stream; more waits in the engine, where turns are fair. */
+  /**
+   * At most this much work of a handler lies in its stream; the rest waits in the engine, where the queue is
+   * fair.
+   */
   readonly windowSeconds: number
-  /** Entries of reports that an engine has read and the journal does not have yet; no more are read then. */
+  /**
+   * The maximum number of entries of reports that an engine has read and that are not in the journal yet; no
+   * more are read beyond it.
+   */
   readonly maxUnsettledReports: number
-  /** For so long a worker that died is shown. */
+  /** How long a worker that died is shown. */
   readonly shownDeadSeconds: number
 }
 
@@ -56,7 +62,7 @@ export const redisTable: SettingTable<RedisSettings> = {
   shownDeadSeconds: amount("shown_dead_seconds", 600),
 }
 
-/** What is given, else what the environment says, else the default. */
+/** Precedence: the given value, then the environment, then the default. */
 export function redisSettings(given?: Partial<RedisSettings>, environment?: Environment): RedisSettings {
   return readSettings(redisTable, given, environment)
 }

@@ -3,26 +3,26 @@ import type { Reply } from "./client/resp.ts"
 import { WORKERS } from "./keys.ts"
 import { type Fields, labelOf } from "./wire.ts"
 
-/** A task as it lies in its handler's stream. */
+/** A task as it lies in the stream of its handler. */
 export interface Found {
   readonly handler: string
   readonly entry: string
-  /** Of whoever sent it. */
+  /** The epoch of the sender. */
   readonly epoch: number
-  /** Who was handed it; null: nobody yet. */
+  /** The worker to which it was delivered; null: not delivered yet. */
   readonly holder: string | null
 }
 
 export interface Survey {
   /** By the names of the tasks. */
   readonly found: ReadonlyMap<string, Found>
-  /** The same tasks once more, in nobody's hand who lives: each would be run again. */
+  /** Duplicates of these tasks that no live worker holds: each would be run again. */
   readonly spare: readonly (readonly [name: string, Found])[]
 }
 
 type IsLive = (worker: string) => boolean
 
-/** What lies in the streams of these handlers. They are short: see window.ts. */
+/** Reads the streams of these handlers. They are short: see window.ts. */
 export async function survey(link: Link, handlers: Iterable<string>, isLive: IsLive): Promise<Survey> {
   const found = new Map<string, Found>()
   const spare: (readonly [string, Found])[] = []
@@ -40,7 +40,10 @@ export async function survey(link: Link, handlers: Iterable<string>, isLive: IsL
   return { found, spare }
 }
 
-/** Sent twice: what lay in the network was taken for lost. Whoever lives and has it in hand is who does it. */
+/**
+ * A task was sent twice because an entry in transit was considered lost. The entry that a live worker holds
+ * takes precedence.
+ */
 function isBefore(a: Found, b: Found, isLive: IsLive): boolean {
   const difference = rank(a, isLive) - rank(b, isLive)
   return difference > 0 || (difference === 0 && a.epoch > b.epoch)
@@ -54,7 +57,8 @@ function rank({ holder }: Found, isLive: IsLive): number {
 const IN_HAND = 2
 
 async function surveyOne(link: Link, stream: string, handler: string): Promise<[string, Found][]> {
-  // The entries first: who is handed one afterwards is seen with it, who has ended one is not missed for it.
+  // The entries first: an entry delivered afterwards is seen as pending too, and one that has ended is not
+  // missed.
   const entries = await allOf(link, from => ["XRANGE", stream, from, "+", "COUNT", PAGE])
   const pending = await allOf(link, from => ["XPENDING", stream, WORKERS, from, "+", PAGE]).catch(
     noneIfNoGroup,
@@ -62,7 +66,7 @@ async function surveyOne(link: Link, stream: string, handler: string): Promise<[
   const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
   return (entries as [string, Fields][]).flatMap(([entry, fields]) => {
     const label = labelOf(fields)
-    // Nobody's task: whoever is handed it drops it.
+    // Not a task: the worker that receives it drops it.
     if (label === null) return []
     return [[label.name, { handler, entry, epoch: label.epoch, holder: holders.get(entry) ?? null }]]
   })
@@ -70,7 +74,7 @@ async function surveyOne(link: Link, stream: string, handler: string): Promise<[
 
 const PAGE = "1000"
 
-/** All rows of a command that answers in pages, each row beginning with its entry's id. */
+/** All rows of a command that answers in pages. Each row begins with the id of its entry. */
 async function allOf(link: Link, page: (from: string) => string[]): Promise<readonly Reply[][]> {
   const rows: Reply[][] = []
   for (let from = "-"; ; ) {

@@ -1,10 +1,10 @@
-/** What nobody uses any more: keys of earlier runs of the server, and consumers that will not come back. */
+/** Removes what is no longer used: keys of earlier runs of the server, and consumers that will not return. */
 
 import { isNoGroup, type Link } from "./client/link.ts"
 import type { Reply } from "./client/resp.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
 
-/** Of an earlier run: an old snapshot brought them back. */
+/** Keys of an earlier run, restored from an old snapshot. */
 export async function sweepKeys(link: Link, keys: Keys): Promise<void> {
   for (let cursor = "0"; ; ) {
     const scan = ["SCAN", cursor, "MATCH", keys.ofAllRuns, "COUNT", "1000"]
@@ -19,11 +19,11 @@ export async function sweepKeys(link: Link, keys: Keys): Promise<void> {
 interface Sweep {
   readonly handlers: Iterable<string>
   readonly partitions: Iterable<number>
-  /** Who may still read: workers, and this engine. */
+  /** Consumers that may still read: workers, and this engine. */
   readonly isLive: (consumer: string) => boolean
 }
 
-/** With nothing in their hands: a consumer that is deleted takes what it has along. */
+/** Only consumers without pending entries: deleting a consumer also deletes its pending entries. */
 export async function sweepConsumers(
   link: Link,
   keys: Keys,
@@ -56,7 +56,7 @@ function pairs(row: readonly Reply[]): [string, Reply][] {
 }
 
 /**
- * Longer than anybody stands still and is still taken for alive. Only empty names go: how long they stay is of no
- * consequence to anybody.
+ * Longer than a process can be suspended and still be considered alive. Only names without entries are
+ * deleted, so the exact value does not matter.
  */
 const LEFT_MS = 60_000

@@ -10,9 +10,9 @@ interface Fleet {
   readonly roster: Pick<Roster, "serves" | "lastSeen">
 }
 
-/** Why tasks that were given to workers elsewhere have not begun. */
+/** Why tasks that were sent to remote workers have not begun. */
 export function remoteWaits(tasks: Pick<OutstandingTasks, "get" | "notBegun">, fleet: Fleet): TaskWaits {
-  /** By handler: the place of each task that has not begun. */
+  /** By handler: the position of each task that has not begun. */
   const places = new Map<string, Map<string, number>>()
   return {
     of: (task, handler) => {

@@ -1,18 +1,19 @@
 import { FairQueue, type Queued } from "../fair-queue.ts"
 
 /**
- * The way to the workers of one handler. Workers take tasks from Redis in the order in which they were put there, so only
- * as many as keep the workers busy are put there. The rest waits here, where owners take turns and priorities count.
+ * Limits the number of tasks of one handler in Redis. Workers take tasks from Redis in the order in which
+ * they were added, so only as many as keep the workers busy are added. The rest waits here, where owners take
+ * turns and priorities count.
  */
 export class Window<T extends Queued> {
   readonly queue = new FairQueue<T>()
-  /** Tasks that are in Redis or with a worker. */
+  /** The number of tasks that are in Redis or with a worker. */
   sent = 0
   readonly #slotMs: number
   readonly #capacity: () => number
   #slot = 0
   #count = 0
-  /** Tasks that were finished in a recent slot of time. */
+  /** The number of tasks that were finished in a recent time slot. */
   #recent = 0
 
   constructor(options: { readonly slotMs: number; readonly capacity: () => number }) {

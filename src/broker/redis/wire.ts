@@ -1,4 +1,4 @@
-/** Tasks and reports as the fields of stream entries. */
+/** Encodes tasks and reports as the fields of stream entries. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { AttemptTimes, Outcome, Task } from "../port.ts"
@@ -20,13 +20,13 @@ export interface TaskLabel {
   readonly epoch: number
 }
 
-/** That alone: whoever looks through a stream does not read the tasks. null: it is none. */
+/** Decodes only the label: a scan of a stream does not parse the tasks. null: the entry is not a task. */
 export function labelOf(fields: Fields): TaskLabel | null {
   const [name, epoch] = [field(fields, "name"), field(fields, "epoch")]
   return name === undefined || epoch === undefined ? null : { name, epoch: Number(epoch) }
 }
 
-/** What a worker tells the owner of a task's job. */
+/** A worker's report to the owner of a task's job. */
 export type Report =
   | { readonly kind: "finished"; readonly outcome: Outcome; readonly times: Omit<AttemptTimes, "worker"> }
   | {
@@ -37,12 +37,15 @@ export type Report =
     }
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "preview"; readonly data: Json }
-  /** It will not do it: it stops. */
+  /** The worker is stopping and will not run the task. */
   | { readonly kind: "returned" }
-  /** The worker does not take the task: it cannot be read, or an earlier owner of the job has sent it. No worker has it now. */
+  /**
+   * The worker does not take the task: it cannot be read, or an earlier owner of the job has sent it. No
+   * worker holds it now.
+   */
   | { readonly kind: "refused"; readonly cause?: string }
 
-/** Who reports on what: `entry` is the task's, in the stream of its handler. */
+/** The sender and subject of a report: `entry` is that of the task, in the stream of its handler. */
 export interface Sender {
   readonly worker: string
   readonly name: string
@@ -50,7 +53,10 @@ export interface Sender {
   readonly entry: string
 }
 
-/** A field and its value: what is said, and the output, which is text already and goes into the journal as it is. */
+/**
+ * A field and its value: the report, and the output, which is already text and is stored in the journal
+ * unchanged.
+ */
 export function encodeReport(
   report: Report,
   { worker, name, handler, entry }: Sender,
@@ -69,11 +75,11 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
   return { report: { ...report, outcome }, from }
 }
 
-/** What an engine tells the workers. */
+/** A message of an engine to the workers. */
 export type Control =
   /**
-   * `reason`: of the abort signal of those that run. Without `submissions` those that are under way go on: their outcome is
-   * wanted also when their job has ended.
+   * `reason`: of the abort signal of running attempts. Without `submissions`, attempts that are submitting
+   * continue: their outcome is needed even when their job has ended.
    */
   | {
       readonly type: "cancel"
@@ -83,23 +89,23 @@ export type Control =
     }
   /** Partitions have new owners. */
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
-  /** `joined`: not the handler may begin, but an isolated task beside it. */
+  /** `joined`: permits not the handler to begin, but another isolated task to run at the same time. */
   | { readonly type: "begin"; readonly name: string; readonly joined?: true }
 
 export type BegunTask = readonly [name: string, ranMs: number, usage?: JsonObject]
 
-/** What a worker tells all engines at once. */
+/** A message of a worker to all engines. */
 export type WorkerNews =
   /**
-   * Handlers that have begun and run, each with how long by the worker's clock, and what it has used so far. Said once,
-   * again when that has changed, and again to new owners.
+   * Handlers that have begun and are running, each with its running time by the worker's clock and its usage
+   * so far. Sent once, again when the usage has changed, and again to new owners.
    */
   | {
       readonly type: "begun"
       readonly worker: string
       readonly tasks: readonly BegunTask[]
     }
-  /** It stopped in order. */
+  /** The worker stopped gracefully. */
   | { readonly type: "left"; readonly worker: string }
 
 function field(fields: Fields, name: string): string | undefined {

@@ -1,26 +1,30 @@
 /**
  * The part of the storage contract that live streams read: what was committed since a position.
  *
- * 1. A position is one seq per partition. A partition has one writer with one append in flight, and a new owner starts
- *    above everything its predecessor wrote: facts become visible in the order of their seqs. So whoever reads on from
- *    a position misses nothing and sees nothing twice, in whichever process and after whatever happened to it.
- * 2. Every verb reads one state of the store.
- * 3. What is told to other processes is a hint: nothing is lost with it but time.
+ * 1. A position is one seq per partition. A partition has one writer with one append in flight, and a new
+ *    owner starts above everything its predecessor wrote: facts become visible in the order of their seqs. So
+ *    a reader that continues from a position misses nothing and sees nothing twice, in any process and after
+ *    any failure.
+ * 2. Every method reads one state of the store.
+ * 3. Notifications to other processes are hints: losing one only costs time.
  */
 export interface JournalFeed {
   position(): Promise<{
-    /** Positions of another store mean nothing here. */
+    /** Positions of another store are not valid here. */
     readonly store: string
     /** By partition, the seq of its last fact; 0: it has none. */
     readonly seqs: readonly number[]
   }>
-  /** The newest jobs of the owner that have not ended, newest first, and the position at which they were so. */
+  /**
+   * The newest jobs of the owner that have not ended, newest first, and the position at which this was their
+   * state.
+   */
   start(query: { readonly owner: string; readonly limit: number }): Promise<FeedStart>
   read(query: FeedQuery): Promise<FeedPage>
 
-  /** Tells every process that listens, this one too. */
+  /** Notifies every process that listens, this one too. */
   tell(news: string): void
-  /** null: there is nobody else. */
+  /** null: there are no other processes. */
   readonly listen: ((listener: (news: string) => void) => Promise<() => Promise<void>>) | null
 }
 
@@ -32,11 +36,11 @@ export interface FeedStart {
 export interface FeedQuery {
   /** Facts after `after`, up to `upTo` if it is given. */
   readonly ranges: readonly FeedRange[]
-  /** Whose jobs; null: everybody's. */
+  /** The owners of the jobs; null: all owners. */
   readonly owners: readonly string[] | null
-  /** How many facts of one partition are looked at, those of other owners included. */
+  /** The maximum number of facts read per partition, including those of other owners. */
   readonly limit: number
-  /** Larger data is left out: it is null, and `bytes` its size. */
+  /** Larger data is left out: it is null, and `bytes` is its size. */
   readonly inlineBytes: number
 }
 
@@ -47,7 +51,7 @@ export interface FeedRange {
 }
 
 export interface FeedPage {
-  /** Partitions with something new, and how far they were read. */
+  /** Partitions with new facts, and how far they were read. */
   readonly reached: readonly FeedReach[]
   /** By partition and seq. */
   readonly facts: readonly FeedFact[]
@@ -57,7 +61,7 @@ export interface FeedReach {
   readonly partition: number
   readonly seq: number
   readonly looked: number
-  /** The limit ended it: read on from here. */
+  /** The limit was reached: continue from here. */
   readonly isMore: boolean
 }
 

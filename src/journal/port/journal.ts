@@ -6,16 +6,19 @@ import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
 
 /**
- * The whole storage contract. Every adapter passes test/journal/contract.ts; what differs is a declared capability.
+ * The whole storage contract. Every adapter passes test/journal/contract.ts; differences are declared
+ * capabilities.
  *
- * 1. The journal is the truth; `jobs` is a projection written in the same commit as the facts it follows from.
- * 2. Every write of a running thing carries its fence: the epoch of its partition. A stale epoch writes nothing.
- * 3. Sending a batch again is harmless: facts, projections, answers and messages are recognised.
- * 4. Times are milliseconds since 1970, given by the caller. JSON travels as text, exactly as it was made.
+ * 1. The journal is the source of truth; `jobs` is a projection written in the same commit as the facts it
+ *    follows from.
+ * 2. Every write of a running job carries its fence: the epoch of its partition. A stale epoch writes
+ *    nothing.
+ * 3. Resending a batch is harmless: facts, projections, answers and messages are recognised.
+ * 4. Times are milliseconds since 1970, given by the caller. JSON is passed as text, unchanged.
  */
 export interface Journal {
   readonly capabilities: Capabilities
-  /** What has a name: workflows, their aliases, API tokens. */
+  /** Named objects: workflows, their aliases, API tokens. */
   readonly registry: Registry
   /** What was committed since a position, for live streams. */
   readonly feed: JournalFeed
@@ -25,16 +28,17 @@ export interface Journal {
   readonly pipelines: PipelineStore
 
   /**
-   * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch
-   * again) or the data is refused (`JournalDataError`: nothing was written, and sending it again will not help).
+   * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: resend the
+   * same batch) or the data is rejected (`JournalDataError`: nothing was written, and resending will not
+   * help).
    */
   append(batch: Batch): Promise<AppendResult>
-  /** As `append`, and nothing of it is kept: rejects as it would. */
+  /** Like `append`, but everything is rolled back: rejects as `append` would. */
   tryAppend(batch: Batch): Promise<void>
 
   /**
-   * The facts of the jobs, oldest first per job; those after seq `after` only, if it is given. Data larger than
-   * `inlineBytes` is left out: `data` is null, `bytes` its size.
+   * The facts of the jobs, oldest first per job; only those after seq `after`, if it is given. Data larger
+   * than `inlineBytes` is left out: `data` is null, `bytes` is its size.
    */
   readFacts(
     jobIds: readonly string[],
@@ -46,11 +50,11 @@ export interface Journal {
   readJob(id: string): Promise<JobRow | null>
   /** Newest first; `after` is the last id of the previous page. */
   listJobs(filter: JobFilter): Promise<JobRow[]>
-  /** Those of some jobs that have ended, without outputs too large for a list. */
+  /** Those of the given jobs that have ended, without outputs that are too large for a list. */
   finishedJobs(ids: readonly string[]): Promise<JobRow[]>
   /**
-   * Which of an owner's jobs have not ended, of one submitter alone if it is given: of those that are known, and of
-   * those with an id above `after`, at most `limit`.
+   * The jobs of an owner that have not ended, of one submitter alone if it is given: among the known ones,
+   * and among those with an id above `after`, at most `limit`.
    */
   unfinishedJobs(query: {
     readonly owner: string
@@ -59,7 +63,10 @@ export interface Journal {
     readonly after: string
     readonly limit: number
   }): Promise<string[]>
-  /** Unfinished jobs of these partitions whose `wakeAt` is not after `at`, by (wakeAt, id), from behind the cursor on. */
+  /**
+   * Unfinished jobs of these partitions whose `wakeAt` is not after `at`, by (wakeAt, id), starting after the
+   * cursor.
+   */
   dueJobs(query: {
     readonly partitions: readonly number[]
     readonly after?: DueJob
@@ -68,54 +75,68 @@ export interface Journal {
   }): Promise<DueJobs>
 
   putWorkflow(workflow: NewWorkflow): Promise<WorkflowRow>
-  /** One version, deleted or not, since jobs that run need theirs. Without a version: the latest that is not deleted. */
+  /**
+   * One version, deleted or not, because running jobs need theirs. Without a version: the latest that is not
+   * deleted.
+   */
   readWorkflow(key: {
     readonly owner: string
     readonly name: string
     readonly version?: number
   }): Promise<WorkflowRow | null>
 
-  /** The first to come keeps the key; everybody gets the winner's row. */
+  /** The first claim keeps the key; every caller gets the row of the first. */
   claimKey(claim: KeyClaim): Promise<KeyClaim>
 
-  /** Tells the store that this engine lives; answers what it should know of the others. */
+  /** Stores the heartbeat of this engine; returns what the engine needs to know of the others. */
   beat(engine: EngineBeat): Promise<Heartbeat>
   /**
-   * Takes the partitions whose epoch is still the expected one: epoch + 1, owner = engine. Answers what it got. Asked
-   * again with the same expectation (a lost answer), it answers the same: engine ids are never used twice.
+   * Takes the partitions whose epoch is still the expected one: epoch + 1, owner = engine. Returns those it
+   * got. Called again with the same expectation (after a lost answer), it returns the same: engine ids are
+   * never used twice.
    */
   takePartitions(take: {
     readonly engine: string
     readonly expected: readonly PartitionEpoch[]
   }): Promise<PartitionEpoch[]>
-  /** Lets go of partitions (owner null) that this engine still holds at these epochs, so that another takes them at once. */
+  /**
+   * Releases partitions (owner null) that this engine still holds at these epochs, so that another engine
+   * takes them at once.
+   */
   releasePartitions(release: {
     readonly engine: string
     readonly held: readonly PartitionEpoch[]
   }): Promise<void>
   readPartitions(): Promise<PartitionRow[]>
-  /** The last beats of all engines, also of those that died. */
+  /** The last heartbeats of all engines, including dead ones. */
   readEngines(): Promise<EngineBeat[]>
-  /** Forgets an engine that has closed, so that nobody takes it for dead. */
+  /** Removes an engine that has closed, so that it is not considered dead. */
   leave(engine: string): Promise<void>
 
-  /** For commands to partitions owned elsewhere. Resolves with the messages' ids, in their order, once they are durable. */
+  /**
+   * For commands to partitions of other engines. Resolves with the ids of the messages, in their order, once
+   * they are durable.
+   */
   sendMessages(messages: readonly NewMessage[]): Promise<number[]>
   readMessages(query: {
     readonly partitions: readonly number[]
     readonly limit: number
   }): Promise<MessageRow[]>
-  /** The answers of those that have one. `forget`: answered messages whose sender knows the answer; they are removed. */
+  /**
+   * The answers of the messages that have one. `forget`: answered messages whose sender has read the answer;
+   * they are removed.
+   */
   readAnswers(query: {
     readonly messageIds: readonly number[]
     readonly forget?: readonly number[]
   }): Promise<ReadonlyMap<number, string>>
-  /** Takes back a message nobody has answered. True: it will never be acted on. */
+  /** Withdraws a message that has not been answered. True: it will never be executed. */
   withdrawMessage(messageId: number): Promise<boolean>
 
   /**
-   * Jobs of these partitions that ended before then, oldest first. Never a child before its parent, nor one that has
-   * somebody to tell; one with an operation that is yet to be cancelled only if it ended before `unsettledBefore`.
+   * Jobs of these partitions that ended before the given time, oldest first. Never a child before its parent,
+   * nor a job that still has to report its end; a job with an operation that is yet to be cancelled only if
+   * it ended before `unsettledBefore`.
    */
   endedJobs(query: {
     readonly partitions: readonly number[]
@@ -124,8 +145,9 @@ export interface Journal {
     readonly limit: number
   }): Promise<string[]>
   /**
-   * Removes jobs with their facts, of partitions whose fence holds, if they still ended before then. Their owner does
-   * it: who else may be about to retry one. Answers how many.
+   * Removes jobs with their facts, of partitions whose fence holds, if they still ended before the given
+   * time. Only the owner does this: any other process may race with a retry. Returns the number of removed
+   * jobs.
    */
   purge(purge: {
     readonly fences: readonly PartitionEpoch[]
@@ -133,8 +155,9 @@ export interface Journal {
     readonly before: number
   }): Promise<number>
   /**
-   * Removes from `before` keys whose job is not there, settled messages and webhooks; those that are parked only from
-   * `unsettledBefore`; and engines that own nothing and have not beaten since the last time nor after `silentSince`.
+   * Removes keys whose job does not exist, settled messages and webhooks from before `before`; parked ones
+   * only from before `unsettledBefore`; and engines that own nothing and have sent no heartbeat since the
+   * last time nor after `silentSince`.
    */
   tidy(tidy: {
     readonly before: number
@@ -143,28 +166,31 @@ export interface Journal {
   }): Promise<void>
 
   /**
-   * The store was put back from a backup: engines that have seen more than it has are fenced, whatever they believe, and
-   * positions in the feed mean nothing any more. Nothing is lost if it is called without need.
+   * The store was restored from a backup: engines that have seen more than it contains are fenced, and
+   * positions in the feed become invalid. Calling it without need loses nothing.
    */
   restored(): Promise<void>
 
-  /** Calls `listener` when another process may have written something for these partitions; null where nobody else can. */
+  /**
+   * Calls `listener` when another process may have written something for these partitions; null where no
+   * other process can.
+   */
   readonly listen: ((listener: (partition: number) => void) => Promise<() => Promise<void>>) | null
 
   close(): Promise<void>
 }
 
 export interface Capabilities {
-  /** Only one process can hold the store: no beat, no peers, partitions are taken at once. */
+  /** Only one process can hold the store: no heartbeat, no peers, partitions are taken at once. */
   readonly exclusive: boolean
-  /** Survives the death of the process. */
+  /** Data survives the death of the process. */
   readonly durable: boolean
-  /** What to call it in messages, without credentials. */
+  /** The name of the store in messages, without credentials. */
   readonly label: string
   readonly partitions: number
-  /** Appends that gain from being under way at the same time. */
+  /** The number of concurrent appends that improves throughput. */
   readonly appendLanes: number
-  /** How an append that was not answered is sent again: after `tries` the engine says that it has paused. */
+  /** How an append that was not answered is resent: after `tries` the engine reports that it has paused. */
   readonly retry: RetryFigures
 }
 
@@ -192,24 +218,27 @@ export interface Batch {
   readonly messages: readonly NewMessage[]
   /** Operations at providers that began with these facts … */
   readonly begun?: readonly BegunOperation[]
-  /** … and slots and operations that are left behind by them. */
+  /** … and slots and operations that these facts release. */
   readonly left?: readonly LeftBehind[]
 }
 
 export interface AppendResult {
   /**
-   * Partitions whose fence held: everything of theirs in the batch is durable, now or from an earlier sending. A
-   * partition that answers a withdrawn message counts as not held, since whoever withdrew it was promised that nothing
-   * happens: nothing of it is written, its memory is thrown away as after a take-over.
+   * The partitions whose fence held: everything of theirs in the batch is durable, now or from an earlier
+   * sending. A partition that answers a withdrawn message counts as not held, because its sender was promised
+   * that nothing happens: nothing of it is written, and its memory is discarded as after a take-over.
    */
   readonly held: ReadonlySet<number>
-  /** Facts inserted by this sending. Fewer than sent with the fence held: an earlier sending had arrived. */
+  /**
+   * The number of facts inserted by this sending. Fewer than sent with the fence held: an earlier sending had
+   * arrived.
+   */
   readonly inserted: number
 }
 
 export interface NewFact {
   readonly partition: number
-  /** Rises within a partition: epoch × 2^34 + counter, so that a new owner needs no look-up. */
+  /** Rises within a partition: epoch × 2^34 + counter, so that a new owner needs no lookup. */
   readonly seq: number
   readonly jobId: string
   readonly at: number
@@ -233,7 +262,7 @@ export interface JobChange {
   readonly status: JobStatus
   readonly updatedAt: number
   readonly finishedAt: number | null
-  /** When the job next needs its owner; null once it is finished and its relatives know. */
+  /** When the job next needs its owner; null once it is finished and its relatives are notified. */
   readonly wakeAt: number | null
   readonly output: string | null
   readonly error: string | null
@@ -244,16 +273,16 @@ export interface NewJob extends JobChange {
   readonly workflow: string
   readonly workflowVersion: number
   readonly parentId: string | null
-  /** JSON object of strings. */
+  /** A JSON object of strings. */
   readonly labels: string | null
   readonly priority: number
   readonly createdAt: number
-  /** Which token or subject; null: neither. */
+  /** The token or subject that submitted it; null: neither. */
   readonly submittedBy: string | null
 }
 
 export interface JobRow extends NewJob {
-  /** Of a list: it has an output, which is too large to be read along. */
+  /** In a list: the job has an output, which is too large to be included. */
   readonly outputLeftOut?: true
 }
 
@@ -261,15 +290,15 @@ export interface JobFilter {
   readonly owner?: string
   readonly statuses?: readonly JobStatus[]
   readonly workflow?: string
-  /** Jobs with all of these. */
+  /** Jobs with all of these labels. */
   readonly labels?: { readonly [name: string]: string }
-  /** The children of this job; null: jobs that are nobody's child. */
+  /** The children of this job; null: jobs without a parent. */
   readonly parentId?: string | null
   readonly createdFrom?: number
   readonly createdBefore?: number
   readonly after?: string
   readonly limit: number
-  /** DELETED jobs are hidden unless asked for. */
+  /** DELETED jobs are hidden unless requested. */
   readonly deleted?: boolean
 }
 
@@ -288,12 +317,12 @@ export interface NewWorkflow {
   readonly owner: string
   readonly name: string
   readonly hash: string
-  /** Canonical JSON, with what was written although it is the default. */
+  /** Canonical JSON, including values that were written although they are defaults. */
   readonly definition: string
   readonly createdAt: number
-  /** A token, the subject of a JWT, "local". null: not known, as of versions pushed before 0.2. */
+  /** A token, the subject of a JWT, or "local". null: not known, for versions pushed before 0.2. */
   readonly pushedBy?: string | null
-  /** Under which rules of definitions it was checked. Left out: 1, those of 0.1. */
+  /** The rules of definitions under which it was checked. Absent: 1, those of 0.1. */
   readonly rules?: number
 }
 
@@ -311,23 +340,26 @@ export interface KeyClaim {
   readonly owner: string
   readonly key: string
   readonly jobId: string
-  /** Hash of what was submitted: the same key with another content is refused by the caller. */
+  /** A hash of the submission: the caller rejects the same key with another content. */
   readonly fingerprint: string
   readonly createdAt: number
 }
 
 export interface EngineBeat {
   readonly engine: string
-  /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. And of its worker. */
+  /**
+   * Where the engine runs (host, process namespace, pid): a peer on the same host detects its death at once.
+   * Also describes the engine's worker.
+   */
   readonly place: string
-  /** Milliseconds since 1970 by its own clock; more than the one before. */
+  /** Milliseconds since 1970 by its own clock; higher than the previous one. */
   readonly beat: number
-  /** It has live streams open: the others tell it what they commit. */
+  /** The engine has live streams open: the others notify it of their commits. */
   readonly follows: boolean
 }
 
 export interface Heartbeat {
-  /** The others: not the one that asks. */
+  /** The other engines, without the caller. */
   readonly engines: readonly EngineBeat[]
   readonly partitions: readonly PartitionRow[]
   /** Partitions of this engine with unanswered messages. */
@@ -337,10 +369,13 @@ export interface Heartbeat {
 export interface NewMessage {
   readonly partition: number
   readonly jobId: string
-  /** JSON command. */
+  /** A command as JSON. */
   readonly command: string
   readonly sentAt: number
-  /** Messages written by `append` must carry the fact that caused them, so that a second sending is recognised. */
+  /**
+   * Messages written by `append` must carry the fact that caused them, so that a second sending is
+   * recognised.
+   */
   readonly cause?: { readonly partition: number; readonly seq: number }
 }
 

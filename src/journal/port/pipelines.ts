@@ -1,19 +1,21 @@
 import type { PartitionEpoch } from "./journal.ts"
 
 /**
- * The part of the storage contract that knows pipelines. Messages are rows that are only ever inserted; what has become
- * of them is the execution's `progress`, its parked messages and its lineage, all written by one `commit`.
+ * The part of the storage contract for pipelines. Messages are rows that are only ever inserted; their state
+ * is the execution's `progress`, its parked messages and its lineage, all written by one `commit`.
  *
- * 1. ONE statement, one commit: acknowledgements (progress), emitted messages, lineage, parked messages and storage.
- * 2. Commits of an execution are numbered. Sending one again is harmless: its number is there already.
+ * 1. ONE statement, one commit: acknowledgements (progress), emitted messages, lineage, parked messages and
+ *    storage.
+ * 2. Commits of an execution are numbered. Resending one is harmless: its number already exists.
  * 3. A stale epoch writes nothing.
- * 4. Nothing here is read whole: every reading has a limit.
+ * 4. Every read has a limit.
  */
 export interface PipelineStore {
   /**
-   * A place among the executions that have not ended; null: `limit` are taken. Exact, whoever asks when. Asked again for
-   * the same job it answers the same. A place whose job was never stored is free again after `claimMs`, that of a job that
-   * has ended at once; for a retry of it the place is claimed anew, and the execution goes on.
+   * Claims a place among the executions that have not ended; null: `limit` places are taken. The count is
+   * exact under concurrency. Called again for the same job it returns the same. A place whose job was never
+   * stored is free again after `claimMs`, that of a job that has ended at once; a retry of the job claims the
+   * place again, and the execution continues.
    */
   claimExecution(claim: {
     readonly jobId: string
@@ -23,16 +25,19 @@ export interface PipelineStore {
   }): Promise<number | null>
   /** null: no such execution. */
   readExecution(jobId: string): Promise<ExecutionRow | null>
-  /** Its place is free. Idempotent. */
+  /** Frees its place. Idempotent. */
   endExecution(end: { readonly jobId: string; readonly at: number }): Promise<void>
 
   /**
-   * Rejects as `Journal.append` does: outcome unknown (send the same again), or data refused; a commit whose
-   * predecessor is missing is refused too.
+   * Rejects as `Journal.append` does: outcome unknown (resend the same), or data rejected; a commit whose
+   * predecessor is missing is rejected too.
    */
   commit(commit: PipelineCommit): Promise<{ readonly isHeld: boolean }>
 
-  /** The messages of a queue behind seq `after`, in order. At most `limit`, and no more than `maxBytes` of bodies but for the first. */
+  /**
+   * The messages of a queue after seq `after`, in order. At most `limit`, and at most `maxBytes` of bodies
+   * except for the first.
+   */
   readMessages(query: {
     readonly execution: number
     readonly route: number
@@ -40,10 +45,10 @@ export interface PipelineStore {
     readonly limit: number
     readonly maxBytes: number
   }): Promise<MessageRow[]>
-  /** Those that exist, in no order. */
+  /** The messages that exist, in no particular order. */
   findMessages(execution: number, keys: readonly MessageKey[]): Promise<MessageRow[]>
 
-  /** Messages that wait for their next try, with it not after `dueBy`, the earliest first, from behind the cursor on. */
+  /** Messages whose next try is due by `dueBy`, the earliest first, starting after the cursor. */
   readRetries(query: {
     readonly execution: number
     readonly route: number
@@ -53,16 +58,22 @@ export interface PipelineStore {
     readonly maxBytes: number
   }): Promise<(MessageRow & ParkedState)[]>
 
-  /** By (route, seq). */
+  /** Sorted by (route, seq). */
   listDeadLetters(query: {
     readonly execution: number
     readonly route?: number
     readonly after?: MessageKey
     readonly limit: number
   }): Promise<DeadLetterRow[]>
-  /** Dead letters that no job replays: how many, counted up to `most`, and the first of them by (route, seq). */
+  /**
+   * Dead letters that no job replays: their number, counted up to `most`, and the first of them by (route,
+   * seq).
+   */
   deadLettersLeft(query: { readonly execution: number; readonly most: number }): Promise<DeadLettersLeft>
-  /** Marks dead letters as replayed by a job, unless another that exists, or is younger than `claimMs`, has them. Answers how many it has. */
+  /**
+   * Marks dead letters as replayed by a job, unless another job that exists, or whose claim is younger than
+   * `claimMs`, has them. Returns the number of marked ones.
+   */
   claimDeadLetters(claim: {
     readonly execution: number
     /** null: all of them. */
@@ -71,18 +82,23 @@ export interface PipelineStore {
     readonly at: number
     readonly claimMs: number
   }): Promise<number>
-  /** Those that this job replays, with the execution they come from; by (execution, route, seq). */
+  /**
+   * The dead letters that this job replays, with the execution they come from; by (execution, route, seq).
+   */
   readReplayed(query: {
     readonly replayedBy: string
     readonly after?: MessageKey & { readonly execution: number }
     readonly limit: number
   }): Promise<ReplayedRow[]>
 
-  /** Of the dead letters of a route that a job replays, how many come before this one. */
+  /** Among the dead letters of a route that a job replays, the number of those before this one. */
   countReplayedBefore(
     letter: MessageKey & { readonly execution: number; readonly replayedBy: string },
   ): Promise<number>
-  /** Of the dead letters of a route that a job replays, the one with so many before it; null: there is none. */
+  /**
+   * Among the dead letters of a route that a job replays, the one with this many before it; null: there is
+   * none.
+   */
   findReplayed(query: {
     readonly execution: number
     readonly route: number
@@ -90,7 +106,9 @@ export interface PipelineStore {
     readonly before: number
   }): Promise<MessageKey | null>
 
-  /** The first `limit` invocations on these messages, in the order of `inLineageOrder` (pipeline-rules.ts). */
+  /**
+   * The first `limit` adapter calls on these messages, in the order of `inLineageOrder` (pipeline-rules.ts).
+   */
   readLineage(query: {
     readonly execution: number
     readonly keys: readonly MessageKey[]
@@ -106,8 +124,9 @@ export interface PipelineStore {
   readStored(execution: number, keys: readonly string[]): Promise<ReadonlyMap<string, string>>
 
   /**
-   * Removes lineage and acknowledged messages of executions that ended before then, and all rows of executions whose job
-   * is gone: at most `limit` rows as they are stored, or one message with what was done to it. Answers how many; 0: no more.
+   * Removes lineage and acknowledged messages of executions that ended before the given time, and all rows of
+   * executions whose job no longer exists: at most `limit` stored rows, or one message with its lineage.
+   * Returns the number of removed rows; 0: nothing is left.
    */
   purgeLineage(purge: { readonly before: number; readonly limit: number }): Promise<number>
 }
@@ -115,9 +134,9 @@ export interface PipelineStore {
 export interface ExecutionRow {
   readonly execution: number
   readonly jobId: string
-  /** Number of the last commit; 0: none yet. */
+  /** The number of the last commit; 0: none yet. */
   readonly commit: number
-  /** JSON, as given by the last commit. */
+  /** JSON, from the last commit. */
   readonly progress: string | null
   readonly endedAt: number | null
 }
@@ -127,7 +146,7 @@ export interface ReplayedRow extends MessageRow {
   readonly execution: number
 }
 
-/** Routes and adapters are named by their positions in the definition. */
+/** Routes and adapters are identified by their positions in the definition. */
 export interface MessageKey {
   readonly route: number
   readonly seq: number
@@ -136,7 +155,7 @@ export interface MessageKey {
 export interface NewMessageRow extends MessageKey {
   /** null: an initial message. */
   readonly parent: MessageKey | null
-  /** Number of the initial message that it comes from. */
+  /** The number of the initial message that it derives from. */
   readonly root: number
   readonly hops: number
   readonly at: number
@@ -149,15 +168,15 @@ export type MessageRow = NewMessageRow
 export interface LineageRow extends MessageKey {
   readonly attempt: number
   readonly adapter: number
-  /** When the call ended; of a gathered message, when the call for all of them began. */
+  /** When the call ended; for a gathered message, when the call for the whole group began. */
   readonly at: number
   readonly durationUs: number
   readonly status: "completed" | "failed"
   /** Gathered: processed as part of this message of the same route. */
   readonly into: number | null
-  /** What was emitted, by route: `1:5-9,2:7`. null: nothing. */
+  /** The emitted messages, by route: `1:5-9,2:7`. null: none. */
   readonly emitted: string | null
-  /** JSON fault. */
+  /** A fault as JSON. */
   readonly error: string | null
 }
 
@@ -171,7 +190,7 @@ export interface ParkedRow extends MessageKey {
   readonly attempts: number
   readonly dueAt: number | null
   readonly at: number
-  /** JSON fault. */
+  /** A fault as JSON. */
   readonly error: string
 }
 
@@ -184,22 +203,24 @@ export interface DeadLetterRow extends MessageRow {
 
 export interface DeadLettersLeft {
   readonly count: number
-  /** `error` is a JSON fault. */
+  /** `error` is a fault as JSON. */
   readonly first: (MessageKey & { readonly error: string }) | null
 }
 
 export interface PipelineCommit {
   readonly fence: PartitionEpoch
   readonly execution: number
-  /** One more than that of the commit before. */
+  /** The number of the previous commit plus one. */
   readonly commit: number
   readonly progress: string
   readonly messages: readonly NewMessageRow[]
-  /** Of messages that this commit acknowledges or parks: that is how retention tells which were acknowledged. */
+  /**
+   * For messages that this commit acknowledges or parks: retention uses it to find the acknowledged messages.
+   */
   readonly lineage: readonly LineageRow[]
-  /** Put in place of what was parked of these messages. */
+  /** Replaces the parked rows of these messages. */
   readonly parked: readonly ParkedRow[]
-  /** Not parked any more. */
+  /** Messages that are no longer parked. */
   readonly unparked: readonly MessageKey[]
   readonly stored: readonly { readonly key: string; readonly value: string }[]
 }

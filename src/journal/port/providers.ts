@@ -1,42 +1,51 @@
 /**
- * The part of the storage contract that knows external work: slots, rates, operations and webhooks (X1 to X6). What
- * belongs to a fact (an operation that began or ended, a slot that comes free) is part of `append`; the rest is here.
+ * The part of the storage contract for external work: slots, rates, operations and webhooks (X1 to X6).
+ * Changes that belong to a fact (an operation that began or ended, a released slot) are part of `append`; the
+ * rest is here.
  *
- * 1. Every verb is safe to send twice.
- * 2. Slots are leases: what is held is what live leases say. Never more than the limit at once, whoever asks when. The
- *    next slot goes to an owner that holds the fewest, of those that hold equally many to the one whose last turn was
- *    longest ago, and within an owner to who asked first.
- * 3. A webhook is stored before it is looked at. Webhook and submission each commit first and then look for the other
- *    (`deliverEvents`), so that one of them finds the other.
- * 4. Verbs that leave messages in inboxes answer with the partitions: other processes are notified, this one is not.
+ * 1. Every method is safe to send twice.
+ * 2. Slots are leases: the live leases determine what is held. Never more than the limit at once, under any
+ *    concurrency. The next slot goes to the owner that holds the fewest; among equals to the one whose last
+ *    turn was longest ago; and within an owner to the first request.
+ * 3. A webhook is stored before it is processed. Webhook and submission each commit first and then look for
+ *    the other (`deliverEvents`), so that one of them finds the other.
+ * 4. Methods that leave messages in inboxes return the partitions: other processes are notified, this one is
+ *    not.
  */
 export interface ProviderStore {
-  /** Asks for slots, or finds those that they have. Not held: others were first; a message `grant_slot` comes later. */
+  /**
+   * Requests slots, or finds those that the nodes already have. Not held: other requests came first; a
+   * message `grant_slot` follows later.
+   */
   requestSlots(
     terms: SlotTerms,
     requests: readonly SlotRequest[],
   ): Promise<{ readonly held: readonly SlotKey[]; readonly told: readonly number[] }>
-  /** Gives what has come free, by release or because its lease ended, to those who wait. */
+  /** Grants free slots, released ones or those whose lease ended, to waiting requests. */
   grantSlots(grant: SlotTerms): Promise<readonly number[]>
-  /** For a node that asked and does not want it any more. Otherwise slots are released by `append`. */
+  /** For a node that requested a slot and no longer needs it. Otherwise `append` releases slots. */
   releaseSlot(slot: SlotKey): Promise<void>
-  /** Leases of unfinished jobs in these partitions, where less than half of the time is left. */
+  /** Renews the leases of unfinished jobs in these partitions that have less than half of their time left. */
   renewSlots(renewal: {
     readonly partitions: readonly number[]
     readonly at: number
     readonly leaseMs: number
   }): Promise<void>
-  /** Granted a while ago to nodes that have no operation: one of them may not know of its slot, or of its lease's end. */
+  /**
+   * Slots granted some time ago to nodes that have no operation: such a node may not know of its slot, or of
+   * the end of its lease.
+   */
   idleSlots(query: {
     readonly partitions: readonly number[]
     readonly grantedBefore: number
   }): Promise<readonly (SlotKey & { readonly partition: number })[]>
-  /** From 1; null: it does not wait for one. */
+  /** From 1; null: the node does not wait for a slot. */
   slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null>
 
   /**
-   * Before an operation is recorded: it belongs to this owner from now on, as long as there is a record of it. False: it
-   * belongs to another. A claim without a record can be taken over by another owner once it is older than `abandonedBefore`.
+   * Called before an operation is recorded: from now on it belongs to this owner, as long as there is a
+   * record of it. False: it belongs to another owner. Another owner can take over a claim without a record
+   * once it is older than `abandonedBefore`.
    */
   claimOperation(
     claim: OperationName & {
@@ -46,22 +55,25 @@ export interface ProviderStore {
     },
   ): Promise<boolean>
 
-  /** A place in the provider's outbound rate. Not taken: it would be more than `maxWaitMs` away. */
+  /** Takes a place in the provider's outbound rate. Not taken: it would be more than `maxWaitMs` away. */
   takeRate(take: {
     readonly provider: string
-    /** Between two requests. */
+    /** The time between two requests. */
     readonly intervalMs: number
     readonly at: number
     readonly maxWaitMs: number
   }): Promise<{ readonly taken: boolean; readonly at: number }>
-  /** The provider said that it has too much to do: half the rate, and nothing before `until`. */
+  /** The provider reported overload: half the rate, and no request before `until`. */
   slowDown(slowing: { readonly provider: string; readonly until: number }): Promise<void>
-  /** For a provider without a rate: nothing before then; 0: whenever you like. It only reads. */
+  /**
+   * For a provider without a rate: the time before which no request may be sent; 0: no restriction.
+   * Read-only.
+   */
   restUntil(query: { readonly provider: string }): Promise<number>
 
-  /** False: it was delivered before. */
+  /** False: the event was delivered before. */
   receiveEvent(event: NewWebhookEvent): Promise<boolean>
-  /** Tells jobs of parked webhooks whose operation is known by now: of one operation, or of all. */
+  /** Delivers parked webhooks whose operation is known by now to their jobs: of one operation, or of all. */
   deliverEvents(query: {
     readonly operation: OperationName | null
     readonly at: number
@@ -69,24 +81,27 @@ export interface ProviderStore {
   /** Newest first. */
   listEvents(query: { readonly provider: string; readonly limit: number }): Promise<WebhookEventRow[]>
 
-  /** Operations at these providers that nobody wants any more and whose provider has not been told. */
+  /**
+   * Operations at these providers that are no longer needed and that the provider has not been asked to
+   * cancel.
+   */
   dueCancels(query: {
     readonly partitions: readonly number[]
     readonly providers: readonly string[]
     readonly at: number
     readonly limit: number
   }): Promise<DueCancel[]>
-  /** `again`: when it is tried once more; null: it is done, and what it held of the provider comes free. */
+  /** `again`: when the cancellation is retried; null: it is done, and the operation's slot is released. */
   settleCancel(cancel: OperationName & SlotKey & { readonly again: number | null }): Promise<void>
 
   /**
-   * The outcome of a submission whose job has ended. An operation with an id is to be cancelled from now on; null: nothing
-   * was begun, or it is over. The answer is null if nobody waits for this outcome.
+   * Records the outcome of a submission whose job has ended. An operation with an id is to be cancelled from
+   * now on; null: no operation began, or it has ended. Returns null if nothing waits for this outcome.
    */
   settleSubmission(
     outcome: SlotKey & { readonly attempt: number; readonly externalId: string | null; readonly at: number },
   ): Promise<{ readonly provider: string; readonly isToCancel: boolean } | null>
-  /** Submissions of ended jobs whose outcome is not known: those that hold a slot, or all of one job. */
+  /** Submissions of ended jobs whose outcome is unknown: those that hold a slot, or all of one job. */
   unseenSubmissions(
     query: { readonly partitions: readonly number[]; readonly at: number } | { readonly jobId: string },
   ): Promise<UnseenSubmission[]>
@@ -95,7 +110,7 @@ export interface ProviderStore {
   overview(query: { readonly provider: string; readonly at: number }): Promise<ProviderOverview>
 }
 
-/** Whose slot it is: a node's, or one of its items'. */
+/** Identifies the holder of a slot: a node, or one of its items. */
 export interface SlotKey {
   readonly jobId: string
   readonly node: number
@@ -110,7 +125,7 @@ export interface OperationName {
 export interface SlotTerms {
   readonly provider: string
   readonly limit: number
-  /** Absent or null: no limit of its own. */
+  /** Absent or null: no limit per owner. */
   readonly limitPerOwner?: number | null
   readonly leaseMs: number
   readonly at: number
@@ -118,20 +133,20 @@ export interface SlotTerms {
 
 export interface SlotRequest extends SlotKey {
   readonly partition: number
-  /** Whose job it is: owners take turns. */
+  /** The owner of the job: owners take turns. */
   readonly owner: string
 }
 
 export interface NewWebhookEvent {
   readonly provider: string
-  /** Recognises a repeated delivery; null: refused, every one is new. */
+  /** Identifies repeated deliveries; null: a rejected webhook, every one is new. */
   readonly eventId: string | null
   readonly externalId: string | null
   readonly receivedAt: number
   readonly verdict: "parked" | "refused"
   readonly reason: string | null
   readonly bytes: number
-  /** JSON object: an `external` command without its `type`, `node` and `item`. */
+  /** A JSON object: an `external` command without its `type`, `node` and `item`. */
   readonly news: string | null
 }
 
@@ -139,7 +154,7 @@ export interface WebhookEventRow {
   readonly eventId: string | null
   readonly externalId: string | null
   readonly receivedAt: number
-  /** delivered: a job was told. late: its operation was over. */
+  /** delivered: a job was notified. late: its operation had ended. */
   readonly verdict: "parked" | "delivered" | "late" | "refused"
   readonly reason: string | null
   readonly bytes: number
@@ -148,11 +163,11 @@ export interface WebhookEventRow {
 export interface DueCancel extends OperationName, SlotKey {
   readonly attempt: number
   readonly tries: number
-  /** Whose job it was. */
+  /** The owner of the job. */
   readonly owner: string
 }
 
-/** An operation may be running at the provider, and nobody knows its id. */
+/** An operation may be running at the provider, and its id is unknown. */
 export interface UnseenSubmission extends SlotKey {
   readonly provider: string
   readonly attempt: number
@@ -178,7 +193,7 @@ export interface ProviderOverview {
     readonly grantedAt: number
     readonly heldUntil: number
   })[]
-  /** Of those that are held: by submissions of ended jobs whose outcome is not known. */
+  /** Among the held slots: those of submissions of ended jobs whose outcome is unknown. */
   readonly unseen: readonly (SlotKey & {
     readonly owner: string
     readonly since: number
@@ -186,15 +201,15 @@ export interface ProviderOverview {
   })[]
   readonly waiting: number
   readonly oldestAskedAt: number | null
-  /** Operations that are not over. */
+  /** The number of operations that have not ended. */
   readonly operations: number
-  /** Share of the configured rate in use, 0 … 1. */
+  /** The share of the configured rate in use, 0 … 1. */
   readonly pace: number
   /** Newest first. */
   readonly errors: readonly ProviderErrorRow[]
 }
 
-/** What `append` writes of operations: those that began with a fact … */
+/** What `append` writes about operations: those that began with a fact … */
 export interface BegunOperation extends OperationName, SlotKey {
   readonly partition: number
   readonly attempt: number
@@ -202,13 +217,19 @@ export interface BegunOperation extends OperationName, SlotKey {
   /** Set if it ended within the same batch. */
   readonly endedAt: number | null
   readonly cancelAt: number | null
-  /** Until then the row counts as a slot: it is to be cancelled, or unseen. */
+  /** Until then the row counts as a slot: the operation is to be cancelled, or its outcome is unknown. */
   readonly slotUntil?: number
-  /** A submission whose outcome was not known when its job ended: `externalId` stands for an id that is not known. */
+  /**
+   * A submission whose outcome was unknown when its job ended: `externalId` is a placeholder for the unknown
+   * id.
+   */
   readonly unseen?: { readonly operation: number }
 }
 
-/** … and what nodes and jobs leave behind: their slots come free, and their operation has ended or is to be cancelled. */
+/**
+ * … and what nodes and jobs leave behind: their slots are released, and their operation has ended or is to be
+ * cancelled.
+ */
 export interface LeftBehind {
   readonly partition: number
   readonly jobId: string
@@ -217,6 +238,6 @@ export interface LeftBehind {
   readonly item?: number
   readonly at: number
   readonly operation: "none" | "ended" | "cancel"
-  /** Of an operation that is to be cancelled: until then its row counts as a slot. */
+  /** For an operation that is to be cancelled: until then its row counts as a slot. */
   readonly slotUntil?: number
 }

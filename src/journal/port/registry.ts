@@ -1,17 +1,17 @@
 /**
- * The part of the storage contract that knows names: workflows and their versions, aliases, API tokens. No fence:
- * nothing here belongs to a running job.
+ * The part of the storage contract for named objects: workflows and their versions, aliases, API tokens. No
+ * fence: nothing here belongs to a running job.
  *
- * 1. Every verb is one commit and safe to send twice.
- * 2. A deleted workflow is invisible here, but its versions stay readable for the jobs that run on them, and the next
- *    push goes on counting.
- * 3. An alias points only at versions that are there; every move is written down with it.
+ * 1. Every method is one commit and safe to send twice.
+ * 2. A deleted workflow is invisible here, but its versions stay readable for the jobs that run on them, and
+ *    the next push continues the version numbers.
+ * 3. An alias points only at existing versions; every move is recorded with it.
  */
 export interface TokenFilter {
   readonly owner?: string
-  /** Only those behind this one. */
+  /** Only those after this id. */
   readonly after?: string
-  /** All of them unless told. */
+  /** Default: all. */
   readonly limit?: number
 }
 
@@ -27,30 +27,30 @@ export interface Registry {
   listVersions(
     query: WorkflowKey & { readonly before?: number; readonly limit: number },
   ): Promise<VersionRow[]>
-  /** The number alone: definitions are large and every submit asks. */
+  /** The number alone: definitions are large, and every submission needs it. */
   readLatest(key: WorkflowKey): Promise<number | null>
   hasVersion(key: WorkflowKey & { readonly version: number }): Promise<boolean>
   /** False: there was nothing to delete. */
   deleteWorkflow(deletion: WorkflowKey & { readonly at: number; readonly by: string }): Promise<boolean>
 
   readAlias(key: AliasKey): Promise<AliasRow | null>
-  /** By name. */
+  /** Sorted by name. */
   listAliases(key: WorkflowKey): Promise<AliasRow[]>
-  /** Versions that are not there come back, and then nothing has changed. */
+  /** Returns the versions that do not exist; then nothing has changed. */
   putAlias(
     move: AliasKey & { readonly targets: readonly AliasTarget[]; readonly at: number; readonly by: string },
   ): Promise<{ readonly moved: boolean; readonly missing: readonly number[] }>
   /** False: there was none. */
   deleteAlias(deletion: AliasKey & { readonly at: number; readonly by: string }): Promise<boolean>
-  /** Newest first; removals included, the workflow's too. */
+  /** Newest first; including removals, also that of the workflow. */
   listAliasMoves(query: AliasKey & { readonly limit: number }): Promise<AliasMove[]>
 
   putToken(token: Omit<TokenRow, "revokedAt">): Promise<void>
-  /** null also for a revoked one. */
+  /** null also for a revoked token. */
   readToken(hash: string): Promise<TokenRow | null>
-  /** Oldest first, revoked ones too. */
+  /** Oldest first, including revoked tokens. */
   listTokens(filter?: TokenFilter): Promise<TokenRow[]>
-  /** False: there is none. One that is revoked keeps its time. */
+  /** False: there is no such token. A token that was already revoked keeps its time. */
   revokeToken(revocation: { readonly id: string; readonly at: number }): Promise<boolean>
 }
 
@@ -76,13 +76,15 @@ export interface WorkflowSummary extends VersionRow {
 
 export interface AliasTarget {
   readonly version: number
-  /** A version's chance is its weight among all; 0: it is never drawn. At least one is above 0. */
+  /**
+   * The probability of a version is its weight divided by the sum; 0: never chosen. At least one is above 0.
+   */
   readonly weight: number
 }
 
 export interface AliasRow {
   readonly alias: string
-  /** By version. */
+  /** Sorted by version. */
   readonly targets: readonly AliasTarget[]
   readonly movedAt: number
   readonly movedBy: string
@@ -95,9 +97,9 @@ export interface AliasMove {
   readonly to: readonly AliasTarget[] | null
 }
 
-/** What one token may use up. Each: null: the server's default. */
+/** The limits of one token. null: the server's default. */
 export interface TokenLimits {
-  /** Requests a second. */
+  /** Requests per second. */
   readonly rateLimit: number | null
   /** Jobs submitted with it that have not ended. */
   readonly maxUnfinishedJobs: number | null
@@ -114,7 +116,7 @@ export interface TokenRow extends TokenLimits {
   readonly revokedAt: number | null
 }
 
-/** Equal targets are equal texts: by version, nothing else in it. */
+/** Equal targets have equal texts: sorted by version, without further fields. */
 export function targetsText(targets: readonly AliasTarget[]): string {
   const pairs = targets.map(({ version, weight }) => [version, weight] as const)
   return JSON.stringify(pairs.sort((a, b) => a[0] - b[0]))

@@ -1,4 +1,4 @@
-/** A connection for appends alone. A broken one is replaced by the next append. */
+/** A connection for appends only. The next append replaces a broken connection. */
 import type pg from "pg"
 import { classify, JournalUnavailableError } from "../errors.ts"
 import { type ConnectionOptions, connect, destroy, send } from "./client.ts"
@@ -11,7 +11,7 @@ export interface AppenderOptions extends ConnectionOptions {
 export class Appender {
   readonly #options: AppenderOptions
   #client: Promise<pg.Client> | null = null
-  /** One append at a time: when the connection breaks, those behind it begin on a new one. */
+  /** One append at a time: when the connection breaks, the next ones use a new one. */
   #turn: Promise<unknown> = Promise.resolve()
   #waiting = 0
 
@@ -19,7 +19,7 @@ export class Appender {
     this.#options = options
   }
 
-  /** Appends under way or before their turn. */
+  /** The number of appends in flight or waiting for their turn. */
   get waiting(): number {
     return this.#waiting
   }
@@ -46,7 +46,8 @@ export class Appender {
     try {
       return await send(client, statement, parameters, this.#options.queryTimeoutMs)
     } catch (error) {
-      // A server that ends a session says so first and hangs up later: the next append must not meet that connection.
+      // A server that ends a session reports that first and closes the connection later: the next append must
+      // not use this connection.
       if (classify(error, this.#options.label) instanceof JournalUnavailableError) {
         this.#client = null
         destroy(client)

@@ -1,7 +1,7 @@
 /**
- * One connection to PostgreSQL and how a statement is sent over it. Text in, text out (database.ts); named, so that
- * it is parsed once per connection; and bounded in time: a connection that went half-open never answers, and only
- * destroying it gets the statement back.
+ * One connection to PostgreSQL and how a statement is sent over it. Parameters and results are text
+ * (database.ts); statements are named, so that each is parsed once per connection; and they are bounded in
+ * time: a half-open connection never answers, and only destroying it ends the statement.
  */
 import pg from "pg"
 import type { Parameters, Row, Statement } from "./database.ts"
@@ -14,7 +14,7 @@ export interface ConnectionOptions {
   readonly connectTimeoutMs: number
 }
 
-/** TCP keepalive finds a dead peer while nothing is being asked. */
+/** TCP keepalive detects a dead peer while no statement is in flight. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
 const rawText = { getTypeParser: () => (value: unknown) => value } as unknown as pg.CustomTypesConfig
@@ -30,10 +30,13 @@ export function clientConfig(options: ConnectionOptions): pg.ClientConfig {
   }
 }
 
-/** A client of our own. `statementTimeoutMs` 0 lifts the server's limit too: migrations take what they take. */
+/**
+ * A separate client. `statementTimeoutMs` 0 also lifts the server's limit: migrations take as long as they
+ * need.
+ */
 export async function connect(options: ConnectionOptions, statementTimeoutMs: number): Promise<pg.Client> {
   const client = new pg.Client(clientConfig(options))
-  // A connection that breaks while idle says so here; without a listener that would end the process.
+  // A connection that breaks while idle emits this event; without a listener it would end the process.
   client.on("error", () => {})
   try {
     await client.connect()
@@ -67,7 +70,7 @@ export async function send(
   }
 }
 
-/** With a statement under way `end` cuts the socket at once, which rejects it. */
+/** With a statement in flight `end` closes the socket at once, which rejects the statement. */
 export function destroy(client: pg.ClientBase): void {
   void (client as pg.Client).end().catch(() => {})
 }

@@ -1,17 +1,17 @@
 import type { sql } from "./sql.generated.ts"
 
 /**
- * A PostgreSQL database as SqlJournal speaks to it. Text in, text out: parameters are cast in SQL and columns come back
- * as PostgreSQL prints them, so that no driver decides what becomes of a bigint or of JSON.
+ * A PostgreSQL database as SqlJournal uses it. Parameters and results are text: parameters are cast in SQL
+ * and columns are returned as PostgreSQL prints them, so that no driver converts a bigint or JSON.
  */
 export interface Database {
-  /** In messages, without credentials. */
+  /** The name in messages, without credentials. */
   readonly label: string
-  /** A short operation, safe to send twice: retried where connections can break. */
+  /** A short operation, safe to send twice: retried if the connection breaks. */
   query(statement: Statement, parameters: Parameters): Promise<Row[]>
-  /** Never retried: the caller knows what it has sent. */
+  /** Never retried: the caller resends if needed. */
   append(statement: AppendStatement, parameters: Parameters): Promise<Row[]>
-  /** As an append, rolled back whatever comes of it. */
+  /** Like an append, but always rolled back. */
   trial(statement: AppendStatement, parameters: Parameters): Promise<void>
   /** Several statements, one commit. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>

@@ -1,7 +1,8 @@
 /**
- * How a commit travels to `pipeline_commit.sql`, and how lineage is stored: the invocations of one attempt at a message,
- * each "adapter,at,µs,c|f;emitted;error", joined by U+001F in one text. The error is JSON, which may hold ";", so it comes
- * last; neither it nor a body holds U+001E or U+001F raw, and a text that does is refused (encode.ts).
+ * Encodes a commit for `pipeline_commit.sql`, and the stored lineage: the calls of one attempt at a message,
+ * each "adapter,at,µs,c|f;emitted;error", joined by U+001F in one text. The error is JSON, which may contain
+ * ";", so it comes last; neither it nor a body contains U+001E or U+001F unescaped, and a text that does is
+ * rejected (encode.ts).
  */
 
 import { settled } from "../pipeline-rules.ts"
@@ -70,7 +71,7 @@ function lineageColumns(lineage: readonly LineageRow[]): string[] {
   ]
 }
 
-/** The invocations of an attempt nearly always follow each other; those that do not make rows of their own. */
+/** The calls of an attempt are nearly always consecutive; those that are not become separate rows. */
 export function attemptsOf(lineage: readonly LineageRow[]): AttemptRow[] {
   const attempts: AttemptRow[] = []
   let last: AttemptRow | undefined
@@ -92,7 +93,7 @@ function stepOf({ adapter, at, durationUs, status, emitted, error }: LineageRow)
   return `${adapter},${at},${durationUs},${letter};${sent};${fault}`
 }
 
-/** The invocations of a stored attempt. */
+/** The calls of a stored attempt. */
 export function lineageRows({ route, seq, attempt, into, steps }: AttemptRow): LineageRow[] {
   return steps.split(FIELD).map(step => ({ route, seq, attempt, into, ...invocation(step) }))
 }

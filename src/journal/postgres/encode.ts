@@ -1,8 +1,8 @@
 /**
- * How a batch travels to `append.sql`: records joined by U+001E, their fields by U+001F, numbers as array literals.
- * JSON text holds neither character raw, so nothing needs quoting and the database splits it at memory speed
- * (docs/decisions/0005-append-is-one-statement.md). Invariant: a field that does hold one is refused here, or it
- * would shift every record after it.
+ * Encodes a batch for `append.sql`: records joined by U+001E, their fields by U+001F, numbers as array
+ * literals. JSON text contains neither character unescaped, so nothing needs quoting and the database splits
+ * it at memory speed (docs/decisions/0005-append-is-one-statement.md). Invariant: a field that contains one
+ * of them is rejected here; otherwise it would shift every record after it.
  */
 
 import { JournalDataError } from "../errors.ts"
@@ -14,7 +14,7 @@ import type { AppendStatement, Parameters } from "./database.ts"
 const RECORD = "\u001e"
 export const FIELD = "\u001f"
 
-/** The shortest statement that does for this batch, and its parameters. */
+/** The shortest statement that suffices for this batch, and its parameters. */
 export function encodeBatch(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
   const factsAlone = holdsFactsAlone(batch)
   const [fence, fact] = [batch.fences[0], batch.facts[0]]
@@ -28,7 +28,7 @@ export function encodeBatch(batch: Batch): { statement: AppendStatement; paramet
     : { statement: "appendJobs", parameters: jobParameters(batch) }
 }
 
-/** For a batch that may have been here before. */
+/** For a batch that may have been stored before. */
 export function encodeAgain(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
   return { statement: "appendAgain", parameters: allParameters(batch) }
 }
@@ -88,7 +88,7 @@ function leftRecord(left: LeftBehind): string {
   return [partition, jobId, node ?? "", itemColumn(left), at, operation, slotUntil ?? ""].join(FIELD)
 }
 
-/** -1: of the node itself. */
+/** -1: the node itself. */
 export function itemColumn({ item = -1 }: { readonly item?: number }): number {
   return item
 }
@@ -98,7 +98,7 @@ export function arrayLiteral(values: readonly (number | string)[]): string {
   return `{${values.join(",")}}`
 }
 
-/** Every value quoted: for texts that somebody else chose. */
+/** Every value quoted: for texts from outside. */
 export function textArrayLiteral(values: readonly string[]): string {
   return `{${values.map(value => `"${value.replaceAll(/["\\]/g, "\\$&")}"`).join(",")}}`
 }
@@ -163,13 +163,13 @@ export function records<T>(items: readonly T[], record: (item: T, index: number)
 /** Empty text is not JSON either, and would be read as "no value". */
 export function json(text: string): string {
   if (text === "")
-    throw new JournalDataError("an empty text is not JSON; JSON.stringify makes what can be stored")
+    throw new JournalDataError("an empty text is not JSON; use JSON.stringify to create what can be stored")
   return plain(text)
 }
 
 export function plain(text: string): string {
   if (!text.includes(RECORD) && !text.includes(FIELD)) return text
   throw new JournalDataError(
-    "a stored text holds the control character U+001E or U+001F; remove it, or escape it in JSON",
+    "a stored text contains the control character U+001E or U+001F; remove it, or escape it in JSON",
   )
 }

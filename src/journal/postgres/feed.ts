@@ -3,7 +3,7 @@ import type { Database, Row } from "./database.ts"
 import { arrayLiteral, textArrayLiteral } from "./encode.ts"
 import * as rows from "./rows.ts"
 
-/** How the feed's news travels between processes; absent where there are no others. */
+/** How the notifications of the feed reach other processes; absent where there are no others. */
 export interface FeedNews {
   tell(news: string): void
   listen(listener: (news: string) => void): Promise<() => Promise<void>>

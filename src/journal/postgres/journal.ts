@@ -1,7 +1,7 @@
 /**
- * The port on PostgreSQL: it encodes, sends one statement, decodes.
- * Invariants: every verb but `append` is safe to send twice, because the Database below may do so after a lost
- * answer; whatever must be atomic is one statement.
+ * The port on PostgreSQL: encodes, sends one statement, decodes. Invariants: every method but `append` is
+ * safe to send twice, because the Database below may do so after a lost answer; whatever must be atomic is
+ * one statement.
  */
 import { randomUUID } from "node:crypto"
 import { isDuplicate } from "../errors.ts"
@@ -20,14 +20,14 @@ import * as rows from "./rows.ts"
 
 export interface SqlJournalOptions {
   readonly capabilities: port.Capabilities
-  /** How other processes hear of new messages; absent where there are none. */
+  /** How other processes are notified of new messages; absent where there are none. */
   readonly wakeUps?: WakeUps
-  /** How they hear of what live streams want to know. */
+  /** How other processes are notified of changes for live streams. */
   readonly feedNews?: FeedNews
 }
 
 export interface WakeUps {
-  /** Soon and at most once for many: losing one costs a beat, never a job. */
+  /** Sent soon, and at most once for many messages: losing one costs a heartbeat interval, never a job. */
   notify(partitions: readonly number[]): void
   listen(listener: (partition: number) => void): Promise<() => Promise<void>>
   close(): Promise<void>
@@ -74,7 +74,10 @@ export class SqlJournal implements port.Journal {
     await this.#database.trial(statement, parameters)
   }
 
-  /** A batch is nearly always new: only one that turns out to have been here before is sent the careful way. */
+  /**
+   * A batch is nearly always new: only a batch that turns out to be stored already is sent with the slower
+   * statement.
+   */
   async #send(batch: port.Batch): Promise<Row | undefined> {
     const { statement, parameters } = encodeBatch(batch)
     try {
@@ -273,7 +276,7 @@ export class SqlJournal implements port.Journal {
     await this.#database.close()
   }
 
-  /** No row means that somebody else committed first; a new statement sees what they wrote. */
+  /** No row means that another process committed first; a new statement sees what it wrote. */
   async #untilThere(statement: "putWorkflow" | "claimKey", parameters: (string | null)[]): Promise<Row> {
     for (;;) {
       const [row] = await this.#database.query(statement, parameters)
@@ -282,7 +285,7 @@ export class SqlJournal implements port.Journal {
   }
 }
 
-/** Of what the ids of a job and its children have in common. */
+/** The length of the common prefix of the ids of a job and its children. */
 const FAMILY_LENGTH = 18
 
 function labelFilter(labels: port.JobFilter["labels"]): [string, string] | [null, null] {

@@ -1,6 +1,6 @@
 /**
- * Forward-only migrations. Everything happens in one transaction behind one advisory lock: processes that start
- * together wait for the first and then find nothing to do, and a migration that fails leaves no trace.
+ * Forward-only migrations. Everything happens in one transaction behind one advisory lock: processes that
+ * start together wait for the first and then find nothing to do, and a migration that fails leaves no trace.
  */
 import { UmbraError } from "../../errors.ts"
 import type { Database, Session } from "./database.ts"
@@ -45,7 +45,7 @@ function checkHistory(applied: readonly Applied[], known: readonly Migration[], 
   if (newest && newest.id > latest) {
     throw new UmbraError(
       "E505",
-      `${label} is at migration ${newest.id} (${newest.name}), this release of Umbra knows ${latest}. A newer release has used it: start that one, or restore a backup.`,
+      `${label} is at migration ${newest.id} (${newest.name}), this release of Umbra knows ${latest}. A newer release has migrated it: start that release, or restore a backup.`,
       { details: { database: newest.id, release: latest } },
     )
   }
@@ -54,7 +54,7 @@ function checkHistory(applied: readonly Applied[], known: readonly Migration[], 
     if (row.id === migration?.id && row.checksum === migration.checksum) return
     throw new UmbraError(
       "E505",
-      `${label} was migrated by something else: its migration ${row.id} (${row.name}) is not the one of this release. Use the release that made it, or an empty database.`,
+      `${label} was migrated by another program: its migration ${row.id} (${row.name}) is not the one of this release. Use the release that migrated it, or an empty database.`,
       { details: { migration: row.id, name: row.name } },
     )
   })

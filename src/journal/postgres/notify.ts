@@ -1,7 +1,7 @@
 /**
- * Wake-ups between processes over LISTEN and NOTIFY, never inside an append: a NOTIFY makes committing transactions
- * queue for one lock. They are hints: each beat tells the same, so a lost one costs a beat. News for live streams
- * travels in the same way, on a channel of its own.
+ * Notifications between processes over LISTEN and NOTIFY, never inside an append: a NOTIFY makes committing
+ * transactions queue for one lock. Notifications are hints: each heartbeat reports the same, so a lost one
+ * costs one heartbeat interval. Notifications for live streams use a separate channel.
  */
 import type pg from "pg"
 import { type RetryOptions, retryDefaults, retryDelayMs, sleepFor } from "../retry.ts"
@@ -43,7 +43,7 @@ export class PostgresWakeUps implements WakeUps {
     return this.#add(this.#listeners, listener)
   }
 
-  /** Not repeated: what is lost here is found by the next look at the store. */
+  /** Not repeated: the next poll of the store finds what is lost here. */
   readonly feed: FeedNews = {
     tell: news => void this.#options.database.query("notifyFeed", [news]).catch(() => {}),
     listen: listener => this.#add(this.#feedListeners, listener),
@@ -71,7 +71,9 @@ export class PostgresWakeUps implements WakeUps {
     await this.#notifying
   }
 
-  /** While one notification travels the next collects: a thousand messages cost a few. */
+  /**
+   * While one notification is in flight the next one collects: a thousand messages cost a few notifications.
+   */
   async #notifyAll(): Promise<void> {
     while (this.#waiting.size > 0) {
       const partitions = [...this.#waiting]
@@ -101,7 +103,7 @@ export class PostgresWakeUps implements WakeUps {
     for (let tried = 1; !this.#closed && !this.#isAlone; tried++) {
       try {
         await this.#connect()
-        // Whatever was said meanwhile was missed: let everybody look.
+        // Notifications sent meanwhile were missed: every partition is checked.
         return this.#deliver(Array.from({ length: this.#options.partitions }, (_, index) => index))
       } catch {
         await sleep(retryDelayMs(figures, tried))

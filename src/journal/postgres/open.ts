@@ -7,7 +7,7 @@ import { migrate } from "./migrate.ts"
 import { PostgresWakeUps } from "./notify.ts"
 import { PostgresDatabase } from "./postgres-database.ts"
 
-/** Opens the journal in the schema `umbra` of this database, which is made or migrated as needed. */
+/** Opens the journal in the schema `umbra` of this database, which is created or migrated as needed. */
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Journal> {
   const label = labelOf(url)
   const retry = { ...retryDefaults, ...options.retry }

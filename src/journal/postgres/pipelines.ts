@@ -16,9 +16,9 @@ import { type AttemptRow, encodeCommit, keyColumns, lineageRows } from "./encode
 import * as rows from "./rows.ts"
 
 const BEFORE_ALL: MessageKey = { route: -1, seq: -1 }
-/** Dead letters that one statement marks. */
+/** The number of dead letters that one statement marks. */
 const CLAIM_PAGE = 10_000
-/** Ended executions that one statement of retention looks at. */
+/** The number of ended executions that one statement of retention reads. */
 const ENDED_PAGE = 100
 
 /** Pipelines on PostgreSQL. */
@@ -29,7 +29,7 @@ export class SqlPipelineStore implements PipelineStore {
     this.#database = database
   }
 
-  /** Until the count was right: somebody else may have claimed meanwhile. */
+  /** Repeats until the count was right: another process may have claimed meanwhile. */
   async claimExecution({ jobId, at, limit, claimMs }: Parameters<PipelineStore["claimExecution"]>[0]) {
     for (;;) {
       const [version] = await this.#database.query("pipelineClaimsVersion", [])
@@ -104,7 +104,7 @@ export class SqlPipelineStore implements PipelineStore {
     return { count: rows.number(row, 0), first: { ...keyRow(row.slice(1)), error: rows.text(row, 3) } }
   }
 
-  /** In pages: all of them may be millions. A page that was claimed stays so when the next one fails. */
+  /** In pages: there may be millions. A page that was claimed stays claimed when the next one fails. */
   async claimDeadLetters(claim: Parameters<PipelineStore["claimDeadLetters"]>[0]): Promise<number> {
     const { execution, replayedBy, at, claimMs } = claim
     for await (const keys of this.#pages(execution, claim.keys)) {
@@ -181,14 +181,14 @@ export class SqlPipelineStore implements PipelineStore {
     )
   }
 
-  /** First what belongs to nobody any more: all of it goes, so it is the cheapest. */
+  /** First the rows of removed jobs: all of them are removed, so this is the cheapest part. */
   async purgeLineage({ before, limit }: Parameters<PipelineStore["purgeLineage"]>[0]): Promise<number> {
     await this.#database.query("pipelineSettle", [`${before}`, `${ABANDONED_MS}`])
     const gone = await this.#purge(limit, left =>
       this.#database.query("pipelineRemoveOrphans", [`${left}`, `${ENDED_PAGE}`]),
     )
     const trimmed = await this.#purge(limit - gone, left =>
-      // A row of lineage takes at most one message along.
+      // A row of lineage removes at most one message with it.
       this.#database.query("pipelineTrim", [
         `${before}`,
         `${Math.max(1, Math.floor(left / 2))}`,
@@ -198,7 +198,7 @@ export class SqlPipelineStore implements PipelineStore {
     return gone + trimmed
   }
 
-  /** Until there is no more, or enough was removed. */
+  /** Repeats until nothing is left, or enough was removed. */
   async #purge(limit: number, remove: (left: number) => Promise<Row[]>): Promise<number> {
     let gone = 0
     for (let isMore = limit > 0; isMore && (gone === 0 || limit - gone > 1); ) {

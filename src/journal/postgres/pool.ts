@@ -1,6 +1,7 @@
 /**
- * Connections for everything but appends, kept healthy (X7, first layer): one that has been idle for long is checked
- * before use, each is recycled after 300 s, and one that failed or is inside a transaction is destroyed, not returned.
+ * Connections for everything but appends, kept healthy (X7, first layer): a connection that has been idle for
+ * long is checked before use, each is recycled after 300 s, and one that failed or is inside a transaction is
+ * destroyed, not returned.
  */
 import pg from "pg"
 import { type ConnectionOptions, clientConfig, send } from "./client.ts"
@@ -25,13 +26,13 @@ export class Pool {
       max: options.poolSize,
       maxLifetimeSeconds: options.recycleSeconds,
       onConnect: async client => {
-        // The pool listens to idle clients only. One that is cut right behind an answer, before it has been returned,
-        // would end the process.
+        // The pool listens to idle clients only. A connection that is cut right after an answer, before it
+        // has been returned, would end the process.
         client.on("error", () => {})
         await send(client, "session", [String(options.queryTimeoutMs)], options.connectTimeoutMs)
       },
     })
-    // A connection that breaks while idle is dropped by the pool; unheard, its error would end the process.
+    // The pool drops a connection that breaks while idle; without a listener its error would end the process.
     this.#pool.on("error", () => {})
   }
 

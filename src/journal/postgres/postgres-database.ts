@@ -1,4 +1,4 @@
-/** PostgreSQL as a Database. Appends have connections of their own: they never wait for a slow list. */
+/** PostgreSQL as a Database. Appends have separate connections: they never wait for a slow list. */
 
 import { classify, JournalUnavailableError } from "../errors.ts"
 import { type RetryOptions, retry } from "../retry.ts"
@@ -43,13 +43,15 @@ export class PostgresDatabase implements Database {
         await client.query("begin")
         await send(client, statement, parameters, this.#options.queryTimeoutMs)
       } finally {
-        // Closing the connection is the rollback.
+        // Closing the connection rolls back.
         destroy(client)
       }
     })
   }
 
-  /** On a connection of its own and without a time limit: a migration may wait long for another process's. */
+  /**
+   * On a separate connection and without a time limit: a migration may wait long for that of another process.
+   */
   async transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
     return retry(this.#options.retry, () =>
       this.#guarded(async () => {
@@ -63,7 +65,7 @@ export class PostgresDatabase implements Database {
           await client.query("commit")
           return result
         } finally {
-          // Closing the connection is the rollback.
+          // Closing the connection rolls back.
           destroy(client)
         }
       }),

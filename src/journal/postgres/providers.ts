@@ -18,7 +18,7 @@ export class SqlProviderStore implements ProviderStore {
   readonly #database: Database
   readonly #notify: (partitions: readonly number[]) => void
 
-  /** `notify`: there are new messages for these partitions. */
+  /** `notify`: called with the partitions that have new messages. */
   constructor(database: Database, notify: (partitions: readonly number[]) => void) {
     this.#database = database
     this.#notify = notify
@@ -48,7 +48,7 @@ export class SqlProviderStore implements ProviderStore {
     return row === undefined ? [] : this.#tell(await this.#grant(terms, rows.number(row, 0), []))
   }
 
-  /** Until the count was right: somebody else may have granted meanwhile. */
+  /** Repeats until the count was right: another process may have granted meanwhile. */
   async #grant(terms: SlotTerms, version: number, askers: readonly SlotKey[]): Promise<GrantedSlot[]> {
     const { provider, limit, limitPerOwner = null, at, leaseMs } = terms
     const perOwner = limitPerOwner === null ? null : `${limitPerOwner}`
@@ -195,7 +195,7 @@ function grantedIn(found: readonly Row[]): GrantedSlot[] {
     .map(row => ({ ...slotOf(row), partition: rows.number(row, 4) }))
 }
 
-/** Job, node and item, from this column on. */
+/** Job, node and item, starting at this column. */
 function slotOf(row: Row, column = 1): SlotKey {
   const slot = { jobId: rows.text(row, column), node: rows.number(row, column + 1) }
   const item = rows.number(row, column + 2)
@@ -249,7 +249,7 @@ function overviewOf(found: readonly Row[]): ProviderOverview {
   }
 }
 
-/** What a provider said, for people: a text of PostgreSQL holds every character but this. */
+/** A message of a provider, for display: text in PostgreSQL holds every character but this. */
 function shown(text: string): string {
   return text.replaceAll("\0", "\ufffd")
 }

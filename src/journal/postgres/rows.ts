@@ -1,4 +1,4 @@
-/** From rows of text, in the column order of the `.sql` files, to the port's types. */
+/** Converts rows of text, in the column order of the `.sql` files, to the port's types. */
 import type { JobStatus } from "../../core/states.ts"
 import type {
   EngineBeat,
@@ -13,7 +13,8 @@ import type { Row } from "./database.ts"
 
 export function text(row: Row | undefined, column: number): string {
   const value = row?.[column]
-  if (value === null || value === undefined) throw new TypeError(`the database left column ${column} empty`)
+  if (value === null || value === undefined)
+    throw new TypeError(`the database returned no value in column ${column}`)
   return value
 }
 
@@ -97,7 +98,7 @@ export function engineRow(row: Row): EngineBeat {
   return { engine: text(row, 0), place: text(row, 1), beat: number(row, 2), follows: row[3] === "t" }
 }
 
-/** beat.sql answers three lists as one, told apart by the first column. */
+/** beat.sql returns three lists as one, distinguished by the first column. */
 export function pulse(rows: readonly Row[]): Heartbeat {
   const of = (kind: string) => rows.filter(row => row[0] === kind)
   return {

@@ -53,7 +53,7 @@ export function append(
   return { held, inserted }
 }
 
-/** Partitions whose epoch is still the expected one. */
+/** The partitions whose epoch is still the expected one. */
 function heldPartitions(connection: Connection, fences: readonly port.PartitionEpoch[]): Set<number> {
   const held = new Set<number>()
   for (const { partition, epoch } of fences) {
@@ -67,7 +67,7 @@ const INSERT_FACT = `
 insert into journal (job_id, seq, at, partition, bytes, type, data) values (?, ?, ?, ?, ?, ?, ?)
 on conflict (job_id, seq) do nothing`
 
-/** 0: it was there already. */
+/** 0: it already exists. */
 function insertFact(connection: Connection, fact: port.NewFact): number {
   const { jobId, seq, at, partition, type, data } = fact
   return connection.run(INSERT_FACT, jobId, seq, at, partition, Buffer.byteLength(data), freeText(type), data)
@@ -164,7 +164,10 @@ update operations
 set ended_at = ?4, cancel_at = ?5, slot_until = ?6
 where job_id = ?1 and node = ?2 and item = ?3 and ended_at is null and unseen = 0`
 
-/** The operation of a node ends with these facts, and its slot is released; without a node: all slots of the job. */
+/**
+ * The operation of a node ends with these facts, and its slot is released; without a node: all slots of the
+ * job.
+ */
 function leaveOperation(connection: Connection, left: LeftBehind): void {
   const { jobId, node, at, operation, slotUntil } = left
   if (node === null) {
@@ -177,7 +180,7 @@ function leaveOperation(connection: Connection, left: LeftBehind): void {
   connection.run("delete from slots where job_id = ? and node = ? and item = ?", jobId, node, item)
 }
 
-/** The rows of a pipeline may be millions: they are only marked, and `purgeLineage` removes them in pages. */
+/** A pipeline may have millions of rows: they are only marked, and `purgeLineage` removes them in pages. */
 export function purge(
   connection: Connection,
   { fences, jobIds, before }: Parameters<port.Journal["purge"]>[0],

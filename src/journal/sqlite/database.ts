@@ -1,12 +1,15 @@
 /**
- * One connection to an SQLite database, and what all verbs on it share: prepared statements by their text, transactions,
- * and notifications. Everything is synchronous: a verb is one transaction of a few statements, and nothing else runs
- * between them.
+ * One connection to an SQLite database, and the common part of all methods on it: prepared statements by
+ * their text, transactions, and notifications. Everything is synchronous: a method is one transaction of a
+ * few statements, and nothing else runs between them.
  */
 import { JournalDataError } from "../errors.ts"
 import type { Database, Statement, Value } from "./driver.ts"
 
-/** The verbs of a port as they are inside the thread: the same arguments, and the result instead of a promise. */
+/**
+ * The methods of a port as they are inside the thread: the same arguments, and the result instead of a
+ * promise.
+ */
 export type Sync<Port> = {
   readonly [Verb in keyof Port as Port[Verb] extends (...args: never[]) => Promise<unknown>
     ? Verb
@@ -17,7 +20,7 @@ export type Sync<Port> = {
 
 export class Connection {
   readonly database: Database
-  /** Called after messages for these partitions were written; by default nobody listens. */
+  /** Called after messages for these partitions were written; by default a no-op. */
   notify: (partitions: readonly number[]) => void = () => {}
   readonly #statements = new Map<string, Statement>()
   #inTransaction = false
@@ -28,7 +31,7 @@ export class Connection {
     this.database = database
   }
 
-  /** The statement is prepared at its first use and kept: `sql` is one of a bounded number of texts. */
+  /** The statement is prepared at its first use and kept: the number of different `sql` texts is bounded. */
   prepare(sql: string): Statement {
     let statement = this.#statements.get(sql)
     if (statement === undefined) {
@@ -38,7 +41,7 @@ export class Connection {
     return statement
   }
 
-  /** How many rows it changed. */
+  /** Returns the number of changed rows. */
   run(sql: string, ...values: Value[]): number {
     const changes = Number(this.prepare(sql).run(...values).changes)
     this.#rows += changes
@@ -72,7 +75,7 @@ export class Connection {
     }
   }
 
-  /** Runs it as a transaction and keeps nothing of it. */
+  /** Runs it as a transaction and rolls it back. */
   trial(work: () => unknown): void {
     const undone = new Error("rolled back")
     try {
@@ -85,7 +88,7 @@ export class Connection {
     }
   }
 
-  /** What was written since the last time. */
+  /** What was written since the last call. */
   takeWritten(): { readonly rows: number; readonly commits: number } {
     const written = { rows: this.#rows, commits: this.#commits }
     this.#rows = 0
@@ -112,20 +115,20 @@ export function list(values: readonly (string | number)[]): string {
   return JSON.stringify(values)
 }
 
-/** A name or another short text that somebody chose. The driver would cut it off at a raw NUL without a word. */
+/** A name or another short text from outside. The driver would silently truncate it at a NUL. */
 export function freeText(text: string): string {
   if (!text.includes("\u0000")) return text
-  throw new JournalDataError("a stored text holds the control character U+0000; remove it")
+  throw new JournalDataError("a stored text contains the control character U+0000; remove it")
 }
 
-/** JSON text is stored as it is. It never holds a raw NUL; a text that is no JSON is refused. */
+/** JSON text is stored unchanged. It never contains an unescaped NUL; a text that is not JSON is rejected. */
 export function json(text: string): string {
   try {
     JSON.parse(text)
     return text
   } catch (error) {
     throw new JournalDataError(
-      `the embedded database refused the data: ${(error as Error).message}. Nothing of it was stored.`,
+      `the embedded database rejected the data: ${(error as Error).message}. Nothing of it was stored.`,
     )
   }
 }

@@ -5,7 +5,7 @@
 import { createRequire } from "node:module"
 import { UmbraError } from "../../errors.ts"
 
-/** What can be bound to a parameter. A raw NUL cuts a text off: see `freeText` in database.ts. */
+/** What can be bound to a parameter. The driver truncates a text at a NUL: see `freeText` in database.ts. */
 export type Value = string | number | bigint | null | Uint8Array
 
 export interface Statement {
@@ -15,7 +15,7 @@ export interface Statement {
   iterate(...values: Value[]): Iterable<unknown>
 }
 
-/** What both drivers have of `DatabaseSync`. */
+/** The common part of `DatabaseSync` of both drivers. */
 export interface Database {
   prepare(sql: string): Statement
   exec(sql: string): void
@@ -40,7 +40,7 @@ function driver(): Driver {
 
 function builtIn(): Driver | undefined {
   const { emitWarning } = process
-  // Node calls its module experimental; the interface that is used here is the one that both drivers have.
+  // Node calls its module experimental; only the interface that both drivers have is used here.
   process.emitWarning = () => {}
   try {
     return process.getBuiltinModule?.("node:sqlite") as Driver | undefined

@@ -1,4 +1,7 @@
-/** What SQLite and its driver raise, as errors of the journal; and how an error travels out of the thread. */
+/**
+ * Converts errors of SQLite and its driver to errors of the journal, and serializes errors that leave the
+ * thread.
+ */
 import { UmbraError } from "../../errors.ts"
 import { JournalDataError, JournalUnavailableError } from "../errors.ts"
 
@@ -17,7 +20,9 @@ const REFUSED = new Set([18, 19, 20, 25])
 /** CORRUPT, NOTADB. */
 const DAMAGED = new Set([11, 26])
 
-/** SQLite's text of a result code (sqlite3_errstr). `@photostructure/sqlite` gives no code when `all` fails. */
+/**
+ * SQLite's text for a result code (sqlite3_errstr). `@photostructure/sqlite` gives no code when `all` fails.
+ */
 const BY_TEXT = new Map([
   ["database is locked", 5],
   ["database table is locked", 6],
@@ -48,17 +53,17 @@ export function classify(error: unknown, label: string): Error {
     return new JournalUnavailableError(`${label} did not store or read anything: ${passing} (${reason})`, {
       cause: error,
     })
-  // Of Node's own functions on files.
+  // Errors of Node's own file functions.
   if (typeof (error as { syscall?: unknown }).syscall === "string")
     return new JournalUnavailableError(`${label} cannot be opened: ${reason}`, { cause: error })
   if ((result !== null && REFUSED.has(result)) || String(code).startsWith("ERR_INVALID_ARG"))
-    return new JournalDataError(`${label} refused the data: ${reason}. Nothing of it was stored.`, {
+    return new JournalDataError(`${label} rejected the data: ${reason}. Nothing of it was stored.`, {
       cause: error,
     })
   if (isDamage(error))
     return new UmbraError(
       "E508",
-      `${label} cannot be used: ${reason}. Its file is damaged, and was left as it is. Restore a backup into an empty folder (docs/deployment.md).`,
+      `${label} cannot be used: ${reason}. Its file is damaged, and was not changed. Restore a backup into an empty folder (docs/deployment.md).`,
       { cause: error },
     )
   return new UmbraError("E506", `${label} rejected a statement: ${reason}`, { cause: error })

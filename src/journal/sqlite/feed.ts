@@ -1,4 +1,7 @@
-/** The feed on one SQLite connection. Nothing else runs between the statements of a verb: each reads one state. */
+/**
+ * The feed on one SQLite connection. Nothing else runs between the statements of a method: each reads one
+ * state.
+ */
 import type { FeedFact, FeedPage, FeedQuery, FeedRange, FeedStart, JournalFeed } from "../port/feed.ts"
 import { inFeedOrder } from "../port/feed.ts"
 import { type Connection, list, type Sync } from "./database.ts"

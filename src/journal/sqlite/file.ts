@@ -1,6 +1,7 @@
 /**
- * The file of an embedded database, before SQLite touches it. A file gets its name when it is whole, so whatever is found
- * under that name and does not begin like a database of Umbra is damaged or another program's, and is left as it is.
+ * The file of an embedded database, before SQLite opens it. A file gets its name when it is complete, so a
+ * file under that name that does not begin like a database of Umbra is damaged or belongs to another program,
+ * and is not changed.
  */
 import { existsSync, type Stats } from "node:fs"
 import { open, rename, rm, stat } from "node:fs/promises"
@@ -12,28 +13,28 @@ import { openDatabase } from "./driver.ts"
 import { APPLICATION_ID, prepareSchema } from "./schema/schema.ts"
 
 const MAGIC = "SQLite format 3\0"
-/** Where the header of the file has the application id (https://www.sqlite.org/fileformat.html). */
+/** The offset of the application id in the header of the file (https://www.sqlite.org/fileformat.html). */
 const APPLICATION_ID_AT = 68
 const HEADER_BYTES = 100
 
-/** Throws unless the file is one of ours. Reads its header and opens nothing. */
+/** Throws unless the file is a database of Umbra. Reads its header and opens nothing. */
 export async function checkFile(file: string): Promise<void> {
   const header = await readHeader(file)
   if (header.length === 0) throw unusable(`${file} is empty, which a database of Umbra never is`)
   if (header.toString("latin1", 0, MAGIC.length) !== MAGIC || header.length < HEADER_BYTES)
-    throw unusable(`${file} is no SQLite database, or its beginning is damaged`)
+    throw unusable(`${file} is not an SQLite database, or its beginning is damaged`)
   if (header.readUInt32BE(APPLICATION_ID_AT) !== APPLICATION_ID)
     throw new UmbraError(
       "E508",
-      `${file} is a database of another program. It was left as it is. Choose another folder.`,
+      `${file} is a database of another program. It was not changed. Choose another folder.`,
     )
 }
 
-/** Makes the file if it is not there. Under its name it is whole and on the disk. */
+/** Creates the file if it does not exist. Under its name it is complete and on the disk. */
 export async function createFile(file: string): Promise<void> {
   if (existsSync(file)) return
   const wal: Stats | null = await stat(`${file}-wal`).catch(() => null)
-  if (wal !== null && wal.size > 0) throw unusable(`${file} is missing, and its write-ahead log is there`)
+  if (wal !== null && wal.size > 0) throw unusable(`${file} is missing, but its write-ahead log exists`)
   const draft = `${file}.new`
   for (const end of ["", "-journal", "-wal", "-shm"]) await rm(`${draft}${end}`, { force: true })
   await createEmpty(draft)
@@ -43,20 +44,21 @@ export async function createFile(file: string): Promise<void> {
   await syncFolders(dirname(file))
 }
 
-/** Readable by its owner alone; SQLite gives its other files the same rights. Must not exist. */
+/** Readable by its owner only; SQLite gives its other files the same permissions. The file must not exist. */
 export async function createEmpty(file: string): Promise<void> {
   const created = await open(file, "wx", 0o600)
   await created.close()
 }
 
 /**
- * Written by way of memory, so that no connection to the draft outlives it: a driver closes one only when its statements
- * have been collected, and what SQLite keeps in memory about a file would go on under its old name.
+ * Written by way of memory, so that no connection to the draft outlives it: a driver closes one only when its
+ * statements have been garbage-collected, and SQLite's in-memory state of a file would continue under its old
+ * name.
  */
 function fill(draft: string): void {
   const connection = new Connection(openDatabase(":memory:"))
   try {
-    // Only a database without tables takes it.
+    // Only a database without tables accepts it.
     connection.database.exec("pragma auto_vacuum = incremental; pragma synchronous = off")
     prepareSchema(connection, draft)
     connection.prepare("vacuum into ?").run(draft)
@@ -78,6 +80,6 @@ async function readHeader(file: string): Promise<Buffer> {
 function unusable(reason: string): UmbraError {
   return new UmbraError(
     "E508",
-    `${reason}. It was left as it is. Restore a backup into an empty folder (docs/deployment.md), or choose another folder.`,
+    `${reason}. It was not changed. Restore a backup into an empty folder (docs/deployment.md), or choose another folder.`,
   )
 }

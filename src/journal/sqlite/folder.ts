@@ -1,4 +1,4 @@
-/** The journal in a folder, without a server: the file `umbra.db`, in a thread of its own. */
+/** The journal in a folder, without a server: the file `umbra.db`, in a separate thread. */
 import { constants, existsSync } from "node:fs"
 import { access, mkdir, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
@@ -26,7 +26,7 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
   const file = join(folder, DATABASE_FILE)
   const client = new ThreadClient({ file, label, retry, synchronous: options.synchronous ?? "full" })
   const onLost = () => client.abandon("was taken over by another process; this one must stop")
-  // The rights may suffice and the file system still refuse new files.
+  // The permissions may suffice and the file system still reject new files.
   const lock = await lockFolder(folder, { onLost }).catch((error: unknown) => {
     throw error instanceof UmbraError ? error : unusable(folder, error)
   })
@@ -71,12 +71,15 @@ async function makeFolder(folder: string): Promise<void> {
   if (!(await stat(folder)).isDirectory()) throw unusable(folder, new Error("it is a file"))
 }
 
-/** Not with `recursive`: where a folder cannot be made although its parent is there (/proc), Node 20 never returns. */
+/**
+ * Not with `recursive`: where a folder cannot be created although its parent exists (/proc), Node 20 never
+ * returns.
+ */
 async function makeWithParents(folder: string): Promise<void> {
   const parent = dirname(folder)
   if ((await make(folder)) !== "no parent" || parent === folder) return
   await makeWithParents(parent)
-  if ((await make(folder)) === "no parent") throw new Error("no folder can be made there")
+  if ((await make(folder)) === "no parent") throw new Error("no folder can be created there")
 }
 
 async function make(folder: string): Promise<"made" | "there" | "no parent"> {
@@ -94,9 +97,7 @@ async function make(folder: string): Promise<"made" | "there" | "no parent"> {
 
 function unusable(folder: string, error: unknown): UmbraError {
   const reason = (error as Error).message
-  return new UmbraError(
-    "E504",
-    `the folder ${folder} cannot be used: ${reason}. Choose one that can be written to.`,
-    { cause: error },
-  )
+  return new UmbraError("E504", `the folder ${folder} cannot be used: ${reason}. Choose a writable one.`, {
+    cause: error,
+  })
 }

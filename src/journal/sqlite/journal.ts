@@ -1,4 +1,4 @@
-/** The verbs of the journal on one SQLite connection: each is one transaction. */
+/** The methods of the journal on one SQLite connection: each is one transaction. */
 import { randomUUID } from "node:crypto"
 import { messageCauses } from "../message-cause.ts"
 import type * as port from "../port/journal.ts"
@@ -14,7 +14,7 @@ const NO_LIMIT = 2 ** 40
 
 const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "" }
 
-/** A list leaves out an output that is larger. */
+/** A list leaves out larger outputs. */
 const LISTED_OUTPUT_BYTES = 32_768
 
 const JOB_COLUMNS = `
@@ -106,7 +106,7 @@ export class SqliteJournal implements Verbs {
     return [...new Set(found.map(({ id }) => id))]
   }
 
-  /** Each partition's share comes from its own stretch of the index: the jobs that wait for later cost nothing. */
+  /** Each partition is read from its own range of the index: jobs that are due later cost nothing. */
   dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): port.DueJobs {
     const { at, limit, after = BEFORE_ALL } = query
     const found = query.partitions.flatMap(partition =>
@@ -142,7 +142,7 @@ export class SqliteJournal implements Verbs {
         freeText(owner),
         freeText(name),
       )
-      // A deleted version is nobody's content: the same again is a new version.
+      // A deleted version does not count: pushing the same content again creates a new version.
       const isSame =
         latest?.deletedAt === null && latest.hash === hash && latest.definition === workflow.definition
       if (isSame) return { ...latest, unchanged: true }
@@ -266,7 +266,7 @@ export class SqliteJournal implements Verbs {
     this.#connection.run("delete from engines where id = ?", engine)
   }
 
-  /** `causes`: a name for each message that is the same when the verb is repeated. */
+  /** `causes`: a name for each message that is the same when the call is repeated. */
   sendMessages(messages: readonly port.NewMessage[], causes: readonly string[]): number[] {
     for (const { command } of messages) json(command)
     const ids = this.#connection.transaction(() =>
@@ -386,7 +386,7 @@ function listedJob({ isLarge, ...job }: ListedJob): port.JobRow {
   return isLarge ? { ...job, outputLeftOut: true } : job
 }
 
-/** The ids of a job and of its children begin alike: this much of them. */
+/** The length of the common prefix of the ids of a job and its children. */
 const FAMILY_LENGTH = 18
 
 function jobConditions(filter: port.JobFilter): { conditions: string[]; values: Value[] } {
@@ -398,7 +398,7 @@ function jobConditions(filter: port.JobFilter): { conditions: string[]; values: 
   }
   const { owner, statuses, workflow, after, parentId, createdFrom, createdBefore } = filter
   if (owner !== undefined) where("owner = ?", owner)
-  // A parent's children are one short stretch of the primary key.
+  // The children of a parent are one short range of the primary key.
   if (typeof parentId === "string") {
     const family = parentId.slice(0, FAMILY_LENGTH)
     where("id > ? and id < ? and parent_id = ?", `${family}-0000`, `${family}-g`, parentId)

@@ -1,21 +1,21 @@
 /**
- * What keeps the file in order, between requests: moving the WAL into the file, and giving back the space of removed rows.
- * A commit does neither, except when the WAL reaches its bound (open.ts).
+ * Maintenance of the file, between requests: moves the WAL into the file, and returns the space of removed
+ * rows. A commit does neither, except when the WAL reaches its limit (open.ts).
  */
 import type { Connection } from "./database.ts"
 
-/** Nothing was asked for this long: now is the time. */
+/** Maintenance begins after this time without a request. */
 const IDLE_MS = 100
-/** Rows and commits after which the WAL is moved even if requests never pause. */
+/** The number of rows and commits after which the WAL is moved even if requests never pause. */
 const ROWS = 20_000
 const COMMITS = 2_000
-/** The WAL of a database that is hardly written to is moved this often. */
+/** The WAL of a database that is rarely written to is moved this often. */
 const CHECKPOINT_MS = 10_000
 
-/** Free pages that are kept for new rows, and how many are given back at a time. */
+/** The free pages that are kept for new rows, and how many are returned at a time. */
 const KEPT_PAGES = 1_024
 const RETURNED_PAGES = 512
-/** Space is given back this often at least if requests never pause. */
+/** The longest interval between two returns of space if requests never pause. */
 const RETURN_MS = 1_000
 
 export class Maintenance {
@@ -25,7 +25,7 @@ export class Maintenance {
   #lastWrite = 0
   #lastCheckpoint = performance.now()
   #lastReturn = performance.now()
-  /** Pages were given back: the file gets smaller with the next checkpoint. */
+  /** Pages were returned: the file shrinks with the next checkpoint. */
   #hasReturned = false
   #timer: NodeJS.Timeout | null = null
 
@@ -33,7 +33,7 @@ export class Maintenance {
     this.#connection = connection
   }
 
-  /** After each request that was answered. */
+  /** Called after each request that was answered. */
   afterRequest(): void {
     const { rows, commits } = this.#connection.takeWritten()
     if (commits === 0) return
@@ -59,7 +59,7 @@ export class Maintenance {
       if (isIdle && this.#isDue(now, isMore)) this.#checkpoint()
       if (this.#commits === 0 && !isMore) return
     } catch {
-      // The disk is full, or another process reads: the next time.
+      // The disk is full, or another process reads: retried next time.
     }
     this.#timer = setTimeout(() => this.#whenIdle(), isIdle && !isMore ? 10 * IDLE_MS : IDLE_MS)
     this.#timer.unref()
@@ -78,11 +78,11 @@ export class Maintenance {
     try {
       this.#connection.database.prepare("pragma wal_checkpoint(passive)").all()
     } catch {
-      // The disk is full: the WAL stays as it is, and the bytes in it are read from there.
+      // The disk is full: the WAL stays as it is, and its content is read from there.
     }
   }
 
-  /** True: there is more to give back. */
+  /** Returns true if there is more space to return. */
   #returnSpace(): boolean {
     this.#lastReturn = performance.now()
     const { freelist_count: free } = this.#connection.get<{ freelist_count: number }>(

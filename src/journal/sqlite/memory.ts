@@ -1,8 +1,8 @@
 /**
- * The journal in memory: the same stores on `:memory:`, in the thread of the caller. Nothing survives the process. Every
- * verb takes effect when it is called, without an await in between. A store that is passed in is shared, as a database is
- * by its processes, so that take-over and fencing can be tested. No clock, and no chance but for ids of the store and of
- * messages that are sent: a simulation on it repeats exactly.
+ * The journal in memory: the same stores on `:memory:`, in the thread of the caller. Nothing survives the
+ * process. Every method takes effect when it is called, without an await in between. A store that is passed
+ * in is shared, as a database is by its processes, so that take-over and fencing can be tested. No clock and
+ * no randomness except for the ids of the store and of sent messages: a simulation on it repeats exactly.
  */
 import { JournalUnavailableError } from "../errors.ts"
 import type * as port from "../port/journal.ts"
@@ -13,11 +13,11 @@ import { classify } from "./errors.ts"
 import { createJournal, createStores, execute, type Stores } from "./ports.ts"
 import { prepareSchema } from "./schema/schema.ts"
 
-/** What several openings may share, as several processes share a database. */
+/** Can be shared by several openings, as several processes share a database. */
 export interface MemoryStore {
-  /** For tests that look at the tables or change them behind the back of the engines. */
+  /** For tests that read or change the tables directly. */
   readonly connection: Connection
-  /** The verbs, synchronous. */
+  /** The synchronous methods. */
   readonly stores: Stores
   readonly partitions: number
   readonly listeners: Set<(partition: number) => void>
@@ -40,7 +40,7 @@ export function openMemory(shared?: MemoryStore): port.Journal {
   const exclusive = shared === undefined
   let isClosed = false
   return createJournal({
-    // Nothing is gained by a second lane, but tests shall run as on PostgreSQL.
+    // A second lane gains nothing here, but tests are to run as on PostgreSQL.
     capabilities: {
       exclusive,
       durable: false,

@@ -1,4 +1,4 @@
-/** Opens the file of an embedded database and keeps it in order. Runs in the thread of the database. */
+/** Opens the file of an embedded database and maintains it. Runs in the thread of the database. */
 import { UmbraError } from "../../errors.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
@@ -8,7 +8,7 @@ import type { Synchronous } from "./settings.ts"
 
 const PAGE_BYTES = 4_096
 
-/** SQLite itself moves the WAL into the file at the latest when it has grown to this, within a commit. */
+/** At this size SQLite itself moves the WAL into the file, within a commit. */
 const WAL_PAGES = 16_384
 
 /** The page cache, in KB. The operating system caches the file anyway. */
@@ -23,13 +23,13 @@ export async function openFile(file: string, synchronous: Synchronous): Promise<
     database.exec("pragma busy_timeout = 5000")
     // Before anything that may write.
     schemaVersion(connection, file)
-    // On macOS fsync leaves data in the disk's own cache. Elsewhere these two do nothing.
+    // On macOS fsync leaves data in the disk's own cache. On other systems these two do nothing.
     database.exec("pragma fullfsync = on; pragma checkpoint_fullfsync = on")
     database.exec(`pragma cache_size = -${CACHE_KB}; pragma mmap_size = 0`)
     useWal(connection, file)
     database.exec(`pragma synchronous = ${synchronous}`)
-    // A process that reads beside this one (read-only.ts) holds the WAL up; what it has grown beyond the bound is cut off
-    // when it is begun anew.
+    // A process that reads at the same time (read-only.ts) prevents the WAL from being reset; when it is
+    // reset, it is truncated to the limit.
     database.exec(`pragma journal_size_limit = ${WAL_PAGES * PAGE_BYTES}`)
     database.exec(`pragma wal_autocheckpoint = ${WAL_PAGES}; pragma temp_store = memory`)
     prepareSchema(connection, file)
@@ -40,7 +40,10 @@ export async function openFile(file: string, synchronous: Synchronous): Promise<
   }
 }
 
-/** SQLite answers with the mode in use: a file system without shared memory, as over a network, keeps the old one. */
+/**
+ * SQLite returns the mode in use: a file system without shared memory, such as a network file system, keeps
+ * the old one.
+ */
 function useWal(connection: Connection, file: string): void {
   const mode = connection.database.prepare("pragma journal_mode = wal").get() as { journal_mode: string }
   if (mode.journal_mode === "wal") return

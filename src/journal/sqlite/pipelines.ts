@@ -1,8 +1,8 @@
 /**
- * Pipelines on SQLite: the verbs of `PipelineStore`, synchronous, each one transaction.
+ * Pipelines on SQLite: the methods of `PipelineStore`, synchronous, each one transaction.
  *
- * `purge` (append.ts) marks the execution of a job that is gone as an orphan: its rows may be millions, and `purgeLineage`
- * removes them page by page.
+ * `purge` (append.ts) marks the execution of a removed job as an orphan: it may have millions of rows, and
+ * `purgeLineage` removes them page by page.
  */
 
 import { checkSentBefore, inKeyOrder, inLineageOrder, nameOf, settled, storedKey } from "../pipeline-rules.ts"
@@ -26,14 +26,17 @@ import { purgePipelines } from "./purge-pipelines.ts"
 
 type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
 
-/** Dead letters that one transaction marks: 10,000 take 30 ms, and nothing else is stored meanwhile. */
+/**
+ * The number of dead letters that one transaction marks: 10,000 take 30 ms, and nothing else is stored
+ * meanwhile.
+ */
 const CLAIM_PAGE = 10_000
-/** Before all. */
+/** Before all keys. */
 const START: MessageKey = { route: -1, seq: -1 }
 const LAST_ROUTE = Number.MAX_SAFE_INTEGER
 
 const MESSAGE = "m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, m.body"
-/** Without the hint SQLite goes by the primary key, over all messages that wait for their next try. */
+/** Without the hint SQLite uses the primary key, and reads all messages that wait for their next try. */
 const DEAD_LETTERS = "pipeline_parked as p indexed by pipeline_parked_dead"
 const MESSAGE_OF_PARKED =
   "pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq"
@@ -47,8 +50,8 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
 
   claimExecution({ jobId, at, limit, claimMs }: Argument<"claimExecution">): number | null {
     return this.#connection.transaction(() => {
-      // A place is taken while its job has not ended, whether or not anybody said that the execution did. A claim that
-      // is younger than the job's end is one for a retry that is about to be stored.
+      // A place is taken while its job has not ended, whether or not the end of the execution was recorded. A
+      // claim that is younger than the job's end belongs to a retry that is about to be stored.
       const taken = this.#connection.all<{ readonly id: number; readonly job_id: string }>(
         `select e.id, e.job_id
          from executions as e
@@ -95,7 +98,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     )
   }
 
-  /** Two readings, then one statement for each row: what is written twice as often is not looked at first. */
+  /** Two reads, then one statement for each row: the rows that are written most often are not read first. */
   commit(commit: PipelineCommit): { readonly isHeld: boolean } {
     checkJson(commit)
     return this.#connection.transaction(() => {
@@ -239,7 +242,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     return { count, first: { route: first.route, seq: first.seq, error: first.error } }
   }
 
-  /** Dead letters from behind this one on: what `claimDeadLettersInPages` claims, a page at a time. */
+  /** The dead letters after this one: `claimDeadLettersInPages` claims them, a page at a time. */
   deadLetterKeys(execution: number, after: MessageKey, limit: number): MessageKey[] {
     const rows = this.#connection.all<MessageKey>(
       `select p.route, p.seq from ${DEAD_LETTERS}
@@ -251,7 +254,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     return rows.map(({ route, seq }) => ({ route, seq }))
   }
 
-  /** One that another job has is passed over, unless that job is not there after `claimMs`. */
+  /** Skips a dead letter that another job has, unless that job does not exist after `claimMs`. */
   claimDeadLetters(claim: Argument<"claimDeadLetters"> & { readonly keys: readonly MessageKey[] }): number {
     const { execution, keys, replayedBy, at, claimMs } = claim
     return this.#connection.transaction(() => {
@@ -314,7 +317,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     return found.sort(inLineageOrder).slice(0, limit)
   }
 
-  /** The first `limit` rows, and with the last of them all that are of the same attempt. */
+  /** The first `limit` rows, and with the last of them all rows of the same attempt. */
   #attempts(execution: number, { route, seq }: MessageKey, limit: number): AttemptRow[] {
     const rows = `select route, seq, attempt, gathered_into as "into", steps from pipeline_lineage
       where execution = ? and route = ? and seq = ?`
@@ -367,7 +370,10 @@ export interface DeadLetterPages extends Pick<PipelineStore, "claimDeadLetters">
   deadLetterKeys(execution: number, after: MessageKey, limit: number): Promise<readonly MessageKey[]>
 }
 
-/** All dead letters of an execution may be millions: they are claimed in several transactions, others may come between. */
+/**
+ * There may be millions of dead letters: they are claimed in several transactions, and other requests may run
+ * in between.
+ */
 export async function claimDeadLettersInPages(
   claim: Argument<"claimDeadLetters">,
   pipelines: DeadLetterPages,
@@ -417,7 +423,7 @@ function messageRow(row: MessageColumns): MessageRow {
   return { route, seq, parent, root, hops, at, body }
 }
 
-/** As many as have no more bytes together; the first in any case. */
+/** As many rows as fit into this number of bytes; the first in any case. */
 function withinBytes<T extends { readonly bytes: number }>(rows: readonly T[], maxBytes: number): T[] {
   let total = 0
   return rows.filter(({ bytes }, index) => {

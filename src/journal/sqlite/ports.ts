@@ -1,4 +1,7 @@
-/** The storage ports on top of the synchronous stores: every verb is a call by name, here or in the thread. */
+/**
+ * The storage ports on top of the synchronous stores: every method is a call by name, in this thread or in
+ * the database's.
+ */
 import { randomUUID } from "node:crypto"
 import type { JournalFeed } from "../port/feed.ts"
 import type * as port from "../port/journal.ts"
@@ -56,7 +59,7 @@ export function createJournal(options: JournalOptions): port.Journal {
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
   return {
     ...verbs<port.Journal>("journal", call),
-    // The names make a repeated call recognise what the first has written.
+    // The names let a repeated call recognise what the first one has written.
     sendMessages: messages =>
       call("journal", "sendMessages", [messages, messages.map(() => randomUUID())]) as Promise<number[]>,
     capabilities,
@@ -69,7 +72,7 @@ export function createJournal(options: JournalOptions): port.Journal {
   }
 }
 
-/** The verbs of a port: the methods that its synchronous class has. */
+/** The methods of a port: those that its synchronous class has. */
 function verbs<Port>(store: StoreName, call: Call): Port {
   const names = Object.getOwnPropertyNames(types[store].prototype).filter(name => name !== "constructor")
   const entries = names.map(name => [name, (...args: unknown[]) => call(store, name, args)])

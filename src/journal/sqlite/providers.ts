@@ -1,9 +1,9 @@
 /**
- * External work on SQLite: the verbs of `ProviderStore`, synchronous, each one transaction. A text that people read is
- * stored as a JSON string: it may hold a NUL or half of a surrogate pair.
+ * External work on SQLite: the methods of `ProviderStore`, synchronous, each one transaction. A text for
+ * people is stored as a JSON string: it may contain a NUL or a lone surrogate.
  *
- * What belongs to a fact (an operation that began or ended, a slot that is released) is written by `append`, and rows of
- * jobs that are gone are removed by `purge` and `tidy` (append.ts, journal.ts).
+ * Changes that belong to a fact (an operation that began or ended, a released slot) are written by `append`,
+ * and rows of removed jobs are removed by `purge` and `tidy` (append.ts, journal.ts).
  */
 import type {
   DueCancel,
@@ -168,12 +168,12 @@ export class SqliteProviders implements Sync<ProviderStore> {
     return this.#notify([...new Set(told)])
   }
 
-  /** Those whose operation is known. */
+  /** The parked events whose operation is known. */
   #parkedEvents(operation: OperationName | null): ParkedEvent[] {
     const known =
       "exists (select 1 from operations as o where o.provider = e.provider and o.external_id = e.external_id)"
     const columns = "e.id, e.provider, e.external_id, e.news"
-    // Without a hint all webhooks are read, to have them in order.
+    // Without a hint SQLite reads all webhooks to get them in order.
     const parked = `select ${columns} from webhook_events as e indexed by webhook_events_parked
       where e.verdict = 'parked' and ${known}`
     if (operation === null) return this.#connection.all(`${parked} order by e.id`)
@@ -182,7 +182,9 @@ export class SqliteProviders implements Sync<ProviderStore> {
     return this.#connection.all(sql, provider, externalId)
   }
 
-  /** The partitions that were told. Only jobs of the owner that has the operation are. */
+  /**
+   * Returns the partitions that have messages. Only jobs of the owner that has the operation are notified.
+   */
   #deliver({ id, provider, external_id: externalId, news }: ParkedEvent, at: number): number[] {
     const open = this.#connection.all<KeyRow & { readonly partition: number }>(
       `select o.job_id, o.node, o.item, o.partition
@@ -351,7 +353,7 @@ export class SqliteProviders implements Sync<ProviderStore> {
     )
   }
 
-  /** What operations of ended jobs hold of the provider. */
+  /** The slots that operations of ended jobs hold at the provider. */
   #leftAt(provider: string, at: number): (HolderRow & { readonly unseen: number })[] {
     return this.#connection.all(
       `select o.job_id, o.node, o.item, coalesce(j.owner, '') as owner, o.submitted_at as since,

@@ -3,14 +3,17 @@ import { ABANDONED_MS } from "../pipeline-rules.ts"
 import type { MessageKey } from "../port/pipelines.ts"
 import type { Connection } from "./database.ts"
 
-/** Answers how many rows went. First what belongs to no job any more: all of it goes, so it is the cheapest. */
+/**
+ * Returns the number of removed rows. First the rows of removed jobs: all of them are removed, so this is the
+ * cheapest part.
+ */
 export function purgePipelines(
   connection: Connection,
   { before, limit }: { readonly before: number; readonly limit: number },
 ): number {
   settleExecutions(connection, before)
   let gone = removeOrphans(connection, limit)
-  // One row of lineage might take its message along.
+  // One row of lineage may remove its message with it.
   while (gone === 0 || limit - gone > 1) {
     const execution = nextEnded(connection, before)
     if (execution === undefined) break
@@ -19,7 +22,9 @@ export function purgePipelines(
   return gone
 }
 
-/** Executions whose job has ended, though nobody said so of them; and claims whose job was never stored. */
+/**
+ * Executions whose job has ended without a record of their own end; and claims whose job was never stored.
+ */
 function settleExecutions(connection: Connection, before: number): void {
   connection.run(
     `update executions
@@ -47,7 +52,7 @@ const ROWS_OF_EXECUTION = [
     `delete from ${table} where (execution, ${key}) in (select execution, ${key} from ${table} where execution = ? limit ?)`,
 )
 
-/** Rows of executions whose job is gone; then the execution. */
+/** Removes the rows of executions whose job no longer exists; then the execution. */
 function removeOrphans(connection: Connection, limit: number): number {
   let gone = 0
   while (gone < limit) {
@@ -77,9 +82,9 @@ interface LineageKey extends MessageKey {
   readonly place: number
 }
 
-/** Lineage, and the messages that it is about: one that has lineage and is not parked was acknowledged. */
+/** Removes lineage and its messages: a message that has lineage and is not parked was acknowledged. */
 function trim(connection: Connection, execution: number, limit: number): number {
-  // A message may go with each row of lineage.
+  // A message may be removed with each row of lineage.
   const page = Math.max(1, Math.floor(limit / 2))
   const rows = connection.all<LineageKey>(
     `select route, seq, attempt, commit_number, place from pipeline_lineage

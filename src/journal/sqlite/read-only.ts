@@ -1,6 +1,7 @@
 /**
- * An embedded database, opened to be read beside the process that has its folder: for commands that check or copy it. In
- * WAL mode readers and the writer do not wait for each other. While a statement reads, the WAL grows with what is written.
+ * An embedded database, opened for reading beside the process that holds its folder: for commands that check
+ * or copy it. In WAL mode readers and the writer do not wait for each other. While a statement reads, the WAL
+ * grows with every write.
  */
 import { existsSync } from "node:fs"
 import { link, rename, rm, stat } from "node:fs/promises"
@@ -19,16 +20,16 @@ import { refuseOldFolder } from "./folder.ts"
 import { createJournal, createStores, execute } from "./ports.ts"
 import { mustBeCurrent } from "./schema/schema.ts"
 
-/** Problems that one check reports at most; SQLite's own default. */
+/** The maximum number of problems that one check reports; SQLite's own default. */
 const MAX_PROBLEMS = 100
 
 export interface ReadOnlyFolder {
-  /** To read; what writes is refused. */
+  /** For reading; writes are rejected. */
   readonly journal: Journal
   readonly bytes: number
-  /** What is wrong with the structure of the file; empty: nothing. */
+  /** The problems in the structure of the file; empty: none. */
   checkIntegrity(): string[]
-  /** Writes the database as it is at this moment into a new file; its size. */
+  /** Writes the current state of the database to a new file; returns its size. */
   backUp(target: string): Promise<number>
   close(): Promise<void>
 }
@@ -95,14 +96,14 @@ function integrityProblems(connection: Connection): string[] {
   return lines.length === 1 && lines[0] === "ok" ? [] : lines
 }
 
-/** Under its name the copy is whole and on the disk; a file that is there already is never replaced. */
+/** Under its name the copy is complete and on the disk; an existing file is never replaced. */
 async function backUp(connection: Connection, target: string, label: string): Promise<number> {
   if (existsSync(target)) throw isThere(target)
   const draft = `${target}.${process.pid}.partial`
   try {
     await createEmpty(draft)
-    // One snapshot, however long it takes and whatever is written meanwhile. The backup API would begin again after
-    // each commit of another process.
+    // One snapshot, however long it takes and whatever is written meanwhile. The backup API would restart
+    // after each commit of another process.
     connection.prepare("vacuum into ?").run(draft)
     await syncFile(draft)
     await giveName(draft, target)
@@ -121,13 +122,13 @@ async function giveName(draft: string, target: string): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === "EEXIST" || existsSync(target)) throw isThere(target)
-    // A file system without hard links (a memory stick).
+    // A file system without hard links (a USB stick).
     await rename(draft, target)
   }
 }
 
 function isThere(target: string): UmbraError {
-  return new UmbraError("E604", `${target} is there already, and is not replaced. Name a new file.`)
+  return new UmbraError("E604", `${target} already exists, and is not replaced. Name a new file.`)
 }
 
 function attempt<T>(work: () => T, label: string): T {

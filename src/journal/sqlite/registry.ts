@@ -1,4 +1,4 @@
-/** Names, aliases and tokens on one SQLite connection: each verb is one transaction. */
+/** Names, aliases and tokens on one SQLite connection: each method is one transaction. */
 import {
   type AliasKey,
   type AliasMove,
@@ -29,7 +29,7 @@ export class SqliteRegistry implements Sync<Registry> {
     this.#connection = connection
   }
 
-  /** One step of the index per workflow, however many versions there are. */
+  /** One index step per workflow, however many versions there are. */
   listWorkflows({ owner, after = "", limit }: Parameters<Registry["listWorkflows"]>[0]): WorkflowSummary[] {
     const sql = `select name, ${VERSION_COLUMNS} from workflows
       where owner = ? and name > ? and deleted_at is null order by name, version desc limit 1`
@@ -181,7 +181,7 @@ export class SqliteRegistry implements Sync<Registry> {
     )
   }
 
-  /** The very same removal was here before: its answer was lost. */
+  /** The same removal was stored before: its answer was lost. */
   #wasRemoved({
     owner,
     name,

@@ -1,9 +1,10 @@
 /**
- * Slots of providers: which requests are granted, and in which order. Everything runs inside the caller's transaction.
+ * The slots of providers: which requests are granted, and in which order. Everything runs inside the caller's
+ * transaction.
  *
- * Owners take turns: the next slot goes to an owner that holds the fewest, of those that hold equally many to the one
- * whose last turn was longest ago (slot_turns), and within an owner to the request that came first. Waiting requests are
- * read owner by owner, each no further than there are slots to give: a long queue costs no more than a short one.
+ * Owners take turns: the next slot goes to the owner that holds the fewest; among equals to the one whose
+ * last turn was longest ago (slot_turns); and within an owner to the first request. Waiting requests are read
+ * owner by owner, each no further than there are slots to grant: a long queue costs no more than a short one.
  */
 import type { SlotKey, SlotRequest, SlotTerms } from "../port/providers.ts"
 import type { Connection } from "./database.ts"
@@ -34,7 +35,7 @@ export function keyValues({ jobId, node, item = -1 }: SlotKey): [jobId: string, 
   return [jobId, node, item]
 }
 
-/** A slot that is there already stays as it is, held or waiting; one whose lease has ended waits anew. */
+/** An existing request stays unchanged, held or waiting; one whose lease has ended waits again. */
 export function askForSlot(connection: Connection, { provider, at }: SlotTerms, request: SlotRequest): void {
   const { partition, owner } = request
   const known = connection.get<{ readonly held_until: number | null }>(
@@ -45,7 +46,7 @@ export function askForSlot(connection: Connection, { provider, at }: SlotTerms, 
   enqueue(connection, provider, request, { partition, owner, askedAt: at })
 }
 
-/** At the end of its owner's line, with a new id; in place of the row that it has. */
+/** Queues the request at the end of its owner's line, with a new id; replaces its existing row. */
 function enqueue(
   connection: Connection,
   provider: string,
@@ -67,7 +68,10 @@ export function isHeld(connection: Connection, { provider, at }: SlotTerms, slot
   return found !== undefined
 }
 
-/** Gives free slots to requests that wait. Those of `askers` are told by the answer, the others by a message. */
+/**
+ * Grants free slots to waiting requests. Those of `askers` are returned, the others are notified by a
+ * message.
+ */
 export function grantSlots(
   connection: Connection,
   terms: SlotTerms,
@@ -109,7 +113,7 @@ function tellOfGrant(connection: Connection, slot: SlotRow, at: number): void {
   })
 }
 
-/** A message to the owner of a job's partition. One with the same cause is there once. */
+/** A message to the owner of a job's partition. There is only one with the same cause. */
 export function sendMessage(
   connection: Connection,
   message: {
@@ -133,7 +137,9 @@ interface OwnerCount {
   readonly count: number
 }
 
-/** Also what operations of ended jobs hold, while they are being cancelled or are unseen. */
+/**
+ * Includes the slots of operations of ended jobs, while they are being cancelled or their outcome is unknown.
+ */
 function heldByOwner(connection: Connection, provider: string, at: number): Map<string, number> {
   const rows = connection.all<OwnerCount>(
     `select owner, count(*) as count
@@ -150,7 +156,7 @@ function heldByOwner(connection: Connection, provider: string, at: number): Map<
   return new Map(rows.map(({ owner, count }) => [owner, count]))
 }
 
-/** The owners with requests that wait, each found by one step in the index. */
+/** The owners with waiting requests, each found by one index step. */
 const WAITING_OWNERS = `
   with recursive waiting (owner) as (
     select min(owner) from slots where provider = ?1 and held_until is null
@@ -169,7 +175,10 @@ interface WaitingOwner {
   readonly last_turn: number
 }
 
-/** At most `free` requests in the order of the grants. `turn`: how many its owner holds once it has its slot. */
+/**
+ * At most `free` requests in the order of the grants. `turn`: how many slots the owner holds once this one is
+ * granted.
+ */
 function nextInLine(
   connection: Connection,
   { provider, limitPerOwner }: SlotTerms,
@@ -195,7 +204,10 @@ function nextInLine(
     .map(({ slot }) => slot)
 }
 
-/** A lease that has ended is gone if its operation runs on; else its node may still want it, and waits anew. */
+/**
+ * A lease that has ended is removed if its operation continues; otherwise its node may still need it, and the
+ * request waits again.
+ */
 function endLeases(connection: Connection, provider: string, at: number): void {
   const ended = connection.all<SlotRow & { readonly is_running: number }>(
     `select s.id, s.job_id, s.node, s.item, s.partition, s.owner, s.asked_at, ${HAS_OPERATION} as is_running
@@ -211,7 +223,7 @@ function endLeases(connection: Connection, provider: string, at: number): void {
   }
 }
 
-/** The node or item of slot `s` has an operation that runs. */
+/** The node or item of slot `s` has a running operation. */
 export const HAS_OPERATION = `exists (
   select 1 from operations as o
   where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null and o.unseen = 0
@@ -259,7 +271,8 @@ export function positionOf(
        from (select id from slots where provider = ? and owner = ? and held_until is null order by id limit ?)`,
       ...[provider, owner, most],
     )!
-    // The last of so many has the same turn as this one: the longest-ago turn of its owner decides, then who came first.
+    // The last request within this number has the same turn as this one: the owner whose last turn was
+    // longest ago comes first, then the first request.
     const isBehind = count === most && (lastTurn > own || (lastTurn === own && last! > mine.id))
     ahead += isBehind ? count - 1 : count
   }

@@ -1,4 +1,4 @@
-/** `aggregate`: messages with the same key are gathered, and made one value. */
+/** `aggregate`: gathers messages with the same key, and reduces them to one value. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { defineAdapter } from "../adapter.ts"
@@ -38,7 +38,7 @@ export const aggregate = defineAdapter({
   gather: ({ count, seconds, key }) => ({ count, seconds, key: JSON.stringify(key) }),
   process(message, { config: { key, reduce, field } }) {
     const bodies = message.body
-    if (!Array.isArray(bodies)) throw unfit("aggregate needs the list of what was gathered, not", bodies)
+    if (!Array.isArray(bodies)) throw unfit("aggregate needs the list of the gathered messages, not", bodies)
     return { key, count: bodies.length, value: valueFrom(reduce, field, bodies) }
   },
 })
@@ -63,7 +63,7 @@ function numbersIn(field: string, bodies: readonly Json[]): number[] {
   return bodies.map((body, index) => {
     const value = fieldOf(body, field)
     if (typeof value === "number") return value
-    throw unfit(`"${field}" must be a number; in message ${index + 1} of those gathered it is`, value ?? null)
+    throw unfit(`"${field}" must be a number; in gathered message ${index + 1} it is`, value ?? null)
   })
 }
 

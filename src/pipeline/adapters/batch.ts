@@ -1,4 +1,4 @@
-/** `batch`: messages are gathered by count and time; the next adapter gets the list of their bodies. */
+/** `batch`: gathers messages by count and time; the next adapter receives the list of their bodies. */
 import { z } from "zod"
 import { defineAdapter } from "../adapter.ts"
 

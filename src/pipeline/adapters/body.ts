@@ -1,4 +1,4 @@
-/** What adapters do with the bodies of messages. */
+/** Helpers for the bodies of messages. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { typeName } from "../../template/run/values.ts"
 import { HandlerError } from "../../worker/fail.ts"
@@ -7,7 +7,7 @@ import type { Message } from "../adapter.ts"
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The value alone, or, with a name, the message with the value under that name. */
+/** Returns the value alone, or, with a name, the message with the value under that name. */
 export function named(message: Message, name: string | undefined, value: Json): Json {
   if (name === undefined) return value
   if (isObject(message.body)) return { ...message.body, [name]: value }
@@ -24,7 +24,7 @@ export function fieldOf(body: Json, path: string): Json | undefined {
   return value
 }
 
-/** A message that will be the same when it is delivered again. */
+/** A message that would fail in the same way on redelivery. */
 export function unfit(what: string, value: Json): HandlerError {
   return new HandlerError(`${what} ${describe(value)}.`, { code: "E725", retryable: false })
 }

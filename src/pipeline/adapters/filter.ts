@@ -1,4 +1,4 @@
-/** `filter`: the message goes on, or ends here. */
+/** `filter`: the message continues, or ends here. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { isTruthy } from "../../template/run/values.ts"
@@ -12,7 +12,7 @@ export const filter = defineAdapter({
       .superRefine((value, context) => {
         if (typeof value !== "string") return
         const message =
-          "Text is no condition. Write one expression that yields true or false, such as \"{{ message.kind == 'order' }}\""
+          "Text is not a condition. Write one expression that yields true or false, such as \"{{ message.kind == 'order' }}\""
         context.addIssue({ code: "invalid_type", expected: "boolean", input: value, message })
       })
       .describe(

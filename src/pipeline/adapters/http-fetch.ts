@@ -1,4 +1,7 @@
-/** `http_fetch`: one HTTP request for each message, with the guards and limits of `call_external_service`. */
+/**
+ * `http_fetch`: sends one HTTP request for each message, with the address checks and limits of
+ * `call_external_service`.
+ */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"

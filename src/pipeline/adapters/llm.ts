@@ -1,4 +1,7 @@
-/** `llm`: one chat completion for each message, as `llm_service` makes it. Its answer tells the tokens used. */
+/**
+ * `llm`: requests one chat completion for each message, as `llm_service` does. The result includes the tokens
+ * used.
+ */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"

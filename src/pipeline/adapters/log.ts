@@ -1,4 +1,4 @@
-/** `log`: says something of the message in the log; the message goes on as it is. */
+/** `log`: writes a line about the message to the log. The message continues unchanged. */
 import { z } from "zod"
 import { cut } from "../../core/faults.ts"
 import { defineAdapter } from "../adapter.ts"

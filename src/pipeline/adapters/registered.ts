@@ -4,7 +4,7 @@ import { AdapterRegistry } from "../registry/registry.ts"
 import { builtinAdapters } from "./index.ts"
 import { type AdapterSettings, adapterSettings } from "./settings.ts"
 
-/** The adapters of a process: the built-in ones, and its own. */
+/** The adapters of a process: the built-in ones and those that were registered. */
 export function adapterRegistry(
   options: { readonly adapters?: readonly Adapter[]; readonly files?: Partial<AdapterSettings> },
   worker: WorkerSettings,

@@ -1,4 +1,4 @@
-/** What the operator allows the built-in adapters. */
+/** The operator's settings for the built-in adapters. */
 import {
   type Environment,
   readSettings,
@@ -9,8 +9,9 @@ import {
 
 export interface AdapterSettings {
   /**
-   * May pipelines read and write files of the machine they run on? `true`, `false`, or the folders that they may use.
-   * The operator says so, not the pipeline: whoever may write one could otherwise read what only this machine can see.
+   * May pipelines read and write files of the machine they run on? `true`, `false`, or the folders that they
+   * may use. The operator decides, not the pipeline: otherwise the author of a pipeline could read files that
+   * only this machine can access.
    */
   readonly allowFiles: boolean | readonly string[]
 }
@@ -24,7 +25,7 @@ const allowFiles: Setting<AdapterSettings["allowFiles"]> = {
 
 export const adapterTable: SettingTable<AdapterSettings> = { allowFiles }
 
-/** What is given, else what the environment says, else the default. */
+/** Precedence: the given value, then the environment, then the default. */
 export function adapterSettings(
   given?: Partial<AdapterSettings>,
   environment?: Environment,

@@ -1,4 +1,4 @@
-/** The built-in adapters as the builder of pipelines takes them: types and configs, without what they need to run. */
+/** The built-in adapters for the pipeline builder: types and configs, without the code that runs them. */
 import { aggregate } from "./aggregate.ts"
 import { batch } from "./batch.ts"
 import { fileSinkSpec } from "./files/file-sink.ts"

@@ -1,4 +1,4 @@
-/** `split`: a message for each item of a list. */
+/** `split`: emits a message for each item of a list. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { defineAdapter, type Emission, emission } from "../adapter.ts"

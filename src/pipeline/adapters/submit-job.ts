@@ -1,4 +1,4 @@
-/** `submit_job`: a job for each message. It runs by itself; the message does not wait for its end. */
+/** `submit_job`: submits a job for each message. The message does not wait for the job's end. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { defineAdapter } from "../adapter.ts"

@@ -1,4 +1,4 @@
-/** `transform`: the message becomes the rendered value, of any type. */
+/** `transform`: replaces the message by the rendered value, of any type. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { defineAdapter } from "../adapter.ts"

@@ -1,6 +1,6 @@
 /**
- * What deliveries came to, as one commit: acknowledgements, emitted messages with their numbers, lineage, parked
- * messages. Changes the progress to what it will be once the commit is durable.
+ * Builds one commit from the results of deliveries: acknowledgements, emitted messages with their numbers,
+ * lineage, parked messages. Changes the progress to its state after the commit is durable.
  */
 import { retryDelay } from "../../core/decide/backoff.ts"
 import type { Fault } from "../../core/faults.ts"
@@ -29,7 +29,7 @@ export class CommitBuilder implements Rows {
   readonly stored: { readonly key: string; readonly value: string }[] = []
   /** A message of a route without dead letters failed for good. */
   #messageFault: Fault | null = null
-  /** `max_dead_letters` is exceeded, with the number of dead letters so far. */
+  /** `max_dead_letters` is exceeded; contains the number of dead letters so far. */
   #limitFault: Fault | null = null
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
@@ -52,7 +52,7 @@ export class CommitBuilder implements Rows {
     return this.#messageFault ?? this.#limitFault
   }
 
-  /** An initial message. */
+  /** Adds an initial message. */
   begin({ route, body }: InitialMessage): void {
     this.#progress.roots += 1
     this.#add({ route, parent: null, root: this.#progress.roots, hops: 0, body })
@@ -74,7 +74,7 @@ export class CommitBuilder implements Rows {
     for (const change of result.stored) this.stored.push(change)
   }
 
-  /** A message that is not to be delivered again: from the queue, or for another try. */
+  /** Adds a message that is not delivered again, taken from the queue or from the retries. */
   giveUp({ attempts = 0, ...key }: MessageKey & { readonly attempts?: number }, fault: Fault): void {
     const { progress, plan } = this.#routeOf(key)
     if (progress.settled.has(key.seq)) progress.waiting -= 1
@@ -103,14 +103,15 @@ export class CommitBuilder implements Rows {
     progress.failedTries += 1
     if (delivery.dueAt !== null) progress.waiting -= 1
     else progress.settled.add(delivery.seq)
-    // Every so many tries are the last ones: after a retry of the job there are as many again.
+    // Each block of `maxAttempts` tries ends with a last one: after a retry of the job the message has as
+    // many tries again.
     const isLast = !fault.retryable || attempts % plan.retry.maxAttempts === 0
     if (isLast && !plan.deadLetter) this.#failJob(delivery, progress, fault)
     const dueAt = isLast ? (plan.deadLetter ? null : this.#now) : this.#dueAt(plan, attempts, fault)
     this.#park(delivery, { attempts, dueAt, fault })
   }
 
-  /** Among thousands, the one that did it is named: there is no dead letter to look at. */
+  /** Names the message that caused the failure among thousands: there is no dead letter to inspect. */
   #failJob(key: MessageKey, progress: RouteProgress, fault: Fault): void {
     progress.fatal += 1
     const name = messageName(this.#plan, key)
@@ -146,7 +147,7 @@ export class CommitBuilder implements Rows {
     this.#limitFault = fault
   }
 
-  /** A dead letter waits for another try, at once, with as many tries as before. */
+  /** Parks a dead letter for an immediate retry, with as many tries as before. */
   retryDead({ route, seq, attempts, error }: MessageKey & { attempts: number; error: string }): void {
     const progress = this.#progress.routes[route]!
     progress.dead -= 1
@@ -154,7 +155,7 @@ export class CommitBuilder implements Rows {
     this.parked.push({ route, seq, attempts, dueAt: this.#now, at: this.#now, error })
   }
 
-  /** Answers with what each adapter emitted, as lineage writes it. */
+  /** Returns what each adapter emitted, in the format of the lineage. */
   #send(delivery: Delivery, emitted: readonly Emitted[]): ReadonlyMap<number, string> | null {
     if (emitted.length === 0) return null
     const byAdapter = new Map<number, EmittedRanges>()
@@ -170,11 +171,11 @@ export class CommitBuilder implements Rows {
     return new Map([...byAdapter].map(([adapter, ranges]) => [adapter, ranges.text]))
   }
 
-  /** What would go round for ever is kept, and goes nowhere. */
+  /** A message that would circulate for ever is stored as a dead letter and delivered to no route. */
   #bound(emitted: Emitted, key: MessageKey, hops: number): void {
     const { maxHops } = this.#plan
     if (emitted.isContinuation || maxHops === null || hops <= maxHops) return
-    const message = `The message has gone on to a route ${maxHops} times since its initial one (max_hops), and was to go on again.`
+    const message = `The message has passed ${maxHops} routes since its initial message (max_hops), and was about to enter another one.`
     this.#progress.routes[key.route]!.settled.add(key.seq)
     this.#park(key, { attempts: 0, dueAt: null, fault: { code: "E704", message, retryable: false } })
   }
@@ -198,7 +199,10 @@ export class CommitBuilder implements Rows {
   }
 }
 
-/** `1:5-9,2:7`: by route, since what one message emits to several is numbered in each of them apart. */
+/**
+ * `1:5-9,2:7`: by route, because the messages that one message emits to several routes are numbered
+ * separately in each.
+ */
 class EmittedRanges {
   readonly #byRoute = new Map<number, { from: number; to: number }[]>()
 

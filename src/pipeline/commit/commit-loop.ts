@@ -1,20 +1,21 @@
 /**
- * Group commit of one execution: while one commit is on its way the next collects.
+ * Group commit of one execution: while one commit is in flight the next one collects.
  *
- * 1. One at a time, in order. A commit whose outcome is unknown is sent again, unchanged, until it is known.
- * 2. Nobody acts on what is not durable.
+ * 1. One commit at a time, in order. A commit whose outcome is unknown is resent, unchanged, until its
+ *    outcome is known.
+ * 2. Nothing acts on data that is not durable.
  */
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { PipelineCommit, PipelineStore } from "../../journal/port/pipelines.ts"
 import { type RetryFigures, retryDelayMs } from "../../journal/retry.ts"
 
 export interface CommitEvents {
-  /** Takes what has collected; null: there is nothing. */
+  /** Takes the endings that have been collected; null: there are none. */
   collect(): PipelineCommit | null
   durable(commit: PipelineCommit): void
-  /** Somebody else has the partition. */
+  /** Another process owns the partition. */
   fenced(): void
-  /** The store will never take it. */
+  /** The store rejects the commit permanently. */
   refused(error: unknown): void
 }
 
@@ -39,14 +40,14 @@ export class CommitLoop {
   schedule(): void {
     if (this.#isScheduled || this.#flight !== null || this.#isStopped) return
     this.#isScheduled = true
-    // Not now: whatever else this turn of the loop brings joins the same commit.
+    // Deferred: everything else that this turn of the event loop brings joins the same commit.
     setImmediate(() => {
       this.#isScheduled = false
       this.#fly()
     })
   }
 
-  /** Resolves when all that could be collected is durable, or cannot be. */
+  /** Resolves when everything that could be collected is durable, or cannot be. */
   async idle(): Promise<void> {
     while (this.#isScheduled || this.#flight !== null) {
       if (this.#flight !== null) await this.#flight
@@ -54,7 +55,7 @@ export class CommitLoop {
     }
   }
 
-  /** Begins no further commit. Resolves when the outcome of the one on its way is known. */
+  /** Starts no further commit. Resolves when the outcome of the commit in flight is known. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#flight

@@ -1,17 +1,23 @@
 import type { Fault } from "../../core/faults.ts"
 import type { LineageRow, MessageKey, MessageRow } from "../../journal/port/pipelines.ts"
 
-/** A message in the memory of whoever owns its execution, and what is known of its deliveries. */
+/** A message in the memory of the process that owns its execution, and what is known of its deliveries. */
 export interface Delivery extends MessageRow {
-  /** Deliveries of it that failed. */
+  /** The number of failed deliveries. */
   readonly attempts: number
-  /** It waited for this try in the store, until then; null: it comes from the queue. */
+  /**
+   * When the message was due for this try, for which it was parked in the store; null: it comes from the
+   * queue.
+   */
   readonly dueAt: number | null
-  /** Nothing else is in hand: it is not gathered with others. */
+  /** No other message is in flight: this one is not gathered with others. */
   readonly isAlone: boolean
 }
 
-/** One call of an adapter, as it becomes a row; what it emitted has its numbers only when the message is acknowledged. */
+/**
+ * One adapter call, as it is stored in a row. The messages that it emitted get their numbers only when the
+ * message is acknowledged.
+ */
 export type Invocation = Omit<LineageRow, keyof MessageKey | "attempt" | "emitted">
 
 export interface Emitted {
@@ -19,15 +25,15 @@ export interface Emitted {
   readonly adapter: number
   /** JSON */
   readonly body: string
-  /** The message itself goes on under another number: no hop. */
+  /** The message itself continues under another number, which does not count as a hop. */
   readonly isContinuation: boolean
 }
 
-/** What came of a delivery. */
+/** The result of a delivery. */
 export interface Ending {
   readonly delivery: Delivery
   readonly invocations: readonly Invocation[]
-  /** Messages that were gathered into it, and whose end is the same. */
+  /** Messages that were gathered into it, and that end in the same way. */
   readonly members: readonly Member[]
   readonly result: Acknowledged | Failed
 }
@@ -35,7 +41,7 @@ export interface Ending {
 export interface Member {
   readonly delivery: Delivery
   readonly invocations: readonly Invocation[]
-  /** Before it was gathered; sent if the whole is acknowledged. */
+  /** Emitted before it was gathered; sent if the group is acknowledged. */
   readonly emitted: readonly Emitted[]
 }
 

@@ -1,10 +1,10 @@
 import type { LineageRow } from "../../journal/port/pipelines.ts"
 
-/** What the process that runs an execution knows of a message, and the store does not know yet. */
+/** What the process that runs an execution knows of a message before it is stored. */
 export interface LiveMessage {
   /** Calls of its delivery that have ended. */
   readonly rows: readonly LineageRow[]
-  /** The call that runs; null: the delivery has ended, or a worker elsewhere has the message. */
+  /** The current call; null: the delivery has ended, or a remote worker holds the message. */
   readonly running: RunningCall | null
 }
 

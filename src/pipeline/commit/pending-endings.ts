@@ -1,4 +1,4 @@
-/** What has come to an end and is not durable yet, and the commits that are made of it. */
+/** Deliveries that have ended and are not durable yet, and the commits that are built from them. */
 import type { Fault } from "../../core/faults.ts"
 import type { JsonObject } from "../../core/json.ts"
 import { encodeProgress, type PipelineProgress, type Suspicion } from "../../core/pipeline/progress.ts"
@@ -15,7 +15,7 @@ export interface LedgerParts {
   readonly plan: PipelinePlan
   readonly progress: PipelineProgress
   readonly head: Pick<PipelineCommit, "fence" | "execution">
-  /** Number of the last commit. */
+  /** The number of the last commit. */
   readonly commit: number
   readonly settings: Pick<
     PipelineSettings,
@@ -29,17 +29,17 @@ export interface LedgerParts {
 }
 
 export class PendingEndings {
-  /** Why the execution fails with the commit that was made last. */
+  /** Why the execution fails with the last commit. */
   fault: Fault | null = null
   readonly #parts: LedgerParts
   #commit: number
-  /** The commit that is on its way. */
+  /** The commit in flight. */
   #flying: PipelineCommit | null = null
   #endings: Ending[] = []
-  /** Messages that have ended and that they emitted, and the bytes of those. */
+  /** The number of messages that have ended or were emitted, and the bytes of the latter. */
   #weight = 0
   #bytes = 0
-  /** Nothing is in hand any more: what the next commit says of it. */
+  /** No message is in flight any more: the next commit records that. */
   #isClosed = false
   #assembly: CommitBuilder | null = null
   #isAsked = false
@@ -50,7 +50,7 @@ export class PendingEndings {
     this.#commit = parts.commit
   }
 
-  /** So much is done, and not on its way to the store, that nothing more should be begun. */
+  /** So much has ended, and is not in flight to the store, that no further delivery should begin. */
   get isFull(): boolean {
     const { maxUncommitted, maxUncommittedBytes } = this.#parts.settings
     return this.#weight >= maxUncommitted || this.#bytes >= maxUncommittedBytes
@@ -83,18 +83,18 @@ export class PendingEndings {
     this.#open().retryDead(letter)
   }
 
-  /** The execution has drained with more dead letters than it may have. */
+  /** The execution has drained with more dead letters than allowed. */
   exceed(fault: Fault): void {
     this.#open().exceed(fault)
   }
 
-  /** Nobody has the execution in hand any more. */
+  /** No process runs the execution any more. */
   close(): void {
     this.#isClosed = true
     this.ask()
   }
 
-  /** A commit is wanted although nothing has ended: for its figures, or for what it says of the whole. */
+  /** Requests a commit although nothing has ended: for its metrics, or for the state of the execution. */
   ask(): void {
     this.#isAsked = true
   }
@@ -105,7 +105,7 @@ export class PendingEndings {
     return this.#assembly
   }
 
-  /** What goes to the store next; null: there is nothing new. */
+  /** The next commit; null: there is nothing new. */
   collect(): PipelineCommit | null {
     const { progress, suspects, head, figures } = this.#parts
     const hasNews = this.#assembly !== null || this.#endings.length > 0 || suspects.isWaiting
@@ -139,7 +139,7 @@ export class PendingEndings {
     }
   }
 
-  /** How many endings make one commit: a bounded number of messages and bytes, but one at least. */
+  /** How many endings make one commit: a bounded number of messages and bytes, but at least one. */
   #share(): number {
     const { commitMessages, commitBytes } = this.#parts.settings
     let [count, weight, size] = [0, 0, 0]
@@ -152,7 +152,7 @@ export class PendingEndings {
     return count
   }
 
-  /** Calls on a message that are on their way to the store; null: there are none. */
+  /** Calls on a message that are in flight to the store; null: there are none. */
   pending({ route, seq }: MessageKey): readonly LineageRow[] | null {
     const isIt = (key: MessageKey) => key.route === route && key.seq === seq
     const rows = this.#flying?.lineage.filter(isIt) ?? []
@@ -164,7 +164,7 @@ export class PendingEndings {
     return rows.length === 0 ? null : rows
   }
 
-  /** The commit that was made last is in the store. */
+  /** The last commit is durable. */
   durable({ stored }: PipelineCommit): void {
     this.#flying = null
     this.#parts.storage.durable(stored)
@@ -173,7 +173,7 @@ export class PendingEndings {
   }
 }
 
-/** With what it emitted, which is written along. */
+/** Includes the messages that it emitted, which are written in the same commit. */
 function weightOf({ members, result }: Ending): { readonly messages: number; readonly bytes: number } {
   let messages = 1 + members.length
   let bytes = 0

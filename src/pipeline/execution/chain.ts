@@ -1,4 +1,4 @@
-/** The adapters of one route, and what their calls have in common. */
+/** The adapters of one route, and the common context of their calls. */
 import type { Json } from "../../core/json.ts"
 import type { Breaker, BreakerState } from "../../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../../definition/pipeline/plan.ts"
@@ -13,7 +13,7 @@ import type { OpensStorage } from "../storage.ts"
 import { DeliveryRun, type PassageEvents } from "./delivery-run.ts"
 import { Gatherers } from "./gathering.ts"
 
-/** What all routes of an execution share. */
+/** Shared by all routes of an execution. */
 export interface ExecutionContext {
   readonly jobId: string
   readonly owner: string
@@ -24,21 +24,21 @@ export interface ExecutionContext {
   readonly storage: OpensStorage
   readonly settings: PipelineSettings
   readonly now: () => number
-  /** Can nobody have taken over yet? */
+  /** True if no other process can have taken over yet. */
   readonly isSure: () => boolean
   readonly after: (ms: number, fire: () => void) => () => void
   readonly submit: (workflow: string, input: Json | undefined, key: string) => Promise<string>
   readonly nameOf: (key: MessageKey) => string
 }
 
-/** What takes messages of one route through its adapters, here or elsewhere. */
+/** Takes messages of one route through its adapters, in this process or on workers. */
 export interface RouteChain {
-  /** By adapter; null: it has none. */
+  /** By adapter; null: the adapter has none. */
   readonly breakers: readonly (Breaker | null)[]
-  /** When a message may be begun, as far as it can say; a time that has passed: now. */
+  /** When a message may begin, as far as the chain knows; a time in the past: now. */
   mayBeginAt(now: number): number
   deliver(delivery: Delivery): void
-  /** The message with this number, if it is in hand. */
+  /** The message with this number, if it is in flight. */
   live(seq: number): LiveMessage | null
   stop(): void
 }
@@ -54,7 +54,10 @@ export class Chain implements RouteChain {
   readonly redactor: Redactor | null
   readonly events: ChainEvents
   readonly log: Log
-  /** What an adapter answers for the next one: it may be larger than a message on a queue, and is not without bounds. */
+  /**
+   * The limit of what an adapter returns for the next one: larger than that of a message in a queue, but not
+   * unlimited.
+   */
   readonly passedOn: { readonly maxBytes: number; readonly what: string }
   readonly #scene: ExecutionContext
   readonly #gatherers: Gatherers
@@ -134,13 +137,13 @@ export class Chain implements RouteChain {
     return this.#inHand.get(seq)?.live ?? null
   }
 
-  /** Its delivery is over, with those of the messages that were gathered into it. */
+  /** The delivery has ended, with those of the messages that were gathered into it. */
   left({ delivery, members }: DeliveryRun): void {
     this.#inHand.delete(delivery.seq)
     for (const member of members) this.#inHand.delete(member.delivery.seq)
   }
 
-  /** The message waits here, or goes on with a group. */
+  /** The message waits here, or continues with a group. */
   gather(passage: DeliveryRun, prepared: PreparedAdapter): void {
     this.#gatherers.add(passage, prepared)
   }
@@ -160,7 +163,7 @@ export class Chain implements RouteChain {
     this.events.breakerChanged(adapter, state)
   }
 
-  /** Groups that wait are left as they are: their messages are delivered again. */
+  /** Waiting groups are left unchanged: their messages are delivered again. */
   stop(): void {
     this.#gatherers.stop()
   }

@@ -1,4 +1,6 @@
-/** After the death of a process: which messages may have been the cause, and which have been it often enough. */
+/**
+ * After the crash of a process: which messages may have been the cause, and which have been it often enough.
+ */
 import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress, RouteProgress, Suspicion } from "../../core/pipeline/progress.ts"
 import type { RunParts } from "./run.ts"
@@ -7,8 +9,9 @@ import type { Suspects } from "./suspects.ts"
 type Of = Pick<RunParts, "plan" | "settings" | "adapters" | "lossLimit" | "scene">
 
 /**
- * It had messages in hand: announced ones, or any that it may have begun of what is not settled, which is the first of
- * each queue and whatever was due for another try. Answers those that are not to be tried any more.
+ * The process had messages in flight: announced ones, or any that it may have begun among the unsettled ones,
+ * which are the first of each queue and those that were due for a retry. Returns the messages that are not
+ * tried again.
  */
 export function suspectAll(suspects: Suspects, progress: PipelineProgress, of: Of): readonly Suspicion[] {
   for (const [route, each] of progress.routes.entries())
@@ -18,7 +21,7 @@ export function suspectAll(suspects: Suspects, progress: PipelineProgress, of: O
   return progress.suspects.filter(({ losses }) => losses + 1 >= of.lossLimit)
 }
 
-/** Messages of a route that can have been begun and not be durable. */
+/** The maximum number of messages of a route that can have been begun without being durable. */
 function mostBegun(route: number, { plan, settings, adapters }: Of): number {
   const { concurrency, adapters: own } = plan.routes[route]!
   const gathers = own.some(({ type }) => adapters.get(type)?.gather !== undefined)
@@ -36,6 +39,6 @@ function* firstUnsettled({ settled, tail }: RouteProgress, most: number): Genera
 }
 
 export function lostTooOften(times: number): Fault {
-  const message = `The process died ${times} times while this message was in hand; it is not tried again.`
+  const message = `The process died ${times} times while this message was in flight; it is not tried again.`
   return { code: "E709", message, retryable: false }
 }

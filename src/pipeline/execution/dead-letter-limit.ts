@@ -1,9 +1,12 @@
-/** `max_dead_letters` of a pipeline: when an execution fails because too many of its messages did. */
+/** `max_dead_letters` of a pipeline: when an execution fails because too many of its messages failed. */
 import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 
-/** null: the limit is kept. A share can be judged only when the execution has drained: the first message may fail. */
+/**
+ * null: the limit is kept. A share can be evaluated only when the execution has drained: the very first
+ * message may fail.
+ */
 export function deadLetterFault(
   { maxDeadLetters: limit, routes }: PipelinePlan,
   progress: PipelineProgress,
@@ -32,7 +35,7 @@ const messages = (n: number): string => (n === 1 ? "1 message" : `${n} messages`
 function fault(message: string): Fault {
   return {
     code: "E712",
-    message: `${message} See why with \`umbra dead-letters\`; a retry of the job tries them again.`,
+    message: `${message} See the causes with \`umbra dead-letters\`; a retry of the job tries them again.`,
     retryable: false,
   }
 }

@@ -1,8 +1,8 @@
 /**
- * One message on its way through the adapters of its route (P3).
+ * One delivery of a message through the adapters of its route (P3).
  *
- * 1. Total: whatever an adapter does, the passage ends once, in one of the ways of `PassageEvents`.
- * 2. What was emitted and put is handed over with the end, and only if that is an acknowledgement.
+ * 1. Total: whatever an adapter does, the run ends once, with one of the events.
+ * 2. Emitted messages and stored values are handed over with the end, and only if it is an acknowledgement.
  * 3. No promise where no adapter needs one.
  */
 import { faultOf } from "../../core/faults.ts"
@@ -18,10 +18,13 @@ import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
 import type { DeliveryStorage } from "../storage.ts"
 import type { Chain } from "./chain.ts"
 
-/** While somebody else may have taken over, nothing more is done: what is in hand may be theirs, and done already. */
+/**
+ * While another process may have taken over, nothing more is done: the messages in flight may belong to that
+ * process, and may be done already.
+ */
 const UNSURE_MS = 50
 
-/** A message on its way, with those that were gathered into it. */
+/** A message in delivery, with those that were gathered into it. */
 export interface Travelling {
   readonly delivery: Delivery
   /** `performance.now()` */
@@ -31,9 +34,12 @@ export interface Travelling {
 
 export interface PassageEvents {
   ended(passage: Travelling, ending: Ending): void
-  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
+  /**
+   * The breaker of an adapter is open: the message is to be delivered again, and this delivery does not
+   * count.
+   */
   held(passage: Travelling): void
-  /** It waits to be gathered: nobody works on it. */
+  /** The message waits to be gathered: no adapter works on it. */
   waits(passage: Travelling): void
   goesOn(passage: Travelling): void
 }
@@ -51,7 +57,7 @@ export class DeliveryRun implements Travelling {
   #storage: DeliveryStorage | undefined
   #call: AdapterCall | null = null
   #callBegunAt = 0
-  /** What its breaker knows the call by. */
+  /** Identifies the call to its breaker. */
   #trial = 0
   #hasEnded = false
 
@@ -71,12 +77,12 @@ export class DeliveryRun implements Travelling {
     return this.#storage
   }
 
-  /** The adapter it is at. */
+  /** The index of the current adapter. */
   get adapter(): number {
     return this.#at
   }
 
-  /** Its delivery so far, for those who look. */
+  /** The delivery so far, for queries. */
   get live(): LiveMessage {
     const { route, seq, attempts } = this.delivery
     const attempt = attempts + 1
@@ -92,7 +98,7 @@ export class DeliveryRun implements Travelling {
     }
   }
 
-  /** Goes on until an adapter takes its time, or the end is reached. */
+  /** Continues until an adapter is asynchronous, or the chain ends. */
   advance(): void {
     const { adapters } = this.chain
     while (!this.#hasEnded && this.#at < adapters.length) {
@@ -107,16 +113,19 @@ export class DeliveryRun implements Travelling {
     if (!this.#hasEnded) this.#acknowledge()
   }
 
-  /** The group that this message is the first of is complete. */
+  /** The group whose first message this is is complete. */
   advanceGathered(): void {
     const { body } = this
-    // The wait for the others is not the work.
+    // The wait for the other messages does not count as work.
     this.begunAt = performance.now()
     this.body = [body, ...this.members.map(member => member.body)]
     if (this.#step(this.chain.adapters[this.#at]!, body)) this.advance()
   }
 
-  /** True: the adapter has answered, and the chain may go on. `read` is what templates of its config read as message. */
+  /**
+   * Returns true if the adapter has returned, and the chain may continue. `read` is the message that
+   * templates of its config read.
+   */
   #step(prepared: PreparedAdapter, read = this.body): boolean {
     const { chain } = this
     if (chain.signal.aborted) {
@@ -158,7 +167,7 @@ export class DeliveryRun implements Travelling {
     return isStream(answer) ? this.#consume(answer) : answer
   }
 
-  /** What is yielded is emitted; nothing goes on to the next adapter. */
+  /** Emits every yielded value; nothing continues to the next adapter. */
   async #consume(stream: AsyncIterable<Emission> | IterableIterator<Emission>): Promise<undefined> {
     for await (const each of stream) {
       if (this.#hasEnded) break
@@ -172,7 +181,7 @@ export class DeliveryRun implements Travelling {
     if (this.#hasEnded) return false
     const isNothing = answer === undefined || answer === null
     const isLast = this.#at === this.chain.adapters.length - 1
-    // First, since either may fail: then the call has.
+    // First, because either may fail: then the call has failed.
     if (!isNothing) {
       if (!isLast) mustBeJson(answer, this.chain.passedOn)
       else if (this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
@@ -193,7 +202,7 @@ export class DeliveryRun implements Travelling {
     }
   }
 
-  /** It could not even be gathered. */
+  /** The message could not even be gathered. */
   fail(prepared: PreparedAdapter, thrown: unknown): void {
     this.#callBegunAt = performance.now()
     this.#threw(prepared, thrown)
@@ -218,7 +227,7 @@ export class DeliveryRun implements Travelling {
         "the adapter threw",
       )
     this.#called("failed", JSON.stringify(fault))
-    // What would fail again is the message's fault, and not that of what is behind the adapter.
+    // A fault that would repeat is caused by the message, not by the service behind the adapter.
     this.#tell(prepared, fault.retryable)
     this.#end({ fault })
   }
@@ -266,7 +275,7 @@ export class DeliveryRun implements Travelling {
     return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
   }
 
-  /** Processed as a part of another message from here on: what came of that came of this. */
+  /** From here on the message is processed as part of another one, and shares its result. */
   #asMemberOf(first: DeliveryRun, result: Ending["result"]): Member {
     const end =
       "fault" in result
@@ -289,7 +298,7 @@ export class DeliveryRun implements Travelling {
     return [...own, ...this.members.flatMap(member => member.#storage?.changes ?? [])]
   }
 
-  /** To be delivered again, as if it had not been. */
+  /** The message is to be delivered again, and this delivery does not count. */
   hold(): void {
     this.#hold()
   }
@@ -326,7 +335,10 @@ function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/** Generators, and whatever else is read once. Lists are bodies; a Map or a Buffer is a value too, and no JSON. */
+/**
+ * Generators, and other values that can be read only once. Lists are bodies; a Map or a Buffer is a value
+ * too, but not JSON.
+ */
 function isStream(value: unknown): value is AsyncIterable<Emission> | IterableIterator<Emission> {
   if (typeof value !== "object" || value === null) return false
   if (Symbol.asyncIterator in value) return true

@@ -1,4 +1,4 @@
-/** How an execution is doing, for those who look: written with its progress, so that any process can show it. */
+/** The metrics of an execution: stored with its progress, so that any process can show them. */
 import type { JsonObject } from "../../core/json.ts"
 import type { PipelineTotals } from "../../definition/pipeline/plan.ts"
 import type { RouteRun } from "./route-run.ts"
@@ -34,7 +34,7 @@ export function totals(routes: readonly RouteRun[]): PipelineTotals {
   }
 }
 
-/** For whoever watches the job: `fetch 12/40 (1 dead, http_fetch open), store 9/12`. */
+/** A summary for people who watch the job: `fetch 12/40 (1 dead, http_fetch open), store 9/12`. */
 export function summary(routes: readonly RouteRun[]): string {
   return routes
     .map(({ plan, progress: { done, tail, dead }, breakers }) => {

@@ -1,9 +1,10 @@
 /**
- * All executions of this process (P1): the tasks of nodes with handler `routes`, which are not run by a worker but here,
- * by the owner of their job, for as long as they take.
+ * All executions of this process (P1): the tasks of nodes with handler `routes`. They are run not by a worker
+ * but here, by the owner of their job, for as long as they take.
  *
- * 1. One run of a job at a time: the next begins when nothing of the one before is on its way to the store.
- * 2. What is lost with the process goes on in the next: from the progress in the store, not from the beginning.
+ * 1. One run of a job at a time: the next begins when nothing of the previous one is in flight to the store.
+ * 2. An execution whose process died continues in the next process: from the progress in the store, not from
+ *    the beginning.
  */
 import type {
   BrokerHost,
@@ -52,7 +53,7 @@ export interface ExecutionsParts {
   readonly lossLimit: number
   readonly host: BrokerHost
   readonly metrics: PipelineMetrics
-  /** It begins none: they wait for another process. */
+  /** This process begins no executions: they wait for another one. */
   readonly isIdle: boolean
   readonly clock: Clock
   readonly log: Log
@@ -71,13 +72,13 @@ interface Current {
   readonly begunAt: number
 }
 
-/** A place that was claimed for a job which never came is free again after this. */
+/** A place that was claimed for a job that was never stored is free again after this. */
 export const CLAIM_MS = 60_000
 
 export class Executions implements TaskLane {
   readonly #parts: ExecutionsParts
   readonly #current = new Map<string, Current>()
-  /** By job: the end of the last run. */
+  /** By job: resolves at the end of the last run. */
   readonly #ends = new Map<string, Promise<void>>()
   #isDraining = false
 
@@ -105,7 +106,7 @@ export class Executions implements TaskLane {
     return { worker: this.#parts.host.id, ranMs: performance.now() - current.begunAt }
   }
 
-  /** A message that is in hand here, or whose end is not durable yet. */
+  /** A message that is in flight here, or whose end is not durable yet. */
   live(jobId: string, key: MessageKey): LiveMessage | null {
     for (const { task, run } of this.#current.values())
       if (task.jobId === jobId) return run?.live(key) ?? null
@@ -175,7 +176,7 @@ export class Executions implements TaskLane {
     })
     current.run = run
     this.#parts.metrics.begun(run)
-    // That it has begun is for people; whoever comes next begins it in any case.
+    // The start is recorded for people; the next owner begins the execution in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
   }
@@ -192,7 +193,7 @@ export class Executions implements TaskLane {
 
   async #executionOf(jobId: string) {
     const { journal, clock, settings } = this.#parts
-    // One that has ended and is retried needs a place again.
+    // An execution that has ended and is retried needs a place again.
     const limit = settings.maxExecutions
     const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
     if ((await journal.pipelines.claimExecution(claim)) === null)
@@ -206,15 +207,15 @@ export class Executions implements TaskLane {
     const ranMs = performance.now() - current.begunAt
     host.events.finished(current.task, outcome, { worker: host.id, heldMs: 0, ranMs })
     if (outcome.type !== "completed") return
-    // A place that is not given back now is free once the job has ended.
+    // A place that is not released now is free once the job has ended.
     journal.pipelines
       .endExecution({ jobId: current.task.jobId, at: clock.now() })
       .catch(error =>
-        log.debug({ job_id: current.task.jobId, error }, "could not note the end of an execution"),
+        log.debug({ job_id: current.task.jobId, error }, "could not record the end of an execution"),
       )
   }
 
-  /** True: somebody still waited for it. */
+  /** Returns true if the engine still waited for it. */
   #forget(current: Current): boolean {
     const wasWanted = current.isWanted
     current.isWanted = false
@@ -233,7 +234,7 @@ export class Executions implements TaskLane {
 
   #faultOutcome(error: unknown): Outcome {
     const fault: Fault = faultOf(error, { now: this.#parts.clock.now() })
-    this.#parts.log.error({ error }, "a pipeline execution cannot go on")
+    this.#parts.log.error({ error }, "a pipeline execution cannot continue")
     return { type: "failed", fault }
   }
 
@@ -242,7 +243,7 @@ export class Executions implements TaskLane {
     if (current !== undefined) this.#forget(current)
   }
 
-  /** Messages in hand may end; the rest is left to whoever owns the jobs next. */
+  /** Messages in flight may end; the rest is left to the next owner of the jobs. */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true
     await Promise.all([...this.#current.values()].map(({ run }) => run?.drain(graceMs)))

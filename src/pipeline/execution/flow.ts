@@ -1,4 +1,4 @@
-/** How messages flow from route to route: who waits for whom. */
+/** The flow of messages between routes: which route waits for which. */
 import { type PipelineProgress, unsettled } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 
@@ -6,8 +6,8 @@ export class Flow {
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
   /**
-   * By route: the routes it writes to and waits for when they have too much queued. One that can write back to it,
-   * however far round, is not among them: each would wait for the other.
+   * By route: the routes it writes to and waits for while they have too many queued messages. A route that
+   * can write back to it, over any number of routes, is not included: each would wait for the other.
    */
   readonly #behind: readonly (readonly number[])[]
 
@@ -25,7 +25,7 @@ export class Flow {
     return this.#behind[route]!.every(target => {
       const { maxQueued } = this.#plan.routes[target]!.backpressure
       const progress = this.#progress.routes[target]!
-      // The exact number is asked for only where it can matter.
+      // The exact number is computed only where it can matter.
       return progress.tail - progress.settled.upTo < maxQueued || unsettled(progress) < maxQueued
     })
   }

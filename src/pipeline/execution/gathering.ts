@@ -23,7 +23,7 @@ export class Gatherers {
     this.#max = max
   }
 
-  /** The message waits, or goes on with its group. */
+  /** The message waits, or continues with its group. */
   add(passage: DeliveryRun, prepared: PreparedAdapter): void {
     if (this.#isStopped) {
       passage.hold()
@@ -77,6 +77,6 @@ function termsOf(prepared: PreparedAdapter, { body }: DeliveryRun): Gathering {
   if (!(config instanceof Promise)) return prepared.adapter.gather!(config)
   throw new UmbraError(
     "E720",
-    `The config schema of adapter "${prepared.type}" is asynchronous, and an adapter that gathers needs its config at once.`,
+    `The config schema of adapter "${prepared.type}" is asynchronous, and an adapter that gathers needs its config synchronously.`,
   )
 }

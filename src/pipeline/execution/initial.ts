@@ -10,10 +10,13 @@ export interface InitialMessage {
 
 type Of = Pick<RunParts, "plan" | "store" | "names" | "isReplay" | "scene">
 
-/** Their bodies may be large. */
+/** The bodies may be large. */
 const PAGE = 50
 
-/** What an execution begins with: the dead letters it replays, or what its definition says. The same in every process. */
+/**
+ * The initial messages of an execution: the dead letters that it replays, or those of its definition. The
+ * same in every process.
+ */
 export async function* initialMessages(of: Of): AsyncGenerator<InitialMessage> {
   if (of.isReplay) {
     yield* deadLetters(of)
@@ -31,7 +34,7 @@ async function* deadLetters({ store, scene: { jobId } }: Of): AsyncGenerator<Ini
     if (after === undefined && page.length === 0)
       throw new UmbraError(
         "E708",
-        `The dead letters that job ${jobId} was to begin with are gone, with their job.`,
+        `The dead letters that job ${jobId} was to begin with no longer exist: their job was removed.`,
       )
     for (const { route, body } of page) yield { route, body }
     after = page.at(-1)

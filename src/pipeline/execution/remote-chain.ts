@@ -1,6 +1,7 @@
 /**
- * The adapters of a route with `run_on: workers`: messages go to workers elsewhere and come back with what was emitted.
- * What a worker took and was lost with it is delivered again; nothing of it counts.
+ * The adapters of a route with `run_on: workers`: messages are sent to remote workers and return with the
+ * messages that were emitted. A message that was lost with its worker is delivered again; nothing of the lost
+ * delivery counts.
  */
 import type { CallAnswer, RemoteWorkers } from "../../broker/port.ts"
 import type { Json } from "../../core/json.ts"
@@ -24,7 +25,7 @@ export interface RemoteChainParts {
   readonly workers: () => RemoteWorkers | undefined
 }
 
-/** With nobody to send to, how soon to look again. */
+/** While no worker is available, the interval between two checks. */
 const LOOK_AGAIN_MS = 500
 
 export class RemoteChain implements RouteChain {
@@ -32,10 +33,10 @@ export class RemoteChain implements RouteChain {
   readonly #parts: RemoteChainParts
   readonly #events: ChainEvents
   readonly #route: RouteCall["route"]
-  /** Deliveries that were lost with their worker, by message, while it is in memory. */
+  /** The number of deliveries that were lost with their worker, by message, while it is in memory. */
   readonly #losses = new Map<number, number>()
   readonly #inHand = new Set<number>()
-  /** That nobody is there. */
+  /** Whether the absence of workers was logged. */
   #isTold = false
 
   constructor(parts: RemoteChainParts, events: ChainEvents) {
@@ -55,10 +56,7 @@ export class RemoteChain implements RouteChain {
     const { workers, queue, scene, plan } = this.#parts
     const isServed = workers()?.answers(queue) === true
     if (!isServed && !this.#isTold)
-      scene.log.warn(
-        { route: plan.name, queue },
-        "no worker can be reached that takes messages of this route",
-      )
+      scene.log.warn({ route: plan.name, queue }, "no worker is available that takes messages of this route")
     this.#isTold = !isServed
     return isServed
   }
@@ -93,7 +91,7 @@ export class RemoteChain implements RouteChain {
     this.#events.ended(passage, { delivery, members: [], ...end })
   }
 
-  /** null: it is delivered once more, and nothing of it counts. */
+  /** null: the message is delivered once more, and this delivery does not count. */
   #endOf({ seq }: Delivery, answer: CallAnswer): RouteAnswer | null {
     if (answer === null) return null
     if (answer !== "lost") {
@@ -103,11 +101,14 @@ export class RemoteChain implements RouteChain {
     const losses = (this.#losses.get(seq) ?? 0) + 1
     this.#losses.set(seq, losses)
     if (losses < this.#parts.lossLimit) return null
-    const message = `${losses} workers were lost while they had this message; it is not tried again.`
+    const message = `${losses} workers were lost while they held this message; it is not tried again.`
     return { invocations: [], result: { fault: { code: "E709", message, retryable: false } } }
   }
 
-  /** Times of calls come from the worker's clock. They are moved so that the last call ended when the answer arrived. */
+  /**
+   * The times of calls come from the worker's clock. They are shifted so that the last call ended when the
+   * answer arrived.
+   */
   #onOurClock({ invocations, result }: RouteAnswer): RouteAnswer {
     const shift = this.#parts.scene.now() - (invocations.at(-1)?.at ?? 0)
     const moved = invocations.map((call): Invocation => ({ ...call, at: call.at + shift }))

@@ -1,4 +1,4 @@
-/** A message on its way to a worker elsewhere that takes it through the adapters of its route, and what comes back. */
+/** A message sent to a remote worker, which takes it through the adapters of its route, and the answer. */
 import type { Json } from "../../core/json.ts"
 import type { RoutePlan } from "../../definition/pipeline/plan.ts"
 import type { Delivery, Ending, Invocation } from "../commit/delivery.ts"
@@ -16,7 +16,7 @@ export interface RouteCall {
     readonly rules?: number
   }
   readonly message: Delivery
-  /** Names of the message, and of its parent. */
+  /** The names of the message and of its parent. */
   readonly id: string
   readonly parent: string | null
 }
@@ -26,14 +26,14 @@ export interface RouteAnswer {
   readonly result: Ending["result"]
 }
 
-/** What takes messages for routes whose adapters are all built in. */
+/** The queue for routes whose adapters are all built in. */
 export const builtinQueue = "adapters"
-/** What takes those that need this one. */
+/** The queue for routes that need this adapter. */
 export const adapterQueue = (type: string) => `adapter:${type}`
 
 /**
- * Where a route's messages go: to the workers that have its first adapter which is not built in. They need the others,
- * too.
+ * The queue of a route: that of the workers that have its first adapter which is not built in. They need the
+ * others, too.
  */
 export function queueOf({ adapters }: RoutePlan, isBuiltin: (type: string) => boolean): string {
   const own = adapters.find(({ type }) => !isBuiltin(type))

@@ -1,6 +1,6 @@
 import type { BreakerState } from "../../core/pipeline/breaker.ts"
 
-/** How a route is doing right now, for those who look. */
+/** The current state of a route, for metrics and queries. */
 export class RouteState {
   readonly #now: () => number
   #since: number
@@ -10,7 +10,7 @@ export class RouteState {
   /** How often a breaker opened, and closed again. */
   opened = 0
   closed = 0
-  /** Dead letters of an earlier run that this one tried again. */
+  /** Dead letters of an earlier run that this run has retried. */
   retriedDead = 0
 
   constructor(now: () => number) {
@@ -33,7 +33,7 @@ export class RouteState {
     return Math.round(this.#latencyMs * 1000) / 1000
   }
 
-  /** Messages per second, of about the last seconds. */
+  /** Messages per second, over the last seconds. */
   get rate(): number {
     const now = this.#now()
     const seconds = (now - this.#since) / 1000

@@ -1,6 +1,6 @@
 /**
- * The messages of a route that are ready in memory: handed over as they become durable while the route keeps up, read
- * from the store in pages when it does not, and those whose next try is due.
+ * The messages of a route that are ready in memory. They are handed over as they become durable while the
+ * route keeps up, and read from the store in pages when it does not. Includes messages whose retry is due.
  */
 import type { RouteProgress } from "../../core/pipeline/progress.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
@@ -17,7 +17,7 @@ export interface InletParts {
   readonly now: () => number
   readonly after: (ms: number, fire: () => void) => () => void
   readonly arrived: () => void
-  /** The store answers what cannot be. */
+  /** The store returned an impossible result. */
   readonly broken: (error: unknown) => void
 }
 
@@ -26,23 +26,25 @@ const AGAIN_MS = 1000
 export class RouteQueue {
   readonly #parts: InletParts
   #ready: Delivery[] = []
-  /** Index of the first in `#ready`: taking from the front must not move the others. */
+  /** Index of the first message in `#ready`: taking from the front must not move the others. */
   #head = 0
-  /** Messages of the queue up to this one are settled, in hand or in memory. */
+  /** Messages of the queue up to this number are settled, in flight or in memory. */
   #readTo: number
-  /** Of the last one that is durable. */
+  /** The number of the last message that is durable. */
   #tail: number
   #isReading = false
   #isStopped = false
-  /** Seqs of messages whose try is in memory, or whose end or failure is not known to be durable. */
+  /** Seqs of messages whose retry is in memory, or whose end or failure is not known to be durable. */
   readonly #tried = new Set<number>()
   #cancelAlarm: (() => void) | null = null
-  /** More may be due than there was room for. */
+  /** More messages may be due than there was room for. */
   #hasMoreDue = false
   #isLooking = false
-  /** Somebody asked while a look was on its way, which may not have seen what they meant. */
+  /** A query was requested while one was in flight, which may not have seen the change: run it again. */
   #isAskedAgain = false
-  /** Seqs whose end has become durable since the look on its way began: it may find them as they were. */
+  /**
+   * Seqs whose end has become durable since the query in flight began: it may return them in their old state.
+   */
   readonly #overtaken = new Set<number>()
 
   constructor(parts: InletParts) {
@@ -71,7 +73,7 @@ export class RouteQueue {
     this.#head = 0
   }
 
-  /** New in the queue, and durable. If the route keeps up they need not be read again. */
+  /** New messages of the queue, durable. If the route keeps up they need not be read again. */
   arrived(messages: readonly MessageRow[], tail: number): void {
     if (!this.#isReading && messages.length > 0 && this.#readTo === messages[0]!.seq - 1)
       for (const message of messages) {
@@ -87,7 +89,7 @@ export class RouteQueue {
     this.#ready.push({ ...message, attempts: 0, dueAt: null, isAlone: false })
   }
 
-  /** Reads on in the queue if little is left. */
+  /** Reads the next page of the queue if few messages are left. */
   fill(): void {
     if (this.#isStopped) return
     const { prefetch } = this.#parts
@@ -105,7 +107,7 @@ export class RouteQueue {
 
   async #readPage(limit: number): Promise<void> {
     const { store, execution, route, pageBytes, progress } = this.#parts
-    // What is settled need not be read, and may be gone.
+    // Settled messages need not be read, and may have been removed.
     const next = progress.settled.nextUnsettled(this.#readTo)
     if (next > this.#tail) {
       this.#readTo = this.#tail
@@ -116,14 +118,14 @@ export class RouteQueue {
     for (const message of page) this.#push(message)
   }
 
-  /** Messages that wait for another try are looked for when the first of them is due. */
+  /** Messages that wait for a retry are queried when the first of them is due. */
   wakeAt(dueAt: number): void {
     if (this.#isStopped) return
     this.#cancelAlarm?.()
     this.#cancelAlarm = this.#parts.after(Math.max(0, dueAt - this.#parts.now()), () => this.look())
   }
 
-  /** Takes those that are due, and sets the alarm for the next. */
+  /** Takes the messages that are due, and sets the timer for the next. */
   look(): void {
     this.#isAskedAgain = this.#isLooking
     if (this.#isLooking || this.#isStopped || this.#parts.progress.waiting === 0) return
@@ -147,7 +149,7 @@ export class RouteQueue {
     const due = await store.readRetries({ ...of, dueBy: now, limit: room + this.#tried.size + 1 })
     const fresh = due.filter(({ seq }) => !this.#tried.has(seq) && !this.#overtaken.has(seq))
     for (const each of fresh.slice(0, room)) this.#try(each)
-    // Others may be due that found no room, here or in the page: they come when there is some.
+    // Other due messages may have found no room, here or in the page: they are read when there is room.
     this.#hasMoreDue = fresh.length > 0
     const dueBy = Number.MAX_SAFE_INTEGER
     const [next] = await store.readRetries({ ...of, dueBy, after: { dueAt: now, seq: dueBy }, limit: 1 })
@@ -159,7 +161,9 @@ export class RouteQueue {
     this.#ready.push({ ...message, isAlone: false })
   }
 
-  /** It is to wait for another try. The store may show it before we know that it is durable. */
+  /**
+   * The message is to wait for a retry. The store may return it before this process knows that it is durable.
+   */
   failing(seq: number): void {
     this.#tried.add(seq)
   }
@@ -175,7 +179,7 @@ export class RouteQueue {
     this.#cancelAlarm?.()
   }
 
-  /** As long as the store is away the route waits. */
+  /** While the store is unavailable the route waits. */
   async #untilAnswered(ask: () => Promise<void>): Promise<void> {
     while (!this.#isStopped) {
       try {

@@ -1,14 +1,14 @@
-/** At most so many messages in a second, evenly, with short bursts. */
+/** Limits the number of messages per second, evenly spaced, with short bursts. */
 export class RouteRate {
   readonly #intervalMs: number
   readonly #burstMs: number
-  /** When the next would be begun if all were begun evenly. */
+  /** When the next message would begin if all were evenly spaced. */
   #next = 0
 
   /** null: no limit. */
   constructor(perSecond: number | null) {
     this.#intervalMs = perSecond === null ? 0 : 1000 / perSecond
-    // A timer is some milliseconds late: what it missed may be made up for.
+    // A timer fires some milliseconds late: this burst makes up for it.
     this.#burstMs = Math.max(this.#intervalMs, 20)
   }
 

@@ -1,10 +1,10 @@
 /**
- * One route of a running execution: takes messages from its queue, has as many in hand as are worth it, and tells what
- * came of them.
+ * One route of a running execution: takes messages from its queue, keeps as many in flight as its concurrency
+ * allows, and reports their results.
  *
- * 1. In memory are those in hand, at most `prefetch` that are ready, and those that wait to be gathered; all others are
- *    rows.
- * 2. A message is begun only if it is durable, and nobody works on it or has settled it.
+ * 1. In memory are the messages in flight, at most `prefetch` that are ready, and those that wait to be
+ *    gathered; all others are rows.
+ * 2. A message begins only if it is durable, not in flight, and not settled.
  */
 import { isOverload } from "../../core/faults.ts"
 import type { BreakerState } from "../../core/pipeline/breaker.ts"
@@ -28,10 +28,10 @@ export interface RouteRunParts {
   readonly progress: RouteProgress
   readonly scene: ExecutionContext
   readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
-  /** Is there room behind it? */
+  /** Do the routes behind it have room? */
   readonly mayBegin: () => boolean
   readonly ended: (ending: Ending) => void
-  /** For whoever watches the job. */
+  /** A message for people who watch the job. */
   readonly news: (message: string) => void
   readonly suspects: Suspects
 }
@@ -48,10 +48,10 @@ export class RouteRun implements ChainEvents {
   readonly #concurrency: Concurrency
   readonly #pace: RouteRate
   #inHand = 0
-  /** Of those in hand: not delivered yet. */
+  /** Messages in flight that are announced and not delivered yet. */
   readonly #announcing = new Set<Delivery>()
   #gathered = 0
-  /** Of those in hand or waiting to be gathered: in a later try than the first. */
+  /** Messages in flight or waiting to be gathered that are in a retry. */
   #retrying = 0
   #isPumping = false
   #isStopped = false
@@ -76,7 +76,7 @@ export class RouteRun implements ChainEvents {
     })
   }
 
-  /** The message with this number, if it is in hand. */
+  /** The message with this number, if it is in flight. */
   live(seq: number): LiveMessage | null {
     return this.#chain.live(seq)
   }
@@ -89,23 +89,23 @@ export class RouteRun implements ChainEvents {
     return this.#concurrency.limit
   }
 
-  /** The state of the breaker of each adapter; null: it has none. */
+  /** The state of the breaker of each adapter; null: the adapter has none. */
   get breakers(): readonly (BreakerState | null)[] {
     const now = this.#parts.scene.now()
     return this.#chain.breakers.map(breaker => breaker?.state(now) ?? null)
   }
 
-  /** Messages in hand, and those that wait to be gathered. */
+  /** The number of messages in flight, including those that wait to be gathered. */
   get inFlight(): number {
     return this.#inHand + this.#gathered
   }
 
-  /** Messages in flight in a later try than the first. */
+  /** The number of messages in flight that are in a retry. */
   get retrying(): number {
     return this.#retrying
   }
 
-  /** Begins what may be begun. */
+  /** Begins as many messages as the limits allow. */
   pump(): void {
     if (this.#isPumping || this.#isStopped) return
     this.#isPumping = true
@@ -131,7 +131,7 @@ export class RouteRun implements ChainEvents {
     }
   }
 
-  /** It is delivered when it is on record that it is tried; that may take a while. */
+  /** The message is delivered when its announcement is durable, which may take some time. */
   #announce(delivery: Delivery): void {
     this.#announcing.add(delivery)
     this.#parts.suspects.try(delivery, announced => {
@@ -160,11 +160,11 @@ export class RouteRun implements ChainEvents {
     })
   }
 
-  // What passages say.
+  // The events of delivery runs.
 
   ended(passage: Travelling, ending: Ending): void {
     const latencyMs = performance.now() - passage.begunAt
-    // How soon something fails says nothing about what there is room for.
+    // How quickly a message fails says nothing about the capacity.
     if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
     else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
     this.figures.ended(latencyMs, 1 + ending.members.length)
@@ -207,13 +207,13 @@ export class RouteRun implements ChainEvents {
     this.#parts.news(`circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`)
   }
 
-  /** These are durable now. */
+  /** These messages are durable now. */
   arrived(messages: readonly MessageRow[], tail: number): void {
     this.inlet.arrived(messages, tail)
     this.pump()
   }
 
-  /** Begins nothing any more. What is in hand may end. */
+  /** Begins no further message. Messages in flight may end. */
   stop(): void {
     for (const delivery of this.#announcing) {
       this.#inHand -= 1
@@ -227,5 +227,5 @@ export class RouteRun implements ChainEvents {
   }
 }
 
-/** A message that comes from the queue is in its first try, one that was parked in a later one. */
+/** A message from the queue is in its first try, a parked one in a later try. */
 const isRetry = ({ dueAt }: Delivery): boolean => dueAt !== null

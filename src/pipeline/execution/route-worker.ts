@@ -1,4 +1,7 @@
-/** A worker's side of routes with `run_on: workers`: takes a message through the adapters and answers what came of it. */
+/**
+ * The worker's side of routes with `run_on: workers`: takes a message through the adapters and returns the
+ * result.
+ */
 import { UmbraError } from "../../errors.ts"
 import { compileValue } from "../../template/index.ts"
 import { defineHandler, type Handler, type HandlerContext } from "../../worker/handler.ts"
@@ -24,7 +27,7 @@ const noStorage: OpensStorage = {
   },
 }
 
-/** One queue for all that is built in, one for each adapter that is not. */
+/** One queue for all built-in adapters, one for each adapter that is not built in. */
 export function routeHandlers(parts: RouteWorkerParts): Handler[] {
   const queues = [builtinQueue, ...parts.adapters.own().map(adapterQueue)]
   return queues.map(name =>
@@ -55,7 +58,7 @@ async function passRoute(
       sceneOf(parts, call, context),
       {
         ended: (_, ending) => ended(ending),
-        // Without breakers only an abort holds a message.
+        // Without breakers only an abort holds a message back.
         held: () => reject(context.signal.reason ?? new Error("stopped")),
         waits: () => {},
         goesOn: () => {},
@@ -66,7 +69,7 @@ async function passRoute(
   })
 }
 
-/** As the engine says: it made `job` of the task's own fields. */
+/** Set by the engine, which built `job` from the fields of the task. */
 const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
 
 function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionContext {
@@ -99,6 +102,6 @@ function mustNotGather(adapters: readonly { readonly type: string; readonly gath
 function notOnWorkers(what: string): UmbraError {
   return new UmbraError(
     "E711",
-    `${what} works only where the execution runs, not in a route with "run_on: workers". Put it into a route of its own.`,
+    `${what} works only where the execution runs, not in a route with "run_on: workers". Put it into a separate route.`,
   )
 }

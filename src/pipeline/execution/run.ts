@@ -1,9 +1,10 @@
 /**
- * One execution in the process that owns its job (P2): its routes, its commits, and when it is over.
+ * One execution in the process that owns its job (P2): its routes, its commits, and its end.
  *
- * 1. One commit is the acknowledgement of messages, what they emitted, and their lineage.
- * 2. It is over when nothing is queued, in hand or waiting for another try, and all of that is durable.
- * 3. Stopped at any moment, everything that is needed to go on is in the store.
+ * 1. One commit contains the acknowledgement of messages, the messages that they emitted, and their lineage.
+ * 2. The execution ends when no message is queued, in flight or waiting for a retry, and all of that is
+ *    durable.
+ * 3. If it is stopped at any moment, everything that is needed to continue is in the store.
  */
 import { setMaxListeners } from "node:events"
 import type { Fault } from "../../core/faults.ts"
@@ -51,16 +52,16 @@ export interface RunParts {
   readonly settings: PipelineSettings
   readonly adapters: Adapters
   readonly names: ScopeNames
-  /** It begins with dead letters, not with what the definition says. */
+  /** The execution begins with dead letters, not with the messages of the definition. */
   readonly isReplay: boolean
-  /** What adapters of the routes that run here read. */
+  /** The secrets that adapters of the routes in this process read. */
   readonly secrets: readonly Secret[]
   readonly storage: ExecutionStorage
   readonly scene: Omit<ExecutionContext, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number
-  /** Deaths of a process while a message was tried after which it is not tried any more. */
+  /** The number of process deaths during the tries of a message after which it is not tried again. */
   readonly lossLimit: number
-  /** What runs a route of which the definition says `run_on: workers`. */
+  /** Creates the chain of a route with `run_on: workers`. */
   readonly elsewhere: (
     route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionContext },
     events: ChainEvents,
@@ -71,15 +72,15 @@ export interface RunParts {
 export interface RunEvents {
   drained(output: Json): void
   failed(fault: Fault): void
-  /** Somebody else has the partition. */
+  /** Another process owns the partition. */
   fenced(): void
-  /** The store, or this code, is not what it should be. */
+  /** The store returned an impossible result, or this code has a bug. */
   broken(error: unknown): void
   progressed(message: string): void
 }
 
 const DRAIN_LOOK_MS = 5
-/** Dead letters read at a time: bodies may have a megabyte each. */
+/** The number of dead letters read at a time: bodies may be a megabyte each. */
 const PAGE = 50
 
 export class PipelineRun {
@@ -95,9 +96,9 @@ export class PipelineRun {
     inHand: () => this.#routes.reduce((sum, { inHand }) => sum + inHand, 0),
   })
   readonly #abort = new AbortController()
-  /** Nothing is begun any more. */
+  /** No further message begins. */
   #isHalted = false
-  /** What ends now is nobody's business. */
+  /** The run was stopped: results that arrive now are ignored. */
   #isOver = false
   #cancelFigures: (() => void) | null = null
   #whenOpened: (() => void) | null = null
@@ -106,11 +107,11 @@ export class PipelineRun {
     const { plan, execution, fence, settings, storage, random } = parts
     this.#parts = parts
     this.pipeline = parts.scene.pipeline
-    // Every message in hand may listen.
+    // Every message in flight may listen.
     setMaxListeners(0, this.#abort.signal)
     this.#progress =
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
-    // The job was retried: what had failed it is tried again.
+    // The job was retried: the messages that failed it are tried again.
     for (const route of this.#progress.routes) route.fatal = 0
     this.#flow = new Flow(plan, this.#progress)
     const { signal } = this.#abort
@@ -144,7 +145,7 @@ export class PipelineRun {
     })
   }
 
-  /** A message that is in hand, or whose end is not durable yet. */
+  /** A message that is in flight, or whose end is not durable yet. */
   live(key: MessageKey): LiveMessage | null {
     const pending = this.#ledger.pending(key)
     if (pending !== null) return { rows: pending, running: null }
@@ -186,7 +187,8 @@ export class PipelineRun {
   async start(): Promise<void> {
     const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
     for (const suspect of guilty) this.#ledger.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
-    // Nothing is delivered before it is on record that somebody has it in hand, and what is not to be delivered.
+    // Nothing is delivered before the store records that this process has messages in flight, and which
+    // messages are not delivered.
     if (this.#progress.isBegun) await this.#committed()
     else await this.#open()
     if (this.#progress.isOverLimit && !this.#isHalted) await this.#retryDeadLetters()
@@ -199,7 +201,10 @@ export class PipelineRun {
     this.#finishIfDrained()
   }
 
-  /** Initial messages, in commits of a bounded size: who comes after a crash goes on behind those that are there. */
+  /**
+   * Writes the initial messages, in commits of a bounded size: after a crash the next owner continues behind
+   * those that are stored.
+   */
   async #open(): Promise<void> {
     let known = this.#progress.roots
     for await (const message of initialMessages(this.#parts)) {
@@ -213,8 +218,8 @@ export class PipelineRun {
   }
 
   /**
-   * The job was retried after it had failed on `max_dead_letters`. Not tried again: what another job replays, and what
-   * went too far (E704), which would only go further.
+   * The job was retried after it had failed on `max_dead_letters`. Not retried: dead letters that another job
+   * replays, and messages that exceeded the hop limit (E704), which would only exceed it again.
    */
   async #retryDeadLetters(): Promise<void> {
     const { store, execution } = this.#parts
@@ -233,7 +238,7 @@ export class PipelineRun {
     }
   }
 
-  /** Resolves when it is durable, or nobody waits for that any more. */
+  /** Resolves when the commit is durable, or the run was stopped. */
   #committed(): Promise<void> {
     this.#ledger.ask()
     this.#commits.schedule()
@@ -248,7 +253,7 @@ export class PipelineRun {
   }
 
   #ended(ending: Ending): void {
-    // After a stop nobody waits for it: it is delivered again by whoever comes next.
+    // After a stop this result is not needed: the next owner delivers the message again.
     if (this.#isOver) return
     this.#ledger.add(ending)
     this.#commits.schedule()
@@ -280,7 +285,7 @@ export class PipelineRun {
   }
 
   #finishIfDrained(): void {
-    // Over the limit its dead letters are about to be tried again, or the commit that fails it is on its way.
+    // Over the limit, its dead letters are about to be retried, or the commit that fails it is in flight.
     if (this.#isHalted || this.#progress.isOverLimit) return
     if (!this.#ledger.isEmpty || !isDrained(this.#progress)) return
     const fault = deadLetterFault(this.#parts.plan, this.#progress, true)
@@ -303,7 +308,7 @@ export class PipelineRun {
     tell()
   }
 
-  /** What is in hand goes on. */
+  /** Messages in flight continue. */
   #halt(): void {
     this.#isHalted = true
     this.#whenOpened?.()
@@ -311,7 +316,7 @@ export class PipelineRun {
     for (const route of this.#routes) route.stop()
   }
 
-  /** Lets what is in hand end, for a while, and makes it durable. */
+  /** Lets messages in flight end, within the grace period, and makes their results durable. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
     const { scene } = this.#parts
@@ -325,14 +330,16 @@ export class PipelineRun {
     return new Promise(resolve => this.#parts.scene.after(ms, resolve))
   }
 
-  /** Nobody wants the execution any more, here. Resolves when nothing of it is on its way to the store. */
+  /**
+   * The execution is no longer needed in this process. Resolves when nothing of it is in flight to the store.
+   */
   async stop(): Promise<void> {
     const wasOver = this.#isOver
     this.#halt()
     this.#isOver = true
-    this.#abort.abort(new DOMException("The execution is stopped.", "AbortError"))
+    this.#abort.abort(new DOMException("The execution is stopping.", "AbortError"))
     if (!wasOver) {
-      // What is in hand is stopped with us, and no process has died of it.
+      // Messages in flight are stopped with this run, and did not crash a process.
       this.#ledger.close()
       this.#commits.schedule()
       await this.#commits.idle()

@@ -1,8 +1,9 @@
 /**
- * Messages that were, or may have been, in hand when the process of their execution died: one of them may be what ends
- * it. Like nodes that lost an attempt, they are announced before they are tried again, so that the next death is blamed
- * on the right ones; and who was announced in one is tried alone, with nothing else in hand, so that in the end it is
- * blamed on one.
+ * Messages that were, or may have been, in flight when the process of their execution crashed: one of them
+ * may be the cause. Like nodes that lost an attempt, they are announced in the store before they are tried
+ * again, so that the next crash is attributed to the right ones. A message that was announced during a crash
+ * is tried alone, with no other message in flight, so that in the end the crash is attributed to a single
+ * message.
  */
 import type { Suspicion } from "../../core/pipeline/progress.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
@@ -11,9 +12,9 @@ import type { Delivery } from "../commit/delivery.ts"
 const nameOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 export interface SuspectsParts {
-  /** What is announced is to be written down. */
+  /** Requests a commit that stores the announcements. */
   readonly announce: () => void
-  /** Messages in hand, of all routes; those that wait here included. */
+  /** The number of messages in flight, of all routes, including those that wait here. */
   readonly inHand: () => number
 }
 
@@ -22,16 +23,16 @@ type Begin = (delivery: Delivery) => void
 export class Suspects {
   readonly #parts: SuspectsParts
   readonly #losses = new Map<string, number>()
-  /** Messages that waited for another try until then at most are suspects too. */
+  /** Messages that were parked until this time or earlier are suspects too. */
   #parkedUntil = 0
-  /** On record as being tried. */
+  /** Announced as being tried. */
   readonly #announced = new Map<string, Suspicion>()
-  /** What begins once its announcement is durable. */
+  /** Called once the announcement is durable. */
   #begins: (() => void)[] = []
-  /** Those that must be tried alone, in turn. */
+  /** The messages that must be tried alone, in turn. */
   readonly #queue: { readonly delivery: Delivery; readonly begin: Begin }[] = []
   #alone: string | null = null
-  /** The record is not what it should be. */
+  /** The stored announcements are out of date. */
   #isChanged = false
 
   constructor(parts: SuspectsParts) {
@@ -51,12 +52,15 @@ export class Suspects {
     return this.#losses.size > 0 && this.#losses.has(nameOf(delivery))
   }
 
-  /** Nothing else may be begun. */
+  /** No other message may begin. */
   get isAlone(): boolean {
     return this.#alone !== null || this.#queue.length > 0
   }
 
-  /** `begin` is called when it is on record that the message is tried, and nothing else can be blamed for what it does. */
+  /**
+   * `begin` is called when the announcement of the message is durable, and no other message can cause a crash
+   * at the same time.
+   */
   try(delivery: Delivery, begin: Begin): void {
     if ((this.#losses.get(nameOf(delivery)) ?? 0) === 0) this.#record(delivery, begin)
     else {
@@ -65,7 +69,7 @@ export class Suspects {
     }
   }
 
-  /** Something has ended: the next may be alone now. */
+  /** A message has ended: the next one may be alone now. */
   next(): void {
     if (this.#alone !== null || this.#queue.length === 0 || this.#parts.inHand() > this.#queue.length) return
     const { delivery, begin } = this.#queue.shift()!
@@ -81,7 +85,7 @@ export class Suspects {
     this.#parts.announce()
   }
 
-  /** For the record, in the commit that is being made. What is called when it is durable comes with it. */
+  /** The announcements for the commit that is being built, with the callbacks for when it is durable. */
   takeAnnounced(): readonly Suspicion[] {
     this.#isChanged = false
     return [...this.#announced.values()]
@@ -97,13 +101,13 @@ export class Suspects {
     return this.#isChanged || this.#begins.length > 0
   }
 
-  /** It has come to an end, whatever it is: the process lives. */
+  /** The message has ended, with any result: the process did not crash. */
   clear(key: MessageKey): void {
     this.#losses.delete(nameOf(key))
     this.#leave(nameOf(key))
   }
 
-  /** It is not tried now, and will be later. Others may be meanwhile, once that is on record. */
+  /** The message is not tried now, but later. Others may be tried meanwhile, once that is stored. */
   putOff(key: MessageKey): void {
     if (!this.#leave(nameOf(key))) return
     this.#isChanged = true

@@ -1,11 +1,14 @@
-/** Jobs that an execution submits wait while a limit on jobs is reached (E646, E702), instead of spending tries. */
+/**
+ * Jobs that an execution submits wait while a limit on jobs is reached (E646, E702), instead of using up
+ * tries.
+ */
 import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 
 const AGAIN_MS = 1000
 /**
- * Then the submission fails, and with it the delivery: the execution is itself one of the jobs that are counted, so all
- * of them may be waiting for each other.
+ * After this the submission fails, and with it the delivery: the execution is itself one of the jobs that are
+ * counted, so all of them may be waiting for each other.
  */
 const PATIENCE_MS = 600_000
 const isFull: ReadonlySet<string> = new Set(["E646", "E702"])

@@ -3,7 +3,7 @@ import type { Log } from "../../log.ts"
 import type { AdapterContext, AdapterStorage, EmitOptions } from "../adapter.ts"
 import type { DeliveryRun } from "../execution/delivery-run.ts"
 
-/** The context of one call of an adapter. Nothing is made before it is used; after the call nothing is sent any more. */
+/** The context of one adapter call. Its parts are created on first use; after the call it sends nothing. */
 export class AdapterCall implements AdapterContext {
   readonly config: unknown
   readonly #passage: DeliveryRun
@@ -95,13 +95,16 @@ export class AdapterCall implements AdapterContext {
     this.#isOpen = false
   }
 
-  /** Not thrown: nobody waits for what is still running, and the process would end with it. Once is enough. */
+  /**
+   * Logged and not thrown: no caller waits for the code that still runs, and an exception would end the
+   * process. Logged once.
+   */
   #tellTooLate(method: string): void {
     if (this.#isTold || this.signal.aborted) return
     this.#isTold = true
     this.log.warn(
       {},
-      `context.${method} was called after the adapter's end and sends nothing: await what calls it`,
+      `context.${method} was called after the adapter had ended and sends nothing: await the code that calls it`,
     )
   }
 }

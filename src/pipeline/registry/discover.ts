@@ -1,10 +1,10 @@
 /**
- * Adapters of installed packages (P6): those named `umbra-…` or `@scope/umbra-…` whose package.json says
- * `"umbra": { "adapters": "./adapters.js" }`.
+ * Finds adapters of installed packages (P6): packages named `umbra-…` or `@scope/umbra-…` whose package.json
+ * contains `"umbra": { "adapters": "./adapters.js" }`.
  *
- * Only packages that the project's own package.json names are looked at. Loading a module runs it: what came along
- * with some other dependency is nobody's decision, and a type that appears or vanishes with an update deep in the tree
- * cannot be relied on.
+ * Only packages that the project's own package.json names are considered. Loading a module runs it: nobody
+ * decided to run a transitive dependency, and a type that appears or vanishes with an update deep in the tree
+ * is not reliable.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
@@ -25,12 +25,12 @@ type Manifest = Readonly<Record<string, unknown>>
 interface Declaration {
   readonly package: string
   readonly folder: string
-  /** Where it stands, for messages: the file and the key in it. */
+  /** The file and the key in it, for error messages. */
   readonly place: string
   readonly modules: readonly string[]
 }
 
-/** `folder` is where the user stands; the project is the nearest folder above that has a package.json. */
+/** `folder` is the working directory; the project is the nearest folder above it that has a package.json. */
 export async function discoverAdapters(folder: string): Promise<Adapter[]> {
   const found: Adapter[] = []
   for (const declaration of declarationsFor(resolve(folder))) found.push(...(await adaptersOf(declaration)))
@@ -52,7 +52,7 @@ function declarationsFor(folder: string): Declaration[] {
     })
 }
 
-/** Development dependencies are left out where the program is deployed, and the optional ones may be. */
+/** Development dependencies are absent where the program is deployed, and optional ones may be. */
 function missing(name: string, project: string, manifest: Manifest): [] {
   if (!(name in record(manifest.dependencies)) || name in record(manifest.optionalDependencies)) return []
   throw new UmbraError(
@@ -97,7 +97,7 @@ async function adaptersIn(declaration: Declaration, module: string): Promise<Ada
   if (adapters.length === 0) {
     throw refusal(
       declaration,
-      `${module} exports no adapter. Export what defineAdapter({ type, config, process }) gives, or lists of it.`,
+      `${module} exports no adapter. Export the result of defineAdapter({ type, config, process }), or lists of such results.`,
     )
   }
   return adapters.map(adapter => checked(declaration, adapter))
@@ -116,7 +116,7 @@ function moduleIn(declaration: Declaration, module: string): string {
   return path
 }
 
-/** Checked again even if it has the brand: that may come from another release. */
+/** Checked again even if it has the brand, which may come from another release. */
 function checked(declaration: Declaration, adapter: Adapter): Adapter {
   try {
     const definition: unknown = { ...adapter, package: declaration.package }

@@ -2,8 +2,8 @@ import type { AdapterCatalog, AdapterSpec } from "../../definition/adapter.ts"
 import { adapterQueue } from "../execution/route-call.ts"
 
 /**
- * Adapters that pipelines may name: those that this process has, and those that workers say they have. Of the latter we
- * know the type and not the schema: what is wrong with their config shows when they run.
+ * The adapters that pipelines may name: those of this process, and those that workers report. For the latter
+ * only the type is known, not the schema: errors in their config appear when they run.
  */
 export class FleetAdapters implements AdapterCatalog {
   readonly #own: AdapterCatalog

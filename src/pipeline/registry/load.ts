@@ -1,4 +1,4 @@
-/** A user's adapters from a module: every export that is one, and every list of them. */
+/** Loads a user's adapters from a module: every export that is an adapter, and every list of adapters. */
 import { UmbraError } from "../../errors.ts"
 import { exportsIn } from "../../worker/load.ts"
 import { type Adapter, defineAdapter, isAdapter } from "../adapter.ts"
@@ -9,11 +9,11 @@ export async function loadAdapters(module: string): Promise<Adapter[]> {
   if (found.length > 0) return found.map(adapter => (isAdapter(adapter) ? adapter : defineAdapter(adapter)))
   throw new UmbraError(
     "E720",
-    `${module} exports no adapter. Export what defineAdapter({ type, config, process }) gives, or lists of it.`,
+    `${module} exports no adapter. Export the result of defineAdapter({ type, config, process }), or lists of such results.`,
   )
 }
 
-/** Of a module that may export other things too (`--handlers`): those that say so. */
+/** For a module that may export other things too (`--handlers`): the exports that have the adapter brand. */
 export async function adaptersIn(module: string): Promise<Adapter[]> {
   return [...new Set((await exportsIn(module)).filter(isAdapter))]
 }

@@ -78,10 +78,10 @@ export class PreparedAdapter {
     this.#rules = route.rules
     this.breaker = route.breaker === null ? null : new Breaker(route.breaker)
     const reads = plan.config.templates.flatMap(({ template }) => template.references)
-    // What does not read the message is the same for all of them.
+    // A config that does not read the message is the same for all messages.
     const isConstant = reads.every(({ name }) => name !== "message")
     this.#constant = isConstant ? { config: this.#checked(plan.config.render(this.#scope(null))) } : null
-    // What is wrong with it is told with each message; nobody may ask for one.
+    // Each message reports the error; without messages the rejection must not end the process.
     if (this.#constant?.config instanceof Promise) this.#constant.config.catch(() => {})
   }
 
@@ -89,7 +89,7 @@ export class PreparedAdapter {
     return this.#plan.type
   }
 
-  /** A promise only if its schema is asynchronous. */
+  /** Returns a promise only if the schema is asynchronous. */
   configFor(body: Json): unknown {
     if (this.#constant !== null) return this.#constant.config
     return this.#checked(this.#plan.config.render(this.#scope(body)))
@@ -107,7 +107,7 @@ export class PreparedAdapter {
   }
 }
 
-/** In a pipeline stored under rules 1 text is a condition of `filter`, too. */
+/** In a pipeline stored under rules 1, text is also a condition of `filter`. */
 function withTextCondition(config: Json): Json {
   return isObject(config) ? { ...config, when: isTruthy((config.when ?? null) as Json) } : config
 }
@@ -116,6 +116,6 @@ function notHere(type: string, route: string): UmbraError {
   return new UmbraError(
     "E103",
     `Route "${route}" needs the adapter "${type}", which is not registered in the process that runs the pipeline. ` +
-      "Start it with the module or the package that defines it.",
+      "Start that process with the module or the package that defines it.",
   )
 }

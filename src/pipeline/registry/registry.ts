@@ -1,7 +1,7 @@
 /**
- * The adapters a process has, by type. Three kinds, the nearest to the user first: registered by hand, found in
- * installed packages, built in. By hand the later counts, also over the other two; packages must not collide, since
- * which of them won would depend on the order they are found in.
+ * The adapters of a process, by type. There are three sources, in order of precedence: registered explicitly,
+ * found in installed packages, built in. A later registration overrides an earlier one and the other two
+ * sources; packages must not collide, because the winner would depend on the order in which they are found.
  */
 import type { AdapterCatalog } from "../../definition/adapter.ts"
 import { UmbraError } from "../../errors.ts"
@@ -17,13 +17,13 @@ export class AdapterRegistry implements AdapterCatalog {
     for (const adapter of builtIn) this.#builtIn.set(adapter.type, adapter)
   }
 
-  /** What `defineAdapter` gives, or a plain object of that shape. */
+  /** Accepts the result of `defineAdapter`, or a plain object of that shape. */
   add(...adapters: readonly Adapter[]): void {
     for (const adapter of adapters)
       this.#byHand.set(adapter.type, isAdapter(adapter) ? adapter : defineAdapter(adapter))
   }
 
-  /** Adapters that come from packages. All or none. */
+  /** Adds adapters that come from packages: all or none. */
   addFound(adapters: readonly Adapter[]): void {
     const found = new Map(this.#found)
     for (const adapter of adapters) {
@@ -42,7 +42,7 @@ export class AdapterRegistry implements AdapterCatalog {
     return this.#builtIn.has(type) && !this.#byHand.has(type)
   }
 
-  /** Types of those that are not built in. */
+  /** The types of the adapters that are not built in. */
   own(): readonly string[] {
     return [...new Set([...this.#found.keys(), ...this.#byHand.keys()])]
   }
@@ -53,7 +53,7 @@ export class AdapterRegistry implements AdapterCatalog {
 
   #collision({ type, package: own }: Adapter, other: Adapter | undefined): string | undefined {
     if (other !== undefined && other.package !== own) {
-      return `Both ${other.package} and ${own} have an adapter of type "${type}". Remove one of the packages, or register the adapter that you want by hand under another type.`
+      return `Both ${other.package} and ${own} have an adapter of type "${type}". Remove one of the packages, or register the adapter that you need yourself under another type.`
     }
     if (!this.#builtIn.has(type)) return undefined
     return `${own} has an adapter of type "${type}", which is built in. Its author must give it another type, for example "${own?.replace(/^.*umbra-/, "")}.${type}"; until then remove the package.`

@@ -78,7 +78,7 @@ describe("file_source", () => {
     const path = file(`a\n${"x".repeat(3_000_000)}\nb\n${"y".repeat(200)}`)
     const config = { max_line_bytes: 100, bytes_per_step: 200_000 }
     await expect(reading("file_source", path, config)).rejects.toThrow(
-      /Line 2 of .* cannot be used: it is longer than max_line_bytes \(100\)/,
+      /Line 2 of .* is invalid: it is longer than max_line_bytes \(100\)/,
     )
     await expect(reading("file_source", path, config)).rejects.toMatchObject({
       code: "E724",
@@ -228,7 +228,7 @@ describe("jsonl_source", () => {
   it("a broken line fails with its number, in later steps too, or is emitted or skipped", async () => {
     const path = file('{"a":1}\n{"a":2}\n{"a":\n{"a":4}\n')
     const failed = reading("jsonl_source", path, { lines_per_step: 2 })
-    await expect(failed).rejects.toThrow(/Line 3 of .* cannot be used: it is not JSON \(/)
+    await expect(failed).rejects.toThrow(/Line 3 of .* is invalid: it is not JSON \(/)
     await expect(failed).rejects.toMatchObject({ code: "E724", retryable: false, details: { line: 3 } })
     expect((await reading("jsonl_source", path, { invalid: "skip" })).bodies).toEqual([
       { a: 1 },

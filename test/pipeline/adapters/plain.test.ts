@@ -114,7 +114,7 @@ describe("aggregate", () => {
   it("needs numbers where it counts with them", async () => {
     await expect(
       run(builtIn("aggregate"), { body: orders, config: { reduce: "sum", field: "who" } }),
-    ).rejects.toThrow(/"who" must be a number; in message 1 of those gathered it is the string "a"/)
+    ).rejects.toThrow(/"who" must be a number; in gathered message 1 it is the string "a"/)
     expect(() => configOf(builtIn("aggregate"), { reduce: "sum" })).toThrow(/Say which field/)
   })
 })

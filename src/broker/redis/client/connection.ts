@@ -3,14 +3,19 @@ import { connect as connectSecurely } from "node:tls"
 import { UmbraError } from "../../../errors.ts"
 import { encodeCommand, type Reply, ReplyError, ReplyParser } from "./resp.ts"
 
-/** Redis cannot be reached, or did not answer: nobody knows whether a command that was sent has been carried out. */
+/**
+ * Redis cannot be reached, or did not answer: it is unknown whether a command that was sent has been
+ * executed.
+ */
 export class RedisAwayError extends Error {
   override readonly name = "RedisAwayError"
 }
 
 export interface ConnectionParts {
   readonly url: string
-  /** A command without an answer for this long: the connection is dead, whatever the socket says. */
+  /**
+   * If a command is not answered within this time, the connection is dead, whatever the state of the socket.
+   */
   readonly answerMs: number
 }
 
@@ -20,11 +25,11 @@ interface Asked {
 }
 
 /**
- * One connection from its first to its last byte.
+ * One connection from its first byte to its last.
  *
- * 1. It never comes back, and nothing is sent twice. What was under way when it ended is rejected.
- * 2. Commands are carried out in the order they were sent, and answered in that order. Those of one turn of the event
- *    loop leave in one piece.
+ * 1. A connection never reconnects, and nothing is sent twice. Commands in flight when it ends are rejected.
+ * 2. Commands are executed and answered in the order in which they were sent. The commands of one turn of the
+ *    event loop are sent in one write.
  */
 export class Connection {
   readonly #socket: Socket
@@ -33,10 +38,10 @@ export class Connection {
   #asked: Asked[] = []
   #answered = 0
   #unsent = ""
-  /** Of the last answer, or of the first question since. */
+  /** The time of the last reply, or of the first command after it. */
   #since = 0
   #isOver = false
-  /** Who listens has asked whether anybody is there, and heard nothing since. */
+  /** A PING was sent on the subscriber connection and has not been answered yet. */
   #isPinged = false
   #over!: (reason: string | undefined) => void
   #heard: ((message: string) => void) | null = null
@@ -59,7 +64,7 @@ export class Connection {
 
   static async open({ url, answerMs }: ConnectionParts): Promise<Connection> {
     const { host, port, user, secret, database, isSecure } = addressOf(url)
-    // An address has no name that a certificate could be asked for by.
+    // An IP address is not a server name that TLS could verify.
     const name = isIP(host) === 0 ? { servername: host } : {}
     const socket = isSecure ? connectSecurely({ host, port, ...name }) : connectPlain({ host, port })
     const connection = new Connection(socket, answerMs)
@@ -82,7 +87,7 @@ export class Connection {
     return new Promise((resolve, reject) => this.#asked.push({ resolve, reject }))
   }
 
-  /** From here on it does nothing but listen. */
+  /** From here on the connection only receives messages. */
   async subscribe(channel: string, heard: (message: string) => void): Promise<void> {
     await this.send(["SUBSCRIBE", channel])
     this.#heard = heard
@@ -110,7 +115,7 @@ export class Connection {
     }
     const asked = this.#asked[this.#answered]
     if (asked === undefined) {
-      this.close("It answers what nobody asked.")
+      this.close("Redis sent a reply without a pending command.")
       return
     }
     this.#since = performance.now()
@@ -122,7 +127,7 @@ export class Connection {
     if (!(reply instanceof ReplyError)) asked.resolve(reply)
     else {
       asked.reject(reply)
-      // After a fail-over: another server is the primary now, and the same address may lead to it.
+      // After a fail-over another server is the primary, and the same address may lead to it.
       if (reply.message.startsWith("READONLY")) this.close(reply.message)
     }
   }
@@ -132,15 +137,15 @@ export class Connection {
     if (kind === "message") this.#heard!(message)
   }
 
-  /** Who listens asks too, or it would never learn that there is nobody to be heard any more. */
+  /** A subscriber connection sends PING, or it would never notice that the server is gone. */
   #look(): void {
     if (this.#isOverdue) setImmediate(() => this.#lookAgain())
     else if (this.#heard !== null) this.#ping()
   }
 
-  /** What arrived while this process stood still is read by now. */
+  /** By now, the replies that arrived while this process was suspended have been read. */
   #lookAgain(): void {
-    if (this.#isOverdue) this.close(`No answer for ${this.#answerMs / 1000} s.`)
+    if (this.#isOverdue) this.close(`No reply for ${this.#answerMs / 1000} s.`)
   }
 
   get #isOverdue(): boolean {
@@ -155,11 +160,11 @@ export class Connection {
   }
 }
 
-/** A long list is cut from time to time: taking its first item away each time would move all the others. */
+/** The list is compacted from time to time: removing its first item each time would move all others. */
 const COMPACT_AT = 1000
 
-function away(reason = "It was closed."): RedisAwayError {
-  return new RedisAwayError(`The connection to Redis is gone. ${reason}`)
+function away(reason = "The connection was closed."): RedisAwayError {
+  return new RedisAwayError(`The connection to Redis was lost. ${reason}`)
 }
 
 interface Address {
@@ -176,7 +181,7 @@ function addressOf(url: string): Address {
   if (address === null || !["redis:", "rediss:"].includes(address.protocol) || address.hostname === "")
     throw new UmbraError(
       "E620",
-      "The address of Redis must be like redis://HOST:6379, or rediss:// with encryption.",
+      "The address of Redis must have the form redis://HOST:6379, or rediss://HOST:6379 for TLS.",
     )
   const { hostname, port, username, password, pathname, protocol } = address
   return {
@@ -189,7 +194,7 @@ function addressOf(url: string): Address {
   }
 }
 
-/** The number of the database that an address means. */
+/** The database number in the address. */
 export function databaseOf(url: string): number {
   return Number(addressOf(url).database)
 }
@@ -200,12 +205,12 @@ function decoded(text: string): string {
   } catch {
     throw new UmbraError(
       "E620",
-      "The user or the password in the address of Redis has a % that is no part of a code. Write it as %25.",
+      "The user or password in the address of Redis contains a % that is not part of an escape sequence. Write it as %25.",
     )
   }
 }
 
-/** Is it right? For whoever wants to know before anything is opened. */
+/** Checks the address before anything is opened. */
 export function checkRedisUrl(url: string): string {
   addressOf(url)
   return url

@@ -7,11 +7,14 @@ import { type Reply, ReplyError } from "./resp.ts"
 export interface LinkParts {
   readonly url: string
   readonly prefix: string
-  /** The store whose keys are meant, asked with each connection. null: this process is about to end. Rejects for ever. */
+  /**
+   * Returns the id of the store whose keys are used; called with each connection. null: this process is
+   * stopping. A rejection repeats with every connection.
+   */
   readonly store: (send: (args: readonly string[]) => Promise<Reply>) => Promise<string | null>
   readonly answerMs: number
   readonly log: Log
-  /** A channel that this process subscribes to. */
+  /** The channel that this process subscribes to. */
   readonly channel: (keys: Keys) => string
   readonly heard: (message: string) => void
   readonly up: (keys: Keys) => void
@@ -21,14 +24,15 @@ export interface LinkParts {
 interface Life {
   readonly keys: Keys
   readonly commands: Connection
-  /** For commands that wait: nothing else goes through it. */
+  /** For blocking commands only. */
   readonly waiting: Connection
   readonly waitingId: string
 }
 
 /**
- * A process's tie to Redis: one connection for commands, one for those that wait, one that listens.
- * They live and end together, on one run of one server, so that all of them mean the same keys. Comes back by itself.
+ * The connections of a process to Redis: one for commands, one for blocking commands, one subscriber. They
+ * open and close together, on one run of one server, so that all of them use the same keys. The link
+ * reconnects by itself.
  */
 export class Link {
   readonly #parts: LinkParts
@@ -42,7 +46,7 @@ export class Link {
     this.#kept = this.#keep()
   }
 
-  /** null: Redis is away. */
+  /** null: Redis is unavailable. */
   get keys(): Keys | null {
     return this.#life?.keys ?? null
   }
@@ -51,12 +55,12 @@ export class Link {
     return this.#life === null ? gone() : this.#life.commands.send(args)
   }
 
-  /** A command that may wait at the server. */
+  /** Sends a command that may block at the server. */
   wait(args: readonly string[]): Promise<Reply> {
     return this.#life === null ? gone() : this.#life.waiting.send(args)
   }
 
-  /** Ends what waits at the server, as if there were nothing to wait for. */
+  /** Ends the blocking command at the server, as if its timeout had passed. */
   unblock(): void {
     if (this.#life !== null) this.send(["CLIENT", "UNBLOCK", this.#life.waitingId]).catch(() => {})
   }
@@ -65,7 +69,7 @@ export class Link {
     return this.#isClosed
   }
 
-  /** Connects anew: the store may be another one. */
+  /** Reconnects: the store may be another one. */
   renew(): void {
     this.#end()
   }
@@ -89,18 +93,19 @@ export class Link {
       try {
         this.#life = await this.#begin(opened)
         if (!this.#isClosed) {
-          if (failures > 0) this.#parts.log.info({}, "Redis is back")
+          if (failures > 0) this.#parts.log.info({}, "reconnected to Redis")
           failures = 0
           told = ""
           this.#parts.up(this.#life.keys)
           const error = await Promise.race(opened.map(({ ended }) => ended))
           if (!this.#isClosed)
-            this.#parts.log.warn({ error }, "the connection to Redis was lost; connecting again")
+            this.#parts.log.warn({ error }, "the connection to Redis was lost; reconnecting")
         }
       } catch (error) {
-        // Each reason once: refused, then loading, then a wrong password. That there is no store to work for is reported by `store`.
+        // Each reason is logged once: refused, then loading, then a wrong password. `store` itself reports
+        // that there is no store to work for.
         if (String(error) !== told && !this.#isClosed && !(error instanceof UmbraError))
-          this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
+          this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; retrying")
         told = String(error)
       }
       for (const connection of opened) connection.close()
@@ -121,11 +126,11 @@ export class Link {
     const waiting = await open()
     const listening = await open()
     if (waiting.runId !== commands.runId || listening.runId !== commands.runId)
-      throw new RedisAwayError("Redis was restarted while this process connected.")
+      throw new RedisAwayError("Redis was restarted while this process was connecting.")
     if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
-      throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
+      throw new RedisAwayError("This Redis is a replica. Use the address of the primary.")
     const store = await this.#parts.store(args => commands.connection.send(args))
-    if (store === null) throw new RedisAwayError("This process is about to end.")
+    if (store === null) throw new RedisAwayError("This process is stopping.")
     const keys = new Keys({ prefix, store, runId: commands.runId, database: databaseOf(url) })
     await listening.connection.subscribe(channel(keys), heard)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
@@ -145,21 +150,24 @@ export class Link {
 }
 
 function gone(): Promise<never> {
-  return Promise.reject(new RedisAwayError("Redis is away."))
+  return Promise.reject(new RedisAwayError("Redis is unavailable."))
 }
 
 function runIdIn(info: Reply): string {
   const found = /run_id:(\w+)/.exec(String(info))
-  if (found === null) throw new RedisAwayError("Redis does not say which run it is (INFO server).")
+  if (found === null) throw new RedisAwayError("Redis does not report its run id (INFO server).")
   return found[1]!
 }
 
-/** A stream or its group is not there: Redis was flushed, or nobody has made it yet. */
+/** A stream or its consumer group does not exist: Redis was flushed, or no process has created it yet. */
 export function isNoGroup(error: unknown): boolean {
   return error instanceof ReplyError && /NOGROUP|UNBLOCKED/.test(error.message)
 }
 
-/** Reads a stream's group from its beginning; it is no matter if others have made it. */
+/**
+ * Creates the consumer groups, which read from the start of the streams. Does nothing if another process has
+ * created them.
+ */
 export async function makeGroups(link: Link, streams: readonly string[], group: string): Promise<void> {
   await Promise.all(
     streams.map(stream =>
@@ -170,7 +178,10 @@ export async function makeGroups(link: Link, streams: readonly string[], group: 
   )
 }
 
-/** Out of the stream, then out of the group's hands: what is in the stream and in nobody's hands is still to be handed out. */
+/**
+ * Deletes entries from the stream first, then acknowledges them in the group: an entry that is in the stream
+ * and pending for no consumer is still to be delivered.
+ */
 export async function removeEntries(
   link: Link,
   stream: string,

@@ -1,8 +1,8 @@
-/** Redis's protocol (RESP2), as much of it as a fleet needs: commands to bytes, bytes to replies. */
+/** The part of Redis's protocol (RESP2) that a fleet needs: encodes commands, parses replies. */
 
 export type Reply = string | number | null | ReplyError | readonly Reply[]
 
-/** What Redis answers to a command that it does not carry out. */
+/** The error reply to a command that Redis did not execute. */
 export class ReplyError extends Error {
   override readonly name = "ReplyError"
 }
@@ -21,15 +21,15 @@ interface OpenArray {
 const CR = 13
 const [ERROR, NUMBER, TEXT, ARRAY] = [..."-:$*"].map(sign => sign.charCodeAt(0))
 
-/** Replies out of chunks of any size. Every byte is looked at once, and copied at most once. */
+/** Parses replies from chunks of any size. Reads every byte once, and copies it at most once. */
 export class ReplyParser {
   readonly #done: (reply: Reply) => void
   #bytes: Buffer = Buffer.alloc(0)
   #at = 0
-  /** What came since: joined when there is enough of it to go on. */
+  /** Chunks received since: joined when they contain enough to continue. */
   #chunks: Buffer[] = []
   #missing = 0
-  /** Arrays that are not complete yet, the innermost last. */
+  /** Incomplete arrays, the innermost last. */
   readonly #open: OpenArray[] = []
 
   constructor(done: (reply: Reply) => void) {
@@ -48,7 +48,7 @@ export class ReplyParser {
     while (this.#element());
   }
 
-  /** False: it is not all there yet. */
+  /** Returns false if the element is incomplete. */
   #element(): boolean {
     const end = this.#bytes.indexOf(CR, this.#at)
     if (end === -1 || end + 2 > this.#bytes.length) return this.#wait(1)

@@ -1,7 +1,7 @@
 import type { Link } from "../client/link.ts"
 import type { Keys } from "../keys.ts"
 
-/** Under which epoch partitions of a store are owned, as far as a worker knows. It only rises. */
+/** The epochs under which partitions of a store are owned, as far as a worker knows. An epoch only rises. */
 export class OwnerEpochs {
   readonly #epochs = new Map<number, number>()
 
@@ -17,12 +17,12 @@ export class OwnerEpochs {
       if (epoch > (this.#epochs.get(partition) ?? 0)) this.#epochs.set(partition, epoch)
   }
 
-  /** The worker goes over to another store, whose epochs are its own. */
+  /** The worker switches to another store, which has epochs of its own. */
   clear(): void {
     this.#epochs.clear()
   }
 
-  /** The epoch of the partition's present owner. */
+  /** The epoch of the partition's current owner. */
   current(partition: number): number {
     return this.#epochs.get(partition) ?? 0
   }

@@ -4,20 +4,23 @@ import { storesKey } from "../keys.ts"
 import { type AnnouncedStore, liveStores, type Send, shortStoreId } from "./stores.ts"
 
 export interface WorkerStoreParts {
-  /** Empty: the only store that is live. */
+  /** Empty: the only live store. */
   readonly given: string
   readonly prefix: string
-  /** false: the worker stops. */
+  /** false: the worker is stopping. */
   readonly isWanted: () => boolean
   readonly log: Log
 }
 
-/** The store that a worker works for. A worker that was not given one finds it by what engines announce (`stores.ts`). */
+/**
+ * The store that a worker works for. A worker without a configured store finds it from the announcements of
+ * engines (`stores.ts`).
+ */
 export class WorkerStore {
   readonly #bound: Promise<string>
   readonly #parts: WorkerStoreParts
   #id: string | null
-  /** Why there is nothing to work for; null: an engine has announced the store. */
+  /** Why no store is available; null: an engine has announced the store. */
   #problem: string | null = "Redis cannot be reached"
   #isAsked = false
   #resolve: (id: string) => void = () => {}
@@ -30,22 +33,25 @@ export class WorkerStore {
       this.#resolve = resolve
       this.#reject = reject
     })
-    // A caller that does not ask for it must not end with it.
+    // A caller that does not use this promise must not crash on its rejection.
     this.#bound.catch(() => {})
   }
 
-  /** Resolves with its id; rejects with E620 if none was given and several are live. */
+  /** Resolves with the store's id; rejects with E620 if none was configured and several are live. */
   get bound(): Promise<string> {
     this.#isAsked = true
     return this.#bound
   }
 
-  /** Why no engine can have work for this worker; null: one has announced its store. */
+  /** Why no engine can have tasks for this worker; null: an engine has announced its store. */
   get problem(): string | null {
     return this.#problem
   }
 
-  /** With each connection. null: the worker stops. Rejects while several stores are live, and nothing says which is meant. */
+  /**
+   * Called with each connection. null: the worker is stopping. Rejects while several stores are live and none
+   * is configured.
+   */
   async bind(send: Send): Promise<string | null> {
     if (this.#parts.given === "") {
       this.#id ??= await this.#find(send)
@@ -55,7 +61,7 @@ export class WorkerStore {
     return this.#id
   }
 
-  /** Is the store that was given known to be live? Once is enough: engines may stop and come back. */
+  /** Is the configured store known to be live? Checked only until it is: engines may stop and return. */
   async #isAnnounced(send: Send): Promise<boolean> {
     if (this.#problem === null) return true
     const { prefix, log } = this.#parts
@@ -72,7 +78,7 @@ export class WorkerStore {
     return isThere
   }
 
-  /** Until it is announced, or the connection is lost: the next one begins with a look of its own. */
+  /** Polls until the store is announced, or the connection is lost: the next connection checks again. */
   #watch(send: Send): void {
     const timer = setTimeout(async () => {
       if (!this.#parts.isWanted()) return
@@ -82,14 +88,14 @@ export class WorkerStore {
     timer.unref()
   }
 
-  /** A caller that has asked for `bound` learns it there. */
+  /** A caller of `bound` receives the error there. */
   #refuse(stores: readonly AnnouncedStore[]): UmbraError {
     const error = severalStores(stores)
     this.#problem = error.message.split("\n")[0]!
     if (!this.#isAsked)
       this.#parts.log.error(
         { stores: stores.map(({ id, label }) => `${id} ${label}`) },
-        "engines of several stores use this Redis; this worker takes no tasks unless it is given one of them (--store)",
+        "engines of several stores use this Redis; this worker takes no tasks until it is started with one of them (--store)",
       )
     this.#isAsked = true
     this.#reject(error)
@@ -113,8 +119,8 @@ export class WorkerStore {
   }
 
   /**
-   * Engines of a store that was found may be gone for good, with others there instead: a database that was made anew has
-   * another id. True: it goes over to the only one that is live.
+   * The engines of a store that was found may be gone for good, replaced by engines of another store: a
+   * database that was recreated has another id. Returns true if the worker switches to the only live store.
    */
   async hasMoved(send: Send): Promise<boolean> {
     const { given, prefix, log } = this.#parts
@@ -123,7 +129,7 @@ export class WorkerStore {
     if (only === undefined || others.length > 0 || only.id === this.#id) return false
     log.warn(
       { from: this.#id, to: only.id, label: only.label },
-      "this worker goes over to the only live store",
+      "this worker switches to the only live store",
     )
     this.#id = only.id
     return true

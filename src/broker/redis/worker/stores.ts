@@ -1,25 +1,25 @@
 import type { Reply } from "../client/resp.ts"
 
 /**
- * The stores whose engines use a Redis. A worker has no database and cannot know the store that it works for: engines
- * announce theirs here, under one key for all stores of a prefix.
+ * The stores whose engines use a Redis. A worker has no database and cannot know the store that it works for:
+ * engines announce theirs under one key for all stores of a prefix.
  */
 
 /** A store, as `--store` names it. */
 export interface AnnouncedStore {
   readonly id: string
-  /** Its name for people, without credentials. */
+  /** The display name, without credentials. */
   readonly label: string
 }
 
 export type Send = (args: readonly string[]) => Promise<Reply>
 
-/** The part of a store's id that is in the names of its keys, and that people are shown. */
+/** The part of a store's id that is in the names of its keys, and that people see. */
 export function shortStoreId(id: string): string {
   return id.replaceAll("-", "").slice(0, STORE_LENGTH)
 }
 
-/** Announces the store, and removes those that have not been announced for a long time. */
+/** Announces the store, and removes stores that have not been announced for a long time. */
 export async function announceStore(send: Send, key: string, { id, label }: AnnouncedStore): Promise<void> {
   const now = await redisSeconds(send)
   await send(["HSET", key, id, JSON.stringify({ label, seen: now })])
@@ -27,7 +27,7 @@ export async function announceStore(send: Send, key: string, { id, label }: Anno
   if (gone.length > 0) await send(["HDEL", key, ...gone.map(store => store.id)])
 }
 
-/** An engine's word that its store is live, repeated while the process runs. */
+/** Announces repeatedly, while the process runs, that the engine's store is live. */
 export class StoreAnnouncer {
   readonly #announce: () => Promise<void>
   #at = Number.NEGATIVE_INFINITY
@@ -36,12 +36,12 @@ export class StoreAnnouncer {
     this.#announce = announce
   }
 
-  /** Redis may have lost it: the next call of `repeat` announces. */
+  /** Redis may have lost the announcement: the next call of `repeat` announces again. */
   reset(): void {
     this.#at = Number.NEGATIVE_INFINITY
   }
 
-  /** Call often. */
+  /** Call this often: it announces only when the interval has passed. */
   repeat(): void {
     if (performance.now() - this.#at < ANNOUNCE_MS) return
     this.#at = performance.now()
@@ -49,7 +49,7 @@ export class StoreAnnouncer {
   }
 }
 
-/** Those that were announced lately. */
+/** The stores that were announced recently. */
 export async function liveStores(send: Send, key: string): Promise<AnnouncedStore[]> {
   const [now, all] = [await redisSeconds(send), await readAll(send, key)]
   return all.filter(({ seen }) => now - seen <= LIVE_SECONDS).map(({ id, label }) => ({ id, label }))
@@ -65,7 +65,7 @@ async function readAll(send: Send, key: string): Promise<(AnnouncedStore & { rea
   return found
 }
 
-/** null: nothing that an engine would write. */
+/** null: not in the format that engines write. */
 function saidOf(text: string): { readonly label: string; readonly seen: number } | null {
   try {
     const { label, seen } = JSON.parse(text) as { label: unknown; seen: unknown }
@@ -80,7 +80,7 @@ async function redisSeconds(send: Send): Promise<number> {
   return Number(seconds)
 }
 
-/** Between two announcements of an engine. */
+/** The interval between two announcements of an engine. */
 const ANNOUNCE_MS = 5000
 const LIVE_SECONDS = 30
 const FORGET_SECONDS = 86_400

@@ -32,7 +32,7 @@ export interface RedisWorkerParts {
   readonly url: string
   readonly settings: RedisSettings
   readonly runner: Runner
-  /** Handlers whose tasks it takes. */
+  /** The handlers whose tasks the worker takes. */
   readonly handlers: readonly string[]
   readonly concurrency: number
   readonly partitionOf: (jobId: string) => number
@@ -40,31 +40,33 @@ export interface RedisWorkerParts {
   readonly log: Log
 }
 
-/** A task in hand, from its delivery until its last report has reached Redis. */
+/** A task that the worker holds, from its delivery until its last report has reached Redis. */
 interface Held {
   readonly task: Task
   entry: string
   readonly epoch: number
-  /** Set while the handler may not run, or send its next request, yet: the engine says when. */
+  /** Set while the handler may not run, or send its next request, yet: the engine gives permission. */
   begin: (() => void) | null
   /** Does `begin` also wait for a place in the rate of the task's provider? */
   needsPlace: boolean
-  /** Set while an isolated task beside it may not run yet. */
+  /** Set while another isolated task may not run at the same time yet. */
   join: (() => void) | null
   /** Do the engines know that its handler has begun? */
   isToldBegun: boolean
-  /** As JSON: what they know that it has used. */
+  /** As JSON: the usage that the engines know of. */
   toldUsage?: string
 }
 
 /**
- * A worker that needs nothing but Redis.
+ * A worker that needs only Redis.
  *
- * 1. A task that comes twice runs once: while it is in hand, and for a while after it is done, it is known.
- * 2. Who was silent for too long is dead to the engines (`presence.ts`), and its tasks are others'. So it drops them.
- * 3. What an engine sends that has been replaced, and does not know, is not run: its successor may have done it.
- * 4. It takes and begins nothing while it may be dead to them: a process that was suspended and goes on must not begin what
- *    others have done meanwhile.
+ * 1. A task that arrives twice runs once: the worker knows it while holding it, and for some time after it is
+ *    done.
+ * 2. Engines consider a worker dead that sent no heartbeat for too long (`presence.ts`), and give its tasks
+ *    to others. So the worker drops them.
+ * 3. A task sent by an engine that was replaced without noticing is not run: its successor may have done it.
+ * 4. The worker takes and begins nothing while the engines may consider it dead: a process that was suspended
+ *    and resumes must not begin tasks that others have done meanwhile.
  */
 export class RedisWorker implements TaskEvents {
   readonly #parts: RedisWorkerParts
@@ -76,7 +78,7 @@ export class RedisWorker implements TaskEvents {
   readonly #owners = new OwnerEpochs()
   readonly #held = new Map<string, Held>()
   readonly #done = new Remembered()
-  /** What is to be told with the next turn; the latest wins. */
+  /** Sent in the next turn of the event loop; only the latest value is kept. */
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
   readonly #store: WorkerStore
@@ -152,26 +154,30 @@ export class RedisWorker implements TaskEvents {
     return this.#pool.running
   }
 
-  /** Tasks that it has refused since it started. */
+  /** The number of tasks that this worker has refused since it started. */
   get refused(): number {
     return this.#refusals.count
   }
 
-  /** Resolves with the id of the store that it works for; rejects with E620 if none was given and several are live. */
+  /**
+   * Resolves with the id of the store that the worker works for; rejects with E620 if none was configured and
+   * several are live.
+   */
   get bound(): Promise<string> {
     return this.#store.bound
   }
 
-  /** Why it cannot be given work; null: it can. */
+  /** Why the worker cannot receive tasks; null: it can. */
   get notReady(): string | null {
     if (this.#store.problem !== null) return this.#store.problem
     if (this.#link.keys === null) return "Redis cannot be reached"
-    return this.#presence.isKnown ? null : "this worker is not known to the engines yet"
+    return this.#presence.isKnown ? null : "this worker is not registered with the engines yet"
   }
 
-  /** Gives back what it has not begun, lets the rest end, and leaves. */
+  /** Returns the tasks that have not begun, lets the others end, and unregisters. */
   async stop(graceMs: number): Promise<void> {
-    // A Redis that does not answer must not keep handlers from ending in time: what it still hands over is given back later.
+    // A Redis that does not answer must not keep handlers from ending in time: tasks that it still delivers
+    // are returned later.
     const stopped = this.#deliveries.stop().then(() => this.#giveBack())
     this.#giveBack()
     await this.#pool.drain(graceMs)
@@ -182,7 +188,7 @@ export class RedisWorker implements TaskEvents {
     await this.#link.close()
   }
 
-  /** What has not begun. */
+  /** Returns the tasks that have not begun. */
   #giveBack(): void {
     for (const [name, { task }] of [...this.#held]) {
       if (this.#pool.isRunningHere(task)) continue
@@ -198,7 +204,7 @@ export class RedisWorker implements TaskEvents {
     await this.#presence.leave()
   }
 
-  /** To another store only with nothing in hand. */
+  /** Switches to another store only while holding no tasks. */
   async #followStore(): Promise<void> {
     const { keys } = this.#link
     if (keys === null || this.#held.size > 0) return
@@ -214,19 +220,21 @@ export class RedisWorker implements TaskEvents {
     this.#timers.push(timer)
   }
 
-  /** What was handed to it and never seen is in nobody else's hand. */
+  /** Tasks that were delivered to this worker and that it never received are held by no other worker. */
   async #comeBack(keys: Keys, id: string): Promise<void> {
     await this.#owners.read(this.#link, keys)
     for (const held of this.#held.values()) held.isToldBegun = false
     await this.#deliveries.recover(keys, id)
   }
 
-  /** Anybody who reaches Redis can say anything there, and a later release more than this one knows. */
+  /**
+   * Any process that reaches Redis can publish anything, and a later release more than this one understands.
+   */
   #heard(message: string): void {
     try {
       this.#obey(JSON.parse(message) as Control)
     } catch (error) {
-      this.#parts.log.warn({ error: String(error) }, "what was said to workers cannot be understood")
+      this.#parts.log.warn({ error: String(error) }, "could not read a message to workers")
     }
   }
 
@@ -238,25 +246,28 @@ export class RedisWorker implements TaskEvents {
         if (control.submissions === true || !this.#isSubmitting(name)) this.#drop(name, control.reason)
   }
 
-  /** The new owners do not know yet which handlers run, and are told at once. */
+  /** The new owners do not know yet which handlers run, so the worker reports it at once. */
   #ownersChanged(epochs: Parameters<OwnerEpochs["changed"]>[0]): void {
     this.#owners.changed(epochs)
     for (const held of this.#held.values()) held.isToldBegun = false
     this.#tellBegun()
   }
 
-  /** Has it begun to submit to a provider? */
+  /** Has the task begun to submit to a provider? */
   #isSubmitting(name: string): boolean {
     const task = this.#held.get(name)?.task
     return task?.provider !== undefined && this.#pool.isRunningHere(task)
   }
 
-  /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
+  /**
+   * While the worker is not alive, tasks that wait until the next heartbeat are announced again, or belong to
+   * other workers.
+   */
   #begin(name: string, what: Asked): void {
     if (this.#presence.isAlive) this.#held.get(name)?.[what]?.()
   }
 
-  /** Nobody wants it any more. */
+  /** The task is no longer needed. */
   #drop(name: string, reason?: string): void {
     const held = this.#held.get(name)
     if (held === undefined) return
@@ -289,11 +300,11 @@ export class RedisWorker implements TaskEvents {
   /** Invariant 1. */
   #take(entry: string, fields: Fields): void {
     const label = labelOf(fields)
-    if (label === null) throw new TypeError("It has no name, or no epoch.")
+    if (label === null) throw new TypeError("The task has no name or no epoch.")
     const { name, epoch } = label
     const held = this.#held.get(name)
     if (held !== undefined) {
-      // What the engine knows of it is the entry that it sent last.
+      // The engine knows the entry that it sent last.
       held.entry = entry
       return
     }
@@ -301,7 +312,7 @@ export class RedisWorker implements TaskEvents {
     const partition = this.#parts.partitionOf(task.jobId)
     const current = this.#owners.current(partition)
     if (epoch < current) {
-      const cause = `epoch ${epoch} of partition ${partition} is over: its owner has epoch ${current}`
+      const cause = `epoch ${epoch} of partition ${partition} has ended: its owner has epoch ${current}`
       this.#refuse(label, { handler: task.handler, entry }, cause)
       return
     }
@@ -315,7 +326,7 @@ export class RedisWorker implements TaskEvents {
     else this.#end(name, done)
   }
 
-  /** Throws if it cannot be read; whoever reads the stream removes the entry then. */
+  /** Throws if the task cannot be read; the reader of the stream then removes the entry. */
   #decode(fields: Fields, label: TaskLabel, entry: string): Task {
     try {
       return decodeTask(fields)
@@ -326,8 +337,8 @@ export class RedisWorker implements TaskEvents {
   }
 
   /**
-   * Invariant 3. Most were sent before the owner changed, and the next owner waits for them: it is told, once they are gone.
-   * `handler` null: the caller removes the entry.
+   * Invariant 3. Most of these tasks were sent before the owner changed, and the next owner waits for them:
+   * the worker reports them once their entries are removed. `handler` null: the caller removes the entry.
    */
   #refuse(
     { name }: TaskLabel,
@@ -343,9 +354,9 @@ export class RedisWorker implements TaskEvents {
     void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused", cause }, from))
   }
 
-  // What the pool says of its attempts.
+  // The events that the pool reports for its attempts.
 
-  /** With `announce`: resolves when the engine has made it durable. */
+  /** With `announce`: resolves when the engine has made the start durable. */
   started(task: TaskNews): Promise<void> {
     const { announce, alone, place = false } = task
     const name = nameOf(task)
@@ -383,7 +394,7 @@ export class RedisWorker implements TaskEvents {
     void this.#report(name, report).then(() => this.#letGo(name))
   }
 
-  /** Resolves when it has reached Redis. */
+  /** Resolves when the report has reached Redis. */
   #report(name: string, report: Report): Promise<void> {
     const held = this.#held.get(name)
     if (held === undefined) return Promise.resolve()
@@ -399,7 +410,10 @@ export class RedisWorker implements TaskEvents {
     this.#progress.clear()
   }
 
-  /** One message for all handlers that began, or reported usage, since the last one; none if there are none. */
+  /**
+   * Sends one message for all handlers that began, or reported usage, since the last one; none if there are
+   * none.
+   */
   #tellBegun(): void {
     const { keys } = this.#link
     if (keys === null) return
@@ -420,7 +434,7 @@ export class RedisWorker implements TaskEvents {
     this.#link.send(["PUBLISH", keys.news, JSON.stringify(news)]).catch(() => {})
   }
 
-  /** The answer may have been lost. */
+  /** The engine's reply may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
     for (const [name, { task, begin, join, needsPlace }] of this.#held) {
@@ -431,7 +445,7 @@ export class RedisWorker implements TaskEvents {
   }
 }
 
-/** What is asked of the engine with an announced start. */
+/** What the worker asks of the engine with an announced start. */
 type Asked = "begin" | "join"
 
 function topicOf(report: Report): string {
@@ -445,5 +459,5 @@ function startReport(announce: boolean, alone: boolean | undefined, place = fals
 const PROGRESS_MS = 200
 const BEGUN_MS = 250
 const ANNOUNCE_MS = 1000
-/** Of reports of these kinds the next one says it all. */
+/** A later report of these kinds supersedes the earlier ones. */
 const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])

@@ -1,7 +1,8 @@
 /**
- * Tables of the pipeline store (pipelines.ts). Messages and lineage are by far the most rows. Lineage is narrow, and one
- * tree holds it (without rowid). A message's body may be large: 50,000 bodies of 1,500 bytes took 101 MB and 17 µs each in
- * a table with a rowid, 225 MB and 44 µs each without (rows of an index tree spill to a page of their own above 1 KB).
+ * The tables of the pipeline store (pipelines.ts). Messages and lineage have by far the most rows. Lineage is
+ * narrow, and one tree holds it (without rowid). The body of a message may be large: 50,000 bodies of 1,500
+ * bytes took 101 MB and 17 µs each in a table with a rowid, 225 MB and 44 µs each without (rows of an index
+ * tree spill to a page of their own above 1 KB).
  */
 export const pipelineTables = `
 -- An execution is the pipeline's side of a job. An id is never used twice.

@@ -1,7 +1,7 @@
 /**
- * Tables of the provider store (providers.ts). Names, external ids and event ids hold no control character that the
- * driver could cut a text off at; texts that people read (`reason`, `code`, `message`) are stored as JSON strings, so that
- * any character survives. `item` counts from 0; -1: the node itself.
+ * The tables of the provider store (providers.ts). Names, external ids and event ids contain no control
+ * character at which the driver would truncate a text; texts for people (`reason`, `code`, `message`) are
+ * stored as JSON strings, so that any character survives. `item` counts from 0; -1: the node itself.
  */
 export const providerTables = `
 -- Outbound rate (GCRA): no request goes out before next_at, and each moves it on. factor is the share of the configured

@@ -1,7 +1,7 @@
 /**
- * The tables of the embedded database, in steps: `user_version` of a file counts the steps it has. A step that was
- * released is never changed; a change is a new step. Times are milliseconds since 1970, given by the caller. JSON is
- * stored as the text it came as. Every index costs throughput; each one says what it is for.
+ * The tables of the embedded database, in steps: `user_version` of a file counts the steps it has. A step
+ * that was released is never changed; a change is a new step. Times are milliseconds since 1970, given by the
+ * caller. JSON is stored as text, unchanged. Every index costs throughput; its comment states its purpose.
  */
 import { randomUUID } from "node:crypto"
 import { UmbraError } from "../../../errors.ts"
@@ -9,7 +9,7 @@ import type { Connection } from "../database.ts"
 import { pipelineTables } from "./pipelines.ts"
 import { providerTables } from "./providers.ts"
 
-/** "Umbr": how our files are told from other SQLite databases. */
+/** "Umbr": distinguishes our files from other SQLite databases. */
 export const APPLICATION_ID = 0x556d6272
 
 const journalTables = `
@@ -161,7 +161,7 @@ create table store (id text not null) strict;
 
 const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n")]
 
-/** Makes or completes the tables. Refuses a file of a later version, and leaves it alone. */
+/** Creates or completes the tables. Rejects a file of a later version without changing it. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
   const version = schemaVersion(connection, file)
   if (version === steps.length) return
@@ -180,14 +180,14 @@ function fill(connection: Connection, partitions: number): void {
   connection.run("insert into store (id) values (?)", randomUUID())
 }
 
-/** How many steps the file has. Reads the list of tables, so that one that is damaged is found now. */
+/** The number of steps that the file has. Reads the list of tables, so that damage is detected now. */
 export function schemaVersion(connection: Connection, file: string): number {
   connection.get("select name from sqlite_schema limit 1")
   const { user_version: version } = connection.get<{ user_version: number }>("pragma user_version")!
   if (version > steps.length)
     throw new UmbraError(
       "E505",
-      `${file} was written by a later version of Umbra (its tables are at step ${version}, this version knows ${steps.length}). It was left as it is. Update this installation.`,
+      `${file} was written by a later version of Umbra (its tables are at step ${version}, this version knows ${steps.length}). It was not changed. Update this installation.`,
     )
   return version
 }

@@ -1,7 +1,7 @@
 /**
- * The thread of an embedded database, seen from the main thread: a call is a message to it and the answer to that. A
- * thread that dies takes its pending calls with it (their outcome is unknown); the next call starts a new one on the same
- * file.
+ * The thread of an embedded database, seen from the main thread: a call is a message to the thread and its
+ * reply. If the thread dies, its pending calls fail (their outcome is unknown); the next call starts a new
+ * thread on the same file.
  */
 import type { Worker } from "node:worker_threads"
 import { startThread } from "../../../thread.ts"
@@ -26,10 +26,10 @@ interface Thread {
   readonly pending: Map<number, Pending>
 }
 
-/** Room for young objects of the thread: by itself V8 takes 48 MB and gives nothing back. */
+/** The size of the thread's young generation: by default V8 takes 48 MB and returns nothing. */
 const YOUNG_MB = 6
 
-/** Verbs that the caller sends again by itself, knowing what it has sent. */
+/** Methods that the caller resends itself. */
 const NOT_RETRIED = new Set(["journal.append", "journal.tryAppend", "pipelines.commit"])
 
 export class ThreadClient {
@@ -60,7 +60,7 @@ export class ThreadClient {
     await (await thread?.catch(() => null))?.worker.terminate()
   }
 
-  /** At once and for good: the folder is no longer ours to write to. */
+  /** Ends the thread at once and permanently: this process may no longer write to the folder. */
   abandon(reason: string): void {
     this.#closed = reason
     void this.#thread?.then(thread => thread.worker.terminate()).catch(() => {})
@@ -70,7 +70,7 @@ export class ThreadClient {
     const { worker, pending } = await this.#started()
     return new Promise((resolve, reject) => {
       const id = ++this.#requests
-      // First sent, then remembered: what cannot be sent throws here and leaves nothing behind.
+      // Sent first, then recorded: a request that cannot be sent throws here and leaves nothing behind.
       worker.postMessage(request(id))
       pending.set(id, { resolve, reject })
     })

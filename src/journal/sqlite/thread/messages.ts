@@ -1,11 +1,11 @@
-/** What the thread of the embedded database is asked and what it answers. */
+/** The requests to the thread of the embedded database, and its replies. */
 import type { SentError } from "../errors.ts"
 import type { StoreName } from "../ports.ts"
 import type { Synchronous } from "../settings.ts"
 
 export interface ThreadData {
   readonly file: string
-  /** In messages. */
+  /** The name of the store in messages. */
   readonly label: string
   readonly synchronous: Synchronous
 }
@@ -23,5 +23,5 @@ export type ThreadReply =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: SentError }
 
-/** The id of the first reply: the database is open, or why it is not. */
+/** The id of the first reply: the database is open, or the error. */
 export const OPENED = 0

@@ -1,4 +1,6 @@
-/** The embedded database in a thread of its own, so that a slow disk never stops the event loop of the process. */
+/**
+ * The embedded database in a separate thread, so that a slow disk never blocks the event loop of the process.
+ */
 import { parentPort, workerData } from "node:worker_threads"
 import { sentError } from "../errors.ts"
 import { Maintenance } from "../maintenance.ts"

@@ -1,7 +1,7 @@
 /**
- * How the arguments of a verb travel to the thread. A list of equal objects goes as one flat list of their values: a
- * copy of an object repeats the names of its fields. Only what the port names is sent: callers may pass objects that hold
- * more, such as functions, which cannot be copied.
+ * Encodes the arguments of a method for the thread. A list of objects of one shape is sent as one flat list
+ * of their values: copying an object repeats the names of its fields. Only the fields that the port names are
+ * sent: callers may pass objects that contain more, such as functions, which cannot be copied.
  */
 import type * as port from "../../port/journal.ts"
 
@@ -41,7 +41,7 @@ interface SentBatch extends Pick<port.Batch, "answers" | "messages"> {
   readonly left: port.Batch["left"]
 }
 
-/** By the verb, whichever store it is of. The others travel as they are. */
+/** By method, for all stores. The arguments of the others are sent unchanged. */
 const encoders = new Map<string, (argument: never) => unknown>([
   ["append", sentBatch],
   ["tryAppend", sentBatch],

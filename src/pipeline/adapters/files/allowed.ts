@@ -1,8 +1,8 @@
 /**
- * Which files pipelines may use. A path is judged by where it really leads, links followed.
+ * Decides which files pipelines may use. A path is checked after all symbolic links are resolved.
  *
- * The local owner has the folders that are allowed. Every other owner has a subfolder of its own in each of them, named
- * after it, and nothing outside: what one owner writes, another can neither read nor replace.
+ * The local owner has the allowed folders themselves. Every other owner has a subfolder of its own in each of
+ * them, named after the owner, and nothing outside: no owner can read or replace the files of another.
  */
 import { createHash } from "node:crypto"
 import { realpath } from "node:fs/promises"
@@ -19,8 +19,8 @@ export class AllowedFiles {
   }
 
   /**
-   * The path to use; throws E721. A relative path is taken from the owner's first folder, or from the current one where
-   * all are allowed.
+   * Returns the resolved path; throws E721. A relative path is resolved against the owner's first folder, or
+   * against the current folder where all files are allowed.
    */
   async locate(path: string, owner: string): Promise<string> {
     const allow = this.#allow
@@ -38,12 +38,12 @@ function foldersFor(owner: string, allow: AdapterSettings["allowFiles"]): readon
   return owner === localOwner ? allow : allow.map(folder => join(folder, folderName(owner)))
 }
 
-/** A file's name has at most 255 bytes. */
+/** A file name has at most 255 bytes. */
 const LONGEST_NAME = 200
 
 /**
- * Percent-encoded but for a-z, 0-9, "_" and "-": two owners have two names, also where the file system takes capitals and
- * small letters for the same, and none is "." or "..".
+ * Percent-encoded except for a-z, 0-9, "_" and "-": two owners have two names, even on a file system that
+ * ignores case, and no name is "." or "..".
  */
 function folderName(owner: string): string {
   const name = Buffer.from(owner)
@@ -54,7 +54,7 @@ function folderName(owner: string): string {
   return `%sha256-${createHash("sha256").update(owner).digest("hex")}`
 }
 
-/** Of a file that is yet to be made: where its folder really is. */
+/** For a file that does not exist yet: the real path of its folder. */
 async function realPath(path: string): Promise<string> {
   try {
     return await realpath(path)
@@ -72,9 +72,9 @@ function isInside(folder: string, path: string): boolean {
 function notAllowed(path: string, folders: readonly string[], isForLocal: boolean): HandlerError {
   const now = folders.length === 0 ? "none is" : `only those in ${folders.join(", ")} are`
   const advice = isForLocal
-    ? `UMBRA_ALLOW_FILES=1 is for the owner "${localOwner}" alone: with folders in it every owner has one of its own.`
-    : "If it should be, the operator sets UMBRA_ALLOW_FILES to the folders that are allowed."
-  return new HandlerError(`${path} is a file that pipelines may not use: ${now} allowed. ${advice}`, {
+    ? `UMBRA_ALLOW_FILES=1 is for the owner "${localOwner}" alone: with a list of folders, every owner has a folder of its own.`
+    : "To allow it, the operator sets UMBRA_ALLOW_FILES to the folders that are allowed."
+  return new HandlerError(`Pipelines may not use the file ${path}: ${now} allowed. ${advice}`, {
     code: "E721",
     retryable: false,
   })

@@ -1,15 +1,17 @@
 /**
- * A file to which each message's bytes are appended once, however often the message is delivered and wherever the
- * process dies. Beside the file `x` stands a folder `x.umbra`:
+ * A file to which the bytes of each message are appended exactly once, however often the message is delivered
+ * and wherever the process dies. Beside the file `x` there is a folder `x.umbra`:
  *
- * - `lock.N`: one process at a time appends (journal/folder-lock.ts), so nothing stands behind an unfinished append.
- * - `….marks`: one file for each job and sink, a byte for each message: 1, its bytes are all there.
- * - `intent`: the append under way, or the last one: which marks it will set, and how long the file was before.
+ * - `lock.N`: one process at a time appends (journal/folder-lock.ts), so nothing is written after an
+ *   unfinished append.
+ * - `….marks`: one file for each job and sink, with one byte for each message; 1: its bytes are complete.
+ * - `intent`: the current or the last append: which marks it will set, and the length of the file before it.
  *
- * An append, of one message or of several that came together, is: intent → bytes → marks. Whoever finds an intent whose
- * marks are not all set takes them back and cuts the file to the length it names: the bytes may be there in part or whole,
- * none of the messages has been acknowledged, and they will come again. With `sync` each of the three is on the disk
- * before the next begins, so the same holds when the machine dies and not just the process.
+ * An append, of one message or of several that arrived together, is: intent → bytes → marks. A process that
+ * finds an intent whose marks are not all set clears them and truncates the file to the length in the intent:
+ * the bytes may be there in part or completely, none of the messages has been acknowledged, and they will be
+ * delivered again. With `sync` each of the three is on the disk before the next begins, so the same holds
+ * when the machine dies and not only the process.
  */
 import { createHash } from "node:crypto"
 import { type FileHandle, mkdir, open } from "node:fs/promises"
@@ -26,7 +28,7 @@ export interface Append {
 
 interface Intent {
   readonly length: number
-  /** By the name of the marks' file. */
+  /** By the name of the marks file. */
   readonly marks: Readonly<Record<string, readonly number[]>>
 }
 
@@ -36,7 +38,7 @@ export class AppendLog {
   readonly #file: FileHandle
   readonly #intent: FileHandle
   readonly #marks = new Map<string, MarkFile>()
-  /** An append may not have been finished. */
+  /** An append may be unfinished. */
   #isDoubtful = true
 
   static async open(path: string, onLost: () => void): Promise<AppendLog> {
@@ -62,7 +64,7 @@ export class AppendLog {
     this.#intent = intent
   }
 
-  /** Those whose bytes are there already change nothing. Never two calls at once: the caller's part. */
+  /** Ignores messages whose bytes are already in the file. The caller never makes two calls at once. */
   async append(appends: readonly Append[]): Promise<void> {
     if (this.#isDoubtful) await this.#settle()
     const fresh = await this.#notSet(appends)
@@ -82,11 +84,12 @@ export class AppendLog {
     await this.#lock.release()
   }
 
-  /** Takes an unfinished append back. */
+  /** Reverts an unfinished append. */
   async #settle(): Promise<void> {
     const intent = await this.#readIntent()
     if (intent !== null && !(await this.#isDone(intent))) {
-      // A mark that outlived its bytes would lose a message, so these are on the disk before anything else happens.
+      // A mark that outlives its bytes would lose a message, so the cleared marks are on the disk before
+      // anything else happens.
       for (const [name, seqs] of Object.entries(intent.marks))
         await (await this.#marksOf(name)).put(seqs, 0, true)
       const { size } = await this.#file.stat()
@@ -104,7 +107,7 @@ export class AppendLog {
     return true
   }
 
-  /** null: none, or one that was not written whole; then its bytes were not begun. */
+  /** null: there is no intent, or an incomplete one; then its bytes were not begun. */
   async #readIntent(): Promise<Intent | null> {
     const { size } = await this.#intent.stat()
     const { buffer } = await this.#intent.read(Buffer.alloc(size), 0, size, 0)
@@ -113,7 +116,7 @@ export class AppendLog {
     return text !== "" && digest(text) === line.slice(0, digestLength) ? (JSON.parse(text) as Intent) : null
   }
 
-  /** Each message once, if it is not there. */
+  /** The messages that are not in the file, each once. */
   async #notSet(appends: readonly Append[]): Promise<Append[]> {
     const known = new Map<string, Set<number>>()
     for (const [name, seqs] of Object.entries(seqsByName(appends)))
@@ -149,7 +152,7 @@ async function write(handle: FileHandle, bytes: Buffer, position: number, sync: 
   if (sync) await handle.datasync()
 }
 
-/** Opened for appending, every write would go to the end, wherever it should. */
+/** A file opened for appending would write everything at its end, regardless of the position. */
 async function openOrMake(path: string): Promise<FileHandle> {
   try {
     return await open(path, "r+")

@@ -1,6 +1,6 @@
 /**
- * The files that this process appends to. One table for the process, since that is what a file is locked for: two
- * pipelines, or two engines in one process, may write to the same file.
+ * The files that this process appends to. There is one table per process, because files are locked per
+ * process: two pipelines, or two engines in one process, may write to the same file.
  */
 import { mkdir } from "node:fs/promises"
 import { dirname } from "node:path"
@@ -12,7 +12,7 @@ import { writeFault } from "./faults.ts"
 export interface AppendOptions extends Append {
   readonly path: string
   readonly signal: AbortSignal
-  /** Without an append for so long, the file is left to other processes. */
+  /** After this time without an append, the file is released to other processes. */
   readonly releaseSeconds: number
 }
 
@@ -21,14 +21,17 @@ const mostOpen = 64
 
 const opened = new Map<string, OpenLog>()
 
-/** Messages that come while others are being written are written together, up to this many and this many bytes. */
+/**
+ * Messages that arrive while others are being written are written together, up to this number and this many
+ * bytes.
+ */
 const mostTogether = 1_000
 const mostBytesTogether = 8 * 1024 * 1024
 
 export async function appendOnce(options: AppendOptions): Promise<void> {
   const { path } = options
   const log = opened.get(path) ?? new OpenLog(path)
-  // The youngest stand last.
+  // The most recently used are last.
   opened.delete(path)
   opened.set(path, log)
   try {
@@ -55,7 +58,7 @@ class OpenLog {
   #releaseSeconds = 0
   #timer: NodeJS.Timeout | undefined
   #waiting: Waiting[] = []
-  /** What is done with the file, one after the other. Never rejects. */
+  /** Serializes the operations on the file. Never rejects. */
   #turn: Promise<void> = Promise.resolve()
 
   constructor(path: string) {
@@ -69,7 +72,7 @@ class OpenLog {
     })
   }
 
-  /** Once what is under way has ended. What comes later opens it again. */
+  /** Closes the file when the current operations have ended. A later append opens it again. */
   release(): Promise<void> {
     this.#turn = this.#turn.then(() => this.#close().catch(() => {}))
     return this.#turn
@@ -87,7 +90,7 @@ class OpenLog {
         await this.#log.append(group)
         for (const { resolve } of group) resolve()
       } catch (error) {
-        // Handles may be what is wrong: the next one begins afresh, and settles what was left.
+        // The handles may be the cause: the next append opens the file again and reverts what is unfinished.
         await this.#close().catch(() => {})
         for (const { reject } of group) reject(error)
       }
@@ -119,7 +122,10 @@ class OpenLog {
     })
   }
 
-  /** Not out of the table before the lock is free, nor with work left: a second one for the file would find it locked. */
+  /**
+   * The entry stays in the table until the lock is released and no work is left: a second one for the file
+   * would find it locked.
+   */
   async #close(): Promise<void> {
     const log = this.#log
     this.#log = null
@@ -128,11 +134,11 @@ class OpenLog {
   }
 }
 
-/** By then the other process has let go of it, if it has stopped writing. */
+/** The other process will have released the file by then, if it has stopped writing. */
 function inUse({ path, releaseSeconds }: AppendOptions, { details, cause }: UmbraError): HandlerError {
   const who = details.pid === undefined ? "another process" : `process ${details.pid} on ${details.host}`
   return new HandlerError(
-    `${path} is being written by ${who}. Only one process at a time can append to a file; it is tried again.`,
+    `${path} is being written by ${who}. Only one process at a time can append to a file; the message is retried.`,
     { code: "E723", retryable: true, retryAfterSeconds: releaseSeconds, cause },
   )
 }

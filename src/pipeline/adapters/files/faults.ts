@@ -1,7 +1,7 @@
-/** What the file system said, as a fault that names the file. */
+/** Converts errors of the file system to faults that name the file. */
 import { HandlerError } from "../../../worker/fail.ts"
 
-/** Somebody must do something first, and nobody is waiting for it. */
+/** These need a person to act first: retrying is pointless. */
 const final = new Set(["EISDIR", "ENOTDIR", "EACCES", "EPERM", "EROFS", "ENAMETOOLONG", "ELOOP", "EINVAL"])
 
 export function readFault(path: string, error: unknown): unknown {
@@ -19,7 +19,7 @@ interface What {
   readonly verb: string
 }
 
-/** What the file system did not say, an abort for example, stays what it is. */
+/** Errors that do not come from the file system, such as an abort, stay unchanged. */
 function fault({ path, error, code, verb }: What): unknown {
   const { code: cause, syscall, message } = (error ?? {}) as NodeJS.ErrnoException
   if (error instanceof HandlerError || cause === undefined || syscall === undefined) return error
@@ -32,10 +32,10 @@ function fault({ path, error, code, verb }: What): unknown {
 }
 
 const meanings: Readonly<Record<string, string>> = {
-  ENOENT: "it does not exist, or its folder does not. Put it in place; the message is tried again.",
+  ENOENT: "it does not exist, or its folder does not. Create it; the message is retried.",
   EISDIR: "it is a folder. Name a file.",
   ENOTDIR: "a part of the path is a file, not a folder.",
-  EACCES: "its mode does not allow that to the user this process runs as.",
+  EACCES: "the user that this process runs as has no permission.",
   ENOSPC: "the disk is full.",
   EROFS: "the file system is read-only.",
 }

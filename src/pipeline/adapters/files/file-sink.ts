@@ -1,4 +1,4 @@
-/** `file_sink`: text at the end of a file, or as a file. The message goes on as it is. */
+/** `file_sink`: appends text to a file, or writes it as a file. The message continues unchanged. */
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"

@@ -1,4 +1,4 @@
-/** `file_source`: the lines of a file in bounded steps, or the whole text of a small one. */
+/** `file_source`: reads the lines of a file in bounded steps, or the whole text of a small file. */
 import { open } from "node:fs/promises"
 import { z } from "zod"
 import type { AdapterSpec } from "../../../definition/adapter.ts"
@@ -49,7 +49,7 @@ export const fileSource = (files: AllowedFiles) =>
     },
   })
 
-/** One byte more than is allowed is read, and no more, whatever length the file says it has. */
+/** Reads at most one byte more than is allowed, whatever length the file reports. */
 async function textOf(path: string, maxBytes: number): Promise<string> {
   const bytes = await head(path, maxBytes + 1).catch(error => {
     throw readFault(path, error)

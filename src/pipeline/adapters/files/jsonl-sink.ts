@@ -1,4 +1,4 @@
-/** `jsonl_sink`: values at the end of a file, one JSON value a line. The message goes on as it is. */
+/** `jsonl_sink`: appends values to a file, one JSON value per line. The message continues unchanged. */
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"

@@ -1,4 +1,4 @@
-/** `jsonl_source`: the values of a file with one JSON value a line, in bounded steps. Empty lines are passed over. */
+/** `jsonl_source`: reads a file with one JSON value per line, in bounded steps. Skips empty lines. */
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"

@@ -1,18 +1,19 @@
 /**
- * Lines of a file from a byte on, a bounded number at a time.
+ * Reads lines of a file from a byte offset, a bounded number at a time.
  *
- * 1. Lines are cut as bytes and decoded whole, so a character never falls apart at the border of two reads.
- * 2. No more than the step's bytes, one line and one chunk are in memory, however long the file or a line is.
- * 3. A step ends between two lines, or inside one that is too long and is being passed over.
+ * 1. Lines are cut as bytes and decoded as a whole, so a character is never split at the boundary of two
+ *    reads.
+ * 2. At most the bytes of the step, one line and one chunk are in memory, however long the file or a line is.
+ * 3. A step ends between two lines, or inside a line that is too long and is being skipped.
  */
 import type { FileHandle } from "node:fs/promises"
 
 export interface LineCursor {
-  /** Byte that the next line begins at, or where the rest of a line that is too long goes on. */
+  /** The byte at which the next line begins, or at which the rest of a line that is too long continues. */
   readonly offset: number
-  /** Number of the next line, from 1. */
+  /** The number of the next line, from 1. */
   readonly line: number
-  /** Inside a line that is too long. */
+  /** The position is inside a line that is too long. */
   readonly passing?: boolean
 }
 
@@ -58,11 +59,11 @@ class Step {
   readonly #from: number
   readonly #limits: StepLimits
   readonly #lines: Line[] = []
-  /** Of the line that is being read. */
+  /** The parts of the line that is being read. */
   #parts: Buffer[] = []
   #partBytes = 0
   #isPassing: boolean
-  /** Everything before it is done with. */
+  /** Everything before it is processed. */
   #offset: number
   #line: number
 
@@ -74,7 +75,7 @@ class Step {
     this.#isPassing = passing
   }
 
-  /** True: the step is full. */
+  /** Returns true if the step is full. */
   take(chunk: Buffer): boolean {
     let start = 0
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {

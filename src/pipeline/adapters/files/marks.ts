@@ -1,14 +1,17 @@
-/** Which messages of one job and sink are in the file: a byte for each, by its number. */
+/**
+ * Records which messages of one job and sink are in the file: one byte for each, at the position of its
+ * number.
+ */
 import type { FileHandle } from "node:fs/promises"
 
 export interface Mark {
-  /** Of the job and the sink. */
+  /** Identifies the job and the sink. */
   readonly name: string
-  /** Number of the message. */
+  /** The number of the message. */
   readonly seq: number
 }
 
-/** Numbers closer together than this are read in one go: neighbours come together. */
+/** Numbers closer together than this are read in one go: neighbours usually arrive together. */
 const spanBytes = 64 * 1024
 
 export class MarkFile {
@@ -18,7 +21,7 @@ export class MarkFile {
     this.#handle = handle
   }
 
-  /** Those of `seqs`, which are in order, that are set. */
+  /** Those of `seqs`, which are sorted, that are set. */
   async setOf(seqs: readonly number[]): Promise<Set<number>> {
     const set = new Set<number>()
     for (const group of grouped(seqs, (first, seq) => seq - first < spanBytes)) {
@@ -44,7 +47,7 @@ export class MarkFile {
   }
 }
 
-/** By name, in order, each once. */
+/** By name, sorted, without duplicates. */
 export function seqsByName(appends: readonly { readonly mark: Mark }[]): Record<string, number[]> {
   const found: Record<string, Set<number>> = {}
   for (const { mark } of appends) {

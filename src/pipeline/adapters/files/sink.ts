@@ -1,4 +1,4 @@
-/** What `file_sink` and `jsonl_sink` share. */
+/** The common part of `file_sink` and `jsonl_sink`. */
 import { createHash } from "node:crypto"
 import { mkdir, open, rename } from "node:fs/promises"
 import { dirname } from "node:path"
@@ -56,7 +56,7 @@ export async function writeOnce({ message, context, files, text }: Writing): Pro
 
 function markOf(message: Message, { jobId, route, idempotencyKey }: AdapterContext) {
   const seq = Number(/:(\d+)$/.exec(message.id)?.[1])
-  // What is left of the key without the message tells the sinks of one route apart.
+  // The key without the message distinguishes the sinks of one route.
   const sink = idempotencyKey.includes(message.id) ? idempotencyKey.replace(message.id, "") : ""
   return { name: digest(JSON.stringify([jobId, route, sink])), seq }
 }
@@ -70,7 +70,7 @@ interface Replacement {
   readonly context: AdapterContext
 }
 
-/** Whoever reads the file sees the old one or the new one. Delivered again it becomes the same once more. */
+/** A reader of the file sees the old content or the new. Redelivery writes the same content again. */
 async function replaceFile({ path, bytes, sync, context }: Replacement): Promise<void> {
   const draft = `${path}.${digest(context.idempotencyKey)}.draft`
   context.signal.throwIfAborted()

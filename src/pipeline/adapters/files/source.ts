@@ -1,4 +1,4 @@
-/** What `file_source` and `jsonl_source` share: a step of a file for each message. */
+/** The common part of `file_source` and `jsonl_source`: each message reads one step of a file. */
 import { open } from "node:fs/promises"
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
@@ -41,7 +41,7 @@ export const lineConfig = {
 
 export type LineConfig = z.output<z.ZodObject<typeof lineConfig>>
 
-/** Kinds of what the lines of a file become. */
+/** The kinds of the messages that the lines of a file become. */
 export function lineKinds({
   kind = "default",
   invalid,
@@ -50,7 +50,7 @@ export function lineKinds({
 }
 
 interface Cursor extends LineCursor {
-  /** The file's length when the step before ended. */
+  /** The length of the file when the previous step ended. */
   readonly size: number
 }
 
@@ -65,11 +65,11 @@ export interface SourceStep {
   readonly message: Message
   readonly context: AdapterContext<LineConfig>
   readonly files: AllowedFiles
-  /** The body for a line; throws if it cannot be used. */
+  /** Returns the body for a line; throws if the line is invalid. */
   readonly bodyOf: (line: number, text: string) => Json | undefined
 }
 
-/** Emits the lines of one step, and has the next read if there is more. */
+/** Emits the lines of one step, and continues with the next step if there is more. */
 export async function emitLines({ message, context, files, bodyOf }: SourceStep): Promise<void> {
   const { config } = context
   const path = await files.locate(config.path, context.owner)
@@ -82,7 +82,7 @@ export async function emitLines({ message, context, files, bodyOf }: SourceStep)
   if (!isEnd) context.continueWith(continuation(message, { ...next }))
 }
 
-/** Only what is wrong with a line is caught: that it cannot be emitted is not. */
+/** Catches only errors in the line: an error of `emit` is not caught. */
 function attempt(
   read: () => Json | undefined,
 ): { readonly body: Json | undefined } | { readonly error: unknown } {
@@ -132,7 +132,7 @@ function unusable(context: AdapterContext<LineConfig>, line: number, error: unkn
   const why = (error as Error).message
   if (invalid === "emit") context.emit({ line, error: why }, { kind: "invalid" })
   if (invalid !== "fail") return
-  throw new HandlerError(`Line ${line} of ${path} cannot be used: ${why}.`, {
+  throw new HandlerError(`Line ${line} of ${path} is invalid: ${why}.`, {
     code: "E724",
     retryable: false,
     details: { line },
@@ -141,7 +141,7 @@ function unusable(context: AdapterContext<LineConfig>, line: number, error: unkn
 
 function shrunk(path: string, size: number, before: number): HandlerError {
   return new HandlerError(
-    `${path} has become shorter while it was read (${before} bytes before, ${size} now): what stood there is not known any more. Submit the pipeline again to read it anew.`,
+    `${path} has become shorter while it was read (${before} bytes before, ${size} now): the position of the next line is no longer valid. Submit the pipeline again to read the file from its start.`,
     { code: "E722", retryable: false },
   )
 }

@@ -1,6 +1,7 @@
 /**
- * Connections to users' databases, shared by the messages of a process. Idle ones close by themselves and keep no
- * process alive; one that failed, or whose message was aborted, is destroyed and not used again.
+ * Connections to users' databases, shared by the messages of a process. Idle connections close by themselves
+ * and do not keep the process alive; a connection that failed, or whose message was aborted, is destroyed and
+ * not used again.
  */
 import type pg from "pg"
 import { z } from "zod"
@@ -30,9 +31,9 @@ export const connectionConfig = {
 
 export type ConnectionConfig = z.output<z.ZodObject<typeof connectionConfig>>
 
-/** URLs may come from templates: no more pools than this, the one used last longest ago is closed. */
+/** URLs may come from templates: beyond this number of pools, the least recently used one is closed. */
 const mostPools = 32
-/** For the server's own timeout to be told before this side gives up. */
+/** Gives the server's own timeout time to be reported before this side gives up. */
 const patienceMs = 1_000
 
 export class Connections {
@@ -43,7 +44,7 @@ export class Connections {
     this.#socket = guardedSocket(allowPrivateAddresses)
   }
 
-  /** `work` inside one transaction: what it did is there as a whole, or nothing of it. */
+  /** Runs `work` in one transaction: all of its changes are committed, or none. */
   async transaction<T>(
     config: ConnectionConfig,
     { signal, readOnly = false }: { readonly signal: AbortSignal; readonly readOnly?: boolean },
@@ -55,7 +56,7 @@ export class Connections {
     const abort = () => void (client as pg.Client | undefined)?.end().catch(() => {})
     signal.addEventListener("abort", abort, { once: true })
     try {
-      // Loaded when it is first used: most processes never do.
+      // Loaded on first use: most processes never use it.
       client = await this.#pool(config, (await import("pg")).default.Pool).connect()
       signal.throwIfAborted()
       await client.query(`begin${readOnly ? " read only" : ""}`)
@@ -77,7 +78,7 @@ export class Connections {
     const { url, timeout_seconds, connections } = config
     const key = JSON.stringify([url, timeout_seconds, connections])
     const pool = this.#pools.get(key) ?? this.#open(config, Pool)
-    // The youngest stand last.
+    // The most recently used are last.
     this.#pools.delete(key)
     this.#pools.set(key, pool)
     for (const [oldest, unused] of this.#pools) {
@@ -100,7 +101,7 @@ export class Connections {
       allowExitOnIdle: true,
       stream: this.#socket,
     })
-    // Heard or not, an error of an idle connection is none of a message; unheard it would end the process.
+    // An error of an idle connection concerns no message. Without a listener it would end the process.
     pool.on("error", () => {})
     pool.on("connect", client => client.on("error", () => {}))
     return pool
@@ -108,15 +109,16 @@ export class Connections {
 }
 
 /**
- * Where to connect, as whom. The driver gets no URL: of what a URL lacks it takes PGPASSWORD, PGUSER and ~/.pgpass of this
- * process, and it reads the files that sslkey, sslcert and sslrootcert name. Whoever writes a pipeline must have neither.
+ * Host, user and options of the connection. The driver gets no URL: for what a URL lacks it would use
+ * PGPASSWORD, PGUSER and ~/.pgpass of this process, and it reads the files that sslkey, sslcert and
+ * sslrootcert name. The author of a pipeline must have access to neither.
  */
 function placeOf(text: string): pg.PoolConfig {
   const url = URL.canParse(text) ? new URL(text) : null
   const { host, port, sslmode, ssl, ...unknown } = Object.fromEntries(url?.searchParams ?? [])
   if (url === null || Object.keys(unknown).length > 0)
     throw new HandlerError(
-      `The url is not one of PostgreSQL, or says more than postgresql://user:password@host:port/database?sslmode=… may: ` +
+      `The url is not a PostgreSQL URL, or contains more than postgresql://user:password@host:port/database?sslmode=… may: ` +
         `${Object.keys(unknown).join(", ") || "it cannot be read"}.`,
       { code: "E403", retryable: false },
     )
@@ -124,7 +126,7 @@ function placeOf(text: string): pg.PoolConfig {
   const password = decodeURIComponent(url.password)
   return {
     user,
-    // Empty texts count as none: hence a function, and a blank.
+    // The driver treats empty text as absent: hence a function, and a blank.
     password: () => password,
     options: " ",
     host: host || decodeURIComponent(url.hostname).replace(/^\[(.+)\]$/, "$1") || "localhost",
@@ -151,7 +153,9 @@ function faultOf(url: string, error: unknown): unknown {
     })
   }
   const passes = mayPass(state)
-  const advice = passes ? "" : " Nothing was changed. Correct the adapter's config, the data or the rights."
+  const advice = passes
+    ? ""
+    : " Nothing was changed. Correct the adapter's config, the data or the permissions."
   return new HandlerError(`${label(url)}: ${reason} (SQLSTATE ${state}).${advice}`, {
     code: passes ? "E410" : "E411",
     retryable: passes,

@@ -1,4 +1,7 @@
-/** A socket that connects only to addresses the operator allows, for a driver that opens its own connections. */
+/**
+ * A socket that connects only to addresses that the operator allows, for a driver that opens its own
+ * connections.
+ */
 import { isIP, isIPv6, Socket } from "node:net"
 import { HandlerError } from "../../../worker/fail.ts"
 import { AddressPolicy } from "../../../worker/http/addresses.ts"
@@ -16,7 +19,7 @@ export function guardedSocket(allowed: Allowed): () => Socket {
     const connect = socket.connect.bind(socket)
     const guarded = (place: number | string, host = "localhost") => {
       const refused = refusal(place, host, policy, allowed)
-      // Thrown here it would come up inside the driver, where nobody expects it.
+      // Thrown here, the error would surface inside the driver, which does not expect it.
       if (refused !== undefined) process.nextTick(() => socket.destroy(refused))
       else if (typeof place === "string") connect(place)
       else connect({ port: place, host, lookup })
@@ -44,7 +47,7 @@ function refusal(
 
 function localSocket(path: string): HandlerError {
   return new HandlerError(
-    `${path} is a socket of this machine, and this process may not connect to it. If it should, its operator sets UMBRA_ALLOW_PRIVATE_ADDRESSES=1.`,
+    `${path} is a socket of this machine, and this process may not connect to it. To allow it, the operator sets UMBRA_ALLOW_PRIVATE_ADDRESSES=1.`,
     { code: "E412", retryable: false },
   )
 }

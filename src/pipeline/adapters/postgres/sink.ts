@@ -1,6 +1,7 @@
 /**
- * `postgres_sink`: rows into a table, all of a message in one transaction. Delivered again they change nothing: either
- * the rows have a key of their own (`on_conflict`), or a column keeps the message that each came from.
+ * `postgres_sink`: writes rows to a table, all rows of a message in one transaction. Redelivery changes
+ * nothing: either the rows have a key of their own (`on_conflict`), or a column stores the message that each
+ * row came from.
  */
 import { z } from "zod"
 import type { Json, JsonObject } from "../../../core/json.ts"

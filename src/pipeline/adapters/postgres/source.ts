@@ -1,6 +1,7 @@
 /**
- * `postgres_source`: the rows of a query in bounded steps, by keyset: each step asks for the rows behind the last key.
- * A step's rows are bounded in number and bytes on the server, so neither side holds more than that and one row.
+ * `postgres_source`: reads the rows of a query in bounded steps, by keyset pagination: each step queries the
+ * rows after the last key. The server bounds the rows of a step in number and bytes, so neither side holds
+ * more than that and one row.
  */
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
@@ -60,7 +61,7 @@ export const postgresSource = (connections: Connections) =>
     },
   })
 
-/** Fewer were found than asked for, and none of them was left out for its size. */
+/** Fewer rows than requested were found, and none of them was left out for its size. */
 const isEnd = (rows: readonly Row[], { rows_per_step }: Config) =>
   rows.length < rows_per_step && rows.length === Number(rows[0]?.found)
 

@@ -1,9 +1,10 @@
--- A place for the execution of job $1, claimed at $2: at most $3 are taken, and one whose job is not there counts for $4
--- ms. $5: the version under which `open` counts; a place that was given since has raised it, and then this writes
--- nothing and answers nothing. One that has its place already keeps it.
+-- Claims a place for the execution of job $1 at $2: at most $3 places are taken, and one whose job does not
+-- exist counts for $4 ms. $5: the version under which `open` counts. A place that was granted since has
+-- raised the version; then this statement writes nothing and returns no row. An execution that already has
+-- its place keeps it.
 --
--- A place is taken while its job has not ended, whether or not anybody said that the execution did. A claim that is
--- younger than the job's end is one for a retry that is about to be stored.
+-- A place is taken while its job has not ended, whether or not the end of the execution was recorded. A claim
+-- that is younger than the job's end belongs to a retry that is about to be stored.
 with taken as materialized (
   select e.id, e.job_id
   from umbra.executions as e

@@ -1,6 +1,7 @@
--- These dead letters of execution $1 (routes $2, seqs $3) become those that job $4 replays, at $5. One that another job
--- has is passed over, unless that job is not there after $6 ms. By their places in the table: whatever the planner
--- believes of the table's size, each key is looked up by its index; who waits for another claim finds the letter taken.
+-- Marks these dead letters of execution $1 (routes $2, seqs $3) as replayed by job $4, at $5. Skips one that
+-- another job has, unless that job does not exist after $6 ms. By ctid: each key is looked up by its index,
+-- whatever the planner assumes about the table's size; a statement that waited for another claim finds the
+-- letter taken.
 with source as materialized (
   -- Held, so that retention does not remove it meanwhile.
   select id from umbra.executions where id = $1::text::bigint and not is_orphan for key share

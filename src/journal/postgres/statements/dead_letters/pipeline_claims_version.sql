@@ -1,2 +1,2 @@
--- Read before a claim counts: pipeline_claim.sql.
+-- Read before a claim counts: see pipeline_claim.sql.
 select version from umbra.execution_claims where id = 1

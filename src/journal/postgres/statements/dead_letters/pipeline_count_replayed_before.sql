@@ -1,4 +1,4 @@
--- Of the dead letters of execution $2 and route $3 that job $1 replays, those before seq $4.
+-- Among the dead letters of execution $2 and route $3 that job $1 replays, the number of those before seq $4.
 select count(*)
 from umbra.pipeline_parked
 where replayed_by = $1::text::uuid

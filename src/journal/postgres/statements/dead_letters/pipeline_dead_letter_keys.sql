@@ -1,4 +1,4 @@
--- At most $4 dead letters of execution $1, from behind ($2 route, $3 seq) on.
+-- At most $4 dead letters of execution $1, after ($2 route, $3 seq).
 select route, seq
 from umbra.pipeline_parked
 where execution = $1::text::bigint

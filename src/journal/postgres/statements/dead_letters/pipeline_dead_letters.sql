@@ -1,4 +1,4 @@
--- At most $5 dead letters of execution $1, of route $2 alone if it is given, from behind ($3 route, $4 seq) on.
+-- At most $5 dead letters of execution $1, of route $2 alone if it is given, after ($3 route, $4 seq).
 -- `offset 0`: as in pipeline_find_messages.sql.
 select m.*, p.attempts, p.at, p.error, p.replayed_by
 from umbra.pipeline_parked as p

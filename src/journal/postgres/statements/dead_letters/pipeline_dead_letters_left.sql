@@ -1,4 +1,5 @@
--- Dead letters of execution $1 that no job replays: how many, counted up to $2, and the first of them. None: no row.
+-- The dead letters of execution $1 that no job replays: their number, counted up to $2, and the first of
+-- them. None: no row.
 with dead as materialized (
   select route, seq
   from umbra.pipeline_parked

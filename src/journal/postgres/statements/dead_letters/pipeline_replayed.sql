@@ -1,4 +1,4 @@
--- At most $5 dead letters that job $1 replays, from behind ($2 execution, $3 route, $4 seq) on. `offset 0`: as in
+-- At most $5 dead letters that job $1 replays, after ($2 execution, $3 route, $4 seq). `offset 0`: as in
 -- pipeline_find_messages.sql.
 select m.*
 from umbra.pipeline_parked as p

@@ -1,23 +1,27 @@
--- One batch of facts with everything that can follow from them, in one statement and one commit. Batches that need
--- less of it, which are the hot path, have shorter ones: append_jobs, append_facts, append_fact.
+-- Stores one batch of facts with everything that can follow from them, in one statement and one commit.
+-- Batches that need less of it, which are the hot path, have shorter statements: append_jobs, append_facts,
+-- append_fact.
 --
 -- $1, $2     fences: partition ids and the epochs they are believed to have, as array literals
--- $3, $4     facts: "partition seq job_id at type" and, beside it, the JSON data
+-- $3, $4     facts: "partition seq job_id at type" and, in parallel, the JSON data
 -- $5, $6     new jobs and changed jobs, one record each
 -- $7, $8     answers: message ids as an array literal, and the JSON answers
 -- $9         messages caused by facts, one record each
--- $10, $11   operations at providers that began, and those that ended with the slots that come free, one record each
+-- $10, $11   operations at providers that began, and those that ended with the slots they release, one record
+-- each
 --
--- Records are joined by U+001E and their fields by U+001F, which JSON text never holds raw; an empty field of a
--- nullable column is null. An empty part is the empty string: it splits into no records and costs microseconds.
--- `offset 0` keeps the planner from merging the subquery, which would split a record again for every column of it.
--- Measured against driver arrays and json_to_recordset: docs/decisions/0005-append-is-one-statement.md.
+-- Records are joined by U+001E and their fields by U+001F, which JSON text never contains unescaped; an empty
+-- field of a nullable column is null. An empty part is the empty string: it splits into no records and costs
+-- microseconds. `offset 0` keeps the planner from merging the subquery, which would split a record again for
+-- every column of it. Measured against driver arrays and json_to_recordset:
+-- docs/decisions/0005-append-is-one-statement.md.
 --
--- `for share` on the partition's row is the fence: a take-over waits for appends in flight, and an append that
--- waited for a take-over sees the new epoch and writes nothing. Rows are locked in partition order. A partition
--- that answers a withdrawn message counts as not held: whoever withdrew it was promised that nothing happens.
--- A batch that has been here before is a duplicate key, and nothing of it is written. Then `appendAgain` is sent:
--- this statement with its lines marked "again", which pass over what is there. Asking every time cost a tenth.
+-- `for share` on the partition's row is the fence: a take-over waits for appends in flight, and an append
+-- that waited for a take-over sees the new epoch and writes nothing. Rows are locked in partition order. A
+-- partition that answers a withdrawn message counts as not held: the process that withdrew it was promised
+-- that nothing happens. A batch that was stored before raises a duplicate key error, and nothing of it is
+-- written. Then `appendAgain` is sent: this statement with its lines marked "again", which skip existing
+-- rows. Checking every time cost a tenth.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)

@@ -1,6 +1,6 @@
--- append.sql for a batch that holds facts alone, as most do: a completed node in the middle of a job changes no
--- projection. Starting the executor for the other five parts costs more than writing one fact does.
--- $1, $2 fences, $3, $4 facts: as there. What has been here before is a duplicate key, as there.
+-- append.sql for a batch that contains only facts, as most do: a completed node in the middle of a job
+-- changes no projection. Starting the executor for the other five parts costs more than writing one fact. $1,
+-- $2 fences, $3, $4 facts: as there. A batch that was stored before raises a duplicate key error, as there.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)

@@ -1,4 +1,5 @@
--- What became of messages ($1): those that have an answer. The sender of others ($2) has read theirs: they are gone.
+-- The answers of those messages ($1) that have one. The sender of other messages ($2) has read their answers:
+-- they are removed.
 with forgotten as (
   delete from umbra.inbox where id = any ($2::text::bigint[]) and answer is not null
 )

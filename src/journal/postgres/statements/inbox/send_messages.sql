@@ -1,6 +1,7 @@
--- Commands for partitions owned elsewhere, one record of $1 each (see append.sql): partition, job, time, cause, command.
--- A cause is made up once per message, so that a retry finds the first. Fewer rows than records: another sending of
--- the same committed while this one waited for it; sent again, it is seen.
+-- Commands for partitions of other engines, one record of $1 each (see append.sql): partition, job, time,
+-- cause, command. A cause is generated once per message, so that a retry finds the first sending. Fewer rows
+-- than records: another sending of the same committed while this one waited for it; sent again, the statement
+-- sees it.
 with wanted as materialized (
   select m[1]::int as partition, m[2]::uuid as job_id, m[3]::bigint as sent_at, m[4] as cause, m[5]::json as command, place
   from (

@@ -1,6 +1,6 @@
--- Jobs of these partitions ($1) that are due at $2, by (wake_at, id), from behind the cursor ($4, $5) on: at most $3
--- and one more, which tells when to come again. Each partition's share is read from its own stretch of the index, so
--- a million waiting jobs, or a million overdue ones of another engine, cost nothing.
+-- Jobs of these partitions ($1) that are due at $2, by (wake_at, id), after the cursor ($4, $5): at most $3
+-- and one more, which tells when the next query is due. Each partition is read from its own range of the
+-- index, so a million waiting jobs, or a million overdue ones of another engine, cost nothing.
 select d.wake_at, d.id
 from unnest($1::text::int[]) as p (id)
 cross join lateral (

@@ -1,7 +1,7 @@
--- At most $3 jobs of these partitions ($1) that ended before $2, oldest first. A child stays as long as its parent,
--- which may be retried and ask for its output; a job that has somebody to tell of its end (`wake_at`) until it has; one
--- with an operation that is yet to be cancelled until its provider was told, and one with a submission whose outcome is not
--- known until it is; both at the latest when the job ended before $4.
+-- At most $3 jobs of these partitions ($1) that ended before $2, oldest first. A child stays as long as its
+-- parent, which may be retried and read its output; a job that still has to report its end (`wake_at`) until
+-- it has; a job with an operation that is yet to be cancelled until its provider was asked, and one with a
+-- submission whose outcome is unknown until it is known; both at the latest when the job ended before $4.
 select j.id
 from umbra.jobs as j
 where j.finished_at < $2::text::bigint

@@ -1,4 +1,4 @@
--- Those of some jobs ($1) that have ended. A large output (over 32 KB as it is stored) is left out and said to be.
+-- Those of some jobs ($1) that have ended. A large output (over 32 KB as stored) is left out and flagged.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
   case when pg_column_size(output) <= 32768 then output end, error,

@@ -1,7 +1,8 @@
--- Jobs of every owner, newest first: ids rise with time, so the primary key walked backwards is the order.
--- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
--- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 nobody's child
--- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
+-- Jobs of every owner, newest first: ids rise with time, so the order is the primary key read backwards. $1
+-- last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit, $6,
+-- $7 created from and before, $8, $9 names and values of labels (each may be null), $10 only jobs without a
+-- parent. A large output (over 32 KB as stored) is left out and flagged: a thousand of them do not fit a
+-- page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
   case when pg_column_size(output) <= 32768 then output end, error,

@@ -1,8 +1,9 @@
--- One owner's jobs, newest first, by the index (owner, id). A statement of its own: an optional owner in
--- list_jobs.sql would make one plan serve both, and a rare owner's page would walk every other owner's jobs.
--- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
--- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 owner, $11 nobody's child
--- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
+-- The jobs of one owner, newest first, by the index (owner, id). This is a separate statement: an optional
+-- owner in list_jobs.sql would make one plan serve both, and the page of a rare owner would read every other
+-- owner's jobs. $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show
+-- DELETED, $5 limit, $6, $7 created from and before, $8, $9 names and values of labels (each may be null),
+-- $10 owner, $11 only jobs without a parent. A large output (over 32 KB as stored) is left out and flagged: a
+-- thousand of them do not fit a page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
   case when pg_column_size(output) <= 32768 then output end, error,

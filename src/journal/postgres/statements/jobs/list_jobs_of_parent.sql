@@ -1,8 +1,8 @@
--- The children of a job ($11), newest first. A family's ids begin alike ($10), so this is one short stretch of the
--- primary key and needs no index of its own.
--- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
--- $6, $7 created from and before, $8, $9 names and values of labels, $12 owner (each may be null)
--- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
+-- The children of a job ($11), newest first. The ids of a job and its children have a common prefix ($10), so
+-- this is one short range of the primary key and needs no separate index. $1 last id of the previous page, $2
+-- statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit, $6, $7 created from and before, $8, $9
+-- names and values of labels, $12 owner (each may be null). A large output (over 32 KB as stored) is left out
+-- and flagged: a thousand of them do not fit a page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
   case when pg_column_size(output) <= 32768 then output end, error,

@@ -1,4 +1,4 @@
--- The first alarm after $2 in these partitions ($1): one index look-up per partition.
+-- The first timer after $2 in these partitions ($1): one index lookup per partition.
 select min(n.wake_at)
 from unnest($1::text::int[]) as p (id)
 cross join lateral (

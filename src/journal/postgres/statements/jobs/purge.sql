@@ -1,6 +1,7 @@
--- Retention: removes these jobs ($3) with their facts, operations and slots, where the fence ($1 partitions, $2 epochs)
--- holds as in append.sql and the job still is one that ended before $4. So what was retried meanwhile, by this owner or
--- the next, keeps its history. A pipeline's rows may be millions: they are left to pipeline_remove_orphans.sql.
+-- Retention: removes these jobs ($3) with their facts, operations and slots, where the fence ($1 partitions,
+-- $2 epochs) holds as in append.sql and the job still is one that ended before $4. So a job that was retried
+-- meanwhile, by this owner or the next, keeps its history. A pipeline may have millions of rows:
+-- pipeline_remove_orphans.sql removes them.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)

@@ -1,4 +1,4 @@
--- One job's projection.
+-- The projection of one job.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
   owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by

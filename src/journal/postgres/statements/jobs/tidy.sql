@@ -1,6 +1,6 @@
--- What belongs to no job, or to none that is there: keys, claims of operations, settled messages and webhooks older than $1, parked ones older
--- than $3; engines that own nothing and whose beat has not moved since the last time, nor since $2 (one that lives after
--- all comes back with its next beat).
+-- Removes rows that belong to no existing job: keys, claims of operations, settled messages and webhooks
+-- older than $1, parked ones older than $3; and engines that own nothing and whose heartbeat has not changed
+-- since the last time, nor since $2 (an engine that is alive after all returns with its next heartbeat).
 with keys as (
   delete from umbra.idempotency_keys as k
   where k.created_at < $1::text::bigint and not exists (select from umbra.jobs as j where j.id = k.job_id)

@@ -1,6 +1,6 @@
--- Which of an owner's ($1) jobs have not ended: of those that are known ($2), and of those with an id above $3, which
--- rises with time; at most $4 of each; of one submitter alone if $5 is not null. Two stretches of two indexes, so that
--- the jobs that ended long ago cost nothing.
+-- The jobs of an owner ($1) that have not ended: among the known ones ($2), and among those with an id above
+-- $3, which rises with time; at most $4 of each; of one submitter alone if $5 is not null. Two ranges of two
+-- indexes, so that jobs that ended long ago cost nothing.
 select id
 from umbra.jobs
 where id = any ($2::text::uuid[])

@@ -1,4 +1,4 @@
--- The last fact committed in each partition (0: none), and which store this is.
+-- The last fact committed in each partition (0: none), and the id of this store.
 select
   p.id,
   coalesce((select f.seq from umbra.journal as f where f.partition = p.id order by f.seq desc limit 1), 0),

@@ -1,10 +1,10 @@
--- What was committed in some partitions ($1) after a position ($2) and up to another ($3), of some owners' jobs ($4;
--- null: everybody's). At most $5 facts of a partition are looked at; data over $6 bytes is left out.
--- Three lists as one, told apart by the first column: where each partition ends, how many facts of it were looked at
--- and the last of them, and the facts of those owners.
+-- The facts committed in some partitions ($1) after a position ($2) and up to another ($3), of the jobs of
+-- some owners ($4; null: all owners). Reads at most $5 facts of a partition; data over $6 bytes is left out.
+-- Three lists as one, distinguished by the first column: where each partition ends, how many facts of it were
+-- read and the last of them, and the facts of those owners.
 --
--- The owner is the job's: a column of the journal would cost every append what only a stream needs. The data comes by
--- the primary key, after facts of other owners have been left out.
+-- The owner is that of the job: a column of the journal would cost every append what only a stream needs. The
+-- data is read by the primary key, after the facts of other owners have been removed.
 with heads as materialized (
   select
     r.id, r.after,

@@ -1,2 +1,2 @@
--- Wake-ups from other processes.
+-- Receives notifications from other processes.
 listen umbra

@@ -1,2 +1,2 @@
--- News of live streams from other processes.
+-- Receives notifications for live streams from other processes.
 listen umbra_feed

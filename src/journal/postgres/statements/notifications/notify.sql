@@ -1,3 +1,3 @@
--- Wakes the owners of these partitions ($1, separated by commas). Outside the append: NOTIFY takes a lock that
--- all committing transactions of the database would queue for.
+-- Notifies the owners of these partitions ($1, separated by commas). Outside the append: NOTIFY takes a lock
+-- that all committing transactions of the database would queue for.
 select pg_notify('umbra', $1::text)

@@ -1,5 +1,6 @@
--- "I live", and in the same round trip all an engine needs to know: the others' beats, who owns what, and which
--- of its own partitions have open messages. One list, told apart by the first column.
+-- Stores the heartbeat of an engine, and returns in the same round trip all that it needs to know: the
+-- heartbeats of the others, the owners of partitions, and which of its own partitions have open messages. One
+-- list, distinguished by the first column.
 with me as (
   insert into umbra.engines (id, place, beat, follows)
   values ($1::text, $2::text, $3::text::bigint, $4::text::boolean)

@@ -1,2 +1,3 @@
--- An engine ($1) that has closed is not one that has died: nobody waits for its next beat.
+-- Removes an engine ($1) that has closed, so that it is not considered dead: no peer waits for its next
+-- heartbeat.
 delete from umbra.engines where id = $1::text

@@ -1,2 +1,2 @@
--- The last beats of all engines, also of those that died.
+-- The last heartbeats of all engines, including dead ones.
 select id, place, beat, follows from umbra.engines

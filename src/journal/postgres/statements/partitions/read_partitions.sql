@@ -1,2 +1,2 @@
--- Who owns what.
+-- The owners of all partitions.
 select id, owner, epoch from umbra.partitions order by id

@@ -1,4 +1,4 @@
--- Lets go of what this engine still holds. The epoch stays: only a take-over changes it.
+-- Releases the partitions that this engine still holds. The epoch stays: only a take-over changes it.
 with held as materialized (
   select p.id
   from unnest($2::text::int[], $3::text::bigint[]) as h (id, epoch)

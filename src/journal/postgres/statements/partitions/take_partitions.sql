@@ -1,6 +1,7 @@
--- Takes partitions whose epoch ($3) is still the expected one: of two engines exactly one gets each, since the
--- second waits for the row and then finds the epoch changed. Rows are locked in order, so that two engines with
--- the same wishes never deadlock. Sent again after a lost answer it finds its own take and says so.
+-- Takes partitions whose epoch ($3) is still the expected one: of two engines exactly one gets each, because
+-- the second waits for the row and then finds the epoch changed. Rows are locked in order, so that two
+-- engines that want the same partitions never deadlock. Sent again after a lost answer, the statement finds
+-- its own take and returns it.
 with wanted as materialized (
   select p.id, w.epoch + 1 as epoch
   from unnest($2::text::int[], $3::text::bigint[]) as w (id, epoch)

@@ -1,20 +1,22 @@
--- One commit of an execution: what its messages have led to, in one statement. Its hot path.
+-- One commit of an execution: the results of its messages, in one statement. This is the hot path of
+-- pipelines.
 --
 -- $1, $2     the fence: partition and epoch, as in append.sql
 -- $3, $4, $5 execution, number of the commit, progress
 -- $6 to $13  messages: route, seq, parent route, parent seq, root, hops, at, body
 -- $14 to $18 lineage: route, seq, attempt, gathered into, steps
 -- $19 to $24 parked: route, seq, attempts, due at, at, error
--- $25, $26   not parked any more: route, seq
+-- $25, $26   no longer parked: route, seq
 -- $27, $28   stored: key, value
 --
--- One array literal per column; texts joined by U+001E, which JSON never holds raw. Measured against joined records and
--- json_to_recordset: docs/decisions/0023-pipelines-on-the-journal.md.
+-- One array literal per column; texts joined by U+001E, which JSON never contains unescaped. Measured against
+-- joined records and json_to_recordset: docs/decisions/0023-pipelines-on-the-journal.md.
 --
--- `moved` decides: only the commit that follows on the last one finds its row, and without it nothing is written. One
--- that was sent again meanwhile waits for the row and then does not find it. `commit` of the answer is what it was before
--- this statement began. What is unparked is found by its place: `offset 0` has each key looked up by its index, whatever
--- the planner believes of the table's size, and only commits of this execution, one after the other, write such rows.
+-- `moved` decides: only the commit that follows the last one finds its row, and without it nothing is
+-- written. A commit that was sent again meanwhile waits for the row and then does not find it. The returned
+-- `commit` is the number from before this statement began. Unparked rows are found by ctid: `offset 0` makes
+-- the planner look up each key by its index, whatever it assumes about the table's size, and only commits of
+-- this execution, one after the other, write such rows.
 with fence as materialized (
   select id from umbra.partitions where id = $1::text::int and epoch = $2::text::bigint for share
 ),

@@ -1,5 +1,5 @@
--- Messages of execution $1 with these routes ($2) and seqs ($3). `offset 0` keeps the planner from joining the other way
--- round, which is to read the whole execution: it knows nothing of its size.
+-- Messages of execution $1 with these routes ($2) and seqs ($3). `offset 0` keeps the planner from joining in
+-- the other order, which would read the whole execution: it does not know its size.
 select m.*
 from (select distinct route, seq from unnest($2::text::smallint[], $3::text::bigint[]) as u (route, seq)) as k
 cross join lateral (

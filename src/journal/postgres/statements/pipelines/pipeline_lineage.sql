@@ -1,5 +1,5 @@
--- What was done with the messages of execution $1 with these routes ($2) and seqs ($3): the first $4 rows, each of one
--- attempt or a part of it, and with the last of them all that are of the same attempt. `offset 0`: as in
+-- The lineage of the messages of execution $1 with these routes ($2) and seqs ($3): the first $4 rows, each
+-- of one attempt or a part of it, and with the last of them all rows of the same attempt. `offset 0`: as in
 -- pipeline_find_messages.sql.
 select k.route, k.seq, l.attempt, l.gathered_into, l.steps
 from (

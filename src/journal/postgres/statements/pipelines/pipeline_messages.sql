@@ -1,5 +1,5 @@
--- Messages of execution $1 in the queue of route $2 behind seq $3: at most $4, and as many as have $5 bytes together, but
--- at least one. The bodies of those that are left out are not read.
+-- Messages of execution $1 in the queue of route $2 after seq $3: at most $4, and as many as have $5 bytes
+-- together, but at least one. The bodies of the others are not read.
 select route, seq, parent_route, parent_seq, root, hops, at, body
 from (
   select *, sum(bytes) over (order by seq) as total, row_number() over (order by seq) as place

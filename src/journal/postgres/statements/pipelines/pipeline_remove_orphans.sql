@@ -1,5 +1,5 @@
--- Retention: removes at most $1 rows of executions whose job is gone. $2 executions are looked at; when there is no more
--- of theirs they go too. Answers how many rows went, and whether there may be more.
+-- Retention: removes at most $1 rows of executions whose job no longer exists. Reads $2 executions; those
+-- without remaining rows are removed too. Returns the number of removed rows, and whether there may be more.
 with orphans as materialized (
   select id from umbra.executions where is_orphan order by id limit $2::text::bigint for update skip locked
 ),

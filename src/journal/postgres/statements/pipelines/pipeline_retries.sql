@@ -1,5 +1,5 @@
--- Messages of execution $1 and route $2 whose next try is due by $3, from behind ($4 due at, $5 seq) on: at most $6, and
--- as many as have $7 bytes together, but at least one. `offset 0`: as in pipeline_find_messages.sql.
+-- Messages of execution $1 and route $2 whose next try is due by $3, after ($4 due at, $5 seq): at most $6,
+-- and as many as have $7 bytes together, but at least one. `offset 0`: as in pipeline_find_messages.sql.
 select route, seq, parent_route, parent_seq, root, hops, at, body, attempts, due_at
 from (
   select

@@ -1,5 +1,6 @@
--- Retention, first: executions whose job has ended though nobody said so of them have ended with it; claims from $2 ms
--- before $1 whose job was never stored are orphans. Goes by executions_open, which is short.
+-- Retention, first step: executions whose job has ended without a record of their own end have ended with it;
+-- claims from more than $2 ms before $1 whose job was never stored are orphans. Uses the index
+-- executions_open, which is short.
 with ended as (
   update umbra.executions as e
   set ended_at = j.finished_at

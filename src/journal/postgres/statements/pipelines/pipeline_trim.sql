@@ -1,6 +1,6 @@
--- Retention: removes at most $2 rows of lineage of executions that ended before $1, with the messages that they are
--- about: a message that has lineage and is not parked was acknowledged. $3 executions are looked at; when there is no
--- more of theirs they are done. Answers how many rows went, and whether there may be more.
+-- Retention: removes at most $2 rows of lineage of executions that ended before $1, with their messages: a
+-- message that has lineage and is not parked was acknowledged. Reads $3 executions; those without remaining
+-- rows are done. Returns the number of removed rows, and whether there may be more.
 with ended as materialized (
   select id
   from umbra.executions

@@ -1,6 +1,6 @@
--- Wishes for slots of provider $1, at $2: by jobs $3 with nodes $4 and items $7, in partitions $5, of owners $6. One that is there
--- already stays as it is, held or waiting; one whose lease has ended waits anew. The answer has the version that a grant needs, read here before the grant
--- counts, and those that are held.
+-- Requests slots of provider $1, at $2: for jobs $3 with nodes $4 and items $7, in partitions $5, of owners
+-- $6. An existing request stays unchanged, held or waiting; one whose lease has ended waits again. Returns
+-- the version that a grant needs, read here before the grant counts, and the requests that are held.
 with provider as (
   insert into umbra.providers (name) values ($1::text) on conflict (name) do nothing returning version
 ),

@@ -1,6 +1,7 @@
--- Claims operation $2 at provider $1 for owner $3, at $4. The answer is 0 if it belongs to another owner: its claim has an
--- operation on record, or is not older than $5 (the submission was answered, and its record is on its way). A claim that
--- a crash left without a record is taken over after that; its own owner may claim at any time.
+-- Claims operation $2 at provider $1 for owner $3, at $4. Returns 0 if it belongs to another owner: its claim
+-- has a recorded operation, or is not older than $5 (the submission was answered, and its record is in
+-- flight). A claim that a crash left without a record can be taken over after that; its own owner may claim
+-- at any time.
 with claimed as (
   insert into umbra.operation_claims as c (provider, external_id, owner, claimed_at)
   values ($1::text, $2::text, $3::text, $4::text::bigint)

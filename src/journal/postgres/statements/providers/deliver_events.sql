@@ -1,6 +1,7 @@
--- Parked webhooks whose operation is known by now: each becomes a message to its job, or is late. $1 provider and $2
--- external id, or both null for all; $3 now. Whoever commits second, the webhook or the submission, finds the other
--- here; of two at once one waits, and then finds nothing parked. Only jobs of the owner that has the operation are told.
+-- Delivers parked webhooks whose operation is known by now: each becomes a message to its job, or is late. $1
+-- provider and $2 external id, or both null for all; $3 now. Webhook and submission both run this after their
+-- commit: the second to commit finds the other; of two at once one waits, and then finds nothing parked. Only
+-- jobs of the owner that has the operation are notified.
 with parked as materialized (
   select e.id, e.provider, e.external_id, e.news
   from umbra.webhook_events as e

@@ -1,4 +1,5 @@
--- Operations of these partitions ($1) that nobody wants any more and whose provider, one of $4, is to be told by now ($2).
+-- Operations of these partitions ($1) that are no longer needed and whose provider, one of $4, is to be asked
+-- to cancel by now ($2).
 select o.provider, o.external_id, o.job_id, o.node, o.item, o.attempt, o.cancel_tries, coalesce(j.owner, '')
 from umbra.operations as o
 left join umbra.jobs as j on j.id = o.job_id

@@ -1,15 +1,17 @@
--- Gives free slots of provider $1 to those who wait. $2 version, $3 limit, $4 now, $5 lease in ms; $6, $7, $8 jobs, nodes
--- and items of those who ask: told by the answer; the others by a message to their partition. $9 limit per owner, or null.
+-- Grants free slots of provider $1 to waiting requests. $2 version, $3 limit, $4 now, $5 lease in ms; $6, $7,
+-- $8 jobs, nodes and items of the callers, which learn of a grant from the result; the others are notified by
+-- a message to their partition. $9 limit per owner, or null.
 --
--- Owners take turns: the next slot goes to an owner that holds the fewest, of those that hold equally many to the one
--- whose last turn was longest ago (slot_turns), and within an owner to who asked first. Who
--- waits is read owner by owner, each no further than there are slots to give: a long queue costs no more than a short one.
+-- Owners take turns: the next slot goes to the owner that holds the fewest; among equals to the one whose
+-- last turn was longest ago (slot_turns); and within an owner to the first request. Waiting requests are read
+-- owner by owner, each no further than there are slots to grant: a long queue costs no more than a short one.
 --
--- `fence` makes the count right: leases granted after this statement's snapshot have raised the version, and then it
--- updates no row and nothing is written. With nothing to give the version stays: whoever counts at the same time need
--- not count again. Who waits and is being released right now is passed over, never waited for: so an append, which
--- releases, and a grant cannot wait for each other. A lease that has ended is gone if its operation runs on; else its
--- node may want it yet, and waits anew: told of the grant, one that does not gives it back.
+-- `fence` makes the count right: leases granted after this statement's snapshot have raised the version, and
+-- then it updates no row and nothing is written. With nothing to grant the version stays: a concurrent count
+-- need not be repeated. A waiting request that is being released at the moment is skipped, never waited for:
+-- so an append, which releases, and a grant cannot wait for each other. A lease that has ended is removed if
+-- its operation continues; otherwise its node may still need it, and the request waits again: a node that no
+-- longer needs the slot returns it when it is notified of the grant.
 with recursive held as materialized (
   select h.owner, count(*) as number
   from (

@@ -1,5 +1,5 @@
--- Slots of these partitions ($1), granted before $2, whose node has no operation that runs. Those whose lease has ended
--- too: who waits for one asks again when told.
+-- Slots of these partitions ($1), granted before $2, whose node has no running operation. Includes those
+-- whose lease has ended: a node that waits for a slot asks again when it is notified.
 select s.job_id, s.node, s.item, s.partition
 from umbra.slots as s
 where s.partition = any ($1::text::int[])

@@ -1,4 +1,4 @@
--- One more failure of provider $1; only the last 20 are kept.
+-- Records a failure of provider $1; only the last 20 are kept.
 with old as (
   delete from umbra.provider_errors
   where provider = $1::text

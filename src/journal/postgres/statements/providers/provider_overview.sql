@@ -1,5 +1,5 @@
--- For people: who holds slots of provider $1 ($2 now), also after the end of its job; how many wait, its pace, its last failures. Told apart by the
--- first column.
+-- For display: the holders of slots of provider $1 ($2 now), including those of ended jobs; the number of
+-- waiting requests, its rate, its last failures. Distinguished by the first column.
 select 'held', s.job_id::text, s.node::text, s.item::text, s.owner, s.granted_at::text, s.held_until::text
 from umbra.slots as s
 where s.provider = $1::text and s.held_until > $2::text::bigint

@@ -1,2 +1,2 @@
--- Before when nothing is to go to provider $1.
+-- The time before which no request is to be sent to provider $1.
 select ceil(next_at)::bigint from umbra.provider_pace where provider = $1::text

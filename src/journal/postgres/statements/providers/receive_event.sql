@@ -1,5 +1,5 @@
--- A webhook, before anybody acts on it. $2 recognises a repeated delivery (null: refused, every one is new).
--- $3 external id, $4 now, $5 verdict, $6 reason, $7 bytes, $8 news. Answers whether it is new.
+-- Stores a webhook before it is processed. $2 identifies a repeated delivery (null: rejected, every one is
+-- new). $3 external id, $4 now, $5 verdict, $6 reason, $7 bytes, $8 news. Returns whether it is new.
 with received as (
   insert into umbra.webhook_events (provider, event_id, external_id, received_at, verdict, reason, bytes, news)
   values (

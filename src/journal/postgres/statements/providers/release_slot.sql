@@ -1,2 +1,2 @@
--- A slot that was asked for by a node which does not want it any more. Every other release is part of an append.
+-- Releases a slot that a node requested and no longer needs. Every other release is part of an append.
 delete from umbra.slots where job_id = $1::text::uuid and node = $2::text::int and item = $3::text::int

@@ -1,4 +1,5 @@
--- The provider was told ($6 null), so that the operation holds no slot any more; or is told again at $6.
+-- The provider was asked to cancel ($6 null), so that the operation no longer holds a slot; or is asked again
+-- at $6.
 update umbra.operations
 set
   cancel_at = $6::text::bigint, cancel_tries = cancel_tries + 1,

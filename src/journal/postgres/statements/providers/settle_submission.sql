@@ -1,7 +1,8 @@
--- The outcome of a submission whose job has ended: job $1, node $2, item $3, attempt $4. $5 the operation's id, or null:
--- nothing was begun, or it is over; $6 now. An operation with an id is claimed for the job's owner, and is to be cancelled.
--- One that belongs to another owner, or that the node has on record already, is not: its row goes. The answer has the
--- provider and whether there is something to cancel; no row: nobody waits for this outcome.
+-- Records the outcome of a submission whose job has ended: job $1, node $2, item $3, attempt $4. $5 the
+-- operation's id, or null: no operation began, or it has ended; $6 now. An operation with an id is claimed
+-- for the job's owner, and is to be cancelled. One that belongs to another owner, or that is already recorded
+-- for the node, is not: its row is removed. Returns the provider and whether there is something to cancel; no
+-- row: nothing waits for this outcome.
 with submission as materialized (
   select o.provider, o.external_id, j.owner
   from umbra.operations as o

@@ -1,5 +1,5 @@
--- Place of job $2, node $3, item $4 among those who wait for a slot of provider $1, from 1, in the order of
--- grant_slots.sql. No row: it does not wait.
+-- The position of job $2, node $3, item $4 among the waiting requests for a slot of provider $1, from 1, in
+-- the order of grant_slots.sql. No row: it does not wait.
 with recursive mine as materialized (
   select s.id, coalesce((
     select t.version from umbra.slot_turns as t where t.provider = $1::text and t.owner = s.owner

@@ -1,7 +1,7 @@
--- The next place in the outbound rate of provider $1: one request per $2 ms (more while the provider is slowed down).
--- $3 now, $4 the longest wait in ms. Answers when it may go out, and whether the place was taken: one that is further
--- away is not. `for update` reads the latest row, so places are given out one after the other. No row: the provider
--- was new; sent again, it is there.
+-- Takes the next place in the outbound rate of provider $1: one request per $2 ms (more while the provider is
+-- slowed down). $3 now, $4 the longest wait in ms. Returns when the request may be sent, and whether the
+-- place was taken: one that is further away is not. `for update` reads the latest row, so places are granted
+-- one after the other. No row: the provider was new; sent again, the statement finds it.
 with known as (
   insert into umbra.provider_pace (provider) values ($1::text) on conflict do nothing
 ),

@@ -1,5 +1,5 @@
--- Submissions whose outcome is not known, of jobs that have ended: of these partitions ($1) while they hold a slot at $2, or
--- all of job $3.
+-- Submissions of ended jobs whose outcome is unknown: of these partitions ($1) while they hold a slot at $2,
+-- or all of job $3.
 select o.provider, o.job_id, o.node, o.item, o.attempt, o.operation, o.submitted_at, coalesce(o.slot_until, 0), coalesce(j.owner, '')
 from umbra.operations as o
 left join umbra.jobs as j on j.id = o.job_id

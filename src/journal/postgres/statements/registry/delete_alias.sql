@@ -1,5 +1,5 @@
--- Removes an alias ($3) of a workflow ($1 owner, $2 name) at $4, by $5, and its history says so. A row if it was there;
--- also when this very removal has been here before.
+-- Removes an alias ($3) of a workflow ($1 owner, $2 name) at $4, by $5, and records that in its history.
+-- Returns a row if it existed; also when this same removal was stored before.
 with gone as (
   delete from umbra.aliases
   where owner = $1::text and name = $2::text and alias = $3::text

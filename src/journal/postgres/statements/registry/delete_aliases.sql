@@ -1,5 +1,6 @@
--- The aliases of a workflow ($1 owner, $2 name) that was deleted at $3, by $4, and their history says so. A statement of
--- its own, behind delete_workflow.sql: only a new snapshot shows an alias that was made while that one waited for it.
+-- Removes the aliases of a workflow ($1 owner, $2 name) that was deleted at $3, by $4, and records that in
+-- their history. A separate statement, after delete_workflow.sql: only a new snapshot shows an alias that was
+-- created while that one waited for it.
 with gone as (
   delete from umbra.aliases
   where owner = $1::text and name = $2::text

@@ -1,4 +1,4 @@
--- How an alias was moved, newest first: at most $4.
+-- The moves of an alias, newest first: at most $4.
 select moved_at, moved_by, moved_from, moved_to
 from umbra.alias_moves
 where owner = $1::text and name = $2::text and alias = $3::text

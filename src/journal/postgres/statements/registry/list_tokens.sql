@@ -1,5 +1,5 @@
--- Tokens, revoked ones too, oldest first (ids rise with time); those of one owner if $1 is not null, those behind the id $2
--- if that is not, $3 at most unless it is null.
+-- Tokens, including revoked ones, oldest first (ids rise with time); those of one owner if $1 is not null,
+-- those after the id $2 if that is not null, at most $3 unless it is null.
 select
   id, hash, owner, scopes, last_four, created_at, revoked_at, rate_limit, max_unfinished_jobs, max_body_bytes
 from umbra.tokens

@@ -1,5 +1,5 @@
--- The latest version of each of an owner's workflows ($1), by name, behind $2: at most $3. A step per name, not per
--- version: each asks the primary key for the next name.
+-- The latest version of each workflow of an owner ($1), by name, after $2: at most $3. One step per name, not
+-- per version: each looks up the next name in the primary key.
 with recursive names as (
   (
     select w.name, 1 as live

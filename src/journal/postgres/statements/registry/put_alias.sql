@@ -1,7 +1,8 @@
--- Points an alias ($3) of a workflow ($1 owner, $2 name) at targets ($4; their versions in $5), at $6, by $7, and writes
--- the move down. Versions that do not exist come back as rows, and then nothing is written. Sent again it finds itself
--- and writes nothing. No row: somebody else made the alias meanwhile; sent again, theirs is seen and moved.
--- The versions are share-locked, so that a workflow is not deleted while an alias of it is made.
+-- Points an alias ($3) of a workflow ($1 owner, $2 name) at targets ($4; their versions in $5), at $6, by $7,
+-- and records the move. Versions that do not exist are returned as rows, and then nothing is written. Sent
+-- again, it finds its own move and writes nothing. No row: another process created the alias meanwhile; sent
+-- again, the statement sees that alias and moves it. The versions are share-locked, so that a workflow is not
+-- deleted while an alias of it is created.
 with before as materialized (
   select targets::text as targets
   from umbra.aliases

@@ -1,4 +1,4 @@
--- Stores a token. Sent again it is there already.
+-- Stores a token. Does nothing if it already exists.
 insert into umbra.tokens (
   id, hash, owner, scopes, last_four, created_at, rate_limit, max_unfinished_jobs, max_body_bytes
 )

@@ -1,6 +1,7 @@
--- A new version unless the latest has this content and is not deleted. The text is compared beside the hash: a value that
--- was written although it is the default is part of the text alone. No row: another process took the version number
--- meanwhile; the caller sends the statement again and sees that version.
+-- Stores a new version unless the latest has this content and is not deleted. The text is compared in
+-- addition to the hash: a value that was written although it is the default is part of the text alone. No
+-- row: another process took the version number meanwhile; the caller sends the statement again and sees that
+-- version.
 with latest as (
   select version, hash, definition, created_at, deleted_at, pushed_by, rules
   from umbra.workflows

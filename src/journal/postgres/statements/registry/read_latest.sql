@@ -1,4 +1,5 @@
--- The number of the latest version that is not deleted. The definition stays on disk: every submit asks this.
+-- The number of the latest version that is not deleted. The definition stays on disk: every submission runs
+-- this.
 select version
 from umbra.workflows
 where owner = $1::text and name = $2::text and deleted_at is null

@@ -1,2 +1,2 @@
--- What has been applied, oldest first.
+-- The applied migrations, oldest first.
 select id, name, checksum from umbra.migrations order by id

@@ -1,4 +1,4 @@
--- The ground the migrations stand on.
+-- Creates the schema and the table of applied migrations.
 create schema if not exists umbra;
 create table umbra.migrations (
   id int primary key,

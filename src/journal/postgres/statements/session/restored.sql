@@ -1,6 +1,7 @@
--- After a restore from a backup. Whoever wrote here between the backup and now may still believe in an epoch that the
--- backup has not seen: every partition gets one that nobody can have ($1 further on) and no owner. The engines of that
--- time are forgotten, and positions of live streams, which may lie behind what is here now, become those of another store.
+-- After a restore from a backup. An engine that wrote here between the backup and now may still use an epoch
+-- that the backup has not seen: every partition gets an epoch that no engine can have ($1 higher) and no
+-- owner. The engines of that time are removed, and positions of live streams, which may be ahead of the
+-- restored data, become those of another store.
 with epochs as (
   update umbra.partitions set epoch = epoch + $1::text::bigint, owner = null
 ),

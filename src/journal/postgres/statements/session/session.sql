@@ -1,7 +1,7 @@
--- Every session. Plans must not depend on statistics: a plan made while `jobs` was empty would go on reading
--- all of it. Each statement here has an index to go by; without scans,
--- hashes and merges to choose from, the planner takes it. `jit` is off because refused alternatives look expensive
--- enough to compile. Settings last as long as the session ($1: statement_timeout in ms, 0 for none).
+-- Run for every session. Plans must not depend on statistics: a plan made while `jobs` was empty would
+-- continue to read all of it. Each statement here has an index to use; without scans, hashes and merges as
+-- alternatives, the planner uses it. `jit` is off because disabled alternatives look expensive enough to
+-- compile. Settings last as long as the session ($1: statement_timeout in ms, 0 for none).
 select
   set_config('plan_cache_mode', 'force_generic_plan', false),
   set_config('enable_seqscan', 'off', false),
