@@ -54,7 +54,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect(code).toBe(0)
     const id = stdout.trim()
     expect(id).toMatch(/^[0-9a-f-]{36}$/)
-    expect(stderr).toContain(`approval@1 submitted. See it: umbra watch ${id}`)
+    expect(stderr).toContain(`approval@1 submitted. Follow the job: umbra watch ${id}`)
     expect(
       (await json("jobs", "list", "--label", "team=shop")).jobs.map((j: { job_id: string }) => j.job_id),
     ).toEqual([id])
@@ -65,11 +65,11 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       status: "CANCELLED",
     })
     expect((await run("jobs", "cancel", id)).stderr).toMatch(/^umbra: E302 /)
-    expect((await run("jobs", "retry", id)).stdout).toContain("is tried again: an engine there runs")
+    expect((await run("jobs", "retry", id)).stdout).toContain("is retried: an engine of the server runs")
     const stale = await run("jobs", "signal", id, "approved", "--resume-token", "r7")
     expect(stale).toMatchObject({ code: 1, stderr: expect.stringContaining("E312") })
     expect((await run("jobs", "signal", id, "approved", "--data", '{"by":"Ada"}')).stdout).toBe(
-      `Job ${id} has signal approved.\n`,
+      `Job ${id} received signal approved.\n`,
     )
     await stage.umbra.wait(id)
     const events = (await run("jobs", "events", id, "--json")).stdout.trim().split("\n")
@@ -130,7 +130,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect((await run("alias", "set", "hello", "stable", "7")).stderr).toContain("Its newest is 2.")
     expect((await run("alias", "set", "hello", "we ird", "1")).stderr).toContain("must begin with a letter")
     expect((await run("alias", "set", "hello", "stable", "1=0")).stderr).toContain(
-      "at least one of them above 0",
+      "of which at least one is above 0",
     )
     expect((await run("alias", "set", "hello", "stable", "1=1,1=2")).stderr).toContain(
       "names a version twice",
@@ -220,7 +220,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       () => ({ UMBRA_SERVER: `${env.UMBRA_SERVER}/elsewhere` }),
       [],
       2,
-      /E651 There is no GET \/elsewhere\/workflows.*Check the URL/,
+      /E651 There is no route GET \/elsewhere\/workflows.*Check the URL/,
     ],
     [
       "an owner beside a server",

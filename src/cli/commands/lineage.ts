@@ -1,4 +1,4 @@
-/** `umbra lineage JOB MESSAGE`: what a message comes from, and what comes from it (P5). */
+/** `umbra lineage JOB MESSAGE`: the ancestors and descendants of a message (P5). */
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { lineagePicture } from "../output/lineage-picture.ts"
@@ -19,13 +19,13 @@ export async function lineage(
   if (!/.:\d+$/.test(message))
     throw new UmbraError(
       "E604",
-      `"${message}" is not the name of a message: one is its route and its number, for example fetch:12.`,
+      `"${message}" is not the name of a message. Use ROUTE:NUMBER, for example fetch:12.`,
     )
   const { limit, json } = options
   const found = await withPlace(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
   const { stdout } = process
   if (found.message === null && !json) {
-    stdout.write(`Job ${jobId} has no message ${message} yet. It has not ended: ask again.\n`)
+    stdout.write(`Job ${jobId} has no message ${message} yet. The job has not ended; try again later.\n`)
     return exitCode.ok
   }
   const lines = json

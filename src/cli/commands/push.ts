@@ -1,4 +1,4 @@
-/** `umbra push FILE`: stores a workflow under its name, as a new version if its content is new. */
+/** `umbra push FILE`: stores a workflow under its name; changed content becomes a new version. */
 import { UmbraClientError } from "../../client/error.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
@@ -45,7 +45,7 @@ function tell(problems: readonly Problem[], source: Omit<Listing, "paint">): voi
 }
 
 const handlerHint =
-  "The handlers and adapters are those of the server (umbra serve --handlers MODULE --adapters MODULE); for a folder or a database they are given here, with --handlers MODULE and --adapters MODULE.\n"
+  "Load your own handlers and adapters with --handlers MODULE and --adapters MODULE: for a server, with umbra serve; for a folder or a database, with this command.\n"
 
 function line(
   { name, version, unchanged }: { name: string; version: number; unchanged: boolean },
@@ -53,11 +53,11 @@ function line(
 ): string {
   const reference = `${printable(name)}@${version}`
   return unchanged
-    ? `${reference} has this content already, in ${place}.`
+    ? `${reference} already has this content, in ${place}.`
     : `${reference} is stored in ${place}.`
 }
 
-/** Those of a document have a code and a place each. */
+/** Problems of a document each have a code and a position. */
 function problemsOf(error: unknown): readonly Problem[] {
   const found =
     error instanceof UmbraClientError

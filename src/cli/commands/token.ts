@@ -23,15 +23,15 @@ export async function create({ owner, scope: scopes, ...options }: CreateOptions
     ({ tokens }) => tokens.create({ owner, scopes, ...limitsOf(options) }),
     { make: true },
   )
-  // The token alone on standard output, so that a script can take it; it is never shown again.
+  // Standard output has only the token, for scripts; it is never shown again.
   process.stdout.write(options.json ? `${JSON.stringify({ ...row, token }, null, 2)}\n` : `${token}\n`)
   if (!options.json)
     process.stderr.write(
-      `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). It is shown only now: keep it.\n`,
+      `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). The token is shown only once: store it now.\n`,
     )
   if (server_is_open)
     process.stderr.write(
-      "The server was started without tokens: it asks for one when it is started again, and until then answers everything on its machine.\n",
+      "The server was started without tokens. It requires them after a restart; until then every program on its machine has access.\n",
     )
   return exitCode.ok
 }
@@ -81,7 +81,7 @@ function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOpt
   }
 }
 
-/** Those of its own; the rest are the server's. */
+/** Limits of the token itself; for the others the server's defaults apply. */
 function limitTexts({ rate_limit, max_unfinished_jobs, max_body_bytes }: Token): string[] {
   return Object.entries({ rate_limit, max_unfinished_jobs, max_body_bytes })
     .filter(([, limit]) => limit !== null)

@@ -11,7 +11,7 @@ export interface WorkflowsOptions extends PlaceOptions {
 export async function list(options: WorkflowsOptions): Promise<number> {
   const found = await withPlace(options, ({ workflows }) => all(workflows.list()))
   if (options.json) process.stdout.write(`${JSON.stringify({ workflows: found }, null, 2)}\n`)
-  else if (found.length === 0) process.stdout.write("No workflows. `umbra push FILE` stores one.\n")
+  else if (found.length === 0) process.stdout.write("No workflows. Store one with `umbra push FILE`.\n")
   else {
     const names = found.map(({ name }) => printable(name))
     const columns = Math.max(...names.map(width))
@@ -59,12 +59,12 @@ export async function remove(name: string, options: WorkflowsOptions): Promise<n
   process.stdout.write(
     options.json
       ? `${JSON.stringify({ name, deleted: true })}\n`
-      : `Workflow ${printable(name)} is deleted; jobs that run keep their version.\n`,
+      : `Workflow ${printable(name)} is deleted; running jobs keep their version.\n`,
   )
   return exitCode.ok
 }
 
-/** `3, the newest of 3`; with some deleted the newest has a higher number than there are versions. */
+/** `3, the newest of 3`; if versions were deleted, the newest number is higher than the number of versions. */
 function versionText(version: number, versions: readonly { readonly version: number }[]): string {
   const newest = Math.max(...versions.map(row => row.version))
   const others = count(versions.length, "version")

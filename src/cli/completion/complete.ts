@@ -1,6 +1,6 @@
 /**
- * `umbra complete -- WORDS…`, which the shells' scripts call at each TAB: a line per candidate, a tab, what it is. It
- * must be quick and never disturbs: what cannot be known at once is left out, and errors are nobody's business.
+ * `umbra complete -- WORDS…`, which the shell scripts call at each TAB: one line per candidate, a tab, its description.
+ * It must be fast and silent: candidates that cannot be found at once are left out, and errors are ignored.
  */
 import type { Command } from "commander"
 import { isPostgres } from "../../journal/location.ts"
@@ -24,7 +24,7 @@ export async function complete(program: Command, given: readonly string[]): Prom
   return exitCode.ok
 }
 
-/** Bash breaks words at `:` and `=`; an address is one word again. */
+/** Bash splits words at `:` and `=`; this joins an address again. */
 function rejoined(words: readonly string[]): string[] {
   const joined: string[] = []
   let glue = false
@@ -43,7 +43,7 @@ async function inTime(asked: Promise<Candidate[]>): Promise<Candidate[]> {
 }
 
 async function ask(known: Known, options: PlaceOptions): Promise<Candidate[]> {
-  // To open a folder takes a second and shuts everybody else out.
+  // Opening a folder takes a second and locks out other processes.
   const place =
     (await serverFor(options)) ?? (isPostgres(storeLocation(options)) ? await openPlace(options) : null)
   if (place === null) return []
@@ -62,7 +62,7 @@ async function jobs(place: Target): Promise<Candidate[]> {
 async function workflows(place: Target): Promise<Candidate[]> {
   const found: Candidate[] = []
   for await (const { name, version } of place.workflows.list()) {
-    // A name with spaces would be several words for the shell.
+    // The shell would split a name with spaces.
     if (/^[\w./@-]+$/.test(name)) found.push({ text: name, about: `version ${version}` })
     if (found.length === MOST) break
   }

@@ -1,6 +1,6 @@
 /**
- * `--set NAME=VALUE`, flags that are short for it, and `--config FILE` (S10). They become variables of this process
- * before anything reads them, so threads see the same figures. A flag counts before a variable, a variable before the
+ * `--set NAME=VALUE`, flags that are short for it, and `--config FILE` (S10). They become environment variables of this
+ * process before any code reads them, so threads see the same values. Flags override variables, variables override the
  * file.
  */
 import { parse } from "yaml"
@@ -25,7 +25,7 @@ interface SettingOptions {
   readonly allowPrivateAddresses?: boolean
 }
 
-/** Not figures of a room, but settable in the same way. */
+/** Not numeric settings of a module, but set in the same way. */
 const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
 
 const variables: ReadonlySet<string> = new Set([
@@ -58,7 +58,7 @@ export async function applySettings({
   }
   for (const assignment of set) {
     const mark = assignment.indexOf("=")
-    if (mark < 1) throw wrong(`--set takes NAME=VALUE, not "${assignment}".`)
+    if (mark < 1) throw wrong(`--set needs NAME=VALUE, not "${assignment}".`)
     process.env[variableOf(assignment.slice(0, mark), "--set")] = assignment.slice(mark + 1)
   }
   if (allowPrivateAddresses) process.env[workerTable.allowPrivateAddresses.variable] = "true"

@@ -27,7 +27,7 @@ export interface SignalOptions extends CommandOptions {
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
   const { status } = await withPlace(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
-  return tell({ job_id: jobId, status }, options, "is cancelled; what is done of it stays done.")
+  return tell({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
 }
 
 export async function remove(jobId: string, options: CommandOptions): Promise<number> {
@@ -41,7 +41,7 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   const { resumeToken } = options
   const token = resumeToken === undefined ? {} : { resumeToken }
   const { status } = await withPlace(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
-  return tell({ job_id: jobId, status }, options, `has signal ${name}.`)
+  return tell({ job_id: jobId, status }, options, `received signal ${name}.`)
 }
 
 export async function retry(jobId: string, options: RetryOptions): Promise<number> {
@@ -52,13 +52,13 @@ export async function retry(jobId: string, options: RetryOptions): Promise<numbe
       { job_id: jobId, status },
       options,
       place.isRun
-        ? "is tried again: an engine there runs what is not done."
-        : `waits to be tried again. No engine runs it yet: \`umbra resume${place.flags}\` does.`,
+        ? "is retried: an engine of the server runs its unfinished nodes."
+        : `will be retried. No engine runs it yet; start one with \`umbra resume${place.flags}\`.`,
     )
   })
 }
 
-/** Tries again and stays until the job has ended; its nodes run here unless somebody else runs them. */
+/** Retries the job and waits until it has ended; its nodes run in this process unless another engine has the job. */
 async function retryAndWait(jobId: string, options: RetryOptions): Promise<number> {
   return withRunner(options, async runner => {
     await mustHaveHandlers(runner, jobId)
@@ -72,7 +72,7 @@ async function mustHaveHandlers(runner: Runner, jobId: string): Promise<void> {
   if (missing !== undefined)
     throw new UmbraError(
       "E103",
-      `node ${missing.id} needs handler "${missing.handler}". Give the module that has it with --handlers.`,
+      `node ${missing.id} needs handler "${missing.handler}". Add the module that defines it with --handlers.`,
     )
 }
 

@@ -12,7 +12,7 @@ export interface EventsOptions extends PlaceOptions {
 
 export async function events(jobId: string, options: EventsOptions): Promise<number> {
   const found = await withPlace(options, ({ jobs }) => jobs.events(jobId))
-  // A line of JSON per event: a job may have a hundred thousand.
+  // One line of JSON per event: a job may have a hundred thousand.
   const paint = paintFor(process.stdout)
   const line = (event: JobEvent) => (options.json ? JSON.stringify(isoEvent(event)) : text(event, paint))
   for (const event of found) process.stdout.write(`${line(event)}\n`)

@@ -1,4 +1,4 @@
-/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
+/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with states as colours, or as a tree. */
 
 import type { RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"

@@ -1,4 +1,4 @@
-/** `umbra jobs list`: newest first, a page at a time. */
+/** `umbra jobs list`: newest first, one page at a time. */
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
