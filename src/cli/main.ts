@@ -22,7 +22,7 @@ import {
 import { jobsProgram } from "./jobs/program.ts"
 import { guardStream, printable } from "./output/terminal.ts"
 import { dbProgram, secretsProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
-import { placeCommands } from "./target-program.ts"
+import { targetCommands } from "./target-program.ts"
 
 /** Node's exit code for a process whose main module awaits a promise that never settles. */
 const UNSETTLED = 13
@@ -92,7 +92,7 @@ withStore(program.command("resume"))
 
 program.addCommand(serveProgram(finish))
 program.addCommand(workerProgram(finish))
-placeCommands(program, finish)
+targetCommands(program, finish)
 program.addCommand(jobsProgram(finish))
 program.addCommand(secretsProgram(finish))
 program.addCommand(tokenProgram(finish))

@@ -9,9 +9,9 @@ import {
   redisOption,
   rolesOption,
   wholeNumber,
-  withPlace,
   withSettings,
   withStore,
+  withTarget,
 } from "./input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
@@ -110,7 +110,7 @@ export function secretsProgram(finish: Finish): Command {
 export function tokenProgram(finish: Finish): Command {
   const token = new Command("token").summary("create, list and revoke API tokens")
   const json = new Option("--json", "print JSON")
-  withPlace(token.command("create"))
+  withTarget(token.command("create"))
     .summary("create a token and show it once")
     .requiredOption("--owner <name>", "the owner whose jobs and workflows it gives access to")
     .addOption(
@@ -123,12 +123,12 @@ export function tokenProgram(finish: Finish): Command {
     .option("--max-body-bytes <number>", "largest request body (default: the server's)", count)
     .addOption(json)
     .action(async options => finish((await import("./commands/token.ts")).create(options)))
-  withPlace(token.command("list"))
+  withTarget(token.command("list"))
     .summary("list tokens, including revoked ones")
     .option("--owner <name>", "only tokens of this owner")
     .addOption(json)
     .action(async options => finish((await import("./commands/token.ts")).list(options)))
-  withPlace(token.command("revoke <id>"))
+  withTarget(token.command("revoke <id>"))
     .summary("revoke a token")
     .addOption(json)
     .action(async (id, options) => finish((await import("./commands/token.ts")).revoke(id, options)))

@@ -9,16 +9,16 @@ import {
   privateAddressesOption,
   providersOption,
   upTo,
-  withPlace,
   withSubmission,
+  withTarget,
 } from "./input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
 const json = (): Option => new Option("--json", "print JSON")
 
-export function placeCommands(program: Command, finish: Finish): void {
-  withPlace(program.command("push"))
+export function targetCommands(program: Command, finish: Finish): void {
+  withTarget(program.command("push"))
     .summary("store a workflow; changed content becomes a new version")
     .description(
       "Stores a workflow (YAML or JSON; - reads standard input) under its name. Exit 2 if it is invalid; then nothing " +
@@ -31,7 +31,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     .addOption(json())
     .action(async (file, options) => finish((await import("./commands/push.ts")).push(file, options)))
 
-  withSubmission(withPlace(program.command("submit")))
+  withSubmission(withTarget(program.command("submit")))
     .summary("submit a job of a stored workflow")
     .description(
       "Submits a job of a stored workflow and prints its id. With --wait it shows the job until it has ended: exit 0 if " +
@@ -48,7 +48,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     .addOption(json())
     .action(async (name, options) => finish((await import("./commands/submit.ts")).submit(name, options)))
 
-  withPlace(program.command("watch"))
+  withTarget(program.command("watch"))
     .summary("show a job, or all jobs, while they run")
     .description(
       "With a job: shows it until it has ended, like `umbra run`; exit 0 if it COMPLETED, otherwise 1. Without a job: " +
@@ -66,7 +66,7 @@ export function placeCommands(program: Command, finish: Finish): void {
 }
 
 function pipelineCommands(program: Command, finish: Finish): void {
-  withPlace(program.command("lineage"))
+  withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(
       "Draws the tree of a message: its ancestors above, its descendants below, and the calls of each adapter.",
@@ -79,7 +79,7 @@ function pipelineCommands(program: Command, finish: Finish): void {
       finish((await import("./commands/lineage.ts")).lineage(job, message, options)),
     )
 
-  withPlace(program.command("dead-letters"))
+  withTarget(program.command("dead-letters"))
     .summary("list messages of a pipeline that failed permanently; replay them")
     .description(
       "Lists the dead letters of a job. With --replay a new job of the same pipeline processes all or the named ones " +
@@ -106,7 +106,7 @@ function pipelineCommands(program: Command, finish: Finish): void {
 function workflowsProgram(finish: Finish): Command {
   const workflows = new Command("workflows").summary("list, show and delete stored workflows")
   const command = (usage: string, summary: string) =>
-    withPlace(workflows.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+    withTarget(workflows.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
   command("list", "list workflows by name").action(async options =>
     finish((await import("./commands/workflows.ts")).list(options)),
   )
@@ -122,7 +122,7 @@ function workflowsProgram(finish: Finish): Command {
 function aliasProgram(finish: Finish): Command {
   const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
   const command = (usage: string, summary: string) =>
-    withPlace(alias.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+    withTarget(alias.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
   command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10").action(
     async (name, which, version, options) =>
       finish((await import("./commands/alias.ts")).set(name, which, version, options)),

@@ -23,6 +23,6 @@ export const eventsQuery = z.strictObject({
 })
 
 export function pageOf({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {
-  const [seq = "-1", place = "Infinity"] = after?.split(".") ?? []
-  return { after: { seq: Number(seq), place: Number(place) }, limit, maxBytes: PAGE_BYTES }
+  const [seq = "-1", index = "Infinity"] = after?.split(".") ?? []
+  return { after: { seq: Number(seq), place: Number(index) }, limit, maxBytes: PAGE_BYTES }
 }

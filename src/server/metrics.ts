@@ -220,9 +220,9 @@ function byLabel(label: string, amounts: Readonly<Record<string, number>>, more:
 
 function histogram(name: string, { bounds, counts, sum }: Histogram, labels: Labels = {}): Value[] {
   let count = 0
-  const buckets = [...counts].map((own, place) => {
+  const buckets = [...counts].map((own, index) => {
     count += own
-    const le = place < bounds.length ? String(bounds[place]) : "+Inf"
+    const le = index < bounds.length ? String(bounds[index]) : "+Inf"
     return { metricName: `${name}_bucket`, value: count, labels: { ...labels, le } }
   })
   return [

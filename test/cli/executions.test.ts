@@ -73,9 +73,9 @@ describe("the tree of a message", () => {
 │   step  completed  1.5 ms
 ├ store:1  failed  {"id":"store:1"}
 │   put  failed  1.5 ms  E401 no\ufffd[2J room
-│   put  failed  1.5 ms  try 2  E401 no room
+│   put  failed  1.5 ms  attempt 2  E401 no room
 └ store:2  pending  (large)
-… there is more: ask for more with --limit, or for one of these messages.`)
+… more messages exist: raise --limit, or show one of these messages.`)
   })
 })
 
@@ -259,7 +259,7 @@ describe("through a server", () => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/ work: 2 done, 1 failed\n/)
     expect(stdout).toContain("⚠ flow completed with dead letters")
-    expect(stdout).toContain(`⚠ 1 message failed permanently. See why: umbra dead-letters ${fresh} --server`)
+    expect(stdout).toContain(`⚠ 1 message failed permanently. Show the errors: umbra dead-letters ${fresh} --server`)
     expect(stdout).toMatch(/\n {2}work:2: E\d+ two\n/)
     expect((await run("watch", fresh, "--allow-dead-letters")).code).toBe(0)
     await run("dead-letters", fresh, "--replay")

@@ -22,7 +22,7 @@ it("the README's pipeline without UMBRA_ALLOW_FILES ends with ⚠, the cure and 
   expect(lost.stdout).toMatch(/⚠ titles completed with dead letters/)
   expect(lost.stdout + lost.stderr).not.toContain("✓")
   expect(lost.stdout).toMatch(
-    /⚠ 1 message failed permanently\. See why: umbra dead-letters \S+\n {2}read:1: E721 /,
+    /⚠ 1 message failed permanently\. Show the errors: umbra dead-letters \S+\n {2}read:1: E721 /,
   )
   expect(lost.stdout).toContain("UMBRA_ALLOW_FILES")
   expect(lost.stdout).not.toContain("✓ titles")

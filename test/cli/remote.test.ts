@@ -183,14 +183,14 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       () => ({ UMBRA_TOKEN: "" }),
       [],
       1,
-      /E630 the server wants an API token: put it into UMBRA_TOKEN/,
+      /E630 the server requires an API token: set UMBRA_TOKEN/,
     ],
     [
       "a wrong token",
       () => ({ UMBRA_TOKEN: "umbra_wrong" }),
       [],
       1,
-      /E630 the server does not know the token of UMBRA_TOKEN/,
+      /E630 the token from UMBRA_TOKEN is unknown to the server/,
     ],
     ["a text that is no token", () => ({ UMBRA_TOKEN: "ümbra" }), [], 2, /E604 UMBRA_TOKEN holds no token/],
     ["no such file", () => ({}), ["--token-file", "nothing"], 2, /E601 nothing does not exist/],
@@ -244,7 +244,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect(html.stderr).toMatch(/E651 .*Check the URL: http\S+\/jobs answered with text\/html/)
     const old = await scripted(problem(404, "E634"), answer({ info: { version: "0.0.1" } }))
     expect((await umbra(["jobs", "list", "--server", old.url])).stderr).toMatch(
-      /E652 the server is of release 0\.0\.1, this command of \d/,
+      /E652 the server has release 0\.0\.1, this command \d/,
     )
   })
 
@@ -348,7 +348,7 @@ describe("umbra watch", { timeout: 60_000 }, () => {
       leaving.kill("SIGINT")
       const ended = await leaving.ended
       expect(ended.code).toBe(1)
-      expect(ended.stdout).toMatch(/is PROCESSING[\s\S]*It goes on\. Look at it again: umbra watch /)
+      expect(ended.stdout).toMatch(/is PROCESSING[\s\S]*The job continues\. Follow it: umbra watch /)
       expect((await stage.umbra.job(left.id)).status).toBe("PROCESSING")
       const lines = (await umbra(["watch", id, "--json", "--server", await withStream(stage, id)])).stdout
       expect(

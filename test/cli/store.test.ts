@@ -32,7 +32,7 @@ describe("a folder without a server", { timeout: 60_000 }, () => {
     const watched = await command("watch", left.stdout.trim())
     expect(watched.code).toBe(2)
     expect(watched.stderr).toMatch(
-      /E604 Job \S+ waits: nobody runs the jobs in \.\/\.umbra\. Start `umbra serve`/,
+      /E604 Job \S+ waits: no engine runs the jobs in \.\/\.umbra\. Start `umbra serve`/,
     )
     expect((await command("resume", ...handlers)).stdout).toContain("1 job completed")
     expect((await command("watch", left.stdout.trim())).stdout).toMatch(/job COMPLETED\n✓ double completed/)

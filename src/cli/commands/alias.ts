@@ -3,10 +3,10 @@ import type { Weights } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { printable } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface AliasOptions extends PlaceOptions {
+export interface AliasOptions extends TargetOptions {
   readonly json?: boolean
 }
 
@@ -17,7 +17,7 @@ export async function set(
   options: AliasOptions,
 ): Promise<number> {
   const target = targetOf(version)
-  const moved = await withPlace(options, ({ workflows }) => workflows.setAlias(name, alias, target))
+  const moved = await withTarget(options, ({ workflows }) => workflows.setAlias(name, alias, target))
   const where = weightsText(moved.weights)
   print(
     options,
@@ -28,7 +28,7 @@ export async function set(
 }
 
 export async function list(name: string, options: AliasOptions): Promise<number> {
-  const { version, aliases = [] } = await withPlace(options, ({ workflows }) => workflows.get(name))
+  const { version, aliases = [] } = await withTarget(options, ({ workflows }) => workflows.get(name))
   const rows = [{ alias: "latest", weights: { [version]: 1 }, moved_at: null, moved_by: null }, ...aliases]
   const columns = Math.max(...rows.map(({ alias }) => alias.length))
   const lines = rows.map(({ alias, weights, moved_at, moved_by }) => {
@@ -40,14 +40,14 @@ export async function list(name: string, options: AliasOptions): Promise<number>
 }
 
 export async function remove(name: string, alias: string, options: AliasOptions): Promise<number> {
-  await withPlace(options, ({ workflows }) => workflows.deleteAlias(name, alias))
+  await withTarget(options, ({ workflows }) => workflows.deleteAlias(name, alias))
   const text = `${printable(name)}@${printable(alias)} is removed. Running jobs keep their version.\n`
   print(options, { name, alias, deleted: true }, text)
   return exitCode.ok
 }
 
 export async function history(name: string, alias: string, options: AliasOptions): Promise<number> {
-  const moves = await withPlace(options, ({ workflows }) => workflows.aliasHistory(name, alias))
+  const moves = await withTarget(options, ({ workflows }) => workflows.aliasHistory(name, alias))
   const lines = moves.map(({ at, by, from, to }) => {
     const step = `${from === null ? "nothing" : weightsText(from)} → ${to === null ? "nothing" : weightsText(to)}`
     return `${at}  ${step}  by ${printable(by)}\n`

@@ -4,11 +4,11 @@ import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { PlaceOptions, Target } from "../target/target.ts"
+import type { Target, TargetOptions } from "../target/target.ts"
 
-export interface DeadLettersCommandOptions extends PlaceOptions, DeadLetterFlags {
+export interface DeadLettersCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly route?: string
   readonly limit: number
   readonly after?: string
@@ -24,7 +24,7 @@ export async function deadLetters(jobId: string, options: DeadLettersCommandOpti
   for (const name of ["workflow", "wait"] as const)
     if (options[name] !== undefined) throw new UmbraError("E604", `--${name} needs --replay.`)
   const { route, after, limit, json } = options
-  return withPlace(options, async ({ jobs, flags }) => {
+  return withTarget(options, async ({ jobs, flags }) => {
     const page = await jobs.deadLetterPage(jobId, {
       limit,
       ...(route === undefined ? {} : { route }),
@@ -84,11 +84,11 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
       const { job_id } = await runner.replay(jobId, which)
       return seeToItsEnd(runner, job_id, options)
     })
-  return withPlace(options, async place => {
-    const job = await place.jobs.replay(jobId, which)
+  return withTarget(options, async target => {
+    const job = await target.jobs.replay(jobId, which)
     // Standard output has only the id, for scripts.
     process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
-    if (!options.json) process.stderr.write(next(job, place))
+    if (!options.json) process.stderr.write(next(job, target))
     return exitCode.ok
   })
 }

@@ -3,10 +3,10 @@ import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { lineagePicture } from "../output/lineage-picture.ts"
 import { paintFor } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface LineageCommandOptions extends PlaceOptions {
+export interface LineageCommandOptions extends TargetOptions {
   readonly limit: number
   readonly json?: boolean
 }
@@ -22,7 +22,7 @@ export async function lineage(
       `"${message}" is not the name of a message. Use ROUTE:NUMBER, for example fetch:12.`,
     )
   const { limit, json } = options
-  const found = await withPlace(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
+  const found = await withTarget(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
   const { stdout } = process
   if (found.message === null && !json) {
     stdout.write(`Job ${jobId} has no message ${message} yet. The job has not ended; try again later.\n`)

@@ -2,10 +2,10 @@
 import type { Token } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
 import { printable, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface TokenOptions extends Omit<PlaceOptions, "owner"> {
+export interface TokenOptions extends Omit<TargetOptions, "owner"> {
   readonly json?: boolean
 }
 
@@ -18,7 +18,7 @@ export interface CreateOptions extends TokenOptions {
 }
 
 export async function create({ owner, scope: scopes, ...options }: CreateOptions): Promise<number> {
-  const { token, server_is_open, ...row } = await withPlace(
+  const { token, server_is_open, ...row } = await withTarget(
     options,
     ({ tokens }) => tokens.create({ owner, scopes, ...limitsOf(options) }),
     { make: true },
@@ -40,7 +40,7 @@ export async function list({
   owner,
   ...options
 }: TokenOptions & { readonly owner?: string }): Promise<number> {
-  const rows = await withPlace(options, ({ tokens }) => tokens.list(owner === undefined ? {} : { owner }), {
+  const rows = await withTarget(options, ({ tokens }) => tokens.list(owner === undefined ? {} : { owner }), {
     make: true,
   })
   if (options.json) process.stdout.write(`${JSON.stringify({ tokens: rows }, null, 2)}\n`)
@@ -49,7 +49,7 @@ export async function list({
 }
 
 export async function revoke(id: string, options: TokenOptions): Promise<number> {
-  await withPlace(options, ({ tokens }) => tokens.revoke(id), { make: true })
+  await withTarget(options, ({ tokens }) => tokens.revoke(id), { make: true })
   process.stdout.write(
     options.json ? `${JSON.stringify({ id, revoked: true })}\n` : `Token ${id} is revoked.\n`,
   )

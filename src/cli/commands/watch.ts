@@ -6,20 +6,20 @@ import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "../output/l
 import { errorText } from "../output/result.ts"
 import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { remoteRunner, seeToItsEnd } from "../target/runner.ts"
-import type { PlaceOptions, Target } from "../target/target.ts"
+import type { Target, TargetOptions } from "../target/target.ts"
 
-export interface WatchCommandOptions extends PlaceOptions, DeadLetterFlags {
+export interface WatchCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly json?: boolean
 }
 
 export function watch(jobId: string | undefined, options: WatchCommandOptions): Promise<number> {
-  return withPlace(options, place => {
-    if (jobId === undefined) return watchAll(place, options)
+  return withTarget(options, target => {
+    if (jobId === undefined) return watchAll(target, options)
     const { json, allowDeadLetters = false } = options
-    if (json) return events(place, jobId, { allowDeadLetters })
-    return seeToItsEnd(remoteRunner(place), jobId, { allowDeadLetters })
+    if (json) return events(target, jobId, { allowDeadLetters })
+    return seeToItsEnd(remoteRunner(target), jobId, { allowDeadLetters })
   })
 }
 

@@ -1,15 +1,15 @@
 /** `umbra workflows list|show|delete`. */
 import { exitCode } from "../exit.ts"
 import { count, paintFor, printable, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface WorkflowsOptions extends PlaceOptions {
+export interface WorkflowsOptions extends TargetOptions {
   readonly json?: boolean
 }
 
 export async function list(options: WorkflowsOptions): Promise<number> {
-  const found = await withPlace(options, ({ workflows }) => all(workflows.list()))
+  const found = await withTarget(options, ({ workflows }) => all(workflows.list()))
   if (options.json) process.stdout.write(`${JSON.stringify({ workflows: found }, null, 2)}\n`)
   else if (found.length === 0) process.stdout.write("No workflows. Store one with `umbra push FILE`.\n")
   else {
@@ -25,7 +25,7 @@ export async function list(options: WorkflowsOptions): Promise<number> {
 
 export async function show(reference: string, options: WorkflowsOptions): Promise<number> {
   const { name, version } = parts(reference)
-  const [workflow, versions] = await withPlace(options, async ({ workflows }) => [
+  const [workflow, versions] = await withTarget(options, async ({ workflows }) => [
     await workflows.get(name, version === undefined ? {} : { version }),
     await all(workflows.versions(name)),
   ])
@@ -55,7 +55,7 @@ export async function show(reference: string, options: WorkflowsOptions): Promis
 }
 
 export async function remove(name: string, options: WorkflowsOptions): Promise<number> {
-  await withPlace(options, ({ workflows }) => workflows.delete(name))
+  await withTarget(options, ({ workflows }) => workflows.delete(name))
   process.stdout.write(
     options.json
       ? `${JSON.stringify({ name, deleted: true })}\n`

@@ -83,7 +83,7 @@ export function withSettings(command: Command): Command {
 }
 
 /** Options for a target: a store or a server. */
-export function withPlace(command: Command): Command {
+export function withTarget(command: Command): Command {
   return withStore(command)
     .addOption(
       new Option("--server <url>", "an Umbra server instead: http://… (or UMBRA_SERVER)").conflicts([

@@ -26,7 +26,7 @@ interface SettingOptions {
 }
 
 /** Not numeric settings of a module, but set in the same way. */
-const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
+const locations = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
 
 const variables: ReadonlySet<string> = new Set([
   ...[
@@ -44,7 +44,7 @@ const variables: ReadonlySet<string> = new Set([
   ]
     .flatMap(table => Object.values(table))
     .map(({ variable }) => variable),
-  ...places,
+  ...locations,
 ])
 
 export async function applySettings({

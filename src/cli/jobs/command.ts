@@ -4,11 +4,11 @@ import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { readJson } from "../input/json-option.ts"
 import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface CommandOptions extends PlaceOptions {
+export interface CommandOptions extends TargetOptions {
   readonly json?: boolean
 }
 
@@ -26,12 +26,12 @@ export interface SignalOptions extends CommandOptions {
 }
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
-  const { status } = await withPlace(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
+  const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
   return tell({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
 }
 
 export async function remove(jobId: string, options: CommandOptions): Promise<number> {
-  await withPlace(options, ({ jobs }) => jobs.delete(jobId))
+  await withTarget(options, ({ jobs }) => jobs.delete(jobId))
   const what = "is deleted: lists hide it, and retention removes it."
   return tell({ job_id: jobId, status: "DELETED" }, options, what)
 }
@@ -40,20 +40,20 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   const data = ((await readJson("--data", options.data)) ?? null) as Json
   const { resumeToken } = options
   const token = resumeToken === undefined ? {} : { resumeToken }
-  const { status } = await withPlace(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
+  const { status } = await withTarget(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
   return tell({ job_id: jobId, status }, options, `received signal ${name}.`)
 }
 
 export async function retry(jobId: string, options: RetryOptions): Promise<number> {
   if (options.wait) return retryAndWait(jobId, options)
-  return withPlace(options, async place => {
-    const { status } = await place.jobs.retry(jobId)
+  return withTarget(options, async target => {
+    const { status } = await target.jobs.retry(jobId)
     return tell(
       { job_id: jobId, status },
       options,
-      place.isRun
+      target.isRun
         ? "is retried: an engine of the server runs its unfinished nodes."
-        : `will be retried. No engine runs it yet; start one with \`umbra resume${place.flags}\`.`,
+        : `will be retried. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`,
     )
   })
 }

@@ -12,8 +12,8 @@ import {
   providersOption,
   statusList,
   wholeNumber,
-  withPlace,
   withStore,
+  withTarget,
 } from "../input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
@@ -26,7 +26,7 @@ export function jobsProgram(finish: Finish): Command {
       .command(usage)
       .summary(summary)
       .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
-  const command = (usage: string, summary: string) => withPlace(described(usage, summary))
+  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
 
   command("list", "list jobs, newest first")
     .addOption(

@@ -7,12 +7,12 @@ import type { NodeDetails } from "../../jobs/queries.ts"
 import { exitCode } from "../exit.ts"
 import { attemptText, nodeErrorText, usageText } from "../output/result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import type { ShowOptions } from "./show.ts"
 
 export async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {
   const of = options.item === undefined ? {} : { item: options.item }
-  const node = await withPlace(options, ({ jobs }) => jobs.node(jobId, id, of))
+  const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, of))
   const columns = process.stdout.columns || 100
   process.stdout.write(
     options.json

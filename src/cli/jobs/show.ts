@@ -12,10 +12,10 @@ import { firstError } from "../output/left-dead-letters.ts"
 import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../output/result.ts"
 import { routesTable } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface ShowOptions extends PlaceOptions {
+export interface ShowOptions extends TargetOptions {
   readonly json?: boolean
   /** For a node with `for_each`. */
   readonly item?: number
@@ -24,7 +24,7 @@ export interface ShowOptions extends PlaceOptions {
 export async function show(jobId: string, options: ShowOptions): Promise<number> {
   if (options.item !== undefined)
     throw new UmbraError("E604", "--item needs a node: umbra jobs show JOB NODE --item 0")
-  const [job, graph] = await withPlace(options, async ({ jobs }) => [
+  const [job, graph] = await withTarget(options, async ({ jobs }) => [
     await jobs.job(jobId),
     withLive(await jobs.graph(jobId)),
   ])
@@ -134,8 +134,8 @@ function waitText({ waiting_on }: NodeView): string {
     case "external":
       return externalText(waiting_on)
     case "slot": {
-      const place = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
-      return `waits for a slot of provider ${waiting_on.provider}${place}`
+      const position = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
+      return `waits for a slot of provider ${waiting_on.provider}${position}`
     }
     case "items":
       return itemWaitsText(waiting_on)
@@ -176,8 +176,8 @@ function workerText(wait: WorkerWait): string {
   const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
   switch (reason) {
     case "busy": {
-      const place = position === undefined ? "" : `, position ${position} of ${queued}`
-      return `waits for a worker with ${which}: all are busy${place}`
+      const order = position === undefined ? "" : `, position ${position} of ${queued}`
+      return `waits for a worker with ${which}: all are busy${order}`
     }
     case "none": {
       const last = last_worker == null ? "" : `; the last was ${last_worker}${seen}`

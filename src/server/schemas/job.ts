@@ -81,12 +81,9 @@ export const job = z
     parent_id: z.string().nullable().meta({ description: "For a child job: its parent." }),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
-    output_left_out: z
-      .literal(true)
-      .optional()
-      .meta({
-        description: "In lists: the output is too large to be included. `GET /jobs/{job}` includes it.",
-      }),
+    output_left_out: z.literal(true).optional().meta({
+      description: "In lists: the output is too large to be included. `GET /jobs/{job}` includes it.",
+    }),
     error: z
       .object({
         code: z.string(),

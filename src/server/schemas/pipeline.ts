@@ -82,12 +82,9 @@ const message = z
     }),
     invocations: z.array(invocation),
     body: z.unknown().meta({ description: "Any JSON." }),
-    body_left_out: z
-      .literal(true)
-      .optional()
-      .meta({
-        description: "The body is too large to be listed: request the lineage of this message itself.",
-      }),
+    body_left_out: z.literal(true).optional().meta({
+      description: "The body is too large to be listed: request the lineage of this message itself.",
+    }),
   })
   .meta({ id: "Message", examples: [messageExample] })
 
@@ -144,14 +141,9 @@ export const lineageLimit = z.coerce
 
 export const replay = z
   .strictObject({
-    messages: z
-      .array(messageName)
-      .min(1)
-      .max(1000)
-      .optional()
-      .meta({
-        description: "The dead letters to replay; without this field: all that have not been replayed.",
-      }),
+    messages: z.array(messageName).min(1).max(1000).optional().meta({
+      description: "The dead letters to replay; without this field: all that have not been replayed.",
+    }),
     workflow: z.string().min(1).max(300).optional().meta({
       description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`.",
     }),

@@ -52,10 +52,8 @@ export const route = z
     }),
     rate: z.number().meta({ description: "Recent messages per second." }),
     latency_ms: z.number().meta({ description: "Recent time of one message through all adapters." }),
-    concurrency: count
-      .nullable()
-      .meta({
-        description: "How many messages may be in flight right now; null: the execution does not run.",
-      }),
+    concurrency: count.nullable().meta({
+      description: "How many messages may be in flight right now; null: the execution does not run.",
+    }),
   })
   .meta({ id: "Route", examples: [routeExample] })
