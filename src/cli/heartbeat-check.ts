@@ -1,4 +1,4 @@
-/** Who lives is told by beats: settings under which the living would be taken for dead are refused. */
+/** Rejects a heartbeat interval longer than half of its timeout: live processes would be taken for dead. */
 import { redisSettings } from "../broker/redis/settings.ts"
 import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
@@ -15,11 +15,11 @@ export function checkEnginePace(): void {
 
 type Figure = readonly [name: string, seconds: number]
 
-/** One beat may be late. */
+/** One heartbeat may be late. */
 function mustFit([beatName, beat]: Figure, [deathName, death]: Figure): void {
   if (beat > 0 && beat * 2 <= death) return
   throw new UmbraError(
     "E620",
-    `The setting ${beatName} (${beat}) must be above 0 and at most half of ${deathName} (${death}), or who lives is taken for dead. Lower the one or raise the other, in all processes alike.`,
+    `The setting ${beatName} (${beat}) must be above 0 and at most half of ${deathName} (${death}); otherwise live processes would be taken for dead. Lower ${beatName} or raise ${deathName}, in all processes.`,
   )
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The list of commands. Each command's code is imported when it runs, so that `umbra --help` starts in the time of
- * a bare Node. A command answers with its exit code; what it throws as an UmbraError is told in one line.
+ * The list of commands. The code of a command is imported when it runs, so `umbra --help` starts as fast as Node itself.
+ * A command returns its exit code; an UmbraError that it throws is printed in one line.
  */
 import { Console } from "node:console"
 import { Argument, Command, CommanderError, Option } from "commander"
@@ -22,13 +22,13 @@ import {
 import { jobsProgram } from "./jobs/program.ts"
 import { guardStream, printable } from "./output/terminal.ts"
 import { dbProgram, secretsProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
-import { placeCommands } from "./target-program.ts"
+import { targetCommands } from "./target-program.ts"
 
-/** Node's exit code of a process whose main module waits for ever. */
+/** Node's exit code for a process whose main module awaits a promise that never settles. */
 const UNSETTLED = 13
 
 const program = new Command("umbra")
-  .description("Durable workflows: validate, look at and run them.")
+  .description("Durable workflows: validate, run and inspect them.")
   .version(version)
 
 program
@@ -50,39 +50,41 @@ program
   .description("Prints the graph of a workflow (YAML or JSON; - reads standard input).")
   .argument("<file>", "the workflow")
   .addOption(
-    new Option("--format <format>", "how").choices(["mermaid", "tree", "dot", "json"]).default("mermaid"),
+    new Option("--format <format>", "the output format")
+      .choices(["mermaid", "tree", "dot", "json"])
+      .default("mermaid"),
   )
-  .option("--json", "the same as --format json")
+  .option("--json", "same as --format json")
   .addOption(handlersOption())
   .addOption(adaptersOption())
   .action(async (file, options) => finish((await import("./commands/graph.ts")).graph(file, options)))
 
 withSubmission(withStore(program.command("run")))
-  .summary("run a workflow and show it until it has ended")
+  .summary("run a workflow and show its progress until it has ended")
   .description(
     "Runs a workflow (YAML or JSON; - reads standard input) in this process. Exit 0 if the job COMPLETED, 1 if it " +
-      "ended otherwise or messages of a pipeline failed for good, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
+      "ended otherwise or messages of a pipeline failed permanently, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
   )
   .argument("<file>", "the workflow")
   .addOption(handlersOption())
   .addOption(adaptersOption())
   .addOption(providersOption())
   .addOption(withOption())
-  .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
+  .option("--json", "print only the ended job: {job_id, status, output, error, nodes}")
   .addOption(allowDeadLettersOption())
   .addOption(privateAddressesOption())
   .action(async (file, options) => finish((await import("./commands/run.ts")).run(file, options)))
 
 withStore(program.command("resume"))
-  .summary("finish what an earlier process left")
+  .summary("run the unfinished jobs of a store")
   .description(
-    "Runs the unfinished jobs of a store until each has ended or waits for something far away. Exit 0 if all that " +
-      "ended are COMPLETED and no message of a pipeline failed for good, else 1.",
+    "Runs the unfinished jobs of a store until each has ended or waits for longer than --patience. Exit 0 if all that " +
+      "ended are COMPLETED and no message of a pipeline failed permanently, otherwise 1.",
   )
   .addOption(handlersOption())
   .addOption(adaptersOption())
   .addOption(providersOption())
-  .option("--patience <seconds>", "stay for waits up to this long", seconds, 60)
+  .option("--patience <seconds>", "wait for timers, retries and polls up to this long", seconds, 60)
   .addOption(allowDeadLettersOption())
   .addOption(privateAddressesOption())
   .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")
@@ -90,7 +92,7 @@ withStore(program.command("resume"))
 
 program.addCommand(serveProgram(finish))
 program.addCommand(workerProgram(finish))
-placeCommands(program, finish)
+targetCommands(program, finish)
 program.addCommand(jobsProgram(finish))
 program.addCommand(secretsProgram(finish))
 program.addCommand(tokenProgram(finish))
@@ -98,8 +100,8 @@ program.addCommand(dbProgram(finish))
 
 program
   .command("completion")
-  .summary("print a script that completes umbra's words in your shell")
-  .description("Prints the script; its first lines say how to use it.")
+  .summary("print a completion script for your shell")
+  .description("Prints a completion script; its first lines explain how to install it.")
   .addArgument(new Argument("<shell>", "which").choices(["bash", "zsh", "fish"]))
   .action(async shell => finish((await import("./completion/scripts.ts")).completion(shell)))
 
@@ -111,7 +113,7 @@ program
 for (const command of [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)])
   command.exitOverride().showHelpAfterError("(add --help for usage)")
 
-// Standard output is for JSON then: what modules of handlers print with console.log goes where what we show goes.
+// With --json, standard output is for JSON only: console.log of handler modules goes to standard error.
 program.hook("preAction", (_, command) => {
   const { json, format } = command.opts()
   if (json || format === "json") globalThis.console = new Console(process.stderr, process.stderr)
@@ -125,7 +127,7 @@ function codeOf(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.code === "commander.unknownOption" && error.message.includes("'--server'"))
       process.stderr.write(
-        "This command works on a folder or a database. On a server: umbra push, submit --wait, watch, jobs.\n",
+        "This command needs a folder or a database. With --server use umbra push, submit --wait, watch or jobs.\n",
       )
     return error.exitCode === 0 ? exitCode.ok : exitCode.invalid
   }
@@ -134,7 +136,7 @@ function codeOf(error: unknown): number {
   return exitCodeOf(error.code)
 }
 
-// A reader that has seen enough (`umbra graph … | head`) is no error, and a job that runs here goes on without one.
+// A reader that closes the pipe (`umbra graph … | head`) is not an error, and a job that runs here continues without it.
 for (const stream of [process.stdout, process.stderr]) {
   guardStream(stream)
   stream.on("error", error => {
@@ -144,25 +146,25 @@ for (const stream of [process.stdout, process.stderr]) {
 
 let hasFinished = false
 
-// A module that was given may end the process before the command has finished: by waiting for something that never
-// comes, which Node ends without a message, or with process.exit(0), which would look like success.
+// A loaded module may end the process before the command has finished: by awaiting a promise that never settles, which
+// ends Node without a message, or with process.exit(0), which would look like success.
 process.once("exit", code => {
   const isUnsettled = process.exitCode === UNSETTLED
   if (hasFinished || (code !== exitCode.ok && !isUnsettled)) return
   process.exitCode = exitCode.invalid
   process.stderr.write(
     isUnsettled
-      ? "umbra: E602 a module that was given cannot be loaded: it waits (await) for something that never comes.\n"
-      : "umbra: E602 a module that was given ended the command with process.exit before it had finished. Remove that call.\n",
+      ? "umbra: E602 a given module cannot be loaded: it awaits a promise that never settles.\n"
+      : "umbra: E602 a given module called process.exit before the command had finished. Remove that call.\n",
   )
 })
 
-// What `process.exit` calls in the end. A module that calls it directly would go past the event "exit".
+// `process.exit` calls this at its end. A module that calls it directly would bypass the event "exit".
 const { reallyExit } = process as unknown as { reallyExit(code?: number): never }
 Object.assign(process, {
   reallyExit(code: number = exitCode.ok): never {
     if (hasFinished || code !== exitCode.ok) return reallyExit.call(process, code)
-    // Otherwise Node sets the code of a module that waits.
+    // Otherwise Node sets the exit code for an unsettled await.
     process.exitCode = code
     process.emit("exit", code)
     return reallyExit.call(process, exitCode.invalid)
@@ -175,5 +177,5 @@ try {
   process.exitCode = codeOf(error)
 }
 hasFinished = true
-// A module of handlers may hold timers or connections, which must not keep a finished command from ending.
+// A module of handlers may hold timers or connections, which must not keep a finished command alive.
 process.stdout.write("", () => process.exit())

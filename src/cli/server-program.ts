@@ -9,9 +9,9 @@ import {
   redisOption,
   rolesOption,
   wholeNumber,
-  withPlace,
   withSettings,
   withStore,
+  withTarget,
 } from "./input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
@@ -20,17 +20,17 @@ export function serveProgram(finish: Finish): Command {
   return withStore(new Command("serve"))
     .summary("serve the HTTP API, with an engine and a worker")
     .description(
-      "Serves the HTTP API and runs jobs in this process until SIGTERM or Ctrl-C; then it answers what it has " +
-        "accepted, hands over the rest and ends within 10 s. --roles leaves parts of that to other processes on the " +
-        "same PostgreSQL.",
+      "Serves the HTTP API and runs jobs in this process until SIGTERM or Ctrl-C. Then it answers the accepted " +
+        "requests, hands over unfinished work and ends within 10 s. With --roles, other processes on the same " +
+        "PostgreSQL can do part of this.",
     )
     .option(
       "--host <address>",
-      "the address to listen on; other than loopback needs an API token",
+      "the address to listen on; an address other than loopback needs an API token",
       "127.0.0.1",
     )
     .addOption(rolesOption())
-    .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
+    .option("--port <number>", "the port to listen on; 0 for any free port", port, 7070)
     .addOption(handlersOption())
     .addOption(adaptersOption())
     .addOption(providersOption())
@@ -43,8 +43,8 @@ export function workerProgram(finish: Finish): Command {
   return withSettings(new Command("worker"))
     .summary("run nodes for the engines of a fleet")
     .description(
-      "Takes tasks from Redis and runs them in this process until SIGTERM or Ctrl-C; then it gives back what it has " +
-        "not begun, lets the rest end, and leaves within 10 s. It needs no database.",
+      "Takes tasks from Redis and runs them in this process until SIGTERM or Ctrl-C. Then it returns the tasks that it " +
+        "has not started, waits for the others, and ends within 10 s. It needs no database.",
     )
     .addOption(redisOption())
     .addOption(handlersOption())
@@ -52,37 +52,37 @@ export function workerProgram(finish: Finish): Command {
     .addOption(providersOption())
     .option("--store <id>", "the store to work for, if engines of several use this Redis (UMBRA_STORE)")
     .addOption(queuesOption())
-    .option("--concurrency <number>", "tasks that run at once", count)
-    .option("--prefetch <number>", "tasks that it takes beyond those; 0 for none", countFrom0)
+    .option("--concurrency <number>", "tasks that run at the same time", count)
+    .option("--prefetch <number>", "tasks that it fetches in advance; 0 for none", countFrom0)
     .option("--port <number>", "serve /health and /ready on this port", port)
-    .option("--host <address>", "the address for them", "127.0.0.1")
+    .option("--host <address>", "the address for --port", "127.0.0.1")
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./commands/worker.ts")).worker(options)))
 }
 
 export function dbProgram(finish: Finish): Command {
-  const db = new Command("db").summary("check the database itself, back it up, say that it was restored")
+  const db = new Command("db").summary("check, back up or mark as restored the database of a store")
   withStore(db.command("check"))
-    .summary("check the file of a folder and compare every job with its journal")
+    .summary("check the database file and compare every job with its journal")
     .description(
-      "On a folder: SQLite's integrity_check, then what `umbra jobs verify --all` does. It may run beside the process that " +
-        "has the folder. On PostgreSQL: only the latter. Exit 0 if all is right, 1 if something is not.",
+      "On a folder: runs SQLite's integrity_check, then `umbra jobs verify --all`. Another process may use the folder " +
+        "meanwhile. On PostgreSQL: only the latter. Exit 0 if no problem was found, otherwise 1.",
     )
     .option("--json", "print {integrity, checked, different: [{job_id, differences}]}")
     .action(async options => finish((await import("./commands/db.ts")).check(options)))
   withStore(db.command("backup <file>"))
     .summary("copy the database of a folder, also while it is in use")
     .description(
-      "Writes the database of a folder, as it is when the command begins, into a new file, which is synced to the disk. It " +
-        "may run beside the process that has the folder. A file that is there already is not replaced.",
+      "Copies the database of a folder, in its state at the start of the command, to a new file and syncs it to disk. " +
+        "Another process may use the folder meanwhile. An existing file is not replaced.",
     )
     .option("--json", "print {file, bytes}")
     .action(async (file, options) => finish((await import("./commands/db.ts")).backup(file, options)))
   withStore(db.command("restored"))
-    .summary("say that it was put back from a backup")
+    .summary("mark a database as restored from a backup")
     .description(
-      "After a restore, before an engine starts: makes sure that no process from before it can write to it any more, " +
-        "whatever that process believes to own, and that live streams begin anew. Without need it does no harm.",
+      "Run this after a restore, before an engine starts: processes from before the restore can no longer write to the " +
+        "database, whatever partitions they own, and live streams start again. Running it without a restore does no harm.",
     )
     .action(async options => finish((await import("./commands/db.ts")).restored(options)))
   return db
@@ -91,14 +91,14 @@ export function dbProgram(finish: Finish): Command {
 export function secretsProgram(finish: Finish): Command {
   const secrets = new Command("secrets").description("Secrets that workflows read: {{ secrets.NAME }}.")
   withSettings(secrets.command("check"))
-    .summary("tell which secrets a workflow needs and which are missing")
+    .summary("list the secrets that a workflow needs and show which are missing")
     .description(
-      "Lists the secrets that a workflow or pipeline reads (YAML or JSON; - reads standard input), and which of them a " +
-        "worker started with this environment and configuration would lack. With --providers also those of the providers " +
-        "that it uses. Exit 0 if none is missing, 1 if one is, 2 if the workflow is invalid.",
+      "Lists the secrets that a workflow or pipeline reads (YAML or JSON; - reads standard input), and shows which of " +
+        "them a worker with this environment and configuration would lack. With --providers it includes the secrets of " +
+        "the providers used. Exit 0 if none is missing, 1 if one is missing, 2 if the workflow is invalid.",
     )
     .argument("<file>", "the workflow")
-    .option("--owner <name>", "for whose jobs (default: local)")
+    .option("--owner <name>", "the owner of the jobs (default: local)")
     .addOption(handlersOption())
     .addOption(adaptersOption())
     .addOption(providersOption())
@@ -108,28 +108,28 @@ export function secretsProgram(finish: Finish): Command {
 }
 
 export function tokenProgram(finish: Finish): Command {
-  const token = new Command("token").summary("make, list and revoke API tokens")
+  const token = new Command("token").summary("create, list and revoke API tokens")
   const json = new Option("--json", "print JSON")
-  withPlace(token.command("create"))
-    .summary("make a token and show it, once")
-    .requiredOption("--owner <name>", "whose jobs and workflows it opens")
+  withTarget(token.command("create"))
+    .summary("create a token and show it once")
+    .requiredOption("--owner <name>", "the owner whose jobs and workflows it gives access to")
     .addOption(
       new Option("--scope <scopes>", "read, submit, manage or admin; several are separated by commas")
         .argParser(scopeList)
         .makeOptionMandatory(),
     )
-    .option("--rate-limit <number>", "requests a second (default: the server's)", amount)
-    .option("--max-unfinished-jobs <number>", "its jobs that have not ended (default: the server's)", count)
-    .option("--max-body-bytes <number>", "the largest body it may send (default: the server's)", count)
+    .option("--rate-limit <number>", "requests per second (default: the server's)", amount)
+    .option("--max-unfinished-jobs <number>", "unfinished jobs (default: the server's)", count)
+    .option("--max-body-bytes <number>", "largest request body (default: the server's)", count)
     .addOption(json)
     .action(async options => finish((await import("./commands/token.ts")).create(options)))
-  withPlace(token.command("list"))
-    .summary("list tokens, revoked ones too")
-    .option("--owner <name>", "only this owner's")
+  withTarget(token.command("list"))
+    .summary("list tokens, including revoked ones")
+    .option("--owner <name>", "only tokens of this owner")
     .addOption(json)
     .action(async options => finish((await import("./commands/token.ts")).list(options)))
-  withPlace(token.command("revoke <id>"))
-    .summary("make a token worthless from the next request on")
+  withTarget(token.command("revoke <id>"))
+    .summary("revoke a token")
     .addOption(json)
     .action(async (id, options) => finish((await import("./commands/token.ts")).revoke(id, options)))
   return token
@@ -137,7 +137,7 @@ export function tokenProgram(finish: Finish): Command {
 
 function port(text: string): number {
   const n = wholeNumber(text)
-  if (n < 0 || n > 65_535) throw new InvalidArgumentError("It must be a port: 0 to 65535.")
+  if (n < 0 || n > 65_535) throw new InvalidArgumentError("It must be a port, 0 to 65535.")
   return n
 }
 
@@ -165,6 +165,6 @@ function scopeList(text: string, before: readonly string[] = []): string[] {
   const named = text.split(",").map(scope => scope.trim())
   const unknown = named.find(scope => !scopes.includes(scope))
   if (unknown !== undefined)
-    throw new InvalidArgumentError(`There is no scope "${unknown}": it is one of ${scopes.join(", ")}.`)
+    throw new InvalidArgumentError(`There is no scope "${unknown}". Use one of ${scopes.join(", ")}.`)
   return [...before, ...named]
 }

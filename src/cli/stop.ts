@@ -2,7 +2,7 @@ import { engineSettings } from "../engine/settings.ts"
 import { exitCode } from "./exit.ts"
 
 export interface Stop {
-  /** Resolves when the process is told to stop. */
+  /** Resolves when the process receives a signal to stop. */
   readonly signalled: Promise<NodeJS.Signals>
   readonly isTold: () => boolean
 }
@@ -14,7 +14,7 @@ export function toldToStop(): Stop {
       process.once(signal, () => {
         isTold = true
         resolve(signal)
-        // A second Ctrl-C is a person who does not want to wait.
+        // After a second Ctrl-C the process ends at once.
         process.once(signal, () => process.exit(exitCode.failed))
       })
   })
@@ -25,12 +25,12 @@ export function sayThatItStops(signal: NodeJS.Signals): void {
   process.stderr.write(`umbra: ${signal}, stopping\n`)
 }
 
-/** From now on: how long running handlers may take. The process ends soon after that, whatever happens. */
+/** The time for which running handlers may continue. The process ends soon after it, in any case. */
 export function beginToLeave(): { readonly drainSeconds: number } {
   const { drainSeconds } = engineSettings()
   setTimeout(() => process.exit(exitCode.failed), drainSeconds * 1000 + LEAVE_MS).unref()
   return { drainSeconds }
 }
 
-/** Beside the drain: for answers under way, and for handing over. With the default the process is gone within 10 s. */
+/** In addition to the drain time: to send answers and to hand over. With the default, the process ends within 10 s. */
 const LEAVE_MS = 3500

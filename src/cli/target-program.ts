@@ -1,4 +1,4 @@
-/** Commands on workflows and jobs of a place, a store or a server. Their code is imported when one runs. */
+/** Commands on workflows and jobs of a target: a store or a server. Their code is imported when one runs. */
 import { Command, Option } from "commander"
 import {
   adaptersOption,
@@ -9,17 +9,17 @@ import {
   privateAddressesOption,
   providersOption,
   upTo,
-  withPlace,
   withSubmission,
+  withTarget,
 } from "./input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
 const json = (): Option => new Option("--json", "print JSON")
 
-export function placeCommands(program: Command, finish: Finish): void {
-  withPlace(program.command("push"))
-    .summary("store a workflow, as a new version if its content is new")
+export function targetCommands(program: Command, finish: Finish): void {
+  withTarget(program.command("push"))
+    .summary("store a workflow; changed content becomes a new version")
     .description(
       "Stores a workflow (YAML or JSON; - reads standard input) under its name. Exit 2 if it is invalid; then nothing " +
         "is stored.",
@@ -31,14 +31,14 @@ export function placeCommands(program: Command, finish: Finish): void {
     .addOption(json())
     .action(async (file, options) => finish((await import("./commands/push.ts")).push(file, options)))
 
-  withSubmission(withPlace(program.command("submit")))
+  withSubmission(withTarget(program.command("submit")))
     .summary("submit a job of a stored workflow")
     .description(
       "Submits a job of a stored workflow and prints its id. With --wait it shows the job until it has ended: exit 0 if " +
-        "it COMPLETED and no message of a pipeline failed for good, else 1.",
+        "it COMPLETED and no message of a pipeline failed permanently, otherwise 1.",
     )
     .argument("<workflow>", "name, name@3 or name@stable")
-    .option("--wait", "stay until the job has ended; on a folder or a database its nodes run in this process")
+    .option("--wait", "wait until the job has ended; on a folder or a database its nodes run in this process")
     .addOption(handlersOption())
     .addOption(adaptersOption())
     .addOption(providersOption())
@@ -48,16 +48,16 @@ export function placeCommands(program: Command, finish: Finish): void {
     .addOption(json())
     .action(async (name, options) => finish((await import("./commands/submit.ts")).submit(name, options)))
 
-  withPlace(program.command("watch"))
+  withTarget(program.command("watch"))
     .summary("show a job, or all jobs, while they run")
     .description(
-      "With a job: shows it until it has ended, as `umbra run` does; exit 0 if it COMPLETED, else 1. Without: a line per " +
-        "change of a job's state, until Ctrl-C.",
+      "With a job: shows it until it has ended, like `umbra run`; exit 0 if it COMPLETED, otherwise 1. Without a job: " +
+        "prints a line per change of any job's state, until Ctrl-C.",
     )
     .argument("[job]", "the job's id")
     .addOption(allowDeadLettersOption())
     .addOption(ownerOption())
-    .option("--json", "print a line of JSON per event")
+    .option("--json", "print one line of JSON per event")
     .action(async (job, options) => finish((await import("./commands/watch.ts")).watch(job, options)))
 
   pipelineCommands(program, finish)
@@ -66,34 +66,34 @@ export function placeCommands(program: Command, finish: Finish): void {
 }
 
 function pipelineCommands(program: Command, finish: Finish): void {
-  withPlace(program.command("lineage"))
-    .summary("show what a message of a pipeline comes from, and what comes from it")
+  withTarget(program.command("lineage"))
+    .summary("show the ancestors and descendants of a message of a pipeline")
     .description(
-      "Draws the tree of a message: what it comes from above it, what comes from it below, and what each adapter did.",
+      "Draws the tree of a message: its ancestors above, its descendants below, and the calls of each adapter.",
     )
     .argument("<job>", "the job's id")
     .argument("<message>", "ROUTE:NUMBER, for example fetch:12")
-    .option("--limit <count>", "inputs, and outputs, that are shown", countFrom1, 100)
+    .option("--limit <count>", "the largest number of ancestors, and of descendants", countFrom1, 100)
     .addOption(json())
     .action(async (job, message, options) =>
       finish((await import("./commands/lineage.ts")).lineage(job, message, options)),
     )
 
-  withPlace(program.command("dead-letters"))
-    .summary("list messages of a pipeline that failed for good; process them again")
+  withTarget(program.command("dead-letters"))
+    .summary("list messages of a pipeline that failed permanently; replay them")
     .description(
-      "Lists the dead letters of a job. With --replay a new job of the same pipeline processes them, or those that are " +
-        "named, and its id is printed.",
+      "Lists the dead letters of a job. With --replay a new job of the same pipeline processes all or the named ones " +
+        "again, and its id is printed.",
     )
     .argument("<job>", "the job's id")
-    .option("--route <name>", "only those of this route")
+    .option("--route <name>", "only dead letters of this route")
     .addOption(
-      new Option("--limit <count>", "dead letters of one page, at most 100").argParser(upTo(100)).default(20),
+      new Option("--limit <count>", "dead letters per page, at most 100").argParser(upTo(100)).default(20),
     )
-    .option("--after <message>", "the page behind this message")
-    .option("--replay [message...]", "process all again that have not been, or these")
+    .option("--after <message>", "start after this message")
+    .option("--replay [message...]", "replay these, or all that have not been replayed")
     .option("--workflow <name>", "with --replay: another version of the pipeline, for example crawl@4")
-    .option("--wait", "with --replay: stay until the new job has ended, as `umbra submit --wait` does")
+    .option("--wait", "with --replay: wait until the new job has ended, like `umbra submit --wait`")
     .addOption(adaptersOption())
     .addOption(allowDeadLettersOption())
     .addOption(privateAddressesOption())
@@ -104,16 +104,16 @@ function pipelineCommands(program: Command, finish: Finish): void {
 }
 
 function workflowsProgram(finish: Finish): Command {
-  const workflows = new Command("workflows").summary("look at stored workflows, and delete them")
+  const workflows = new Command("workflows").summary("list, show and delete stored workflows")
   const command = (usage: string, summary: string) =>
-    withPlace(workflows.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+    withTarget(workflows.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
   command("list", "list workflows by name").action(async options =>
     finish((await import("./commands/workflows.ts")).list(options)),
   )
   command("show <name>", "show a workflow: name, or name@3 for one version").action(async (name, options) =>
     finish((await import("./commands/workflows.ts")).show(name, options)),
   )
-  command("delete <name>", "delete a workflow; jobs that run keep their version").action(
+  command("delete <name>", "delete a workflow; running jobs keep their version").action(
     async (name, options) => finish((await import("./commands/workflows.ts")).remove(name, options)),
   )
   return workflows
@@ -122,7 +122,7 @@ function workflowsProgram(finish: Finish): Command {
 function aliasProgram(finish: Finish): Command {
   const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
   const command = (usage: string, summary: string) =>
-    withPlace(alias.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+    withTarget(alias.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
   command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10").action(
     async (name, which, version, options) =>
       finish((await import("./commands/alias.ts")).set(name, which, version, options)),
@@ -130,11 +130,11 @@ function aliasProgram(finish: Finish): Command {
   command("list <name>", "list the aliases of a workflow").action(async (name, options) =>
     finish((await import("./commands/alias.ts")).list(name, options)),
   )
-  command("delete <name> <alias>", "remove an alias; its history stays").action(
+  command("delete <name> <alias>", "remove an alias; its history is kept").action(
     async (name, which, options) =>
       finish((await import("./commands/alias.ts")).remove(name, which, options)),
   )
-  command("history <name> <alias>", "show who moved an alias, newest first").action(
+  command("history <name> <alias>", "show the moves of an alias, newest first").action(
     async (name, which, options) =>
       finish((await import("./commands/alias.ts")).history(name, which, options)),
   )

@@ -1,4 +1,4 @@
-/** What asks whether a worker is well: `/health`, it answers; `/ready`, it can be given work. It has no other HTTP. */
+/** HTTP health checks of a worker: `/health` (it answers) and `/ready` (it accepts tasks). A worker has no other HTTP. */
 import { createServer, type Server } from "node:http"
 import { UmbraError } from "../errors.ts"
 import type { FleetWorker } from "../open-worker.ts"

@@ -19,7 +19,7 @@ export const listQuery = z.strictObject({
   workflow: schema.workflowName.optional(),
   label: texts.optional().meta({ description: "NAME=VALUE; may be repeated.", example: "team=shop" }),
   parent: z.string().optional().meta({
-    description: "A job's id: its children. `none`: jobs that are nobody's child.",
+    description: "A job's id: only its child jobs. `none`: only jobs without a parent.",
     example: "none",
   }),
   created_from: moment.optional(),
@@ -28,13 +28,13 @@ export const listQuery = z.strictObject({
   after: z
     .string()
     .optional()
-    .meta({ description: "`next` of the page before.", example: schema.jobIdExample }),
+    .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
   limit: schema.limit,
 })
 
 export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
   const { workflow, created_from, created_before, deleted, after, limit } = query
-  if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the page before")
+  if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
   const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
   return {
     limit,

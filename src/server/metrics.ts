@@ -1,6 +1,6 @@
 /**
- * What this process knows of itself, for Prometheus. Nothing is counted in the database for it, and while nobody looks
- * it is plain numbers: they become metrics when `/metrics` is asked for.
+ * Metrics of this process for Prometheus. They cause no database queries. Until `/metrics` is requested they are plain
+ * numbers.
  */
 import type { FastifyInstance } from "fastify"
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
@@ -58,7 +58,7 @@ function exposeJobs(registry: Registry, umbra: Umbra, taken: Taken): void {
     {
       type: "histogram",
       name: "umbra_job_seconds",
-      help: "Time from submission to end of jobs that ended here",
+      help: "Time from submission to end of jobs that ended in this process",
     },
     () => histogram("umbra_job_seconds", taken().engine.jobSeconds),
   )
@@ -81,7 +81,7 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
     { type: "gauge", name: "umbra_running_attempts", help: "Attempts that have a slot of this worker" },
     () => [{ value: umbra.health().running }],
   )
-  const refused = "Tasks of this process's jobs that workers elsewhere have refused"
+  const refused = "Tasks of this process's jobs that remote workers rejected"
   expose(registry, { type: "counter", name: "umbra_tasks_refused_total", help: refused }, () => [
     { value: umbra.health().refused },
   ])
@@ -101,12 +101,12 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
   )
   expose(
     registry,
-    { type: "counter", name: "umbra_retries_total", help: "Failed attempts that are tried again" },
+    { type: "counter", name: "umbra_retries_total", help: "Failed attempts that are retried" },
     () => [{ value: taken().engine.retries }],
   )
 }
 
-/** Labels are names in definitions: as many as there are pipelines, not as many as there are jobs. */
+/** Labels are names in definitions: their number depends on the number of pipelines, not on the number of jobs. */
 function exposePipelines(registry: Registry, taken: Taken): void {
   const byRoute = (values: (metrics: RouteMetrics, labels: Labels) => Value[]) => () =>
     taken()
@@ -132,13 +132,13 @@ function exposePipelines(registry: Registry, taken: Taken): void {
     {
       type: "counter",
       name: name("failed_tries_total"),
-      help: "Deliveries of messages that failed, those that were tried again included, by pipeline and route",
+      help: "Failed deliveries of messages, including those that are retried, by pipeline and route",
     },
     byRoute(({ failedTries }, labels) => [{ value: failedTries, labels }]),
   )
   expose(
     registry,
-    { type: "gauge", name: name("in_flight"), help: "Messages that adapters of this process have in hand" },
+    { type: "gauge", name: name("in_flight"), help: "Messages that adapters of this process are processing" },
     byRoute(({ inFlight }, labels) => [{ value: inFlight, labels }]),
   )
   expose(
@@ -155,7 +155,7 @@ function exposePipelines(registry: Registry, taken: Taken): void {
     {
       type: "counter",
       name: name("breaker_changes_total"),
-      help: "How often circuit breakers opened, and closed",
+      help: "Number of times that circuit breakers opened and closed",
     },
     byRoute(({ opened: open, closed }, labels) => byLabel("state", { open, closed }, labels)),
   )
@@ -170,7 +170,7 @@ function exposeStreams(registry: Registry, streams: Streams): void {
   expose(registry, { type: "gauge", name: "umbra_streams", help: "Live streams that are open" }, () => [
     { value: streams.open },
   ])
-  const dropped = "Clients of live streams dropped because they did not read"
+  const dropped = "Clients of live streams that were disconnected because they did not read"
   expose(registry, { type: "counter", name: "umbra_streams_dropped_total", help: dropped }, () => [
     { value: streams.dropped },
   ])
@@ -181,12 +181,14 @@ function exposeStore(registry: Registry, umbra: Umbra, taken: Taken): void {
   expose(registry, { type: "histogram", name: facts, help: "Facts of one append" }, () =>
     histogram(facts, taken().engine.appendFacts),
   )
-  expose(registry, { type: "histogram", name: seconds, help: "Time from an append to its answer" }, () =>
-    histogram(seconds, taken().engine.appendSeconds),
+  expose(
+    registry,
+    { type: "histogram", name: seconds, help: "Time from sending an append to its answer" },
+    () => histogram(seconds, taken().engine.appendSeconds),
   )
   expose(
     registry,
-    { type: "gauge", name: "umbra_workers", help: "Workers on this store, as the last beat told" },
+    { type: "gauge", name: "umbra_workers", help: "Workers on this store at the last heartbeat" },
     () => byLabel("state", { ...umbra.workerCounts }),
   )
 }
@@ -218,9 +220,9 @@ function byLabel(label: string, amounts: Readonly<Record<string, number>>, more:
 
 function histogram(name: string, { bounds, counts, sum }: Histogram, labels: Labels = {}): Value[] {
   let count = 0
-  const buckets = [...counts].map((own, place) => {
+  const buckets = [...counts].map((own, index) => {
     count += own
-    const le = place < bounds.length ? String(bounds[place]) : "+Inf"
+    const le = index < bounds.length ? String(bounds[index]) : "+Inf"
     return { metricName: `${name}_bucket`, value: count, labels: { ...labels, le } }
   })
   return [

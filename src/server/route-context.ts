@@ -18,19 +18,19 @@ export type App = FastifyInstance<
   ZodTypeProvider
 >
 
-/** What every route may need. */
+/** What the routes share. */
 export interface RouteParts {
   readonly umbra: Umbra
   readonly settings: ServerSettings
   readonly tokens: Tokens
-  /** Requests without a token are the local owner's. */
+  /** Requests without a token belong to the local owner. */
   readonly isOpen: boolean
-  /** When the process is to end, whoever waits is answered with what there is. */
+  /** When the process stops, waiting requests are answered with the current state. */
   readonly stopping: Stopping
   readonly unfinished: Unfinished
 }
 
-/** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */
+/** S3: another owner's job is reported as not found. Every route that takes a job's id must call this. */
 export async function ownJob(umbra: Umbra, caller: Caller, jobId: string): Promise<JobSnapshot> {
   const job = await umbra.summary(jobId)
   if (!sees(caller, job.owner)) throw noSuchJob(jobId)

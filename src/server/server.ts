@@ -1,9 +1,9 @@
 /**
  * Umbra over HTTP (S2, S3).
  *
- * 1. A 2xx to a submission or a command is sent after it is durable: Umbra's own answers wait for that.
- * 2. Every route has schemas for what it takes and gives, and says which scope it needs.
- * 3. What is refused for lack of room is refused before its body is read; what was accepted goes on.
+ * 1. A submission or command is answered with 2xx after it is durable: Umbra's own methods resolve then.
+ * 2. Every route has schemas for requests and responses, and declares the scope it needs.
+ * 3. A request that exceeds a limit of the server is rejected before its body is read; accepted requests continue.
  */
 import type { ServerResponse } from "node:http"
 import Fastify from "fastify"
@@ -41,7 +41,7 @@ import { Streams } from "./streams.ts"
 export interface ServerOptions {
   readonly umbra: Umbra
   readonly host: string
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number
   readonly version: string
   readonly log: Log
@@ -52,15 +52,15 @@ export interface ServerOptions {
 
 export interface Server {
   readonly url: string
-  /** Requests without a token are the local owner's. */
+  /** Requests without a token belong to the local owner. */
   readonly isOpen: boolean
-  /** Whose JWTs are taken; null: nobody's. */
+  /** Which JWTs are accepted; null: none. */
   readonly issuer: string | null
-  /** Takes no more requests, answers those that wait, and ends its connections. Umbra itself stays open. */
+  /** Accepts no more requests, answers those that wait, and closes its connections. Umbra itself stays open. */
   close(): Promise<void>
 }
 
-/** Answers that are under way may take this long to be sent. */
+/** Time for responses in progress to be sent. */
 const SENDING_MS = 2000
 
 export async function startServer(options: ServerOptions): Promise<Server> {
@@ -70,11 +70,11 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const issuer = jwtIssuerOf(settings)
   const hasNoKey = issuer === null && !(await tokens.anyInUse())
   const isOpen = hasNoKey && isLoopback(host)
-  // What others serve needs no token (signed webhooks, /health, /ready), or is refused without one (/metrics).
+  // The routes of other roles need no token (signed webhooks, /health, /ready), or are rejected without one (/metrics).
   if (hasNoKey && !isOpen && umbra.roles.has("api"))
     throw new UmbraError(
       "E637",
-      `There is no API token, so anybody who reaches ${host} could do anything. Make one with \`umbra token create\`, set up JWTs, or listen on 127.0.0.1.`,
+      `No API token exists, so anyone who can reach ${host} would have full access. Create a token with \`umbra token create\`, set up JWTs, or listen on 127.0.0.1.`,
     )
   const stopping = new Stopping()
   const jwts = issuer === null ? null : new Jwts(issuer, settings, options.log)
@@ -115,7 +115,7 @@ async function makeApp(
   const timeout = Math.ceil(settings.requestTimeoutSeconds * 1000)
   const app: App = Fastify({
     requestTimeout: timeout,
-    // Node looks for late ones every 30 s unless told.
+    // Node's default interval for checking request timeouts is 30 s.
     http: { headersTimeout: timeout, connectionsCheckingInterval: Math.min(timeout / 2, 30_000) },
     clientErrorHandler: answerClientError,
     routerOptions: { maxParamLength: 2000 },
@@ -123,17 +123,17 @@ async function makeApp(
     frameworkErrors: (error, _, reply) => answerProblem(reply, new UmbraError("E633", `${error.message}.`)),
   }).withTypeProvider<ZodTypeProvider>()
   app.setValidatorCompiler(requestCheck)
-  // Answers are made by our own code and checked against their schemas by the tests, not again for every request.
+  // Our own code builds the responses, and the tests check them against the schemas, so they are not checked per request.
   app.setSerializerCompiler(() => JSON.stringify)
   app.setErrorHandler(problemHandler(log))
   const methods = new Methods(app)
   const advice = umbra.roles.has("api")
-    ? "/docs lists what there is."
-    : `This process has the role ${[...umbra.roles].join(", ")}; one with the role api serves the rest.`
+    ? "/docs lists all routes."
+    : `This process has the role ${[...umbra.roles].join(", ")}; a process with the role api serves all routes.`
   app.setNotFoundHandler((request, reply) => {
     const path = pathOf(request.url)
     const allowed = methods.at(path).join(", ")
-    const text = `There is no ${request.method} ${path.slice(0, 200)}.`
+    const text = `There is no route ${request.method} ${path.slice(0, 200)}.`
     if (allowed === "") return answerProblem(reply, new UmbraError("E634", `${text} ${advice}`))
     return answerProblem(reply.header("allow", allowed), new UmbraError("E647", `${text} Use ${allowed}.`))
   })
@@ -171,12 +171,12 @@ async function makeApp(
   return app
 }
 
-/** Beyond so many at once the rest is refused while that is still cheap. Answers how to take one out of the count. */
+/** Limits the requests in progress: more are rejected while that is still cheap. Returns a function that removes one from the count. */
 function boundRequests(app: App, most: number, stopping: Stopping): (raw: ServerResponse) => void {
   let open = 0
   const uncounted = new WeakSet<ServerResponse>()
   app.addHook("onRequest", async (request, reply) => {
-    // A server that has its hands full lives: whoever asks must not take it for dead.
+    // A server at its limit is alive: health checks must not take it for dead.
     if (alwaysAnswered.has(request.routeOptions.url ?? "")) return
     open++
     reply.raw.once("close", () => {
@@ -184,10 +184,13 @@ function boundRequests(app: App, most: number, stopping: Stopping): (raw: Server
     })
     if (stopping.isStopping) {
       reply.header("connection", "close")
-      throw new UmbraError("E612", "The server is about to end and takes no more requests.")
+      throw new UmbraError("E612", "The server is shutting down and accepts no more requests.")
     }
     if (open > most)
-      throw new UmbraError("E611", `The server has ${most} requests in progress and takes no more for now.`)
+      throw new UmbraError(
+        "E611",
+        `The server has reached its limit of ${most} requests in progress. Try again shortly.`,
+      )
   })
   return raw => {
     uncounted.add(raw)

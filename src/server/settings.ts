@@ -1,29 +1,29 @@
 import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 import { type JwtSettings, jwtTable } from "./auth/jwt-settings.ts"
 
-/** The figures of the HTTP server (S10). */
+/** The settings of the HTTP server (S10). */
 export interface ServerSettings extends JwtSettings {
-  /** Larger bodies are refused, unless the token says otherwise. */
+  /** Larger bodies are rejected, unless the token has its own limit. */
   readonly maxBodyBytes: number
-  /** Requests a second of a token that says nothing itself, with a burst of twice that; null: no limit. */
+  /** Requests per second for tokens without their own limit, with a burst of twice that; null: no limit. */
   readonly rateLimit: number | null
-  /** Jobs of one owner that have not ended, beyond which more are refused; null: no limit. */
+  /** Unfinished jobs of one owner; more are rejected. null: no limit. */
   readonly maxUnfinishedJobs: number | null
-  /** Jobs submitted with one token that have not ended, if the token says nothing itself; null: no limit. */
+  /** Unfinished jobs submitted with one token, for tokens without their own limit; null: no limit. */
   readonly maxUnfinishedJobsPerToken: number | null
-  /** Requests in progress, waiting ones included, beyond which more are refused. */
+  /** Requests in progress, including waiting ones; more are rejected. */
   readonly maxRequests: number
-  /** Workflows of more than 32 KiB that are being checked, beyond which more are refused. */
+  /** Checks in progress of workflows of more than 32 KiB; more are rejected. */
   readonly maxLargeDocuments: number
-  /** A request that has not arrived whole after this is given up. */
+  /** A request that has not arrived completely after this time is rejected. */
   readonly requestTimeoutSeconds: number
-  /** The longest that `?wait` may ask for. */
+  /** Upper bound of `?wait`. */
   readonly maxWaitSeconds: number
-  /** Open live streams beyond which more are refused. */
+  /** Open live streams; more are rejected. */
   readonly maxStreams: number
-  /** Between two signs of life on a stream; also how long a revoked token is still served. */
+  /** Between two heartbeats of a stream; also the longest time for which a revoked token still gets events. */
   readonly streamHeartbeatSeconds: number
-  /** A client for which more than this waits is dropped. */
+  /** A client with more than this many unread bytes is disconnected. */
   readonly streamBufferBytes: number
 }
 

@@ -1,4 +1,4 @@
-/** Tells those who wait that the process is about to end. A set: ten thousand may wait, and come and go each moment. */
+/** Notifies waiting requests that the process stops. A Set, since ten thousand may wait, and each comes and goes. */
 export class Stopping {
   #isStopping = false
   readonly #waiting = new Set<() => void>()
@@ -7,7 +7,7 @@ export class Stopping {
     return this.#isStopping
   }
 
-  /** Calls `tell` when it stops, at once if it has. Answers how to take that back. */
+  /** Calls `tell` when the process stops, or at once if it is stopping. Returns a function that unsubscribes. */
   tell(tell: () => void): () => void {
     if (this.#isStopping) tell()
     else this.#waiting.add(tell)

@@ -1,9 +1,9 @@
 /**
- * Open live streams of this process (S4), as HTTP has them.
+ * Open live streams of this process (S4), on the HTTP side.
  *
- * 1. A client that does not read is dropped when so much waits for it; what waits for all is shared, not copied.
- * 2. One timer for the heartbeats of all. With its heartbeat a client's token is looked at again.
- * 3. When the process is to end every stream says so and closes.
+ * 1. A client that does not read is disconnected when too many bytes wait for it; all clients share the waiting bytes.
+ * 2. One timer sends the heartbeats of all streams. With each heartbeat the client's token is checked again.
+ * 3. When the process stops, every stream gets a last event and is closed.
  */
 import type { ServerResponse } from "node:http"
 import type { FastifyReply, FastifyRequest } from "fastify"
@@ -15,13 +15,13 @@ import type { Stopping } from "./stopping.ts"
 export interface StreamsParts {
   readonly settings: ServerSettings
   readonly stopping: Stopping
-  /** The request is a stream from now on, and none of those that are in progress. */
+  /** From now on the request is a stream and no longer counts as a request in progress. */
   uncount(raw: ServerResponse): void
 }
 
 const RETRY = "retry: 1000\n\n"
 const HEARTBEAT = Buffer.from(": keep-alive\n\n")
-/** Parts of the time between two heartbeats, so that they do not all fall into one moment. */
+/** The time between two heartbeats is divided into this many slots, so that they are not all sent at once. */
 const SLICES = 25
 
 type AnyStream = Pick<Stream<{ changes: [] }>, "close"> & { begin(): Promise<void> }
@@ -42,12 +42,12 @@ export class Streams {
     return this.#clients.size
   }
 
-  /** Clients that were dropped because they did not read. */
+  /** Clients that were disconnected because they did not read. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Answers when the stream has begun. What goes wrong before its first byte is thrown, and answered as any error. */
+  /** Resolves when the stream has started. An error before its first byte is thrown, and answered like any other. */
   async start(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -57,7 +57,7 @@ export class Streams {
     if (this.#clients.size + this.#opening >= settings.maxStreams)
       throw new UmbraError(
         "E611",
-        `The server has ${settings.maxStreams} streams open and takes no more for now.`,
+        `The server has reached its limit of ${settings.maxStreams} open streams. Try again shortly.`,
       )
     const client = new Client(reply, {
       mostBytes: settings.streamBufferBytes,
@@ -119,7 +119,7 @@ interface ClientParts {
   dropped(): void
 }
 
-/** One open response. Its head is sent with its first bytes, so that what fails before can still be an error. */
+/** One open response. Its head is sent with its first bytes, so that an earlier failure can still be answered as an error. */
 class Client implements Sink {
   readonly #reply: FastifyReply
   readonly #parts: ClientParts
@@ -141,7 +141,7 @@ class Client implements Sink {
     this.hasBegun = true
     const { raw } = this.#reply
     this.#reply.hijack()
-    // It ends with its connection: the lengths of chunks would tell nobody anything.
+    // The end of the connection ends the stream, so chunked encoding is not needed.
     raw.shouldKeepAlive = false
     raw.useChunkedEncodingByDefault = false
     raw.writeHead(200, {
@@ -152,7 +152,7 @@ class Client implements Sink {
     raw.write(RETRY)
   }
 
-  /** What one write brings may be more than fits: only what was not read before it counts. */
+  /** One write may exceed the limit by itself: only bytes that were unread before it count. */
   write(bytes: Buffer): void {
     this.begin()
     if (!this.isOpen) return
@@ -176,7 +176,7 @@ class Client implements Sink {
     this.#reply.raw.destroy()
   }
 
-  /** A token that was revoked ends its streams. When the store does not answer, nothing is known. */
+  /** A revoked token ends its streams. If the store does not answer, the stream stays open. */
   async lookAgain(): Promise<void> {
     const isAllowed = await this.#parts.isStillAllowed().catch(() => true)
     if (!isAllowed && this.isOpen) this.#reply.raw.end()

@@ -13,7 +13,7 @@ interface Changes {
   readonly changed: [name: string, keys: string[]][]
 }
 
-/** Both are canonical, beside values of `retry` that were written although they are the default. */
+/** Both are canonical, except for values of `retry` that were written although they are the default. */
 export function* diffOf(before: string, after: string): Work<Differences> {
   const old = divided(before)
   yield
@@ -31,7 +31,7 @@ export function* diffOf(before: string, after: string): Work<Differences> {
   }
 }
 
-/** A document has nodes or routes; a later version may be of the other kind. */
+/** A document has nodes or routes; a later version may have the other. */
 function divided(definition: string) {
   const {
     nodes = [],

@@ -73,9 +73,9 @@ describe("the tree of a message", () => {
 │   step  completed  1.5 ms
 ├ store:1  failed  {"id":"store:1"}
 │   put  failed  1.5 ms  E401 no\ufffd[2J room
-│   put  failed  1.5 ms  try 2  E401 no room
+│   put  failed  1.5 ms  attempt 2  E401 no room
 └ store:2  pending  (large)
-… there is more: ask for more with --limit, or for one of these messages.`)
+… more messages exist: raise --limit, or show one of these messages.`)
   })
 })
 
@@ -218,7 +218,7 @@ describe("through a server", () => {
 
   it("lists dead letters, and replays them; the id alone is on standard output", async () => {
     const { stdout } = await run("dead-letters", job)
-    expect(stdout).toMatch(/^work:2 {2}\S+Z {2}1 try\n {2}E\d+ two\n {2}\{"n":2\}\n/)
+    expect(stdout).toMatch(/^work:2 {2}\S+Z {2}1 attempt\n {2}E\d+ two\n {2}\{"n":2\}\n/)
     expect(stdout).toContain(`umbra dead-letters ${job} --replay`)
     expect((await run("dead-letters", job, "--route", "source")).stdout).toContain(
       "no dead letters of this route",
@@ -229,7 +229,7 @@ describe("through a server", () => {
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("E708")])
     const replayed = await run("dead-letters", job, "--replay", "work:2")
     expect(replayed.stdout).toMatch(/^[0-9a-f-]{36}\n$/)
-    expect(replayed.stderr).toContain("1 message to be processed again.")
+    expect(replayed.stderr).toContain("1 message will be replayed.")
     const again = await run("dead-letters", job)
     expect(again.stdout).toContain(`replayed by job ${replayed.stdout.trim()}`)
     expect(again.stdout).not.toContain("--replay")
@@ -259,7 +259,7 @@ describe("through a server", () => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/ work: 2 done, 1 failed\n/)
     expect(stdout).toContain("⚠ flow completed with dead letters")
-    expect(stdout).toContain(`⚠ 1 message failed for good. See why: umbra dead-letters ${fresh} --server`)
+    expect(stdout).toContain(`⚠ 1 message failed permanently. Show the errors: umbra dead-letters ${fresh} --server`)
     expect(stdout).toMatch(/\n {2}work:2: E\d+ two\n/)
     expect((await run("watch", fresh, "--allow-dead-letters")).code).toBe(0)
     await run("dead-letters", fresh, "--replay")
@@ -298,7 +298,7 @@ describe("on a folder", () => {
     expect(resumed.code).toBe(1)
     expect(resumed.stdout).toContain("1 job completed.")
     expect(resumed.stdout).toMatch(
-      /⚠ \S+ {2}flow {2}COMPLETED {2}1 message failed for good, the first: work:1: E\d+ two/,
+      /⚠ \S+ {2}flow {2}COMPLETED {2}1 message failed permanently, the first: work:1: E\d+ two/,
     )
     const again = await umbra(["dead-letters", first.job_id, "--replay", "--wait", ...adapters], {
       ...start,

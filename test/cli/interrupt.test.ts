@@ -50,7 +50,7 @@ describe("Ctrl-C", () => {
     const { code, stdout, stderr } = await running.ended
     expect(code).toBe(1)
     expect(stderr).toMatch(
-      /left at once\. Job [0-9a-f-]{36} is cancelled, so `umbra resume` does not go on with it/,
+      /exited at once\. Job [0-9a-f-]{36} is cancelled, so `umbra resume` does not continue it/,
     )
     expect(await statusOf(/job ([0-9a-f-]{36})/.exec(stdout)![1]!)).toBe("CANCELLED")
   })
@@ -71,7 +71,7 @@ describe("Ctrl-C", () => {
   it("SIGTERM that comes so early leaves the job, and says how to go on", async () => {
     writeFileSync(path("hasty.json"), oneNode("hasty", { signal: "SIGTERM" }))
     const { code, stdout } = await start("hasty.json", "--set", "drain_seconds=0.1").ended
-    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringContaining("Finish it: umbra resume") })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringContaining("Continue the job: umbra resume") })
     await umbra(["jobs", "cancel", /job ([0-9a-f-]{36})/.exec(stdout)![1]!, "--database-url", database.url])
   })
 

@@ -147,10 +147,10 @@ describe.each(stores)("umbra jobs on %s", { timeout: 90_000 }, (name, open) => {
   it("J10 retry puts back what is not done, and --wait runs exactly that", async () => {
     const first = await jobs("retry", failed)
     expect(first).toMatchObject({ code: 0, stderr: "" })
-    expect(first.stdout).toMatch(/waits to be tried again\. No engine runs it yet: `umbra resume/)
+    expect(first.stdout).toMatch(/will be retried\. No engine runs it yet; start one with `umbra resume/)
     expect((await json("show", failed)).status).toMatch(/QUEUED|DISPATCHING|PROCESSING/)
     const cancelled = await jobs("cancel", failed, "--reason", "not today")
-    expect(cancelled.stdout).toBe(`Job ${failed} is cancelled; what is done of it stays done.\n`)
+    expect(cancelled.stdout).toBe(`Job ${failed} is cancelled; its completed nodes stay completed.\n`)
     const waited = await umbra(["jobs", "retry", failed, "--wait", "--json", ...handlers, ...flags])
     expect(waited.code).toBe(0)
     expect(JSON.parse(waited.stdout)).toMatchObject({ status: "COMPLETED" })
@@ -188,7 +188,7 @@ describe.each(stores)("umbra jobs on %s", { timeout: 90_000 }, (name, open) => {
 
   it("J18 verify finds nothing to complain about, deleted jobs included", async () => {
     expect(await json("verify", "--all")).toEqual({ checked: 2, different: [] })
-    expect((await jobs("verify")).stderr).toMatch(/E604 name one job, or say --all/)
+    expect((await jobs("verify")).stderr).toMatch(/E604 name one job, or use --all/)
   })
 })
 
@@ -236,6 +236,6 @@ describe("a store that is not there", () => {
   it("is not made by looking at it", async () => {
     const { code, stderr } = await umbra(["jobs", "list", "--data-dir", path("nothing")])
     expect(code).toBe(2)
-    expect(stderr).toMatch(/E504 there are no jobs in \S*nothing/)
+    expect(stderr).toMatch(/E504 there is no Umbra database in \S*nothing/)
   })
 })

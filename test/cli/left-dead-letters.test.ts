@@ -22,7 +22,7 @@ it("the README's pipeline without UMBRA_ALLOW_FILES ends with ⚠, the cure and 
   expect(lost.stdout).toMatch(/⚠ titles completed with dead letters/)
   expect(lost.stdout + lost.stderr).not.toContain("✓")
   expect(lost.stdout).toMatch(
-    /⚠ 1 message failed for good\. See why: umbra dead-letters \S+\n {2}read:1: E721 /,
+    /⚠ 1 message failed permanently\. Show the errors: umbra dead-letters \S+\n {2}read:1: E721 /,
   )
   expect(lost.stdout).toContain("UMBRA_ALLOW_FILES")
   expect(lost.stdout).not.toContain("✓ titles")
@@ -40,10 +40,10 @@ it("--json has the count and the first error, --allow-dead-letters exits 0, jobs
     dead_letters: { count: 1, first: { message: "read:1", error: { code: "E721" } } },
   })
   const allowed = await umbra(["run", "titles.yaml", ...input, "--allow-dead-letters"], { cwd })
-  expect(allowed).toMatchObject({ code: 0, stdout: expect.stringContaining("⚠ 1 message failed for good") })
+  expect(allowed).toMatchObject({ code: 0, stdout: expect.stringContaining("⚠ 1 message failed permanently") })
   expect(allowed.stdout).not.toContain("Exit code 1")
   const shown = await umbra(["jobs", "show", job_id], { cwd })
-  expect(shown.stdout).toMatch(/dead +⚠ 1 message failed for good, the first: read:1: E721 /)
+  expect(shown.stdout).toMatch(/dead +⚠ 1 message failed permanently, the first: read:1: E721 /)
   const shownJson = JSON.parse((await umbra(["jobs", "show", job_id, "--json"], { cwd })).stdout)
   expect(shownJson.dead_letters.count).toBe(1)
   const watched = await umbra(["watch", job_id, "--json"], { cwd })

@@ -91,7 +91,7 @@ describe("a picture of the job", () => {
       "├ ↻ b            attempt 2  in 2.0 s  E408 no answer",
       "├ ⠋ c     2.0 s  40 % half",
       "└ · d",
-      "1 of 4 done · 1 running · 1 to be tried again · 2.5 s",
+      "1 of 4 done · 1 running · 1 to be retried · 2.5 s",
     ])
   })
 

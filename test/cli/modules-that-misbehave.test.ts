@@ -65,7 +65,7 @@ it("S2 a module that ends the process does not make the command succeed", async 
       command,
       code: 2,
       stderr: expect.stringContaining(
-        "umbra: E602 a module that was given ended the command with process.exit",
+        "umbra: E602 a given module called process.exit before the command had finished",
       ),
     })
   }

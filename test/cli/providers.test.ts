@@ -44,7 +44,7 @@ describe("--providers", () => {
     await running.ended
     const [job] = JSON.parse((await umbra(["jobs", "list", "--json", ...store])).stdout).jobs
     const shown = (await umbra(["jobs", "show", job.job_id, ...store])).stdout
-    expect(shown).toMatch(/waits for op-\S+ of provider fake, next look at/)
+    expect(shown).toMatch(/waits for op-\S+ of provider fake, next poll at/)
     for (const id of fake.operations.keys()) fake.complete(id)
     const { code, stdout } = await umbra(["resume", "--json", ...given, ...store], secret)
     expect({ code, jobs: JSON.parse(stdout).jobs }).toMatchObject({

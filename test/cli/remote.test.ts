@@ -54,7 +54,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect(code).toBe(0)
     const id = stdout.trim()
     expect(id).toMatch(/^[0-9a-f-]{36}$/)
-    expect(stderr).toContain(`approval@1 submitted. See it: umbra watch ${id}`)
+    expect(stderr).toContain(`approval@1 submitted. Follow the job: umbra watch ${id}`)
     expect(
       (await json("jobs", "list", "--label", "team=shop")).jobs.map((j: { job_id: string }) => j.job_id),
     ).toEqual([id])
@@ -65,11 +65,11 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       status: "CANCELLED",
     })
     expect((await run("jobs", "cancel", id)).stderr).toMatch(/^umbra: E302 /)
-    expect((await run("jobs", "retry", id)).stdout).toContain("is tried again: an engine there runs")
+    expect((await run("jobs", "retry", id)).stdout).toContain("is retried: an engine of the server runs")
     const stale = await run("jobs", "signal", id, "approved", "--resume-token", "r7")
     expect(stale).toMatchObject({ code: 1, stderr: expect.stringContaining("E312") })
     expect((await run("jobs", "signal", id, "approved", "--data", '{"by":"Ada"}')).stdout).toBe(
-      `Job ${id} has signal approved.\n`,
+      `Job ${id} received signal approved.\n`,
     )
     await stage.umbra.wait(id)
     const events = (await run("jobs", "events", id, "--json")).stdout.trim().split("\n")
@@ -130,7 +130,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect((await run("alias", "set", "hello", "stable", "7")).stderr).toContain("Its newest is 2.")
     expect((await run("alias", "set", "hello", "we ird", "1")).stderr).toContain("must begin with a letter")
     expect((await run("alias", "set", "hello", "stable", "1=0")).stderr).toContain(
-      "at least one of them above 0",
+      "of which at least one is above 0",
     )
     expect((await run("alias", "set", "hello", "stable", "1=1,1=2")).stderr).toContain(
       "names a version twice",
@@ -183,14 +183,14 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       () => ({ UMBRA_TOKEN: "" }),
       [],
       1,
-      /E630 the server wants an API token: put it into UMBRA_TOKEN/,
+      /E630 the server requires an API token: set UMBRA_TOKEN/,
     ],
     [
       "a wrong token",
       () => ({ UMBRA_TOKEN: "umbra_wrong" }),
       [],
       1,
-      /E630 the server does not know the token of UMBRA_TOKEN/,
+      /E630 the token from UMBRA_TOKEN is unknown to the server/,
     ],
     ["a text that is no token", () => ({ UMBRA_TOKEN: "ümbra" }), [], 2, /E604 UMBRA_TOKEN holds no token/],
     ["no such file", () => ({}), ["--token-file", "nothing"], 2, /E601 nothing does not exist/],
@@ -220,7 +220,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       () => ({ UMBRA_SERVER: `${env.UMBRA_SERVER}/elsewhere` }),
       [],
       2,
-      /E651 There is no GET \/elsewhere\/workflows.*Check the URL/,
+      /E651 There is no route GET \/elsewhere\/workflows.*Check the URL/,
     ],
     [
       "an owner beside a server",
@@ -244,7 +244,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect(html.stderr).toMatch(/E651 .*Check the URL: http\S+\/jobs answered with text\/html/)
     const old = await scripted(problem(404, "E634"), answer({ info: { version: "0.0.1" } }))
     expect((await umbra(["jobs", "list", "--server", old.url])).stderr).toMatch(
-      /E652 the server is of release 0\.0\.1, this command of \d/,
+      /E652 the server has release 0\.0\.1, this command \d/,
     )
   })
 
@@ -348,7 +348,7 @@ describe("umbra watch", { timeout: 60_000 }, () => {
       leaving.kill("SIGINT")
       const ended = await leaving.ended
       expect(ended.code).toBe(1)
-      expect(ended.stdout).toMatch(/is PROCESSING[\s\S]*It goes on\. Look at it again: umbra watch /)
+      expect(ended.stdout).toMatch(/is PROCESSING[\s\S]*The job continues\. Follow it: umbra watch /)
       expect((await stage.umbra.job(left.id)).status).toBe("PROCESSING")
       const lines = (await umbra(["watch", id, "--json", "--server", await withStream(stage, id)])).stdout
       expect(

@@ -37,13 +37,13 @@ describe("umbra resume", { timeout: 90_000 }, () => {
     const withoutHandlers = await umbra(["resume", ...flags])
     expect(withoutHandlers.code).toBe(0)
     expect(withoutHandlers.stdout).toMatch(
-      /two {2}needs handler "long_once" for node second: give it with --handlers/,
+      /two {2}needs handler "long_once" for node second: add --handlers/,
     )
     const resumed = await umbra(["resume", ...handlers, ...flags])
     expect(resumed).toMatchObject({ code: 0, stderr: "" })
     expect(resumed.stdout).toMatch(/✓ \S+ {2}two {2}COMPLETED\n1 job completed\.\n$/)
     expect(readFileSync(log, "utf8").trim().split("\n")).toEqual(["first 1", "second 1", "second 3"])
-    expect((await umbra(["resume", ...handlers, ...flags])).stdout).toMatch(/^Nothing to finish in /)
+    expect((await umbra(["resume", ...handlers, ...flags])).stdout).toMatch(/^No unfinished jobs in /)
   })
 
   it("J5 does so on PostgreSQL, and leaves what waits for long", async () => {

@@ -189,7 +189,7 @@ describe("umbra run refuses what cannot be used, with exit 2 and without a trace
     [
       "an input that does not fit",
       ["greeting.yaml", "--input", "{}"],
-      /E304 the input does not fit workflow "greeting"[\s\S]*name/,
+      /E304 the input fails the schema of workflow "greeting"[\s\S]*name/,
     ],
     [
       "an input that is not JSON",
@@ -234,7 +234,7 @@ describe("umbra run refuses what cannot be used, with exit 2 and without a trace
       "mysql://x",
     )
     expect(code).toBe(2)
-    expect(stderr).toMatch(/E504 a database URL begins with postgres:\/\//)
+    expect(stderr).toMatch(/E504 a database URL must begin with postgres:\/\//)
   })
 })
 

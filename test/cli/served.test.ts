@@ -72,7 +72,7 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     const locks = readdirSync(data).filter(name => name.startsWith("lock."))
     expect(locks.map(name => readFileSync(join(data, name), "utf8")).join()).not.toContain(before.token)
     const { stdout, stderr } = await command("jobs", "list", "--verbose")
-    expect(stderr).toBe(`Through the server at ${before.url}, which has ${data}.\n`)
+    expect(stderr).toBe(`Using the server at ${before.url}, which has ${data}.\n`)
     expect(stdout + stderr).not.toContain(before.token)
     const forged = before.token.replace(/.$/, last => (last === "A" ? "B" : "A"))
     expect((await ask(before.url, "/jobs", { token: forged })).status).toBe(401)
@@ -83,7 +83,7 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     try {
       const { code, stderr } = await command("jobs", "list")
       expect(code).toBe(1)
-      expect(stderr).toMatch(/E503 .* is served at http\S+ by process \d+.*Use --server http/)
+      expect(stderr).toMatch(/E503 process \d+ of another user serves .* at http\S+ Use --server http/)
     } finally {
       chmodSync(secret, 0o600)
     }

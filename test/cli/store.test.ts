@@ -28,11 +28,11 @@ describe("a folder without a server", { timeout: 60_000 }, () => {
     expect(JSON.parse(run.stdout)).toMatchObject({ status: "COMPLETED", output: 42 })
 
     const left = await command("submit", "double@1", "--input", '{"n": 1}')
-    expect(left.stderr).toContain("An engine of this store runs it: umbra serve, or umbra resume")
+    expect(left.stderr).toContain("If no engine runs on this store, start one: umbra serve, or umbra resume")
     const watched = await command("watch", left.stdout.trim())
     expect(watched.code).toBe(2)
     expect(watched.stderr).toMatch(
-      /E604 Job \S+ waits: nobody runs the jobs in \.\/\.umbra\. Start `umbra serve`/,
+      /E604 Job \S+ waits: no engine runs the jobs in \.\/\.umbra\. Start `umbra serve`/,
     )
     expect((await command("resume", ...handlers)).stdout).toContain("1 job completed")
     expect((await command("watch", left.stdout.trim())).stdout).toMatch(/job COMPLETED\n✓ double completed/)
@@ -91,7 +91,7 @@ describe("a database without a server", { timeout: 60_000 }, () => {
     })
     expect((await command("workflows", "show", "double")).stdout).toMatch(/^stored +\S+Z by local$/m)
     expect((await command("alias", "set", "double", "stable", "1=0")).stderr).toContain(
-      "at least one of them above 0",
+      "of which at least one is above 0",
     )
     expect((await command("alias", "set", "double", "stable", "1=5,2=0")).stderr).toContain(
       "has no version 2",

@@ -32,7 +32,7 @@ describe("the command line", () => {
     [["run", "x.yaml", "--label", "red"], /It must be NAME=VALUE/],
     [["jobs"], /Usage: umbra jobs/],
     [["jobs", "lst"], /unknown command 'lst'[\s\S]*Did you mean list\?/],
-    [["jobs", "list", "--status", "done"], /There is no status DONE: it is one of PENDING/],
+    [["jobs", "list", "--status", "done"], /There is no status DONE\. Use one of PENDING/],
     [["jobs", "list", "--limit", "0"], /from 1 to 1000/],
     [["jobs", "graph", "x", "--format", "png"], /'png' is invalid[\s\S]*tree, mermaid, json/],
     [[], /Usage: umbra/],

@@ -138,7 +138,7 @@ describe("umbra validate", () => {
     expect(stdout).toContain("transform") // did you mean
     expect(lines.slice(-3)).toEqual([
       "✗ bad.yaml: 4 problems",
-      "Handlers of your own are found with --handlers MODULE.",
+      "Load your own handlers with --handlers MODULE.",
       "",
     ])
   })

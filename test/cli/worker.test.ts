@@ -104,7 +104,7 @@ describe("umbra worker", () => {
   })
 
   it.each([
-    [["worker"], /E620 A worker needs the address of its Redis/],
+    [["worker"], /E620 A worker needs a Redis address/],
     [["worker", "--redis-url", "localhost:6379"], /E620 The address of Redis must have the form redis:\/\//],
     [["worker", "--redis-url", redis, "--queues", "nobody"], /E620 This worker has no handler "nobody"/],
     [["worker", "--redis-url", redis, "--queues", ""], /E620 This worker was given an empty list of queues/],

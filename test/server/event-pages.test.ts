@@ -73,7 +73,7 @@ describe.each(Object.entries(stores))("GET /jobs/{job}/events on %s", (_, open) 
   it("J18 what is no place is refused with a sentence", async () => {
     for (const after of ["x", "-1", "1.2.3", "1e3", ""])
       expect((await stage.ask(`/jobs/${job}/events?after=${after}`)).body.detail).toMatch(
-        /^The parameter after must be `next` of the page before, or the seq of an event/,
+        /^The parameter after must be `next` of the previous page, or the seq of an event/,
       )
   })
 

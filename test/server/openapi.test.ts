@@ -110,7 +110,7 @@ describe("/docs", () => {
     for (const name of Object.keys(document.components.schemas))
       expect(page).toContain(`<summary>${name}</summary>`)
     expect(page).toContain("Needs the scope submit.")
-    expect(page).toContain("E306 idempotency key used for something else")
+    expect(page).toContain("E306 idempotency key used for another submission")
     expect(page).toContain("order@stable")
     expect(page).toContain("Whole number, 1 to 1000, 50 unless told.")
   })

@@ -24,7 +24,7 @@ describe("a request that is not valid", () => {
     "S2 %s in another encoding than UTF-8, which would be stored as other text",
     async (path, type, text) => {
       const asked = { method: "POST", headers: { "content-type": type }, body: Buffer.from(text, "latin1") }
-      expect((await told(path, asked)).detail).toBe("The body is not UTF-8 text. Send it as UTF-8.")
+      expect((await told(path, asked)).detail).toBe("Request body is not UTF-8 text. Send it as UTF-8.")
     },
   )
 
@@ -32,8 +32,8 @@ describe("a request that is not valid", () => {
     ["/jobs?limit=0", 'The parameter limit must be at least 1; it is "0".'],
     ["/jobs?limit=many", 'The parameter limit must be a number; it is "many".'],
     ["/jobs?limit=2000", 'The parameter limit must be at most 1000; it is "2000".'],
-    ["/jobs?limit=1&limit=2", "The parameter limit is there 2 times; give it once."],
-    ["/jobs?stauts=FAILED", "The parameter stauts is not known; did you mean status?"],
+    ["/jobs?limit=1&limit=2", "The parameter limit is given 2 times; give it once."],
+    ["/jobs?stauts=FAILED", "The parameter stauts is unknown; did you mean status?"],
     ["/jobs?deleted=yes", 'The parameter deleted must be true or false; it is "yes".'],
     ["/jobs?status=DONE", /^The parameter status must be one of PENDING, /],
     [
@@ -46,7 +46,7 @@ describe("a request that is not valid", () => {
       "/workflows/hello/versions/99999999999999999999",
       /^\{version\} in the path must be at most 2147483647; it is "99999999999999999999"\.$/,
     ],
-    ["/workflows/a%00b", '{name} in the path must not hold the character U+0000; it is "a\\u0000b".'],
+    ["/workflows/a%00b", '{name} in the path must not contain the character U+0000; it is "a\\u0000b".'],
   ])("S2 %s", async (path, detail) => {
     expect((await told(path)).detail).toMatch(detail)
   })
@@ -76,12 +76,12 @@ describe("a request that is not valid", () => {
     [
       "a misspelt key",
       { workflow: "hello", inputs: {} },
-      "inputs in the body is not known; did you mean input?",
+      "inputs in the body is unknown; did you mean input?",
     ],
     [
       "a key of another world",
       { workflow: "hello", mind: 1 },
-      "mind in the body is not known; there are workflow, input, priority, ttl_seconds, labels.",
+      "mind in the body is unknown; allowed: workflow, input, priority, ttl_seconds, labels.",
     ],
     [
       "a label without a name",
@@ -113,7 +113,7 @@ describe("a request that is not valid", () => {
     expect((await told("/jobs/bulk", { method: "POST", body: { jobs } })).errors).toEqual([
       {
         path: "body.jobs.1.prio",
-        message: "is not known; there are workflow, input, priority, ttl_seconds, labels, idempotency_key",
+        message: "is unknown; allowed: workflow, input, priority, ttl_seconds, labels, idempotency_key",
       },
     ])
     const alias = (body: unknown) => told("/workflows/hello/aliases/stable", { method: "PUT", body })

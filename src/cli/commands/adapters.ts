@@ -1,6 +1,6 @@
 /**
- * The adapters a command knows: the built-in ones, those of installed packages, those of the modules given with
- * `--adapters`, and those that modules of `--handlers` export beside their handlers.
+ * The adapters of a command: the built-in ones, those of installed packages, those of the modules given with
+ * `--adapters`, and those that modules of `--handlers` export besides their handlers.
  */
 import type { AdapterCatalog } from "../../definition/adapter.ts"
 import type { Problem } from "../../definition/problem.ts"
@@ -12,7 +12,7 @@ export interface AdapterModules {
   readonly handlers?: readonly string[]
 }
 
-/** For a document that has no routes nothing is loaded: it would take longer than the rest of the command. */
+/** For a document without routes nothing is loaded: it would take longer than the rest of the command. */
 export async function adaptersFor(text: string, modules: AdapterModules): Promise<AdapterCatalog> {
   if (!text.includes("routes")) return { get: () => undefined, types: () => [] }
   const registry = await builtIn()
@@ -20,14 +20,14 @@ export async function adaptersFor(text: string, modules: AdapterModules): Promis
   return registry
 }
 
-/** In the order in which they count: the later one of a type. */
+/** In the order of precedence: the later one of a type wins. */
 export async function loadUserAdapters({
   adapters = [],
   handlers = [],
 }: AdapterModules): Promise<readonly Adapter[]> {
   const { discoverAdapters } = await import("../../pipeline/registry/discover.ts")
   const installed = await discoverAdapters(process.cwd())
-  // It refuses packages that collide.
+  // It rejects packages that define the same type.
   if (installed.length > 0) (await builtIn()).addFound(installed)
   if (adapters.length === 0 && handlers.length === 0) return installed
   const { adaptersIn, loadAdapters } = await import("../../pipeline/registry/load.ts")
@@ -45,11 +45,11 @@ async function builtIn(): Promise<AdapterRegistry> {
   return adapterRegistry({}, workerSettings())
 }
 
-/** A line behind a list of problems, if what is unknown (E103) can be given. */
+/** A hint after a list of problems, if an unknown name (E103) can be supplied with an option. */
 export function unknownTypeHint(problems: readonly Problem[]): string {
   const unknown = problems.find(({ code }) => code === "E103")
   if (unknown === undefined) return ""
   return unknown.path.startsWith("routes")
-    ? "Adapters of your own are found with --adapters MODULE, and in installed packages called umbra-….\n"
-    : "Handlers of your own are found with --handlers MODULE.\n"
+    ? "Load your own adapters with --adapters MODULE, or install packages whose names begin with umbra-.\n"
+    : "Load your own handlers with --handlers MODULE.\n"
 }

@@ -1,12 +1,12 @@
-/** `umbra alias set|list|delete|history`: which version a name stands for (J20). */
+/** `umbra alias set|list|delete|history`: the version that a name points at (J20). */
 import type { Weights } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { printable } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface AliasOptions extends PlaceOptions {
+export interface AliasOptions extends TargetOptions {
   readonly json?: boolean
 }
 
@@ -17,14 +17,18 @@ export async function set(
   options: AliasOptions,
 ): Promise<number> {
   const target = targetOf(version)
-  const moved = await withPlace(options, ({ workflows }) => workflows.setAlias(name, alias, target))
+  const moved = await withTarget(options, ({ workflows }) => workflows.setAlias(name, alias, target))
   const where = weightsText(moved.weights)
-  print(options, moved, `${printable(name)}@${alias} is ${where} from now on. Jobs that run keep theirs.\n`)
+  print(
+    options,
+    moved,
+    `${printable(name)}@${alias} now points at ${where}. Running jobs keep their version.\n`,
+  )
   return exitCode.ok
 }
 
 export async function list(name: string, options: AliasOptions): Promise<number> {
-  const { version, aliases = [] } = await withPlace(options, ({ workflows }) => workflows.get(name))
+  const { version, aliases = [] } = await withTarget(options, ({ workflows }) => workflows.get(name))
   const rows = [{ alias: "latest", weights: { [version]: 1 }, moved_at: null, moved_by: null }, ...aliases]
   const columns = Math.max(...rows.map(({ alias }) => alias.length))
   const lines = rows.map(({ alias, weights, moved_at, moved_by }) => {
@@ -36,14 +40,14 @@ export async function list(name: string, options: AliasOptions): Promise<number>
 }
 
 export async function remove(name: string, alias: string, options: AliasOptions): Promise<number> {
-  await withPlace(options, ({ workflows }) => workflows.deleteAlias(name, alias))
-  const text = `${printable(name)}@${printable(alias)} is removed. Jobs that run keep their version.\n`
+  await withTarget(options, ({ workflows }) => workflows.deleteAlias(name, alias))
+  const text = `${printable(name)}@${printable(alias)} is removed. Running jobs keep their version.\n`
   print(options, { name, alias, deleted: true }, text)
   return exitCode.ok
 }
 
 export async function history(name: string, alias: string, options: AliasOptions): Promise<number> {
-  const moves = await withPlace(options, ({ workflows }) => workflows.aliasHistory(name, alias))
+  const moves = await withTarget(options, ({ workflows }) => workflows.aliasHistory(name, alias))
   const lines = moves.map(({ at, by, from, to }) => {
     const step = `${from === null ? "nothing" : weightsText(from)} → ${to === null ? "nothing" : weightsText(to)}`
     return `${at}  ${step}  by ${printable(by)}\n`
@@ -61,10 +65,10 @@ function targetOf(text: string): number | Weights {
   if (!given.every(weight => weight >= 0) || !given.some(weight => weight > 0))
     throw new UmbraError(
       "E604",
-      `"${text}" is neither a version (3) nor versions with their weights (2=90,3=10), at least one of them above 0.`,
+      `"${text}" is neither a version (3) nor a list of versions with weights (2=90,3=10) of which at least one is above 0.`,
     )
   if (weights.size < parts.length)
-    throw new UmbraError("E604", `"${text}" names a version twice. Give each one weight (2=90,3=10).`)
+    throw new UmbraError("E604", `"${text}" names a version twice. Give each version one weight (2=90,3=10).`)
   return Object.fromEntries(weights)
 }
 

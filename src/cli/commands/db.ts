@@ -1,4 +1,4 @@
-/** `umbra db …`: the database itself, as a whole. */
+/** `umbra db …`: commands for the database as a whole. */
 
 import { UmbraError } from "../../errors.ts"
 import { Reader } from "../../jobs/reader.ts"
@@ -16,14 +16,14 @@ interface CheckOptions extends StoreOptions {
 }
 
 interface Checked {
-  /** What is wrong with the structure of the file; null: not checked here. */
+  /** Problems of the file's structure; null: not checked. */
   readonly integrity: readonly string[] | null
-  /** Null: the file is damaged, and its jobs were not compared. */
+  /** null: the file is damaged, and its jobs were not compared. */
   readonly checked: number | null
   readonly different: readonly Difference[]
 }
 
-/** The file of a folder, then each job. A folder is read beside the process that has it. */
+/** Checks the file of a folder, then each job. Another process may use the folder meanwhile. */
 export async function check(options: CheckOptions): Promise<number> {
   const location = existingStore(options)
   const found = isPostgres(location) ? await checkJobs(location) : await checkFolder(location)
@@ -53,16 +53,16 @@ function checkText(location: string, { integrity, checked, different }: Checked)
     return [
       paint.red(`✗ ${storeName(location)}: the file is damaged`),
       ...integrity!.map(line => `  ${line}`),
-      "Its jobs were not compared. Stop the process that uses it and restore a backup into an empty folder (docs/deployment.md).\n",
+      "Its jobs were not compared. Stop the process that uses the file, and restore a backup into an empty folder (docs/deployment.md).\n",
     ].join("\n")
   const file =
     integrity === null
-      ? `${storeName(location)}: only the jobs are checked here; its files are checked by PostgreSQL itself (pg_amcheck, data checksums)\n`
-      : `${paint.green(`✓ ${storeName(location)}`)}: the structure of the file is right\n`
+      ? `${storeName(location)}: only the jobs are checked; PostgreSQL itself checks its files (pg_amcheck, data checksums)\n`
+      : `${paint.green(`✓ ${storeName(location)}`)}: the structure of the file is intact\n`
   return file + differencesText(checked, different)
 }
 
-/** Reads beside the process that has the folder. */
+/** Another process may use the folder meanwhile. */
 export async function backup(file: string, options: CheckOptions): Promise<number> {
   const location = existingStore(options)
   if (isPostgres(location))
@@ -76,7 +76,7 @@ export async function backup(file: string, options: CheckOptions): Promise<numbe
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ file, bytes })}\n`
-        : `${file} (${bytes} bytes) is ${storeName(location)} as it was when the backup began. To restore it, copy it to umbra.db in an empty folder and run \`umbra db restored\` there.\n`,
+        : `${file} (${bytes} bytes) is a copy of ${storeName(location)} from the start of the backup. To restore it, copy it to umbra.db in an empty folder and run \`umbra db restored\` there.\n`,
     )
   } finally {
     await folder.close()
@@ -93,8 +93,8 @@ export async function restored(options: StoreOptions): Promise<number> {
     await journal.close()
   }
   process.stdout.write(
-    `${storeName(location)} counts as restored: whatever engines wrote after the backup is refused from now on, ` +
-      "and live streams begin anew. What was in progress goes on when an engine starts.\n",
+    `${storeName(location)} is marked as restored: writes of engines from before the restore are rejected, and live ` +
+      "streams start again. Unfinished jobs continue when an engine starts.\n",
   )
   return exitCode.ok
 }

@@ -1,14 +1,14 @@
-/** `umbra dead-letters JOB`: messages that failed for good, and their replay (P4). */
+/** `umbra dead-letters JOB`: messages that failed permanently, and their replay (P4). */
 import type { DeadLetter, DeadLetterPage, ReplayJob } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { PlaceOptions, Target } from "../target/target.ts"
+import type { Target, TargetOptions } from "../target/target.ts"
 
-export interface DeadLettersCommandOptions extends PlaceOptions, DeadLetterFlags {
+export interface DeadLettersCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly route?: string
   readonly limit: number
   readonly after?: string
@@ -22,9 +22,9 @@ export interface DeadLettersCommandOptions extends PlaceOptions, DeadLetterFlags
 export async function deadLetters(jobId: string, options: DeadLettersCommandOptions): Promise<number> {
   if (options.replay !== undefined) return replay(jobId, options)
   for (const name of ["workflow", "wait"] as const)
-    if (options[name] !== undefined) throw new UmbraError("E604", `--${name} goes with --replay.`)
+    if (options[name] !== undefined) throw new UmbraError("E604", `--${name} needs --replay.`)
   const { route, after, limit, json } = options
-  return withPlace(options, async ({ jobs, flags }) => {
+  return withTarget(options, async ({ jobs, flags }) => {
     const page = await jobs.deadLetterPage(jobId, {
       limit,
       ...(route === undefined ? {} : { route }),
@@ -52,14 +52,14 @@ function listing({ dead_letters, next }: DeadLetterPage, { jobId, flags, options
   const lines = dead_letters.flatMap(letter => linesOf(letter, paint, columns))
   const more = next === null ? "" : `More: umbra dead-letters ${jobId}${route} --after ${next}${flags}\n`
   const isLeft = dead_letters.some(({ replayed_by }) => replayed_by === null)
-  const advice = isLeft ? `Process them again: umbra dead-letters ${jobId} --replay${flags}\n` : ""
+  const advice = isLeft ? `Replay them: umbra dead-letters ${jobId} --replay${flags}\n` : ""
   return `${lines.join("\n")}\n${paint.dim(`${more}${advice}`)}`
 }
 
 function linesOf(letter: DeadLetter, paint: Paint, columns: number): string[] {
   const { id, attempts, failed_at, replayed_by, body } = letter
   const { code, message } = letter.error as { readonly code?: string; readonly message?: string }
-  const tries = attempts === 0 ? "no try ended" : attempts === 1 ? "1 try" : `${attempts} tries`
+  const tries = attempts === 0 ? "no attempt ended" : attempts === 1 ? "1 attempt" : `${attempts} attempts`
   const head = [printable(id), paint.dim(failed_at), tries]
   if (replayed_by !== null) head.push(paint.green(`replayed by job ${replayed_by}`))
   return [
@@ -73,7 +73,7 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
   if (options.route !== undefined || options.after !== undefined)
     throw new UmbraError(
       "E604",
-      "--replay takes the names of messages, or none for all: it goes with no --route or --after.",
+      "--replay takes the names of messages, or no name for all. It cannot be combined with --route or --after.",
     )
   const which = {
     ...(typeof options.replay === "object" ? { messages: options.replay } : {}),
@@ -84,18 +84,18 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
       const { job_id } = await runner.replay(jobId, which)
       return seeToItsEnd(runner, job_id, options)
     })
-  return withPlace(options, async place => {
-    const job = await place.jobs.replay(jobId, which)
-    // The id alone on standard output, so that a script can take it.
+  return withTarget(options, async target => {
+    const job = await target.jobs.replay(jobId, which)
+    // Standard output has only the id, for scripts.
     process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
-    if (!options.json) process.stderr.write(next(job, place))
+    if (!options.json) process.stderr.write(next(job, target))
     return exitCode.ok
   })
 }
 
 function next({ job_id, replayed }: ReplayJob, { isRun, flags }: Pick<Target, "isRun" | "flags">): string {
-  const what = `${count(replayed, "message")} to be processed again.`
+  const what = `${count(replayed, "message")} will be replayed.`
   return isRun
-    ? `${what} See it: umbra watch ${job_id}${flags}\n`
-    : `${what} An engine of this store runs it: umbra serve${flags}, or umbra resume${flags}\n`
+    ? `${what} Follow the job: umbra watch ${job_id}${flags}\n`
+    : `${what} If no engine runs on this store, start one: umbra serve${flags}, or umbra resume${flags}\n`
 }

@@ -1,4 +1,4 @@
-/** `umbra graph FILE`: the graph of a valid definition, to look at, to paste into a page or to feed to a program. */
+/** `umbra graph FILE`: the graph of a valid definition, for people, for pages or for programs. */
 import { loadWorkflow } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { exitCode } from "../exit.ts"
@@ -56,7 +56,7 @@ export async function graph(file: string, options: GraphOptions): Promise<number
     ...(source.format && { format: source.format }),
   })
   if (loaded.plan === undefined) {
-    // To standard error: what reads the graph from a pipe must not take problems for one.
+    // To standard error: a program that reads the graph from a pipe must not read problems.
     const { name, text } = source
     const paint = paintFor(process.stderr)
     if (options.json) process.stdout.write(problemsAsJson(loaded.problems))

@@ -1,4 +1,4 @@
-/** The handlers a command knows: the built-in ones, and those of the modules given with `--handlers`. */
+/** The handlers of a command: the built-in ones, and those of the modules given with `--handlers`. */
 import { type HandlerCatalog, handlerCatalog } from "../../definition/handler.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Provider } from "../../provider/provider.ts"
@@ -15,7 +15,7 @@ export function catalogWith(handlers: readonly Handler[]): HandlerCatalog {
 
 export async function loadUserHandlers(modules: readonly string[]): Promise<readonly Handler[]> {
   if (modules.length === 0) return []
-  // Imported only here: a compiler for TypeScript comes with it.
+  // Imported only here, since it loads a TypeScript compiler.
   const { loadHandlers } = await import("../../worker/load.ts")
   const found = new Map<string, Handler>()
   for (const module of modules) {
@@ -30,7 +30,7 @@ export async function loadUserHandlers(modules: readonly string[]): Promise<read
   return [...found.values()]
 }
 
-/** Providers of `--providers`, and those that modules of `--handlers` export beside their handlers. */
+/** Providers of `--providers`, and those that modules of `--handlers` export besides their handlers. */
 export async function loadUserProviders({
   providers = [],
   handlers = [],

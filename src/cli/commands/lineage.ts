@@ -1,12 +1,12 @@
-/** `umbra lineage JOB MESSAGE`: what a message comes from, and what comes from it (P5). */
+/** `umbra lineage JOB MESSAGE`: the ancestors and descendants of a message (P5). */
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { lineagePicture } from "../output/lineage-picture.ts"
 import { paintFor } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface LineageCommandOptions extends PlaceOptions {
+export interface LineageCommandOptions extends TargetOptions {
   readonly limit: number
   readonly json?: boolean
 }
@@ -19,13 +19,13 @@ export async function lineage(
   if (!/.:\d+$/.test(message))
     throw new UmbraError(
       "E604",
-      `"${message}" is not the name of a message: one is its route and its number, for example fetch:12.`,
+      `"${message}" is not the name of a message. Use ROUTE:NUMBER, for example fetch:12.`,
     )
   const { limit, json } = options
-  const found = await withPlace(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
+  const found = await withTarget(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
   const { stdout } = process
   if (found.message === null && !json) {
-    stdout.write(`Job ${jobId} has no message ${message} yet. It has not ended: ask again.\n`)
+    stdout.write(`Job ${jobId} has no message ${message} yet. The job has not ended; try again later.\n`)
     return exitCode.ok
   }
   const lines = json

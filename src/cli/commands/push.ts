@@ -1,4 +1,4 @@
-/** `umbra push FILE`: stores a workflow under its name, as a new version if its content is new. */
+/** `umbra push FILE`: stores a workflow under its name; changed content becomes a new version. */
 import { UmbraClientError } from "../../client/error.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
@@ -6,18 +6,18 @@ import { exitCode } from "../exit.ts"
 import { readSource } from "../input/source.ts"
 import { type Listing, problemsAsJson, renderProblems } from "../output/problems.ts"
 import { paintFor, printable } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface PushOptions extends PlaceOptions {
+export interface PushOptions extends TargetOptions {
   readonly json?: boolean
 }
 
 export async function push(file: string, options: PushOptions): Promise<number> {
   const { name, text } = await readSource(file)
-  return withPlace(
+  return withTarget(
     options,
-    async ({ workflows, name: place, flags }) => {
+    async ({ workflows, name: target, flags }) => {
       const pushed = await workflows.push(text).catch((error: unknown) => {
         const problems = problemsOf(error)
         if (problems.length === 0) throw error
@@ -27,7 +27,9 @@ export async function push(file: string, options: PushOptions): Promise<number> 
         return null
       })
       if (pushed === null) return exitCode.invalid
-      process.stdout.write(options.json ? `${JSON.stringify(pushed, null, 2)}\n` : `${line(pushed, place)}\n`)
+      process.stdout.write(
+        options.json ? `${JSON.stringify(pushed, null, 2)}\n` : `${line(pushed, target)}\n`,
+      )
       if (!options.json && !pushed.unchanged && process.stdout.isTTY)
         process.stdout.write(
           paintFor(process.stdout).dim(`Submit a job: umbra submit ${pushed.name} --input '{…}'${flags}\n`),
@@ -45,19 +47,19 @@ function tell(problems: readonly Problem[], source: Omit<Listing, "paint">): voi
 }
 
 const handlerHint =
-  "The handlers and adapters are those of the server (umbra serve --handlers MODULE --adapters MODULE); for a folder or a database they are given here, with --handlers MODULE and --adapters MODULE.\n"
+  "Load your own handlers and adapters with --handlers MODULE and --adapters MODULE: for a server, with umbra serve; for a folder or a database, with this command.\n"
 
 function line(
   { name, version, unchanged }: { name: string; version: number; unchanged: boolean },
-  place: string,
+  target: string,
 ): string {
   const reference = `${printable(name)}@${version}`
   return unchanged
-    ? `${reference} has this content already, in ${place}.`
-    : `${reference} is stored in ${place}.`
+    ? `${reference} already has this content, in ${target}.`
+    : `${reference} is stored in ${target}.`
 }
 
-/** Those of a document have a code and a place each. */
+/** Problems of a document each have a code and a position. */
 function problemsOf(error: unknown): readonly Problem[] {
   const found =
     error instanceof UmbraClientError

@@ -1,6 +1,6 @@
 /**
- * `umbra resume`: opens the store as an engine and stays until every unfinished job has ended, or needs something that
- * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
+ * `umbra resume`: opens the store as an engine and runs until every unfinished job has ended or waits for something that
+ * will not happen soon: a time far away, a signal, a missing handler. Each job is reported once, when that is known.
  */
 import type { PipelineNeeds } from "../../broker/port.ts"
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
@@ -35,21 +35,21 @@ export interface ResumeOptions extends StoreOptions, DeadLetterFlags {
   readonly patience: number
 }
 
-/** What came of a job that was unfinished when the command began. */
+/** The outcome of a job that was unfinished when the command started. */
 interface Told {
   readonly job_id: string
   readonly workflow: string
   readonly status: JobStatus
-  /** Why the command does not stay for it; null: it has ended. */
+  /** Why the command does not wait for it; null: it has ended. */
   readonly left: string | null
   readonly error: string
-  /** Of a pipeline that has ended, or a job that ran one: messages that failed for good. */
+  /** Messages that failed permanently, for a pipeline that has ended, or a job that ran one. */
   readonly dead_letters?: DeadLettersView
 }
 
 const UNFINISHED = jobStatuses.filter(status => !jobHasEnded(status))
 const PAGE = 500
-/** Jobs that are looked at side by side; the engine runs all of them in any case. */
+/** Jobs that are watched concurrently; the engine runs all of them in any case. */
 const AT_ONCE = 100
 const LOOK_AGAIN_MS = 1000
 
@@ -59,7 +59,7 @@ export async function resume(options: ResumeOptions): Promise<number> {
   const providers = await loadUserProviders(options)
   const location = existingStore(options)
   const { store, unfinished } = await lookFirst(location)
-  // First of all: its jobs go on before the engine is open.
+  // Before anything else: its jobs resume before the engine has opened.
   const stop = stopSignal()
   const umbra = await openUmbra(store, { handlers, adapters, providers, log: commandLog("warn").log })
   try {
@@ -75,7 +75,9 @@ function stopSignal(): AbortSignal {
   const stop = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => {
-      process.stderr.write("Stopping; what is unfinished stays so (Ctrl-C again leaves at once).\n")
+      process.stderr.write(
+        "Stopping; unfinished jobs stay unfinished (press Ctrl-C again to exit at once).\n",
+      )
       stop.abort()
       process.once(signal, () => process.exit(exitCode.failed))
     })
@@ -84,8 +86,8 @@ function stopSignal(): AbortSignal {
 }
 
 /**
- * What is unfinished before the engine starts: a job that needs little has ended by the time it is open. A folder, which
- * takes a second to open, stays open for the engine.
+ * Queried before the engine starts: a short job may have ended by the time the engine is open. A folder takes a second to
+ * open, so it stays open for the engine.
  */
 async function lookFirst(location: string): Promise<{ store: string | Journal; unfinished: string[] }> {
   const journal = await inTurn(() => openJournal(location))
@@ -96,7 +98,7 @@ async function lookFirst(location: string): Promise<{ store: string | Journal; u
   return { store: location, unfinished }
 }
 
-/** Newest first, so that the oldest is at the end, where the next one is taken. */
+/** Newest first: the next job is taken from the end, so the oldest comes first. */
 async function unfinishedJobs(reader: Reader): Promise<string[]> {
   const ids: string[] = []
   for (;;) {
@@ -110,7 +112,7 @@ async function unfinishedJobs(reader: Reader): Promise<string[]> {
 
 interface Finished {
   readonly location: string
-  /** Jobs that nothing is known of, since the command was stopped. */
+  /** Jobs without a known outcome, since the command was stopped. */
   readonly untold: number
   readonly json?: boolean
   readonly allowDeadLetters?: boolean
@@ -129,7 +131,7 @@ function finish(told: readonly Told[], finished: Finished): number {
 }
 
 function closing(told: readonly Told[], { location, untold }: Finished): string {
-  if (told.length + untold === 0) return `Nothing to finish in ${storeName(location)}.\n`
+  if (told.length + untold === 0) return `No unfinished jobs in ${storeName(location)}.\n`
   const known = told.filter(job => job.left !== null).length
   const left = known + untold
   const completed = told.filter(job => job.status === "COMPLETED").length
@@ -148,7 +150,7 @@ class Resumption {
   readonly #options: ResumeOptions
   readonly #signal: AbortSignal
   readonly #told: Told[] = []
-  /** Until then a dead engine's jobs may still be on their way to us. */
+  /** Until then, the jobs of a dead engine may still be taken over. */
   readonly #takenOverBy = performance.now() + takeOverMs()
 
   constructor(umbra: Umbra, options: ResumeOptions, signal: AbortSignal) {
@@ -178,7 +180,7 @@ class Resumption {
     }
   }
 
-  /** null: it goes on, here and soon. */
+  /** null: it continues here, soon. */
   async #whyLeft(id: string): Promise<string | null> {
     const { running, unserved } = this.#umbra.activity(id)
     if (running.length > 0) return null
@@ -193,8 +195,8 @@ class Resumption {
     if (missing?.lacks !== undefined) return needsText(missing.lacks)
     if (missing !== undefined)
       return missing.provider === null
-        ? `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`
-        : `needs provider "${missing.provider}" for node ${missing.node}: give it with --providers`
+        ? `needs handler "${missing.handler}" for node ${missing.node}: add --handlers`
+        : `needs provider "${missing.provider}" for node ${missing.node}: add --providers`
     return graph.ready_queue.length > 0 ? null : waitText(graph, now)
   }
 
@@ -213,14 +215,14 @@ class Resumption {
     const ended = status !== "COMPLETED" ? paint.red("✗") : hasDead ? paint.yellow("⚠") : paint.green("✓")
     const icon = left === null ? ended : paint.yellow("◔")
     const lost = hasDead
-      ? `${count(dead.count, "message")} failed for good, the first: ${firstError(dead)}`
+      ? `${count(dead.count, "message")} failed permanently, the first: ${firstError(dead)}`
       : ""
     const what = left ?? [status, told.error, lost].filter(Boolean).join("  ")
     process.stdout.write(`${icon} ${job_id}  ${printable(workflow)}  ${what}\n`)
   }
 }
 
-/** A peer is found dead after its lease; then come two beats until its partitions are ours. */
+/** A peer is found dead after its lease; two heartbeats later its partitions are ours. */
 function takeOverMs(): number {
   const { leaseSeconds, beatSeconds } = engineSettings()
   return (leaseSeconds + 2 * beatSeconds) * 1000
@@ -228,15 +230,15 @@ function takeOverMs(): number {
 
 function needsText({ adapters, redis }: PipelineNeeds): string {
   if (adapters.length > 0)
-    return `needs ${adapters.map(type => `adapter "${type}"`).join(", ")}: give it with --adapters`
+    return `needs ${adapters.map(type => `adapter "${type}"`).join(", ")}: add --adapters`
   return redis
-    ? "needs workers, which this command does not reach: umbra serve --redis-url URL runs it"
+    ? "needs workers, which this command cannot reach: use umbra serve --redis-url URL"
     : "needs an engine that runs pipelines"
 }
 
 function timeOf(wait: WaitingOn): number | null {
   if (wait.kind === "external") return wait.next_poll_at
-  // It goes on when one of the executions ends, which are unfinished jobs of this store too.
+  // It resumes when one of the executions ends; these are unfinished jobs of this store too.
   if (wait.kind === "executions") return Date.now()
   return "at" in wait ? wait.at : "until" in wait ? wait.until : null
 }
@@ -246,13 +248,13 @@ function whatText(wait: WaitingOn): string {
     case "signal":
       return `signal ${wait.name}`
     case "retry":
-      return "its next try"
+      return "its next attempt"
     case "external":
-      return `provider ${wait.provider}, whose work is looked at again`
+      return `the next poll of provider ${wait.provider}`
     case "slot":
       return `a slot of provider ${wait.provider}`
     case "executions":
-      return `a place among ${wait.limit} executions`
+      return `one of ${wait.limit} concurrent executions to end`
     case "child":
       return `its child job ${wait.job_id}`
     case "items":
@@ -265,7 +267,7 @@ function whatText(wait: WaitingOn): string {
 function waitText({ waiting_for }: GraphView, now: number): string | null {
   const [first, ...others] = waiting_for
   if (first === undefined) return null
-  const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")} too)`
+  const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")})`
   const at = timeOf(first)
   const when = at === null ? "" : ` until ${new Date(at).toISOString()} (in ${duration(at - now)})`
   const what = whatText(first)

@@ -31,7 +31,7 @@ import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 
 export interface RunOptions extends RunningOptions, SubmissionFlags, DeadLetterFlags {
   readonly input?: string
-  /** Workflows that its nodes run. */
+  /** Files with workflows that its nodes run. */
   readonly with?: readonly string[]
   readonly json?: boolean
 }
@@ -76,14 +76,14 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   }
 }
 
-/** Its job would wait for ever: it runs in this process alone. */
+/** Without the provider the job would wait for ever: it runs only in this process. */
 function mustHaveProviders(plans: readonly Plan[], providers: readonly Provider[]): void {
   const known = new Set<string | null>([null, ...providers.map(({ name }) => name)])
   const node = plans.flatMap(({ nodes }) => nodes).find(({ provider }) => !known.has(provider))
   if (node === undefined) return
   throw new UmbraError(
     "E660",
-    `Node "${node.id}" uses provider "${node.provider}", which was not given. Give the file or module that has it with --providers.`,
+    `Node "${node.id}" uses provider "${node.provider}", which is not loaded. Add the file or module that defines it with --providers.`,
   )
 }
 

@@ -1,4 +1,4 @@
-/** `umbra secrets check FILE`: the secrets that a workflow reads, and which of them a worker started here would lack. */
+/** `umbra secrets check FILE`: the secrets that a workflow reads, and which of them a worker with this environment would lack. */
 import { localOwner } from "../../core/facts.ts"
 import { loadWorkflow } from "../../definition/index.ts"
 import type { Plan, PlanNode } from "../../definition/plan.ts"
@@ -22,9 +22,9 @@ export interface SecretsOptions {
 
 interface Need {
   readonly name: string
-  /** `provider`: the second name space, which workflows cannot read. */
+  /** `provider`: the second namespace, which workflows cannot read. */
   readonly space: "workflow" | "provider"
-  /** Nodes, routes or the provider that read it. */
+  /** The nodes, routes or provider that read it. */
   readonly used_by: readonly string[]
   readonly available: boolean
   /** What to do; null: nothing. */
@@ -68,7 +68,7 @@ function workflowNeeds({ nodes, pipeline }: Plan, owner: string): Need[] {
   }))
 }
 
-/** Only a list of providers says what they read. */
+/** Which secrets a provider reads is known only with --providers. */
 async function providerNeeds(plan: Plan, { providers, handlers = [] }: SecretsOptions): Promise<Need[]> {
   if (providers === undefined) return []
   const { signingSecrets } = await import("../../provider/signature.ts")
@@ -108,7 +108,7 @@ function table(file: string, owner: string, needs: readonly Need[]): string {
   const missing = needs.filter(({ available }) => !available).length
   const sum =
     missing === 0
-      ? paint.green(`✓ all secrets of ${file} are there for owner "${printable(owner)}"`)
+      ? paint.green(`✓ all secrets of ${file} are available for owner "${printable(owner)}"`)
       : paint.red(`✗ ${missing} of ${needs.length} missing for owner "${printable(owner)}"`)
   return `${lines.join("")}${sum}\n`
 }

@@ -1,4 +1,4 @@
-/** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until it is told to stop. */
+/** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until a signal stops it. */
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
 import { type FleetWorker, openWorker } from "../../open-worker.ts"
@@ -40,7 +40,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const location = storeLocation(options)
   const { log } = commandLog()
   const parts = { handlers, adapters, providers, roles: [...roles], log }
-  // First of all: jobs go on before the engine is open, and whoever is told to stop hands them over.
+  // Before anything else: jobs resume before the engine has opened, and a signal must hand them over.
   const stop = toldToStop()
   const opening = inTurn(() => openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }), {
     isOver: stop.isTold,
@@ -68,11 +68,11 @@ export async function serve(options: ServeOptions): Promise<number> {
   return leave({ server, umbra, worker, hide })
 }
 
-/** It was told to stop while it opened its store. */
+/** A signal arrived while the store was being opened. */
 async function leaveEarly(opening: Promise<Umbra>, signal: NodeJS.Signals): Promise<number> {
   sayThatItStops(signal)
   beginToLeave()
-  // Whatever kept it from opening is of no interest any more.
+  // An error while opening no longer matters.
   const umbra = await opening.catch(() => null)
   await umbra?.close()
   return exitCode.ok
@@ -85,7 +85,7 @@ interface Served {
   readonly hide: () => Promise<void>
 }
 
-/** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
+/** Requests are answered first; handlers that still run after the drain time are handed over and run again elsewhere. */
 async function leave({ server, umbra, worker, hide }: Served): Promise<number> {
   const drain = beginToLeave()
   await server.close()
@@ -98,15 +98,15 @@ async function leave({ server, umbra, worker, hide }: Served): Promise<number> {
 function noTasks(): UmbraError {
   return new UmbraError(
     "E620",
-    "The role worker has its tasks from the engine in the same process or from Redis: add the role engine, or --redis-url.",
+    "The role worker gets its tasks from an engine in the same process or from Redis. Add the role engine, or --redis-url.",
   )
 }
 
 function greeting({ url, isOpen, issuer }: Server, store: string, roles: Roles): string {
   if (!roles.has("api")) return `Umbra listens on ${url}, with jobs in ${store}, as ${[...roles].join(", ")}.`
   const who = isOpen
-    ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
+    ? 'No API token exists: every program on this machine has access, as owner "local". Create one with `umbra token create`.'
     : `Requests need an API token${issuer === null ? "" : ` or a JWT of ${issuer}`}.`
   const as = roles.size === roleNames.length ? "" : `, as ${[...roles].join(", ")}`
-  return `Umbra listens on ${url}, with jobs in ${store}${as}. ${url}/docs explains the API.\n${who}`
+  return `Umbra listens on ${url}, with jobs in ${store}${as}. ${url}/docs describes the API.\n${who}`
 }

@@ -1,13 +1,13 @@
-/** `umbra submit NAME`: a job of a stored workflow, for whoever runs the place; with `--wait` until it has ended. */
+/** `umbra submit NAME`: submits a job of a stored workflow; with `--wait`, waits until it has ended. */
 import { exitCode } from "../exit.ts"
 import { readJson } from "../input/json-option.ts"
 import { type SubmissionFlags, submitOptions } from "../input/submit-options.ts"
 import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface SubmitCommandOptions extends PlaceOptions, SubmissionFlags, DeadLetterFlags {
+export interface SubmitCommandOptions extends TargetOptions, SubmissionFlags, DeadLetterFlags {
   readonly input?: string
   readonly wait?: boolean
   readonly json?: boolean
@@ -20,11 +20,11 @@ export async function submit(reference: string, options: SubmitCommandOptions): 
       const { job_id } = await runner.submit(reference, input, submitOptions(options))
       return seeToItsEnd(runner, job_id, options)
     })
-  return withPlace(options, async place => {
-    const job = await place.jobs.submit(reference, input, submitOptions(options))
-    // The id alone on standard output, so that a script can take it.
+  return withTarget(options, async target => {
+    const job = await target.jobs.submit(reference, input, submitOptions(options))
+    // Standard output has only the id, for scripts.
     process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
-    if (!options.json) process.stderr.write(next(job, place))
+    if (!options.json) process.stderr.write(next(job, target))
     return exitCode.ok
   })
 }
@@ -38,8 +38,8 @@ function next(
   }: { job_id: string; is_new: boolean; workflow: string; workflow_version: number },
   { isRun, flags }: { readonly isRun: boolean; readonly flags: string },
 ): string {
-  const what = `${workflow}@${workflow_version} ${is_new ? "submitted" : "was submitted before with this key"}.`
+  const what = `${workflow}@${workflow_version} ${is_new ? "submitted" : "was already submitted with this key"}.`
   return isRun
-    ? `${what} See it: umbra watch ${job_id}${flags}\n`
-    : `${what} An engine of this store runs it: umbra serve${flags}, or umbra resume${flags}\n`
+    ? `${what} Follow the job: umbra watch ${job_id}${flags}\n`
+    : `${what} If no engine runs on this store, start one: umbra serve${flags}, or umbra resume${flags}\n`
 }

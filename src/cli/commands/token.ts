@@ -2,10 +2,10 @@
 import type { Token } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
 import { printable, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface TokenOptions extends Omit<PlaceOptions, "owner"> {
+export interface TokenOptions extends Omit<TargetOptions, "owner"> {
   readonly json?: boolean
 }
 
@@ -18,20 +18,20 @@ export interface CreateOptions extends TokenOptions {
 }
 
 export async function create({ owner, scope: scopes, ...options }: CreateOptions): Promise<number> {
-  const { token, server_is_open, ...row } = await withPlace(
+  const { token, server_is_open, ...row } = await withTarget(
     options,
     ({ tokens }) => tokens.create({ owner, scopes, ...limitsOf(options) }),
     { make: true },
   )
-  // The token alone on standard output, so that a script can take it; it is never shown again.
+  // Standard output has only the token, for scripts; it is never shown again.
   process.stdout.write(options.json ? `${JSON.stringify({ ...row, token }, null, 2)}\n` : `${token}\n`)
   if (!options.json)
     process.stderr.write(
-      `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). It is shown only now: keep it.\n`,
+      `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). The token is shown only once: store it now.\n`,
     )
   if (server_is_open)
     process.stderr.write(
-      "The server was started without tokens: it asks for one when it is started again, and until then answers everything on its machine.\n",
+      "The server was started without tokens. It requires them after a restart; until then every program on its machine has access.\n",
     )
   return exitCode.ok
 }
@@ -40,7 +40,7 @@ export async function list({
   owner,
   ...options
 }: TokenOptions & { readonly owner?: string }): Promise<number> {
-  const rows = await withPlace(options, ({ tokens }) => tokens.list(owner === undefined ? {} : { owner }), {
+  const rows = await withTarget(options, ({ tokens }) => tokens.list(owner === undefined ? {} : { owner }), {
     make: true,
   })
   if (options.json) process.stdout.write(`${JSON.stringify({ tokens: rows }, null, 2)}\n`)
@@ -49,7 +49,7 @@ export async function list({
 }
 
 export async function revoke(id: string, options: TokenOptions): Promise<number> {
-  await withPlace(options, ({ tokens }) => tokens.revoke(id), { make: true })
+  await withTarget(options, ({ tokens }) => tokens.revoke(id), { make: true })
   process.stdout.write(
     options.json ? `${JSON.stringify({ id, revoked: true })}\n` : `Token ${id} is revoked.\n`,
   )
@@ -81,7 +81,7 @@ function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOpt
   }
 }
 
-/** Those of its own; the rest are the server's. */
+/** Limits of the token itself; for the others the server's defaults apply. */
 function limitTexts({ rate_limit, max_unfinished_jobs, max_body_bytes }: Token): string[] {
   return Object.entries({ rate_limit, max_unfinished_jobs, max_body_bytes })
     .filter(([, limit]) => limit !== null)

@@ -18,11 +18,11 @@ export interface ValidateOptions {
 }
 
 interface Verdict {
-  /** null: nobody can tell, since a module that was given cannot be loaded. */
+  /** null: unknown, since a given module cannot be loaded. */
   readonly valid: boolean | null
   readonly source?: Source
   readonly problems: readonly Problem[]
-  /** What may be meant so: it does not make the workflow invalid. Absent: nobody said what to compare with. */
+  /** Warnings do not make the workflow invalid. Absent: no providers were given to compare with. */
   readonly warnings?: readonly string[]
   readonly summary: string
 }
@@ -34,8 +34,8 @@ export async function validate(file: string, options: ValidateOptions): Promise<
 }
 
 /**
- * A file that cannot be read is a verdict too. A module that cannot be loaded says nothing of the workflow: it is an error
- * of the command, which with `--json` is told as JSON all the same.
+ * A file that cannot be read makes the document invalid. A module that cannot be loaded says nothing about the document:
+ * it is an error of the command, also printed as JSON with `--json`.
  */
 async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
   try {

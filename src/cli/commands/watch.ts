@@ -1,4 +1,4 @@
-/** `umbra watch [JOB]`: a job as it runs, or every job's changes of state, until Ctrl-C. */
+/** `umbra watch [JOB]`: shows a job while it runs, or all changes of jobs' states, until Ctrl-C. */
 import { isoEvent } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { paintStatus } from "../jobs/list.ts"
@@ -6,24 +6,24 @@ import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "../output/l
 import { errorText } from "../output/result.ts"
 import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { remoteRunner, seeToItsEnd } from "../target/runner.ts"
-import type { PlaceOptions, Target } from "../target/target.ts"
+import type { Target, TargetOptions } from "../target/target.ts"
 
-export interface WatchCommandOptions extends PlaceOptions, DeadLetterFlags {
+export interface WatchCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly json?: boolean
 }
 
 export function watch(jobId: string | undefined, options: WatchCommandOptions): Promise<number> {
-  return withPlace(options, place => {
-    if (jobId === undefined) return watchAll(place, options)
+  return withTarget(options, target => {
+    if (jobId === undefined) return watchAll(target, options)
     const { json, allowDeadLetters = false } = options
-    if (json) return events(place, jobId, { allowDeadLetters })
-    return seeToItsEnd(remoteRunner(place), jobId, { allowDeadLetters })
+    if (json) return events(target, jobId, { allowDeadLetters })
+    return seeToItsEnd(remoteRunner(target), jobId, { allowDeadLetters })
   })
 }
 
-/** A line of JSON per event, as `umbra jobs events --json`, while they happen. */
+/** A line of JSON per event, as in `umbra jobs events --json`, while they happen. */
 async function events({ jobs }: Target, jobId: string, flags: DeadLetterFlags): Promise<number> {
   const { signal } = untilInterrupted()
   for await (const event of jobs.watch(jobId, { signal }))
@@ -35,7 +35,7 @@ async function events({ jobs }: Target, jobId: string, flags: DeadLetterFlags): 
 async function watchAll({ jobs, name }: Target, { json }: WatchCommandOptions): Promise<number> {
   const paint = paintFor(process.stdout)
   if (process.stderr.isTTY)
-    process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; Ctrl-C ends it.\n`))
+    process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; press Ctrl-C to stop.\n`))
   const onTrouble = (text: string) => void process.stderr.write(`${printable(text)}\n`)
   const { signal } = untilInterrupted()
   for await (const change of jobs.changes({ signal, onTrouble }))
@@ -57,7 +57,7 @@ function line(change: JobChange, paint: Paint): string {
   return `${paint.dim(at)}  ${parts.filter(Boolean).join("  ")}`.trimEnd()
 }
 
-/** The first Ctrl-C ends the looking, which nothing depends on; so does a reader that has seen enough (`| head`). */
+/** The first Ctrl-C ends the command, since no work depends on it; so does a reader that closes the pipe (`| head`). */
 function untilInterrupted(): { readonly signal: AbortSignal } {
   const stop = new AbortController()
   process.stdout.once("error", () => stop.abort())

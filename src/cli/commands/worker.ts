@@ -1,4 +1,4 @@
-/** `umbra worker`: runs nodes for a fleet's engines. It needs Redis, and no database. */
+/** `umbra worker`: runs nodes for the engines of a fleet. It needs Redis, and no database. */
 import type { Server } from "node:http"
 import { UmbraError } from "../../errors.ts"
 import { type FleetWorker, openWorker } from "../../open-worker.ts"
@@ -19,7 +19,7 @@ export interface WorkerCommandOptions {
   readonly queues?: readonly string[]
   readonly concurrency?: number
   readonly prefetch?: number
-  /** Where `/health` and `/ready` are; absent: nowhere. */
+  /** The port of `/health` and `/ready`; absent: not served. */
   readonly port?: number
   readonly host: string
 }
@@ -29,7 +29,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   if (!redisUrl)
     throw new UmbraError(
       "E620",
-      "A worker needs the address of its Redis: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
+      "A worker needs a Redis address: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
     )
   checkWorkerPace()
   const handlers = await loadUserHandlers(options.handlers ?? [])
@@ -46,7 +46,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })
-  // Before anything is awaited: whoever asks for it is told there why the worker takes no tasks, and not in the log.
+  // Before the first await: a health check then gets the reason why the worker takes no tasks.
   const { bound } = opened
   const health = await healthOf(opened, options)
   const greeted = bound.then(id => void process.stdout.write(`${greeting(opened, redisUrl, id)}\n`))

@@ -1,17 +1,17 @@
 /** `umbra workflows list|show|delete`. */
 import { exitCode } from "../exit.ts"
 import { count, paintFor, printable, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface WorkflowsOptions extends PlaceOptions {
+export interface WorkflowsOptions extends TargetOptions {
   readonly json?: boolean
 }
 
 export async function list(options: WorkflowsOptions): Promise<number> {
-  const found = await withPlace(options, ({ workflows }) => all(workflows.list()))
+  const found = await withTarget(options, ({ workflows }) => all(workflows.list()))
   if (options.json) process.stdout.write(`${JSON.stringify({ workflows: found }, null, 2)}\n`)
-  else if (found.length === 0) process.stdout.write("No workflows. `umbra push FILE` stores one.\n")
+  else if (found.length === 0) process.stdout.write("No workflows. Store one with `umbra push FILE`.\n")
   else {
     const names = found.map(({ name }) => printable(name))
     const columns = Math.max(...names.map(width))
@@ -25,7 +25,7 @@ export async function list(options: WorkflowsOptions): Promise<number> {
 
 export async function show(reference: string, options: WorkflowsOptions): Promise<number> {
   const { name, version } = parts(reference)
-  const [workflow, versions] = await withPlace(options, async ({ workflows }) => [
+  const [workflow, versions] = await withTarget(options, async ({ workflows }) => [
     await workflows.get(name, version === undefined ? {} : { version }),
     await all(workflows.versions(name)),
   ])
@@ -55,16 +55,16 @@ export async function show(reference: string, options: WorkflowsOptions): Promis
 }
 
 export async function remove(name: string, options: WorkflowsOptions): Promise<number> {
-  await withPlace(options, ({ workflows }) => workflows.delete(name))
+  await withTarget(options, ({ workflows }) => workflows.delete(name))
   process.stdout.write(
     options.json
       ? `${JSON.stringify({ name, deleted: true })}\n`
-      : `Workflow ${printable(name)} is deleted; jobs that run keep their version.\n`,
+      : `Workflow ${printable(name)} is deleted; running jobs keep their version.\n`,
   )
   return exitCode.ok
 }
 
-/** `3, the newest of 3`; with some deleted the newest has a higher number than there are versions. */
+/** `3, the newest of 3`; if versions were deleted, the newest number is higher than the number of versions. */
 function versionText(version: number, versions: readonly { readonly version: number }[]): string {
   const newest = Math.max(...versions.map(row => row.version))
   const others = count(versions.length, "version")

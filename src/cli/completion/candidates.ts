@@ -1,4 +1,4 @@
-/** What may stand where the cursor is, from the commands as they are declared. */
+/** Completion candidates at the cursor, from the declared commands. */
 import type { Argument, Command, Option } from "commander"
 import { jobStatuses } from "../../core/states.ts"
 import { roleNames } from "../../roles.ts"
@@ -9,18 +9,18 @@ export interface Candidate {
   readonly about: string
 }
 
-/** Things that only the place of the jobs knows. */
+/** Values that only the target of the command knows. */
 export type Known = "job" | "workflow"
 
 export interface Cursor {
   readonly candidates: readonly Candidate[]
-  /** To be asked for, beside the candidates. */
+  /** To be queried, in addition to the candidates. */
   readonly known: Known | null
-  /** The words that say which place it is: `--server URL`, `--data-dir FOLDER`, … */
+  /** The words that select the target: `--server URL`, `--data-dir FOLDER`, … */
   readonly options: Readonly<Record<string, string>>
 }
 
-/** `words`: all behind `umbra`, up to the cursor; the last is what has been typed of the present one. */
+/** `words`: all words after `umbra` up to the cursor; the last is the typed part of the current one. */
 export function atCursor(program: Command, words: readonly string[]): Cursor {
   const current = words.at(-1) ?? ""
   const { command, positions, open, options } = walk(program, words.slice(0, -1))
@@ -38,7 +38,7 @@ interface Walk {
   readonly command: Command
   /** Operands before the cursor. */
   readonly positions: number
-  /** The option whose value is to come. */
+  /** The option whose value is being typed. */
   readonly open: Option | null
   readonly options: Readonly<Record<string, string>>
 }
@@ -87,7 +87,7 @@ function valuesOf(option: Option, current: string): Wanted {
     return words(list.filter(value => !taken.includes(value)).map(value => `${before}${value}`))
   }
   if (option.long === "--workflow") return { candidates: [], known: "workflow" }
-  // Lists of other things go on behind something else.
+  // In other lists --after takes something other than a job.
   return { candidates: [], known: option.flags === "--after <job>" ? "job" : null }
 }
 

@@ -1,14 +1,14 @@
 /**
- * `umbra complete -- WORDS…`, which the shells' scripts call at each TAB: a line per candidate, a tab, what it is. It
- * must be quick and never disturbs: what cannot be known at once is left out, and errors are nobody's business.
+ * `umbra complete -- WORDS…`, which the shell scripts call at each TAB: one line per candidate, a tab, its description.
+ * It must be fast and silent: candidates that cannot be found at once are left out, and errors are ignored.
  */
 import type { Command } from "commander"
 import { isPostgres } from "../../journal/location.ts"
 import { exitCode } from "../exit.ts"
 import { storeLocation } from "../input/store.ts"
 import { printable } from "../output/terminal.ts"
-import { openPlace, serverFor } from "../target/open.ts"
-import type { PlaceOptions, Target } from "../target/target.ts"
+import { openTarget, serverFor } from "../target/open.ts"
+import type { Target, TargetOptions } from "../target/target.ts"
 import { atCursor, type Candidate, type Known } from "./candidates.ts"
 
 const LONGEST_MS = 1500
@@ -24,7 +24,7 @@ export async function complete(program: Command, given: readonly string[]): Prom
   return exitCode.ok
 }
 
-/** Bash breaks words at `:` and `=`; an address is one word again. */
+/** Bash splits words at `:` and `=`; this joins an address again. */
 function rejoined(words: readonly string[]): string[] {
   const joined: string[] = []
   let glue = false
@@ -42,27 +42,27 @@ async function inTime(asked: Promise<Candidate[]>): Promise<Candidate[]> {
   return Promise.race([asked, late]).catch(() => [])
 }
 
-async function ask(known: Known, options: PlaceOptions): Promise<Candidate[]> {
-  // To open a folder takes a second and shuts everybody else out.
-  const place =
-    (await serverFor(options)) ?? (isPostgres(storeLocation(options)) ? await openPlace(options) : null)
-  if (place === null) return []
+async function ask(known: Known, options: TargetOptions): Promise<Candidate[]> {
+  // Opening a folder takes a second and locks out other processes.
+  const target =
+    (await serverFor(options)) ?? (isPostgres(storeLocation(options)) ? await openTarget(options) : null)
+  if (target === null) return []
   try {
-    return known === "job" ? await jobs(place) : await workflows(place)
+    return known === "job" ? await jobs(target) : await workflows(target)
   } finally {
-    await place.close()
+    await target.close()
   }
 }
 
-async function jobs(place: Target): Promise<Candidate[]> {
-  const { jobs: found } = await place.jobs.jobPage({ limit: MOST })
+async function jobs(target: Target): Promise<Candidate[]> {
+  const { jobs: found } = await target.jobs.jobPage({ limit: MOST })
   return found.map(({ job_id, status, workflow }) => ({ text: job_id, about: `${status} ${workflow}` }))
 }
 
-async function workflows(place: Target): Promise<Candidate[]> {
+async function workflows(target: Target): Promise<Candidate[]> {
   const found: Candidate[] = []
-  for await (const { name, version } of place.workflows.list()) {
-    // A name with spaces would be several words for the shell.
+  for await (const { name, version } of target.workflows.list()) {
+    // The shell would split a name with spaces.
     if (/^[\w./@-]+$/.test(name)) found.push({ text: name, about: `version ${version}` })
     if (found.length === MOST) break
   }

@@ -1,7 +1,7 @@
-/** `umbra completion SHELL`: the script that makes a shell ask `umbra complete` at each TAB. */
+/** `umbra completion SHELL`: the script that lets a shell call `umbra complete` at each TAB. */
 import { exitCode } from "../exit.ts"
 
-const bash = `# Completion of umbra for bash. For every shell to come, add to ~/.bashrc:  source <(umbra completion bash)
+const bash = `# Completion of umbra for bash. To load it in every new shell, add to ~/.bashrc:  source <(umbra completion bash)
 _umbra() {
   local line
   COMPREPLY=()
@@ -13,7 +13,7 @@ complete -o default -F _umbra umbra
 `
 
 const zsh = `#compdef umbra
-# Completion of umbra for zsh. For every shell to come, add to ~/.zshrc, behind compinit:  source <(umbra completion zsh)
+# Completion of umbra for zsh. To load it in every new shell, add to ~/.zshrc, behind compinit:  source <(umbra completion zsh)
 _umbra() {
   local -a described
   local line
@@ -29,7 +29,7 @@ _umbra() {
 compdef _umbra umbra
 `
 
-const fish = `# Completion of umbra for fish. For every shell to come:  umbra completion fish > ~/.config/fish/completions/umbra.fish
+const fish = `# Completion of umbra for fish. To load it in every new shell:  umbra completion fish > ~/.config/fish/completions/umbra.fish
 function __umbra_complete
     set -l words (commandline -opc) (commandline -ct)
     set -l found (umbra complete -- $words[2..-1] 2>/dev/null)

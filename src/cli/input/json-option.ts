@@ -2,7 +2,7 @@
 import { UmbraError } from "../../errors.ts"
 import { readText } from "./source.ts"
 
-/** undefined: none was given. */
+/** undefined: the option was not given. */
 export async function readJson(option: string, given: string | undefined): Promise<unknown> {
   if (given === undefined) return undefined
   const isFile = given.startsWith("@")

@@ -1,4 +1,4 @@
-/** Options that several commands share, and how their texts become values. Imports nothing that is slow to load. */
+/** Options that several commands share, and their parsers. Imports nothing that is slow to load. */
 import { type Command, InvalidArgumentError, Option } from "commander"
 import { type JobStatus, jobStatuses } from "../../core/states.ts"
 import { type Role, roleNames, rolesTable } from "../../roles.ts"
@@ -44,16 +44,16 @@ export const rolesOption = (): Option =>
 export const withOption = (): Option =>
   new Option(
     "--with <file>",
-    "a workflow that its nodes run, stored before the job begins; may be repeated",
+    "a workflow that its nodes run, stored before the job starts; may be repeated",
   ).argParser<string[]>(collect)
 
 export const privateAddressesOption = (): Option =>
-  new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
+  new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
 
 export const allowDeadLettersOption = (): Option =>
-  new Option("--allow-dead-letters", "exit 0 although messages of a pipeline failed for good")
+  new Option("--allow-dead-letters", "exit 0 even if messages of a pipeline failed permanently")
 
-/** Where the jobs are, and the settings. */
+/** Options for the store and for settings. */
 export function withStore(command: Command): Command {
   const stored = command
     .addOption(
@@ -65,7 +65,7 @@ export function withStore(command: Command): Command {
   return withSettings(stored)
 }
 
-/** Settings are in force before the command's own code runs. */
+/** Settings take effect before the command's own code runs. */
 export function withSettings(command: Command): Command {
   return command
     .addOption(new Option("--config <file>", "a YAML file of settings (docs/configuration.md)"))
@@ -76,37 +76,37 @@ export function withSettings(command: Command): Command {
     )
     .hook("preAction", async (_, started) => {
       const { set, config = process.env.UMBRA_CONFIG, allowPrivateAddresses } = started.opts()
-      // Reading them loads every room's table: only for those who change one.
+      // Reading settings loads all their tables: only if one is changed.
       if (set !== undefined || config || allowPrivateAddresses)
         await (await import("./settings.ts")).applySettings(started.opts())
     })
 }
 
-/** A store, or a server. */
-export function withPlace(command: Command): Command {
+/** Options for a target: a store or a server. */
+export function withTarget(command: Command): Command {
   return withStore(command)
     .addOption(
-      new Option("--server <url>", "a server of Umbra instead: http://… (or UMBRA_SERVER)").conflicts([
+      new Option("--server <url>", "an Umbra server instead: http://… (or UMBRA_SERVER)").conflicts([
         "dataDir",
         "databaseUrl",
       ]),
     )
-    .option("--token-file <file>", "the file that holds the API token for it (or UMBRA_TOKEN)")
-    .option("--verbose", "say which server it goes through")
+    .option("--token-file <file>", "the file with the API token for the server (or UMBRA_TOKEN)")
+    .option("--verbose", "show which server the command uses")
 }
 
-/** What can be said of a job when it is submitted. */
+/** Options of a submission. */
 export function withSubmission(command: Command): Command {
   return command
     .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
-    .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
-    .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))
-    .option("--idempotency-key <key>", "the same key gives the same job, however often it is submitted")
-    .option("--priority <number>", "-1000 to 1000; higher goes first among the owner's jobs", wholeNumber)
+    .option("--ttl <seconds>", "the job expires after this time; or never", secondsOrNever)
+    .addOption(new Option("--label <name=value>", "a label of the job; may be repeated").argParser(label))
+    .option("--idempotency-key <key>", "submitting again with the same key returns the same job")
+    .option("--priority <number>", "-1000 to 1000; higher runs first among the owner's jobs", wholeNumber)
 }
 
 export const ownerOption = (): Option =>
-  new Option("--owner <name>", "whose, on a folder or a database (default: local)")
+  new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
 
 export function wholeNumber(text: string): number {
   if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.")
@@ -143,7 +143,7 @@ export function label(text: string, before: Readonly<Record<string, string>> = {
 
 export function jobId(text: string): string {
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text))
-    throw new InvalidArgumentError("It must be a job's id, as `umbra jobs list` shows it.")
+    throw new InvalidArgumentError("It must be a job's id; `umbra jobs list` shows them.")
   return text
 }
 
@@ -152,6 +152,6 @@ export function statusList(text: string, before: readonly JobStatus[] = []): Job
   const named = text.split(",").map(status => status.trim().toUpperCase() as JobStatus)
   const unknown = named.find(status => !jobStatuses.includes(status))
   if (unknown !== undefined)
-    throw new InvalidArgumentError(`There is no status ${unknown}: it is one of ${jobStatuses.join(", ")}.`)
+    throw new InvalidArgumentError(`There is no status ${unknown}. Use one of ${jobStatuses.join(", ")}.`)
   return [...before, ...named]
 }

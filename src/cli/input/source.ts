@@ -1,13 +1,13 @@
-/** Reads what a user names on the command line: a file, or `-` for standard input. */
+/** Reads an input named on the command line: a file, or `-` for standard input. */
 import { readFile, stat } from "node:fs/promises"
 import { buffer } from "node:stream/consumers"
 import { UmbraError } from "../../errors.ts"
 
 export interface Source {
-  /** How messages call it: `flow.yaml`, `<stdin>`. */
+  /** Its name in messages: `flow.yaml`, `<stdin>`. */
   readonly name: string
   readonly text: string
-  /** By the file's name; `undefined` where it does not say. */
+  /** From the file's extension; `undefined` if that does not tell. */
   readonly format?: "json" | "yaml"
 }
 
@@ -32,7 +32,7 @@ function formatOf(file: string): "json" | "yaml" | undefined {
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "does not exist. Check the path; it is taken from the current directory.",
+  ENOENT: "does not exist. Check the path; it is relative to the current directory.",
   ENOTDIR: "does not exist: a part of its path is a file, not a directory.",
   EACCES: "cannot be read: permission denied. Change its mode or run as its owner.",
   EPERM: "cannot be read: permission denied. Change its mode or run as its owner.",

@@ -1,4 +1,4 @@
-/** Where a command's jobs are: a folder or a PostgreSQL database, by flag, by variable, or `./.umbra`. */
+/** The store of a command: a folder or a PostgreSQL database, from a flag, a variable, or `./.umbra`. */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { UmbraError } from "../../errors.ts"
@@ -12,7 +12,7 @@ export interface StoreOptions {
 
 const STANDARD_FOLDER = "./.umbra"
 
-/** A flag counts before a variable. DATABASE_URL belongs to an application: it is ignored, and a warning says so. */
+/** Flags override variables. DATABASE_URL belongs to an application: it is ignored with a warning. */
 export function storeLocation(
   options: StoreOptions,
   environment: Environment = process.env,
@@ -27,11 +27,11 @@ export function storeLocation(
   return location
 }
 
-const ignored = `umbra: DATABASE_URL is ignored; jobs are in ${STANDARD_FOLDER}. To use that database set UMBRA_DATABASE_URL or give --database-url; otherwise name a folder (UMBRA_DATA_DIR, --data-dir).`
+const ignored = `umbra: DATABASE_URL is ignored; jobs are in ${STANDARD_FOLDER}. To use that database, set UMBRA_DATABASE_URL or --database-url. To hide this warning, set a folder (UMBRA_DATA_DIR, --data-dir).`
 
 let hasWarned = false
 
-/** A command asks for its location several times. */
+/** A command reads its location several times. */
 function warnOnce(line: string): void {
   if (!hasWarned) process.stderr.write(`${line}\n`)
   hasWarned = true
@@ -41,21 +41,21 @@ function mustBePostgres(location: string): void {
   if (!isPostgres(location))
     throw new UmbraError(
       "E504",
-      "a database URL begins with postgres://. For a folder use --data-dir or UMBRA_DATA_DIR.",
+      "a database URL must begin with postgres://. For a folder use --data-dir or UMBRA_DATA_DIR.",
     )
 }
 
-/** A folder without a database: one has to be made. That of an earlier version is one, and opening it says so. */
+/** A folder without a database: one has to be created. A database of an earlier version counts, and opening it reports that. */
 export function isNewFolder(location: string): boolean {
   return !isPostgres(location) && ![DATABASE_FILE, "database"].some(name => existsSync(join(location, name)))
 }
 
-/** The store for a person: never a user or a password. */
+/** The name of a store for people, without user and password. */
 export function storeName(location: string): string {
   return isPostgres(location) ? labelOf(location) : location
 }
 
-/** What to add to a command that we suggest, so that it finds the same store. */
+/** Flags to add to a suggested command, so that it uses the same store. */
 export function storeFlags({ dataDir, databaseUrl }: StoreOptions): string {
   if (dataDir !== undefined) return ` --data-dir ${word(dataDir)}`
   return databaseUrl === undefined ? "" : " --database-url …"
@@ -68,7 +68,7 @@ export interface RunningOptions extends StoreOptions {
   readonly allowPrivateAddresses?: boolean
 }
 
-/** The same for a command that runs jobs itself: without what this one was given, it could not. */
+/** The same for a command that runs jobs itself, which also needs the modules of this one. */
 export function runningFlags(options: RunningOptions): string {
   const modules = (["handlers", "adapters", "providers"] as const).flatMap(name =>
     (options[name] ?? []).map(module => ` --${name} ${word(module)}`),
@@ -77,16 +77,16 @@ export function runningFlags(options: RunningOptions): string {
   return `${storeFlags(options)}${modules.join("")}${addresses}`
 }
 
-/** As a shell takes it for one. */
+/** Quoted for a shell. */
 const word = (text: string): string =>
   /^[\w./@:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
-/** Commands that look at jobs make no store: a mistyped folder must not look like one without jobs. */
+/** Commands that only query jobs create no store: a mistyped folder must not look like a store without jobs. */
 export function existingStore(options: StoreOptions): string {
   const location = storeLocation(options)
   if (!isNewFolder(location)) return location
   throw new UmbraError(
     "E504",
-    `there are no jobs in ${location}: it has no database of Umbra. Name the folder with --data-dir, or make one with \`umbra run\`.`,
+    `there is no Umbra database in ${location}. Set the folder with --data-dir, or create one with \`umbra run\`.`,
   )
 }

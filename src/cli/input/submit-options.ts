@@ -1,6 +1,6 @@
 import type { SubmitOptions } from "../../client/index.ts"
 
-/** What `run` and `submit` can say of a job. */
+/** Options of `run` and `submit` for a job. */
 export interface SubmissionFlags {
   /** null: never. */
   readonly ttl?: number | null

@@ -4,11 +4,11 @@ import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { readJson } from "../input/json-option.ts"
 import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface CommandOptions extends PlaceOptions {
+export interface CommandOptions extends TargetOptions {
   readonly json?: boolean
 }
 
@@ -26,12 +26,12 @@ export interface SignalOptions extends CommandOptions {
 }
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
-  const { status } = await withPlace(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
-  return tell({ job_id: jobId, status }, options, "is cancelled; what is done of it stays done.")
+  const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
+  return tell({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
 }
 
 export async function remove(jobId: string, options: CommandOptions): Promise<number> {
-  await withPlace(options, ({ jobs }) => jobs.delete(jobId))
+  await withTarget(options, ({ jobs }) => jobs.delete(jobId))
   const what = "is deleted: lists hide it, and retention removes it."
   return tell({ job_id: jobId, status: "DELETED" }, options, what)
 }
@@ -40,25 +40,25 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   const data = ((await readJson("--data", options.data)) ?? null) as Json
   const { resumeToken } = options
   const token = resumeToken === undefined ? {} : { resumeToken }
-  const { status } = await withPlace(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
-  return tell({ job_id: jobId, status }, options, `has signal ${name}.`)
+  const { status } = await withTarget(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
+  return tell({ job_id: jobId, status }, options, `received signal ${name}.`)
 }
 
 export async function retry(jobId: string, options: RetryOptions): Promise<number> {
   if (options.wait) return retryAndWait(jobId, options)
-  return withPlace(options, async place => {
-    const { status } = await place.jobs.retry(jobId)
+  return withTarget(options, async target => {
+    const { status } = await target.jobs.retry(jobId)
     return tell(
       { job_id: jobId, status },
       options,
-      place.isRun
-        ? "is tried again: an engine there runs what is not done."
-        : `waits to be tried again. No engine runs it yet: \`umbra resume${place.flags}\` does.`,
+      target.isRun
+        ? "is retried: an engine of the server runs its unfinished nodes."
+        : `will be retried. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`,
     )
   })
 }
 
-/** Tries again and stays until the job has ended; its nodes run here unless somebody else runs them. */
+/** Retries the job and waits until it has ended; its nodes run in this process unless another engine has the job. */
 async function retryAndWait(jobId: string, options: RetryOptions): Promise<number> {
   return withRunner(options, async runner => {
     await mustHaveHandlers(runner, jobId)
@@ -72,7 +72,7 @@ async function mustHaveHandlers(runner: Runner, jobId: string): Promise<void> {
   if (missing !== undefined)
     throw new UmbraError(
       "E103",
-      `node ${missing.id} needs handler "${missing.handler}". Give the module that has it with --handlers.`,
+      `node ${missing.id} needs handler "${missing.handler}". Add the module that defines it with --handlers.`,
     )
 }
 

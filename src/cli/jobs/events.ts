@@ -3,16 +3,16 @@ import type { JobEvent } from "../../core/view/events.ts"
 import { isoEvent } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface EventsOptions extends PlaceOptions {
+export interface EventsOptions extends TargetOptions {
   readonly json?: boolean
 }
 
 export async function events(jobId: string, options: EventsOptions): Promise<number> {
-  const found = await withPlace(options, ({ jobs }) => jobs.events(jobId))
-  // A line of JSON per event: a job may have a hundred thousand.
+  const found = await withTarget(options, ({ jobs }) => jobs.events(jobId))
+  // One line of JSON per event: a job may have a hundred thousand.
   const paint = paintFor(process.stdout)
   const line = (event: JobEvent) => (options.json ? JSON.stringify(isoEvent(event)) : text(event, paint))
   for (const event of found) process.stdout.write(`${line(event)}\n`)

@@ -1,4 +1,4 @@
-/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
+/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with states as colours, or as a tree. */
 
 import type { RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
@@ -10,13 +10,13 @@ import { graphOf } from "../live/graph-of.ts"
 import { treeOf } from "../live/tree.ts"
 import { mermaidText } from "../output/graph-picture.ts"
 import { paintFor } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 import { partLines } from "./show.ts"
 
 export type GraphFormat = "tree" | "mermaid" | "json"
 
-export interface JobGraphOptions extends PlaceOptions {
+export interface JobGraphOptions extends TargetOptions {
   readonly format: GraphFormat
   readonly json?: boolean
 }
@@ -28,7 +28,7 @@ const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) =>
 }
 
 export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
-  const found = await withPlace(options, ({ jobs }) => jobs.graph(jobId))
+  const found = await withTarget(options, ({ jobs }) => jobs.graph(jobId))
   process.stdout.write(formats[options.json ? "json" : options.format](jobId, found))
   return exitCode.ok
 }

@@ -1,12 +1,12 @@
-/** `umbra jobs list`: newest first, a page at a time. */
+/** `umbra jobs list`: newest first, one page at a time. */
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
 import { duration, type Paint, paintFor, printable, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface ListOptions extends PlaceOptions {
+export interface ListOptions extends TargetOptions {
   readonly status?: readonly JobStatus[]
   readonly workflow?: string
   readonly label?: Readonly<Record<string, string>>
@@ -20,8 +20,8 @@ export interface ListOptions extends PlaceOptions {
 
 export async function list(options: ListOptions): Promise<number> {
   const { status, workflow, label, parent, top, limit, after, deleted } = options
-  return withPlace(options, async ({ jobs: place, flags }) => {
-    const { jobs, next } = await place.jobPage({
+  return withTarget(options, async ({ jobs: target, flags }) => {
+    const { jobs, next } = await target.jobPage({
       limit,
       ...(status === undefined ? {} : { statuses: status }),
       ...(workflow === undefined ? {} : { workflow }),

@@ -12,39 +12,43 @@ import {
   providersOption,
   statusList,
   wholeNumber,
-  withPlace,
   withStore,
+  withTarget,
 } from "../input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
 export function jobsProgram(finish: Finish): Command {
-  const jobs = new Command("jobs").summary("look at jobs; cancel, retry, delete and signal them")
+  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
   const json = new Option("--json", "print JSON")
   const described = (usage: string, summary: string) =>
     jobs
       .command(usage)
       .summary(summary)
       .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
-  const command = (usage: string, summary: string) => withPlace(described(usage, summary))
+  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
 
   command("list", "list jobs, newest first")
     .addOption(
-      new Option("--status <status>", "only these, separated by commas").argParser<JobStatus[]>(statusList),
+      new Option("--status <status>", "only jobs with these states, separated by commas").argParser<
+        JobStatus[]
+      >(statusList),
     )
     .option("--workflow <name>", "only jobs of this workflow")
-    .addOption(new Option("--label <name=value>", "only jobs with it; may be repeated").argParser(label))
+    .addOption(
+      new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(label),
+    )
     .option("--parent <job>", "only the children of this job", jobId)
-    .option("--top", "only jobs that are nobody's child")
-    .option("--limit <count>", "jobs of one page", countFrom1, 20)
-    .option("--after <job>", "the page behind this job", jobId)
-    .option("--deleted", "show deleted jobs too")
-    .addOption(new Option("--owner <name>", "only this owner's, on a folder or a database"))
+    .option("--top", "only jobs without a parent")
+    .option("--limit <count>", "jobs per page", countFrom1, 20)
+    .option("--after <job>", "start after this job", jobId)
+    .option("--deleted", "include deleted jobs")
+    .addOption(new Option("--owner <name>", "only jobs of this owner, on a folder or a database"))
     .addOption(json)
     .action(async options => finish((await import("./list.ts")).list(options)))
 
   command("show <job> [node]", "show a job and its nodes, or a node and its attempts")
-    .option("--item <index>", "of a node with for_each: the attempts of this item, from 0", wholeNumber)
+    .option("--item <index>", "for a node with for_each: the attempts of this item, from 0", wholeNumber)
     .addOption(json)
     .action(async (job, node, options) =>
       finish(
@@ -55,23 +59,30 @@ export function jobsProgram(finish: Finish): Command {
     )
 
   command("graph <job>", "print a job's graph with the state of every node")
-    .addOption(new Option("--format <format>", "how").choices(["tree", "mermaid", "json"]).default("tree"))
-    .option("--json", "the same as --format json")
+    .addOption(
+      new Option("--format <format>", "the output format")
+        .choices(["tree", "mermaid", "json"])
+        .default("tree"),
+    )
+    .option("--json", "same as --format json")
     .action(async (job, options) => finish((await import("./graph.ts")).graph(job, options)))
 
-  command("events <job>", "print everything that happened to a job")
-    .option("--json", "print a line of JSON per event")
+  command("events <job>", "print all events of a job")
+    .option("--json", "print one line of JSON per event")
     .action(async (job, options) => finish((await import("./events.ts")).events(job, options)))
 
   command("cancel <job>", "cancel a job that has not ended")
-    .option("--reason <text>", "why; it is kept with the job")
+    .option("--reason <text>", "the reason; it is stored with the job")
     .addOption(json)
     .action(async (job, options) => finish((await import("./command.ts")).cancel(job, options)))
 
-  command("retry <job>", "run again what is not done of a job that failed, expired or was cancelled")
+  command(
+    "retry <job>",
+    "retry a job that failed, expired or was cancelled; completed nodes do not run again",
+  )
     .option(
       "--wait",
-      "stay until the job has ended; its nodes run in this process unless a server or another engine has it",
+      "wait until the job has ended; its nodes run in this process unless a server or another engine has it",
     )
     .addOption(handlersOption())
     .addOption(adaptersOption())
@@ -86,12 +97,12 @@ export function jobsProgram(finish: Finish): Command {
     .action(async (job, options) => finish((await import("./command.ts")).remove(job, options)))
 
   command("signal <job> <name>", "send a signal to a job that waits for it")
-    .option("--data <json>", "what it carries: JSON, @file, or @- for standard input")
-    .option("--resume-token <token>", "of the job's graph: refused if the job has gone on since")
+    .option("--data <json>", "the signal's data: JSON, @file, or @- for standard input")
+    .option("--resume-token <token>", "from the job's graph; rejected if a wait of the job has ended since")
     .addOption(json)
     .action(async (job, name, options) => finish((await import("./command.ts")).signal(job, name, options)))
 
-  withStore(described("verify [job]", "compare the journal of a job, folded, with its projection"))
+  withStore(described("verify [job]", "compare the folded journal of a job with its projection"))
     .option("--all", "every job of the store")
     .addOption(json)
     .action(async (job, options) => finish((await import("./verify.ts")).verify(job, options)))

@@ -7,12 +7,12 @@ import type { NodeDetails } from "../../jobs/queries.ts"
 import { exitCode } from "../exit.ts"
 import { attemptText, nodeErrorText, usageText } from "../output/result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
+import { withTarget } from "../target/open.ts"
 import type { ShowOptions } from "./show.ts"
 
 export async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {
   const of = options.item === undefined ? {} : { item: options.item }
-  const node = await withPlace(options, ({ jobs }) => jobs.node(jobId, id, of))
+  const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, of))
   const columns = process.stdout.columns || 100
   process.stdout.write(
     options.json
@@ -48,14 +48,14 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
   ]
 }
 
-/** What an attempt that has not ended does. A start on record without a handler that runs: its process died. */
+/** The activity of an unfinished attempt. A stored start without a running handler: its process died. */
 function openText(status: NodeStatus, { started_at }: AttemptView): string {
   if (status === "RUNNING") return "running"
   if (status === "WAITING") return "waiting"
   return started_at === null ? "queued" : "not running"
 }
 
-/** As few lines as the terminal's width allows. `status`: of the node. */
+/** In as few lines as the terminal's width allows. `status`: of the node. */
 function attemptLines(
   attempt: AttemptView,
   { status, columns, paint }: { status: NodeStatus; columns: number; paint: Paint },
@@ -86,7 +86,7 @@ function attemptLines(
   ]
 }
 
-/** Parts in lines of so many columns, of which the first has some in use. */
+/** Breaks parts into lines of `columns`; the first line is partly used. */
 function packed(parts: readonly string[], { columns, used }: { columns: number; used: number }): string[] {
   const lines = [""]
   let room = columns - used - 2
@@ -106,10 +106,10 @@ function packed(parts: readonly string[], { columns, used }: { columns: number; 
 function waitText({ kind, from, until, provider, name, job_id, external_id }: AttemptWait): string {
   const what = {
     retry: "its retry time",
-    executions: "a place among the executions",
+    executions: "the limit of concurrent executions",
     slot: `a slot of provider ${provider}`,
     items: "its items",
-    timer: "its time",
+    timer: "its timer",
     signal: `signal ${name}`,
     child: `job ${job_id}`,
     external: `${external_id} of provider ${provider}`,

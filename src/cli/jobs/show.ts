@@ -12,22 +12,19 @@ import { firstError } from "../output/left-dead-letters.ts"
 import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../output/result.ts"
 import { routesTable } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
-import { withPlace } from "../target/open.ts"
-import type { PlaceOptions } from "../target/target.ts"
+import { withTarget } from "../target/open.ts"
+import type { TargetOptions } from "../target/target.ts"
 
-export interface ShowOptions extends PlaceOptions {
+export interface ShowOptions extends TargetOptions {
   readonly json?: boolean
-  /** Of a node with `for_each`. */
+  /** For a node with `for_each`. */
   readonly item?: number
 }
 
 export async function show(jobId: string, options: ShowOptions): Promise<number> {
   if (options.item !== undefined)
-    throw new UmbraError(
-      "E604",
-      "--item needs the node that it is an item of: umbra jobs show JOB NODE --item 0",
-    )
-  const [job, graph] = await withPlace(options, async ({ jobs }) => [
+    throw new UmbraError("E604", "--item needs a node: umbra jobs show JOB NODE --item 0")
+  const [job, graph] = await withTarget(options, async ({ jobs }) => [
     await jobs.job(jobId),
     withLive(await jobs.graph(jobId)),
   ])
@@ -73,16 +70,16 @@ function text(job: JobSnapshot, graph: GraphView): string {
 function unseenLines({ unseen_operations = [] }: GraphView, paint: Paint): string[] {
   return unseen_operations.map(({ node, provider, held_until }) => {
     const until = new Date(held_until).toISOString()
-    const text = `node ${node}: an operation may be running unseen at provider ${provider}; its slot is held until ${until}`
+    const text = `node ${node}: an operation may be running unnoticed at provider ${provider}; it holds a slot until ${until}`
     return `${paint.yellow("⚠")} ${printable(text)}`
   })
 }
 
 function deadText(left: DeadLettersView): string {
-  return `⚠ ${count(left.count, "message")} failed for good, the first: ${firstError(left)}`
+  return `⚠ ${count(left.count, "message")} failed permanently, the first: ${firstError(left)}`
 }
 
-/** The routes of a pipeline say all that its one node could, unless it does not run. */
+/** The routes of a pipeline replace its one node, unless it does not run. */
 export function partLines({ nodes, routes }: GraphView, paint: Paint): string[] {
   if (routes === undefined) return nodeLines(nodes)
   const isPlain = nodes.every(({ waiting_on, error }) => waiting_on === null && error === null)
@@ -114,8 +111,8 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
 
 function externalText(wait: Extract<NodeView["waiting_on"], { kind: "external" }>): string {
   const { provider, external_id, next_poll_at, poll_error } = wait
-  const next = next_poll_at === null ? "" : `, next look at ${new Date(next_poll_at).toISOString()}`
-  const error = poll_error === null ? "" : `, the last one failed: ${poll_error.message}`
+  const next = next_poll_at === null ? "" : `, next poll at ${new Date(next_poll_at).toISOString()}`
+  const error = poll_error === null ? "" : `, the last poll failed: ${poll_error.message}`
   return `waits for ${external_id} of provider ${provider}${next}${error}`
 }
 
@@ -129,7 +126,7 @@ function itemsText({ items }: NodeView): string {
 function waitText({ waiting_on }: NodeView): string {
   switch (waiting_on?.kind) {
     case "retry":
-      return `next try at ${new Date(waiting_on.at).toISOString()}`
+      return `next attempt at ${new Date(waiting_on.at).toISOString()}`
     case "timer":
       return `until ${new Date(waiting_on.until).toISOString()}`
     case "signal":
@@ -137,13 +134,13 @@ function waitText({ waiting_on }: NodeView): string {
     case "external":
       return externalText(waiting_on)
     case "slot": {
-      const place = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
-      return `waits for a slot of provider ${waiting_on.provider}${place}`
+      const position = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
+      return `waits for a slot of provider ${waiting_on.provider}${position}`
     }
     case "items":
       return itemWaitsText(waiting_on)
     case "executions":
-      return `waits for a place: ${waiting_on.limit} executions are under way (max_executions)`
+      return `waits because ${waiting_on.limit} executions are running (max_executions)`
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
@@ -157,15 +154,15 @@ function waitText({ waiting_on }: NodeView): string {
 
 const itemWaitNames: { readonly [kind in keyof ItemWaits]-?: string } = {
   retry: "a retry",
-  executions: "a place among the executions",
+  executions: "the limit of concurrent executions",
   slot: "a slot",
-  timer: "a time",
+  timer: "a timer",
   signal: "a signal",
   child: "a child job",
   external: "a provider",
 }
 
-/** A server before 0.2 does not say for what they wait. */
+/** A server before 0.2 does not send what the items wait for. */
 function itemWaitsText({ waits = {} }: { readonly waits?: ItemWaits }): string {
   const parts = Object.entries(waits).map(
     ([kind, items]) => `${items} for ${itemWaitNames[kind as keyof ItemWaits] ?? kind}`,
@@ -179,17 +176,17 @@ function workerText(wait: WorkerWait): string {
   const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
   switch (reason) {
     case "busy": {
-      const place = position === undefined ? "" : `, position ${position} of ${queued}`
-      return `waits for a worker with ${which}: all are busy${place}`
+      const order = position === undefined ? "" : `, position ${position} of ${queued}`
+      return `waits for a worker with ${which}: all are busy${order}`
     }
     case "none": {
       const last = last_worker == null ? "" : `; the last was ${last_worker}${seen}`
-      return `waits for a worker with ${which}: ${cause ?? "none is there"}${last}`
+      return `waits for a worker with ${which}: ${cause ?? "none is connected"}${last}`
     }
     case "owner_away":
       return `waits for an engine: ${cause}${seen}`
     case "refused":
-      return `waits for a worker with ${which}: refused, ${cause}`
+      return `waits for a worker with ${which}: rejected, ${cause}`
     default:
       return `waits for a worker with ${which}`
   }

@@ -25,7 +25,7 @@ interface Compared {
 
 export async function verify(jobId: string | undefined, options: VerifyOptions): Promise<number> {
   if ((jobId === undefined) === !options.all)
-    throw new UmbraError("E604", "name one job, or say --all for every job of the store.")
+    throw new UmbraError("E604", "name one job, or use --all for every job of the store.")
   const { checked, different } = await withReader(existingStore(options), async reader =>
     jobId === undefined ? compareAll(reader) : compareOne(reader, jobId),
   )
@@ -52,7 +52,7 @@ export async function compareAll(reader: Reader): Promise<Compared> {
   return { checked, different }
 }
 
-/** A folder is read beside the process that has it. */
+/** Another process may use the folder meanwhile. */
 export async function withReader<T>(location: string, use: (reader: Reader) => Promise<T>): Promise<T> {
   const reader = isPostgres(location)
     ? await openReader(location)
@@ -67,7 +67,7 @@ export async function withReader<T>(location: string, use: (reader: Reader) => P
 export function differencesText(checked: number, different: readonly Difference[]): string {
   const paint = paintFor(process.stdout)
   if (different.length === 0)
-    return `${paint.green(`✓ ${count(checked, "job")}`)}: every projection says what its journal says\n`
+    return `${paint.green(`✓ ${count(checked, "job")}`)}: every projection matches its journal\n`
   const lines = different.flatMap(({ job_id, differences }) => [
     paint.red(`✗ ${job_id}`),
     ...differences.map(difference => `  ${difference}`),

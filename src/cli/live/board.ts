@@ -1,4 +1,4 @@
-/** What a person wants to know of each node right now, kept up by events: O(1) per event, whatever the job's size. */
+/** What the live view shows of each node, updated by events: O(1) per event, whatever the size of the job. */
 
 import type { JsonObject } from "../../core/json.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
@@ -10,17 +10,17 @@ export interface BoardNode {
   readonly id: string
   status: NodeStatus
   attempt: number
-  /** When its handler began, as far as it is known, or its items did, and when the node ended. Milliseconds since 1970. */
+  /** When its handler started, if known, or its items, and when the node ended. Milliseconds since 1970. */
   since: number | null
   /** How long its handler ran, once it has ended. */
   ranMs: number | null
   until: number | null
-  /** When the next attempt is due, while it waits for that. */
+  /** When the next attempt is due, while the node waits for it. */
   retryAt: number | null
-  /** Why it failed, last; what it waits for. */
+  /** The last error, or what the node waits for. */
   note: string
   progress: string
-  /** Of a node with `for_each`. */
+  /** For a node with `for_each`. */
   items: { readonly total: number; done: number } | null
 }
 
@@ -30,7 +30,7 @@ export class Board {
   status: JobStatus = "PENDING"
   startedAt: number | null = null
   endedAt: number | null = null
-  /** Of those QUEUED, how many wait for the time of their next try. */
+  /** Number of QUEUED nodes that wait for their next attempt. */
   retrying = 0
   readonly #byId: ReadonlyMap<string, BoardNode>
 
@@ -47,8 +47,8 @@ export class Board {
   }
 
   /**
-   * The journal knows of running work only after a second; the process that runs it knows at once. What has ended
-   * meanwhile stays as it is until its event comes, so that nothing is shown going back.
+   * The journal has running work only after a second; the process that runs it knows it at once. A node that has ended
+   * meanwhile keeps its state until its event arrives, so that no node is shown going back.
    */
   observe({ running }: JobActivity, now: number): void {
     for (const { node: id, progress } of running) {
@@ -89,7 +89,7 @@ export class Board {
       node.until = null
       node.note = faultText(payload)
     } else if (to === "RUNNING") {
-      // Without a worker nobody knows when it began.
+      // Without a worker the start is not known.
       if (payload.worker !== undefined)
         node.since = typeof payload.started_at === "number" ? payload.started_at : at
     } else if (to === "WAITING") {
@@ -140,7 +140,7 @@ function newNode(id: string): BoardNode {
   }
 }
 
-/** How many are done is all that fits a line. */
+/** A line has room for the number of completed items only. */
 function applyToItems(node: BoardNode, event: JobEvent): void {
   if (node.items === null || event.type !== "item.completed") return
   node.items.done++

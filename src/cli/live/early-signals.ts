@@ -1,12 +1,12 @@
 /**
- * Ctrl-C and SIGTERM of a command that is submitting a job, and so cannot cancel or leave it yet. They are kept, and
- * count as soon as it is followed (follow.ts): otherwise the process would end with a job that goes on, and not a word
- * of it. A second one leaves at once.
+ * Ctrl-C and SIGTERM that arrive while a command submits a job, which it cannot cancel or leave yet. They are stored and
+ * take effect as soon as the job is followed (follow.ts): otherwise the process would end silently while the job
+ * continues. A second signal ends the process at once.
  */
 import { exitCode } from "../exit.ts"
 
 export interface EarlySignals {
-  /** What came. From now on others listen. */
+  /** The stored signal. From now on the caller handles signals. */
   release(): readonly NodeJS.Signals[]
 }
 
@@ -17,7 +17,7 @@ export function earlySignals(): EarlySignals {
   const receive = (signal: NodeJS.Signals) => {
     came.push(signal)
     if (came.length > 1) process.exit(exitCode.failed)
-    process.stderr.write(`umbra: ${signal}, as soon as the job is submitted (again leaves at once)\n`)
+    process.stderr.write(`umbra: ${signal} takes effect when the job is submitted (repeat to exit at once)\n`)
   }
   for (const signal of SIGNALS) process.on(signal, receive)
   return {

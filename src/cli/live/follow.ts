@@ -1,4 +1,4 @@
-/** Follows one job to its end: shows it, and lets Ctrl-C cancel it, or leave it if it runs elsewhere. */
+/** Follows one job to its end: shows it, and on Ctrl-C cancels it, or stops following if the job runs elsewhere. */
 import type { JobEvent } from "../../core/view/events.ts"
 import { UmbraError } from "../../errors.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
@@ -8,7 +8,7 @@ import type { EarlySignals } from "./early-signals.ts"
 import type { Routes } from "./routes-view.ts"
 import { type LiveView, liveView, type ShownGraph } from "./view.ts"
 
-/** Umbra itself, or a place whose jobs run elsewhere. */
+/** Umbra itself, or a target whose jobs run elsewhere. */
 export interface FollowedJobs {
   watch(
     jobId: string,
@@ -22,22 +22,22 @@ export interface Following {
   readonly jobs: FollowedJobs
   readonly jobId: string
   readonly graph: ShownGraph
-  /** Of a pipeline: how they are now. */
+  /** For a pipeline: its current routes. */
   readonly routes?: Routes | undefined
   readonly title: string
   readonly stream: NodeJS.WriteStream
   readonly log: CommandLog
-  /** false: the job goes on without this process, so Ctrl-C leaves it alone. */
+  /** false: the job continues without this process, so Ctrl-C only stops following. */
   readonly runsHere: boolean
-  /** Of a command that has submitted the job itself. */
+  /** For a command that has submitted the job itself. */
   readonly early?: EarlySignals | undefined
-  /** ` --data-dir D`: for commands that are suggested … */
+  /** ` --data-dir D`: for suggested commands … */
   readonly flags: string
-  /** … and with the modules too, for those that run the job. */
+  /** … and with the modules too, for suggested commands that run the job. */
   readonly runningFlags: string
 }
 
-/** Resolves when the job has ended, or when the process was asked to stop (SIGTERM): then the job is left as it is. */
+/** Resolves when the job has ended, or after SIGTERM: then the job is left unfinished. */
 export async function follow(following: Following): Promise<"ended" | "stopped"> {
   const { jobs, jobId, graph, routes, title, stream, log, runsHere, early } = following
   const view = liveView(stream, { title, graph, routes, activity: () => jobs.activity(jobId) })
@@ -62,7 +62,7 @@ export async function follow(following: Following): Promise<"ended" | "stopped">
   }
 }
 
-/** The first Ctrl-C cancels the job, the second leaves at once, whatever is still going on. */
+/** The first Ctrl-C cancels the job, the second exits at once. */
 class Interrupts {
   count = 0
   settled: Promise<void> = Promise.resolve()
@@ -75,10 +75,10 @@ class Interrupts {
     this.#view = view
   }
 
-  /** Stays in place until the process ends: closing may take as long as a handler ignores its signal. */
+  /** Installed until the process ends: closing may take as long as a handler ignores its signal. */
   readonly receive = () => {
     if (++this.count === 1) {
-      this.#view.note("Cancelling the job (Ctrl-C again leaves at once).")
+      this.#view.note("Cancelling the job (press Ctrl-C again to exit at once).")
       this.settled = this.#cancel()
     } else this.#leave()
   }
@@ -89,7 +89,7 @@ class Interrupts {
       await jobs.cancel(jobId, "interrupted")
       this.#isRecorded = true
     } catch (error) {
-      // It ended by itself in the meantime.
+      // It ended meanwhile.
       if (error instanceof UmbraError && error.code === "E302") this.#isRecorded = true
       else this.#view.note(`The job could not be cancelled: ${(error as Error).message}`)
     }
@@ -100,8 +100,8 @@ class Interrupts {
     void this.#view.end()
     process.stderr.write(
       this.#isRecorded
-        ? `umbra: left at once. Job ${jobId} is cancelled, so \`umbra resume\` does not go on with it; handlers that had not stopped were cut off.\n`
-        : `umbra: left before the cancellation was recorded. \`umbra resume${runningFlags}\` goes on with job ${jobId}, \`umbra jobs cancel ${jobId}${flags}\` cancels it.\n`,
+        ? `umbra: exited at once. Job ${jobId} is cancelled, so \`umbra resume\` does not continue it; running handlers were killed.\n`
+        : `umbra: exited before the cancellation was stored. \`umbra resume${runningFlags}\` continues job ${jobId}, \`umbra jobs cancel ${jobId}${flags}\` cancels it.\n`,
     )
     process.exit(exitCode.failed)
   }

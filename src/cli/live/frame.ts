@@ -1,4 +1,4 @@
-/** One picture of a running job, as lines that fit the terminal. Pure: time and size are arguments. */
+/** One frame of the live view of a job, as lines that fit the terminal. Pure: time and size are arguments. */
 import type { NodeStatus } from "../../core/states.ts"
 import { duration, type Paint, printable, shorten, width } from "../output/terminal.ts"
 import type { Board, BoardNode } from "./board.ts"
@@ -9,10 +9,10 @@ export interface FrameOptions {
   readonly board: Board
   readonly tree: readonly TreeRow[]
   readonly columns: number
-  /** Lines there is room for. */
+  /** Number of lines available. */
   readonly rows: number
   readonly now: number
-  /** Which picture this is: it turns the wheel. */
+  /** Number of the frame: it turns the spinner. */
   readonly tick: number
   readonly paint: Paint
 }
@@ -32,11 +32,11 @@ const icons: Record<NodeStatus, readonly [icon: string, style: Style]> = {
   CANCELLED: ["⊘", "yellow"],
 }
 
-/** Title and summary, and the line that the cursor stands on. */
+/** Title, summary, and the line of the cursor. */
 const AROUND = 3
 const LONGEST_NAME = 48
 const SHORTEST_NAME = 12
-/** Beside the name: icon, gaps and the time. */
+/** Columns besides the name: icon, gaps and the time. */
 const BESIDE_NAME = 12
 
 export function frame(options: FrameOptions): string[] {
@@ -55,7 +55,7 @@ export function frame(options: FrameOptions): string[] {
 
 const leftOut = (n: number) => `${n.toLocaleString("en")} more ${n === 1 ? "node" : "nodes"}, counted below`
 
-/** How much a line tells when there is no room for all: trouble first, then work, then what has ended, then the rest. */
+/** Priority of a line when there is no room for all: failures first, then running nodes, then ended ones, then the rest. */
 const importance: Record<NodeStatus, number> = {
   FAILED: 0,
   RUNNING: 1,
@@ -76,7 +76,7 @@ function mostTelling(tree: readonly TreeRow[], board: Board, room: number): Tree
   }
   const chosen = new Set<TreeRow>()
   for (const [rank, rows] of byImportance.entries()) {
-    // Of what has ended the latest is told, of everything else the first.
+    // Of ended nodes the latest are shown, of all others the first.
     const wanted = rank === importance.COMPLETED ? rows.toReversed() : rows
     for (const row of wanted.slice(0, room - chosen.size)) chosen.add(row)
   }
@@ -128,7 +128,7 @@ function summaryLine({ board, columns, now, paint }: FrameOptions): string {
     `${done.toLocaleString("en")} of ${nodes.length.toLocaleString("en")} done`,
     counts.RUNNING > 0 ? `${counts.RUNNING.toLocaleString("en")} running` : "",
     counts.QUEUED > retrying ? `${(counts.QUEUED - retrying).toLocaleString("en")} ready` : "",
-    retrying > 0 ? `${retrying.toLocaleString("en")} to be tried again` : "",
+    retrying > 0 ? `${retrying.toLocaleString("en")} to be retried` : "",
     counts.WAITING > 0 ? `${counts.WAITING.toLocaleString("en")} waiting` : "",
     counts.FAILED > 0 ? `${counts.FAILED.toLocaleString("en")} failed` : "",
     counts.CANCELLED > 0 ? `${counts.CANCELLED.toLocaleString("en")} cancelled` : "",

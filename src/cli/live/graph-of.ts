@@ -2,7 +2,7 @@ import type { GraphView } from "../../core/view/view.ts"
 import { rowLengths, topologicalOrder, transpose } from "../../definition/graph/graph.ts"
 import type { ShownGraph } from "./view.ts"
 
-/** The edges as the core keeps them, for whoever draws. */
+/** The edges in the form of the core, for drawing. */
 export function graphOf({ nodes, edges }: GraphView): ShownGraph {
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const above: number[][] = nodes.map(() => [])

@@ -5,7 +5,7 @@ import type { JobEvent } from "../../core/view/events.ts"
 import { duration, type Paint, printable } from "../output/terminal.ts"
 import { type Board, faultText, waitingText } from "./board.ts"
 
-/** undefined: the event follows from one that has been told. Call after the board knows it. */
+/** undefined: the event is a consequence of one that was printed. Call this after the board has processed it. */
 export function lineOf(event: JobEvent, board: Board, paint: Paint): string | undefined {
   const told = event.node === undefined ? jobLine(event, paint) : nodeLine(event, board, paint)
   return told === undefined ? undefined : `${paint.dim(new Date(event.at).toISOString())} ${told}`
@@ -17,7 +17,7 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
   const nth = attempt > 1 ? ` (attempt ${attempt})` : ""
   switch (event.type) {
     case "node.running":
-      // Only what still runs: a start that is told with its end needs no line of its own.
+      // Only for running nodes: a start that is reported together with its end needs no line.
       return payload.started_at === undefined ? undefined : `${paint.cyan("▸")} ${name} is running${nth}`
     case "node.completed":
       return `${deadLettered(payload.output) > 0 ? paint.yellow("⚠") : paint.green("✓")} ${name} completed${took(event, board)}${nth}`
@@ -30,7 +30,7 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
       return queuedLine(event, name, paint)
     case "attempt.lost":
       return event.payload.handed_over
-        ? `${paint.yellow("↻")} ${name} is begun again: the process that ran it has ended`
+        ? `${paint.yellow("↻")} ${name} is started again: the process that ran it has ended`
         : `${paint.yellow("↻")} ${name} was lost with the process that ran it`
     case "node.failed":
     case "item.failed":
@@ -42,7 +42,7 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
   }
 }
 
-/** Of a pipeline, or of a node that ran one: messages that failed for good, in all its routes. */
+/** Messages that failed permanently in all routes, for a pipeline or for a node that ran one. */
 function deadLettered(output: Json | undefined): number {
   const routes = (output as { routes?: JsonObject } | null | undefined)?.routes
   if (typeof routes !== "object" || routes === null) return 0
@@ -56,12 +56,12 @@ function deadLettered(output: Json | undefined): number {
 
 function queuedLine({ payload, at }: JobEvent, name: string, paint: Paint): string | undefined {
   if (payload.reason === "executions")
-    return `${paint.yellow("◔")} ${name} waits for a place: ${payload.limit} executions are under way (max_executions)`
+    return `${paint.yellow("◔")} ${name} waits because ${payload.limit} executions are running (max_executions)`
   const wait = duration(Number(payload.retry_at) - at)
   if (payload.reason === "postponed")
-    return `${paint.yellow("↻")} ${name} was put off, next try in ${wait}: ${printable(faultText(payload))}`
+    return `${paint.yellow("↻")} ${name} was postponed, next attempt in ${wait}: ${printable(faultText(payload))}`
   if (payload.reason !== "retry") return undefined
-  return `${paint.yellow("↻")} ${name} failed, next try in ${wait}: ${printable(faultText(payload))}`
+  return `${paint.yellow("↻")} ${name} failed, next attempt in ${wait}: ${printable(faultText(payload))}`
 }
 
 function took({ at, node }: JobEvent, board: Board): string {
@@ -75,7 +75,7 @@ function jobLine(event: JobEvent, paint: Paint): string | undefined {
     case "job.pending":
       return `job ${event.correlation_id} of ${payload.workflow} version ${payload.workflow_version} submitted`
     case "job.queued":
-      return payload.reason === "job_retried" ? "job is tried again" : undefined
+      return payload.reason === "job_retried" ? "job is retried" : undefined
     case "job.preview":
       return `${printable(String(payload.node))} published a preview`
     case "signal.received":

@@ -1,4 +1,4 @@
-/** Shows an execution while it runs: a table of its routes on a terminal, a line per route that has moved elsewhere. */
+/** Shows an execution while it runs: on a terminal a table of its routes, elsewhere a line per route that changed. */
 
 import type { RouteView } from "../../core/pipeline/view.ts"
 import type { JobEvent } from "../../core/view/events.ts"
@@ -31,7 +31,7 @@ abstract class RoutesView implements LiveView {
   abstract note(text: string): void
   protected abstract show(): void
 
-  /** The last picture is of what has become of all messages. */
+  /** The last frame shows the final state of all messages. */
   async end(): Promise<void> {
     clearInterval(this.#timer)
     await this.#read()
@@ -39,7 +39,7 @@ abstract class RoutesView implements LiveView {
   }
 
   async #turn(): Promise<void> {
-    // A server that answers slowly is not asked twice.
+    // No second request while a slow server has not answered the first.
     if (this.#isLooking) return
     this.#isLooking = true
     await this.#read()
@@ -48,7 +48,7 @@ abstract class RoutesView implements LiveView {
   }
 
   async #read(): Promise<void> {
-    // Who cannot be asked now is asked again soon; that the server is away the stream of events says.
+    // A failed query is repeated soon; the event stream reports that the server is unavailable.
     this.routes = await this.#look().catch(() => this.routes)
   }
 }

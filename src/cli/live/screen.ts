@@ -1,9 +1,9 @@
 /**
- * The last lines of a terminal, drawn over and over in place.
+ * The last lines of a terminal, redrawn in place.
  *
- * 1. One write per picture, each line overwritten and then cleared to its end: nothing is blank in between, so nothing
- *    flickers.
- * 2. The cursor comes back whatever happens: on `close`, and when the process exits.
+ * 1. One write per frame; each line is overwritten and then cleared to its end. No line is ever blank in between, so
+ *    the view does not flicker.
+ * 2. The cursor is always restored: on `close`, and when the process exits.
  */
 import { stripVTControlCharacters } from "node:util"
 import { width } from "../output/terminal.ts"
@@ -37,7 +37,7 @@ export class Screen {
     this.#drawn = lines
   }
 
-  /** A line that stays, above what is drawn. */
+  /** Prints a permanent line above the redrawn ones. */
   print(text: string): void {
     const drawn = this.#drawn.map(line => `${line}${CLEAR_LINE_END}\n`).join("")
     this.#terminal.write(`${this.#top()}${text}${CLEAR_LINE_END}\n${drawn}${CLEAR_BELOW}`)
@@ -57,7 +57,7 @@ export class Screen {
     this.#terminal.write(HIDE_CURSOR)
   }
 
-  /** To the first line drawn. A terminal that was made narrower has broken long lines into several. */
+  /** Moves to the first redrawn line. A terminal that was made narrower has wrapped long lines. */
   #top(): string {
     const columns = Math.max(1, this.#terminal.columns)
     const rows = this.#drawn.map(line =>

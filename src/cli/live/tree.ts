@@ -1,6 +1,6 @@
 /**
- * A DAG on a page: each node stands below the node that everything before it passes through (its dominator), so that
- * the branches of a fork are indented and its join comes after them, at the same depth. A chain is not indented.
+ * A DAG as an indented tree: each node is below the node that all paths to it pass through (its dominator), so the
+ * branches of a fork are indented, and its join follows them at the depth of the fork. A chain is not indented.
  */
 import type { Graph } from "../../core/plan.ts"
 
@@ -12,7 +12,7 @@ export interface TreeRow {
   readonly branch: string
 }
 
-/** Beyond this nobody sees the whole tree on a terminal: the nodes come as a plain list. */
+/** A larger tree does not fit a terminal: its nodes are shown as a plain list. */
 const MOST_NODES = 1000
 
 const ROOT = -1

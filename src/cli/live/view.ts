@@ -1,4 +1,4 @@
-/** Shows a job while it runs: a tree that is drawn in place on a terminal, plain lines elsewhere. */
+/** Shows a job while it runs: on a terminal a tree that is redrawn in place, elsewhere plain lines. */
 import type { JobEvent } from "../../core/view/events.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
 import { type Paint, paintFor } from "../output/terminal.ts"
@@ -11,9 +11,9 @@ import { type DrawnGraph, treeOf } from "./tree.ts"
 
 export interface LiveView {
   event(event: JobEvent): void
-  /** A line of its own: what a handler logs, what the command has to say. */
+  /** A separate line: for logs of handlers and messages of the command. */
   note(text: string): void
-  /** Leaves the last picture on the terminal. */
+  /** Leaves the last frame on the terminal. */
   end(): void | Promise<void>
 }
 
@@ -23,7 +23,7 @@ export interface ShownJob {
   readonly title: string
   readonly graph: ShownGraph
   activity(): JobActivity
-  /** Of a pipeline. */
+  /** For a pipeline. */
   readonly routes?: Routes | undefined
 }
 
@@ -80,7 +80,7 @@ class TreeView implements LiveView {
     this.#screen.print(text)
   }
 
-  /** Once: whoever leaves while the process closes has seen the last picture. */
+  /** Only once: after a second Ctrl-C the last frame has already been shown. */
   end(): void {
     if (this.#isOver) return
     this.#isOver = true

@@ -8,7 +8,7 @@ export interface GraphPicture {
   readonly edges: readonly (readonly [from: number, to: number])[]
   /** A topological order of positions. */
   readonly order: readonly number[]
-  /** Positions by the longest way from an entry: those of one level can run at the same time. */
+  /** Positions by the longest path from an entry: nodes of one level can run at the same time. */
   readonly levels: readonly (readonly number[])[]
   readonly entries: readonly number[]
   readonly exits: readonly number[]
@@ -43,7 +43,7 @@ export function graphPicture(plan: Plan): GraphPicture {
   }
 }
 
-/** Mermaid reads Markdown, HTML and its own `#…;` codes in labels: everything but plain text is written as such a code. */
+/** Mermaid reads Markdown, HTML and its own `#…;` codes in labels: all characters except plain text are written as codes. */
 export const mermaidText = (text: string): string =>
   text.replace(/[^\p{L}\p{N} _.:/-]/gu, character => `#${character.codePointAt(0)};`)
 

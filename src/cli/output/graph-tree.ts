@@ -1,6 +1,6 @@
 /**
- * A plan's graph as plain text, in the way a running job is drawn: chains go straight down, branches are indented. Each
- * node and each queue stands in one place, and no edge is left out: what the lines cannot say is said behind them.
+ * A plan's graph as plain text, drawn like a running job: chains go straight down, branches are indented. Each node and
+ * each queue appears once, and no edge is left out: edges that the lines cannot show are listed after them.
  */
 import type { Plan } from "../../definition/plan.ts"
 import { treeOf } from "../live/tree.ts"
@@ -15,7 +15,7 @@ export function treeGraph(plan: Plan, paint: Paint): string {
     const { starts, items } = plan.dependencies
     const before = [...items.subarray(starts[node], starts[node + 1])].map(at => plan.nodes[at]!.id)
     const notes = [
-      // One dependency is what it stands below.
+      // A single dependency is the node above it.
       before.length > 1 ? `after ${before.join(", ")}` : "",
       when === null ? "" : "when",
       forEach === null ? "" : "for each",
@@ -31,10 +31,10 @@ export function treePipeline(picture: PipelinePicture, paint: Paint): string {
   return text(`${name}  ${count(routes.length, "route")}`, [["queue", "route", "adapters"], ...rows], paint)
 }
 
-/** Of the messages that come to the queue; "default" is not told. */
+/** Label with the kind of the messages in the queue; "default" is not shown. */
 type Step = readonly [kind: string, to: number]
 
-/** From the queues that a job begins with along what routes emit. Routes may form a cycle. */
+/** Starts at the queues of initial messages and follows what routes emit. Routes may form a cycle. */
 class Queues {
   readonly #picture: PipelinePicture
   readonly #drawn = new Set<number>()
@@ -50,7 +50,7 @@ class Queues {
       init.map(to => ["default", to]),
       "",
     )
-    // What no message can come to is a mistake, and must be seen.
+    // Routes that no message can reach are mistakes, and must be visible.
     for (const to of routes.keys()) if (!this.#drawn.has(to)) this.#below([["default", to]], "")
     return this.#rows
   }
@@ -64,7 +64,7 @@ class Queues {
     }
   }
 
-  /** false: the queue stands further up. */
+  /** false: the queue was drawn above. */
   #draw([kind, to]: Step, branch: string): boolean {
     const { name, inbound, adapters, run_on } = this.#picture.routes[to]!
     const queue = `${branch}${kind === "default" ? "" : `${printable(kind)}: `}${printable(inbound)}`

@@ -1,4 +1,4 @@
-/** What a command says of messages that failed for good and that no job has replayed, and its exit code. */
+/** The report of a command about messages that failed permanently and that no job has replayed, and its exit code. */
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import type { GraphView } from "../../core/view/view.ts"
 import { exitCode } from "../exit.ts"
@@ -8,7 +8,7 @@ export interface DeadLetterFlags {
   readonly allowDeadLetters?: boolean
 }
 
-/** Of the job itself, or of a pipeline that one of its nodes ran. */
+/** Dead letters of the job itself, or of a pipeline that one of its nodes ran. */
 export interface LeftDeadLetters extends DeadLettersView {
   readonly job_id: string
 }
@@ -45,13 +45,13 @@ export function firstError({ first }: DeadLettersView): string {
   return first === null ? "" : printable(`${first.message}: ${first.error.code} ${first.error.message}`)
 }
 
-/** What failed, why, and what to do about it. */
+/** What failed, the first error, and the command that lists all. */
 export function deadLettersText(left: LeftDeadLetters | null, paint: Paint, flags: string): string {
   if (left === null || left.count === 0) return ""
   const { job_id, first } = left
   return [
-    paint.yellow(`⚠ ${count(left.count, "message")} failed for good.`),
-    ` See why: umbra dead-letters ${job_id}${flags}\n`,
+    paint.yellow(`⚠ ${count(left.count, "message")} failed permanently.`),
+    ` Show the errors: umbra dead-letters ${job_id}${flags}\n`,
     first === null ? "" : `  ${firstError(left)}\n`,
   ].join("")
 }

@@ -1,4 +1,4 @@
-/** A message's lineage as a tree on its side: what it comes from above it, what comes from it below. */
+/** A message's lineage as a tree: its ancestors above, its descendants below. */
 import type { Lineage, Message } from "../../client/index.ts"
 import { latencyText } from "./routes-table.ts"
 import { count, type Paint, printable, shorten } from "./terminal.ts"
@@ -16,13 +16,11 @@ export function lineagePicture(
     ...draw.inputs(message, above),
     ...draw.message(message, paint.bold("● "), below.size > 0 ? "│ " : "  "),
     ...draw.outputs(message, below),
-    ...(is_cut
-      ? [paint.dim("… there is more: ask for more with --limit, or for one of these messages.")]
-      : []),
+    ...(is_cut ? [paint.dim("… more messages exist: raise --limit, or show one of these messages.")] : []),
   ]
 }
 
-/** By job and message: across a replay messages of two jobs may have one name. */
+/** By job and message: across a replay, messages of two jobs may have the same name. */
 type Known = ReadonlyMap<string, Message>
 
 const keyOf = (job: string, id: string) => `${job}/${id}`
@@ -38,7 +36,7 @@ class Picture {
     this.#room = room
   }
 
-  /** From the farthest to the nearest. Each branch opens upwards. */
+  /** From the farthest to the nearest. Branches open upwards. */
   inputs(of: Message, known: Known, indent = ""): string[] {
     const own = [...(of.parent === null ? [] : [of.parent]), ...of.gathered]
     const found = this.#fresh([...own.map(id => keyOf(of.job_id, id)), ...linked(of.replay_of)], known)
@@ -66,7 +64,7 @@ class Picture {
     })
   }
 
-  /** What was drawn already is not again: batches have many inputs, and cycles come back. */
+  /** Messages are drawn once: batches have many inputs, and cycles return to a message. */
   #fresh(ids: readonly string[], known: Known): Message[] {
     const fresh = [...new Set(ids)].filter(id => known.has(id) && !this.#drawn.has(id))
     for (const id of fresh) this.#drawn.add(id)
@@ -96,7 +94,7 @@ class Picture {
       printable(adapter),
       this.#status(status),
       into === null ? `${latencyText(duration_ms)}${status === "running" ? " so far" : ""}` : "",
-      attempt > 1 ? `try ${attempt}` : "",
+      attempt > 1 ? `attempt ${attempt}` : "",
       emitted > 0 ? `→ ${count(emitted, "message")}` : "",
       into === null ? "" : `gathered into ${printable(into)}`,
       fault === null ? "" : this.#paint.red(shorten(printable(`${fault.code} ${fault.message}`), this.#room)),

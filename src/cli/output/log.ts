@@ -1,10 +1,10 @@
-/** What handlers and the engine log, as lines for whoever shows them: above a tree, or on standard error. */
+/** Log entries of handlers and the engine, as lines: above the live view, or on standard error. */
 import { type Log, type LogLevel, logTo } from "../../log.ts"
 import { printable } from "./terminal.ts"
 
 export interface CommandLog {
   readonly log: Log
-  /** Who shows the lines; null: standard error. */
+  /** Where the lines are shown; null: standard error. */
   to(show: ((line: string) => void) | null): void
 }
 
@@ -26,7 +26,7 @@ export function commandLog(least: LogLevel = "info"): CommandLog {
   }
 }
 
-/** Known from the context, and already in the line or of no use to a reader. */
+/** Fields that are already in the line or of no use to a reader. */
 const left = new Set(["job_id", "node_id", "handler", "attempt"])
 
 function lineOf(level: LogLevel, fields: Record<string, unknown>, message = ""): string {

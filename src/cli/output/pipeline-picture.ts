@@ -13,7 +13,7 @@ export interface PipelinePicture {
     readonly outbound: readonly (readonly [kind: string, to: number])[]
     readonly run_on: "engine" | "workers"
   }[]
-  /** Positions of the routes that a job begins with, each once. */
+  /** Positions of the routes that read initial messages, each once. */
   readonly init: readonly number[]
   readonly max_hops: number | null
 }
@@ -35,7 +35,7 @@ export function pipelinePicture({ name }: Plan, { routes, init, maxHops }: Pipel
 
 const shown = (kind: string): string => (kind === "default" ? "" : kind)
 
-/** A queue is drawn beside the route that reads it, and has its number. */
+/** A queue is drawn next to the route that reads it, and has the same number. */
 export function mermaidPipeline({ name, routes, init }: PipelinePicture): string {
   const lines = [
     "---",

@@ -1,29 +1,29 @@
-/** Shows problems of a definition to a person: message, place, the source line, a caret under the problem. */
+/** Formats problems of a definition for people: message, position, the source line, a caret under the problem. */
 import { invalidWorkflow, type Problem } from "../../definition/problem.ts"
 import { problemOf } from "../../server/http/problem.ts"
 import { type Paint, printable, width } from "./terminal.ts"
 
 export interface Listing {
-  /** How the document is called: `flow.yaml`. */
+  /** The name of the document: `flow.yaml`. */
   readonly name: string
   /** Its text; without it no source lines are shown. */
   readonly text?: string
-  /** Problems beyond those that the server listed. */
+  /** Number of problems that the server did not list. */
   readonly more?: number
   readonly paint: Paint
 }
 
-/** With `--json`: what the server answers, wherever the workflow was looked at. */
+/** With `--json`: the same as the answer of a server, wherever the workflow was checked. */
 export function problemsAsJson(problems: readonly Problem[], more = 0): string {
   return `${JSON.stringify(problemOf(invalidWorkflow(sortProblems(problems), { more })), null, 2)}\n`
 }
 
-/** By place in the document; what has no place comes first, since it concerns the whole. */
+/** By position in the document; problems without a position come first, since they concern the whole document. */
 export function sortProblems(problems: readonly Problem[]): Problem[] {
   return [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
 }
 
-/** Nobody reads more at once; a generated document may have hundreds of thousands. */
+/** The number of problems shown; a generated document may have hundreds of thousands. */
 const MOST_SHOWN = 100
 
 export function renderProblems(problems: readonly Problem[], listing: Listing): string {
@@ -41,15 +41,15 @@ export function renderProblems(problems: readonly Problem[], listing: Listing): 
 
 function renderProblem(problem: Problem, lines: readonly string[], { name, paint }: Listing): string {
   const { code, line, column } = problem
-  const place = line === undefined ? name : `${name}:${line}:${column ?? 1}`
+  const position = line === undefined ? name : `${name}:${line}:${column ?? 1}`
   const path = problem.path === "" ? "" : paint.dim(`  at ${oneLine(problem.path)}`)
-  const head = `${paint.bold(oneLine(place))} ${paint.red(`error ${code}`)}${path}`
+  const head = `${paint.bold(oneLine(position))} ${paint.red(`error ${code}`)}${path}`
   const source = line === undefined ? undefined : lines[line - 1]
   const excerpt = source === undefined ? [] : frame(source, line as number, column ?? 1, paint)
   return [head, ...problem.message.split("\n").map(text => `  ${printable(text)}`), ...excerpt].join("\n")
 }
 
-/** Characters of the source shown around the problem: a line of minified JSON has megabytes. */
+/** Characters of the source line shown around the problem: a line of minified JSON may have megabytes. */
 const before = 60
 const shown = 100
 

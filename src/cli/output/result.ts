@@ -17,14 +17,14 @@ export interface JobWithNodes {
   readonly left: LeftDeadLetters | null
 }
 
-/** For the commands that are suggested: how they find the job, and how they can run it. */
+/** Flags for suggested commands: to find the job, and to run it. */
 export interface Suggested {
   readonly flags: string
   readonly runningFlags: string
   readonly runsHere: boolean
 }
 
-/** Tells what came of the job. It may also have been left unfinished, when the process was asked to stop. */
+/** Prints the outcome of the job. After a signal, the job may be unfinished. */
 export async function report(
   jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<GraphView> },
   jobId: string,
@@ -62,7 +62,7 @@ export function nodeSummary(node: NodeView) {
   }
 }
 
-/** Nothing for a first attempt that nothing has happened to. */
+/** Empty for a normal first attempt. */
 export function attemptText({
   attempt,
   max_attempts,
@@ -78,7 +78,7 @@ export function usageText(usage: { readonly [key: string]: number } = {}): strin
     .join(", ")
 }
 
-/** More than this scrolls everything else away. */
+/** A longer output would scroll everything else away. */
 const MOST_LINES = 40
 const MOST_COLUMNS = 4000
 
@@ -91,22 +91,22 @@ function resultText(
   const workflow = printable(job.workflow)
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
   const messages = deadLettersText(left, paint, flags)
-  // What became of the messages of a pipeline has been shown already.
+  // The outcome of a pipeline's messages has been shown already.
   const output = routes === undefined ? outputText(job, flags) : ""
   if (status === "COMPLETED" && messages !== "") {
     const exit = allowDeadLetters
       ? ""
-      : paint.dim("Exit code 1: messages were lost on the way. --allow-dead-letters makes it 0.\n")
+      : paint.dim("Exit code 1, because there are dead letters. Use --allow-dead-letters for exit code 0.\n")
     return `${paint.yellow(`⚠ ${workflow} completed with dead letters`)}${took}\n${output}${messages}${exit}`
   }
   if (status === "COMPLETED") return `${paint.green(`✓ ${workflow} completed`)}${took}\n${output}`
   const why = errorText(job) || printable(job.reason ?? "")
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
-      ? `Run what is not done again: umbra jobs retry ${job_id} --wait${runningFlags}\n`
+      ? `Retry the job: umbra jobs retry ${job_id} --wait${runningFlags}\n`
       : runsHere
-        ? `Finish it: umbra resume${runningFlags}\n`
-        : `It goes on. Look at it again: umbra watch ${job_id}${flags}\n`
+        ? `Continue the job: umbra resume${runningFlags}\n`
+        : `The job continues. Follow it: umbra watch ${job_id}${flags}\n`
   const said =
     finished_at === null
       ? paint.yellow(`◔ ${workflow} is ${status}`)
@@ -121,7 +121,7 @@ export function errorText({ error }: Pick<JobSnapshot, "error">): string {
   return printable(`${where}${error.code} ${error.message}`)
 }
 
-/** `because of node a: E401 …` of a node that another one brought down, `item 2: E401 …` of one whose item failed. */
+/** `because of node a: E401 …` for a node that failed because of another, `item 2: E401 …` for one whose item failed. */
 export function nodeErrorText({ error }: Pick<NodeView, "error">): string {
   if (error === null) return ""
   const { node, item, code, message } = error

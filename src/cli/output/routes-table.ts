@@ -1,4 +1,4 @@
-/** The routes of an execution as a table: how much is queued, under way and done, and how each is doing. */
+/** The routes of an execution as a table: queued, in-flight and done messages, and the state of each route. */
 import type { RouteView } from "../../core/pipeline/view.ts"
 import { duration, type Paint, printable, shorten, width } from "./terminal.ts"
 
@@ -38,7 +38,7 @@ const columns: readonly Column[] = [
   { title: "at once", text: ({ concurrency }) => (concurrency === null ? NOTHING : number(concurrency)) },
 ]
 
-/** `columns`: of the terminal; lines are cut there. */
+/** `columns`: width of the terminal; longer lines are cut. */
 export function routesTable(routes: readonly RouteView[], paint: Paint, room = 1000): string[] {
   const names = routes.map(({ name }) => shorten(printable(name), LONGEST_NAME))
   const first = Math.max(5, ...names.map(width))
@@ -48,7 +48,7 @@ export function routesTable(routes: readonly RouteView[], paint: Paint, room = 1
   const head = columns.map(({ title }, i) => title.padStart(widths[i]!))
   const title = `${"route".padEnd(first)}  ${head.join("  ")}  breaker`
   const used = first + widths.reduce((sum, own) => sum + own + 2, 0)
-  // Colours have no width, so a line that may not fit has none.
+  // Colours have no width, so a line that may be cut has none.
   if (used + 10 > room)
     return [
       paint.dim(shorten(title, room)),
@@ -77,7 +77,7 @@ function lineOf(
   return `${name}${" ".repeat(first - width(name))}  ${cells.join("  ")}`
 }
 
-/** What is not closed, with its adapter. */
+/** Breakers that are not closed, with their adapters. */
 function breakerText({ adapters }: RouteView): string {
   const states = adapters.filter(({ breaker }) => breaker !== null)
   if (states.length === 0) return NOTHING
@@ -90,13 +90,13 @@ export function latencyText(ms: number): string {
   return ms < 10 ? `${ms.toFixed(ms < 0.1 ? 3 : 1)} ms` : duration(ms)
 }
 
-/** One route in a line of its own, for where no table can be. */
+/** One route as a line, where no table can be drawn. */
 export function routeText({ name, done, queued, in_flight, waiting, failed }: RouteView): string {
   const parts = [
     `${number(done)} done`,
     queued > 0 ? `${number(queued)} queued` : "",
     in_flight > 0 ? `${number(in_flight)} in flight` : "",
-    waiting > 0 ? `${number(waiting)} to be tried again` : "",
+    waiting > 0 ? `${number(waiting)} to be retried` : "",
     failed > 0 ? `${number(failed)} failed` : "",
   ]
   return `${printable(name)}: ${parts.filter(Boolean).join(", ")}`

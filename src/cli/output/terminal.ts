@@ -1,4 +1,4 @@
-/** What the terminal can show: colours, and how many columns a text takes. */
+/** What the terminal can display: colours, and how many columns a text takes. */
 import pc from "picocolors"
 
 export type Paint = Pick<
@@ -6,7 +6,7 @@ export type Paint = Pick<
   "bold" | "dim" | "red" | "green" | "yellow" | "cyan"
 >
 
-/** Colours only where a person looks, unless NO_COLOR or FORCE_COLOR say otherwise. */
+/** Colours only on a terminal, unless NO_COLOR or FORCE_COLOR is set. */
 export function paintFor(stream: { readonly isTTY?: boolean }, env = process.env): Paint {
   return pc.createColors(wantsColor(stream, env))
 }
@@ -28,20 +28,20 @@ export function width(text: string): number {
   return columns
 }
 
-/** What others wrote must not move the cursor or change colours of the terminal it is shown on. */
+/** Foreign text must not move the cursor or change the colours of the terminal. */
 export function printable(text: string): string {
   return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, "\ufffd")
 }
 
-/** C1 controls, which some terminals act on, separators of lines, and what reorders text. We never write these ourselves. */
+/** C1 controls, which some terminals execute, line separators, and characters that reorder text. We never write these ourselves. */
 const hostile = /[\u0080-\u009f\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
-/** As escapes of JSON: within JSON the value stays the same, and elsewhere they are visible. */
+/** As JSON escapes: inside JSON the value stays the same, elsewhere they are visible. */
 function escapeHostile(text: string): string {
   return text.replace(hostile, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
-/** From now on texts that are written to the stream are escaped, so that no command can forget to do it. */
+/** From now on all text written to the stream is escaped, so that no command can forget it. */
 export function guardStream(stream: NodeJS.WriteStream): void {
   const write = stream.write.bind(stream) as (...given: unknown[]) => boolean
   stream.write = ((chunk: unknown, ...rest: unknown[]) =>
@@ -49,8 +49,8 @@ export function guardStream(stream: NodeJS.WriteStream): void {
 }
 
 /**
- * The beginning of a text that takes at most so many columns, with an ellipsis if something is left out. Looks no further
- * than that: an output of megabytes is shortened too, and telling graphemes apart is slow.
+ * The beginning of a text that takes at most `columns`, with an ellipsis if something is left out. Reads no further than
+ * that: an output may have megabytes, and splitting graphemes is slow.
  */
 export function shorten(text: string, columns: number): string {
   const head = text.slice(0, Math.max(columns, 1) * LONGEST_GRAPHEME)
@@ -65,7 +65,7 @@ export function shorten(text: string, columns: number): string {
   return columns < 1 ? "" : `${text.slice(0, end)}…`
 }
 
-/** Code units: a family of emoji has some thirty. */
+/** Code units of one grapheme: an emoji of a family has some thirty. */
 const LONGEST_GRAPHEME = 64
 
 /** `0.8 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h` */

@@ -1,11 +1,11 @@
-/** What was probably meant: only the place knows which workflows there are. */
+/** Suggests what was probably meant: only the target knows which workflows exist. */
 import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Target } from "./target.ts"
 
 const MOST_NAMES = 1000
 
-/** The error, with a word about what is there if it is a workflow that is not. */
+/** The error, with a suggestion if it is about a workflow that does not exist. */
 export async function advised(error: unknown, { workflows }: Pick<Target, "workflows">): Promise<unknown> {
   if (!(error instanceof UmbraError) || error.code !== "E305") return error
   const wanted = /^There is no workflow "(.+)"\./s.exec(error.message)?.[1]

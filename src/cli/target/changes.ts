@@ -1,17 +1,17 @@
-/** Changes of jobs' states, from a server's stream or by looking at a database again and again. */
+/** Changes of jobs' states, from a server's stream or by polling a database. */
 import type { StreamedJob, StreamOptions, UmbraClient } from "../../client/index.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import type { Reader } from "../../jobs/reader.ts"
 
-/** A job's state, as it is now. */
+/** A job's current state. */
 export type JobChange = Pick<
   StreamedJob,
   "job_id" | "workflow" | "workflow_version" | "status" | "created_at" | "finished_at" | "labels" | "error"
 > &
   Partial<Pick<StreamedJob, "updated_at">>
 
-/** A state that was told is not told again: a snapshot after a reset repeats what is known. */
+/** Each state is reported once: a snapshot after a reset repeats known states. */
 class Told {
   readonly #states = new Map<string, string>()
 
@@ -40,18 +40,18 @@ export async function* streamedChanges(
   }
 }
 
-/** Jobs of one look. Of more than these that begin and end between two looks, the oldest are not seen. */
+/** Jobs of one poll. If more than these start and end between two polls, the oldest are missed. */
 const NEWEST = 200
 const LOOK_AGAIN_MS = 500
 
-/** Without a server nobody tells: states in between may be missed, the last one of a job never. */
+/** Without a server there are no notifications: intermediate states may be missed, the last state of a job never. */
 export async function* polledChanges(
   reader: Reader,
   whose: { readonly owner?: string },
   signal: AbortSignal,
 ): AsyncGenerator<JobChange, void, undefined> {
   let open = new Map<string, JobSnapshot>()
-  // What had ended before the first look is no change.
+  // Jobs that had ended before the first poll are not changes.
   let endedBefore = new Set(
     (await reader.jobs({ ...whose, limit: NEWEST })).filter(isOver).map(({ job_id }) => job_id),
   )

@@ -1,7 +1,7 @@
 /**
- * A folder that somebody has just opened is worth waiting for: another command has it for a second, and `umbra serve`
- * says where it answers as soon as it does. So commands that are typed one after another, `umbra serve &` among them,
- * need not be timed. Who has had it for longer, or says that it keeps it, is told of at once.
+ * Waits for a folder that another process has just opened: another command holds it for a second, and `umbra serve`
+ * publishes its address as soon as it answers. So commands typed one after another, including `umbra serve &`, need no
+ * sleep in between. A process that has held the folder for longer, or that has announced to keep it, is reported at once.
  */
 import { resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
@@ -10,17 +10,17 @@ import { isPostgres } from "../../journal/location.ts"
 import { paintFor } from "../output/terminal.ts"
 
 export interface Turn {
-  /** A server that has the folder is no reason to wait any longer; what is tried again finds it. */
+  /** A server that has the folder ends the wait; the next try finds it. */
   readonly through?: boolean
-  /** Nobody is there to wait any longer: the process was told to stop. */
+  /** The wait ends because the process was told to stop. */
   readonly isOver?: () => boolean
 }
 
-/** To make a database takes two seconds, and ten times that on a machine that has much else to do. */
+/** Creating a database takes two seconds, and ten times that on a busy machine. */
 const JUST_MS = 30_000
 const LOOK_MS = 100
 
-/** `open` is tried again as long as what refuses it is a folder that was just opened. */
+/** Retries `open` while it fails because the folder was just opened. */
 export async function inTurn<T>(open: () => Promise<T>, turn: Turn = {}): Promise<T> {
   const { through = false, isOver = () => false } = turn
   for (let tries = 1; ; tries++) {
@@ -41,7 +41,7 @@ export async function inTurn<T>(open: () => Promise<T>, turn: Turn = {}): Promis
   }
 }
 
-/** Says that this process has the folder for as long as a job takes, and that nobody can go through it. */
+/** Announces that this process holds the folder for as long as a job takes, and that no command can use it. */
 export async function keepFolder(location: string): Promise<void> {
   if (!isPostgres(location)) await announceServer(resolve(location), null)
 }
@@ -61,7 +61,7 @@ function heldFolder(error: unknown): Held | null {
 
 const isRecent = ({ since }: Held): boolean => Date.now() - Date.parse(since) < JUST_MS
 
-/** Resolves when somebody else has it, or nobody, or a server that answers; or when it has been had for long. */
+/** Resolves when another process or no process holds it, when a server answers, or when it has been held for long. */
 async function changed(held: Held, isOver: () => boolean): Promise<void> {
   do await new Promise(resolve => setTimeout(resolve, LOOK_MS))
   while (!isOver() && isRecent(held) && (await isStillSo(held)))

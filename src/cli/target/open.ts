@@ -1,4 +1,4 @@
-/** Which place a command means: by flag, by variable, or the folder in the current directory and the server that has it. */
+/** Selects the target of a command: by flag, by variable, or the folder in the current directory and the server that has it. */
 import { UmbraClientError } from "../../client/error.ts"
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
@@ -9,42 +9,42 @@ import { advised } from "./advice.ts"
 import { inTurn } from "./folder-wait.ts"
 import { findServer } from "./served.ts"
 import { openServer, type ServerAddress } from "./server.ts"
-import type { PlaceOptions, Target } from "./target.ts"
+import type { Target, TargetOptions } from "./target.ts"
 
 export interface Wanted {
-  /** A folder that has no database yet is made. */
+  /** A folder without a database gets one. */
   readonly make?: boolean
 }
 
-/** Opens the place, closes it, and says in the words of the command line what the client says in those of HTTP. */
-export async function withPlace<T>(
-  options: PlaceOptions,
-  use: (place: Target) => Promise<T>,
+/** Opens the target, closes it, and translates errors of the client into advice for the command line. */
+export async function withTarget<T>(
+  options: TargetOptions,
+  use: (target: Target) => Promise<T>,
   wanted: Wanted = {},
 ): Promise<T> {
   return inTurn(() => once(options, use, wanted), { through: true })
 }
 
-/** A store is opened by its first use: one that is refused has done nothing. */
+/** A store is opened at its first use: a rejected command has done nothing. */
 async function once<T>(
-  options: PlaceOptions,
-  use: (place: Target) => Promise<T>,
+  options: TargetOptions,
+  use: (target: Target) => Promise<T>,
   wanted: Wanted,
 ): Promise<T> {
-  const place = await openPlace(options, wanted)
+  const target = await openTarget(options, wanted)
   try {
-    return await use(place)
+    return await use(target)
   } catch (error) {
-    throw await advised(await place.explain(error), place)
+    throw await advised(await target.explain(error), target)
   } finally {
-    await place.close()
+    await target.close()
   }
 }
 
-export async function openPlace(options: PlaceOptions, { make = false }: Wanted = {}): Promise<Target> {
+export async function openTarget(options: TargetOptions, { make = false }: Wanted = {}): Promise<Target> {
   const server = await serverFor(options)
   if (server !== null) return server
-  // Imported only here: a database comes with it, and a command through a server needs none.
+  // Imported only here: it loads a database driver, which a command through a server does not need.
   const { openStore } = await import("./store.ts")
   return openStore({
     location: make ? storeLocation(options) : existingStore(options),
@@ -54,8 +54,8 @@ export async function openPlace(options: PlaceOptions, { make = false }: Wanted 
   })
 }
 
-/** null: the place is a store that this process opens. */
-export async function serverFor(options: PlaceOptions): Promise<Target | null> {
+/** null: the target is a store that this process opens. */
+export async function serverFor(options: TargetOptions): Promise<Target | null> {
   const { server, owner, verbose } = options
   const isStore = options.dataDir !== undefined || options.databaseUrl !== undefined
   const url = server ?? (isStore ? undefined : process.env.UMBRA_SERVER || undefined)
@@ -63,7 +63,7 @@ export async function serverFor(options: PlaceOptions): Promise<Target | null> {
     if (owner !== undefined)
       throw new UmbraError(
         "E604",
-        "--owner is for a folder or a database; on a server the token says whose it is.",
+        "--owner is for a folder or a database; on a server the token determines the owner.",
       )
     const flags = server === undefined ? "" : ` --server ${server}`
     return atAddress({ url, flags, ...(await tokenFor(options)) })
@@ -73,11 +73,11 @@ export async function serverFor(options: PlaceOptions): Promise<Target | null> {
   if (found === null) return null
   if (verbose || process.stderr.isTTY)
     process.stderr.write(
-      paintFor(process.stderr).dim(`Through the server at ${found.url}, which has ${location}.\n`),
+      paintFor(process.stderr).dim(`Using the server at ${found.url}, which has ${location}.\n`),
     )
   return openServer({
     url: found.url,
-    // Whoever watches may outlive the server's present start, and its token. At another address it is another server's.
+    // `watch` may outlive the server and its token. A server at another address is not the same one.
     token: async () => {
       const now = await findServer(location).catch(() => null)
       return now?.url === found.url ? now.token : found.token
@@ -97,16 +97,16 @@ function atAddress(address: ServerAddress): Target {
   }
 }
 
-/** By file or by variable: what is typed stays in the shell's history, and in the list of processes. */
-async function tokenFor({ tokenFile }: PlaceOptions): Promise<Pick<ServerAddress, "token" | "tokenFrom">> {
+/** From a file or a variable: arguments stay in the shell's history and in the list of processes. */
+async function tokenFor({ tokenFile }: TargetOptions): Promise<Pick<ServerAddress, "token" | "tokenFrom">> {
   const token = (tokenFile === undefined ? process.env.UMBRA_TOKEN : (await readText(tokenFile)).text)?.trim()
   if (!token) return {}
   const tokenFrom = tokenFile ?? "UMBRA_TOKEN"
-  // As a header holds it; otherwise fetch complains in words that show the token.
+  // Only characters that a header can hold; otherwise the error of fetch would show the token.
   if (!/^[\x21-\x7e]+$/.test(token))
     throw new UmbraError(
       "E604",
-      `${tokenFrom} holds no token: one looks like umbra_ and 43 letters, digits, - and _.`,
+      `${tokenFrom} has no valid token. A token is umbra_ followed by 43 letters, digits, - or _.`,
     )
   return { token, tokenFrom }
 }

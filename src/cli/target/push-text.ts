@@ -1,4 +1,4 @@
-/** A server reads short YAML only. Longer documents are read here, in the command's own process, and sent as JSON. */
+/** A server accepts only short YAML. Longer documents are parsed here, in the command's process, and sent as JSON. */
 import { UmbraClientError } from "../../client/index.ts"
 import type { Workflows } from "../../client/workflows.ts"
 import { parseDocument, yamlInOnePiece } from "../../definition/index.ts"
@@ -15,7 +15,7 @@ export async function pushText(workflows: Workflows, text: string): ReturnType<W
   })
 }
 
-/** The server's lines and columns are those of the JSON that it was sent. */
+/** The server's lines and columns would refer to the JSON that was sent. */
 function located(error: UmbraClientError, locate: Locate): UmbraClientError {
   const problems = (error.problems as readonly Problem[]).map(({ line: _, column: __, ...problem }) => ({
     ...problem,

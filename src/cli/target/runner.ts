@@ -1,6 +1,6 @@
 /**
- * For commands that stay until a job has ended. On a server somebody runs it, and it goes on whether we look or not. On
- * a store this process becomes an engine, with the handlers and providers that were given, as `umbra run` does.
+ * For commands that wait until a job has ended. On a server the job runs there and continues without this process. On a
+ * store this process becomes an engine with the given handlers and providers, like `umbra run`.
  */
 import type { JobSnapshot } from "../../client/index.ts"
 import type { GraphView, NodeView, Progress } from "../../core/view/view.ts"
@@ -18,7 +18,7 @@ import { advised } from "./advice.ts"
 import { inTurn, keepFolder } from "./folder-wait.ts"
 import { serverFor } from "./open.ts"
 import { reconnectNotice } from "./server.ts"
-import type { PlaceJobs, PlaceOptions, Target } from "./target.ts"
+import type { Target, TargetJobs, TargetOptions } from "./target.ts"
 
 export interface Runner extends FollowedJobs {
   readonly name: string
@@ -26,7 +26,7 @@ export interface Runner extends FollowedJobs {
   readonly runningFlags: string
   readonly runsHere: boolean
   readonly log: CommandLog
-  /** Absent: it submits nothing. */
+  /** Absent: it submits no job. */
   readonly early?: EarlySignals
   job(jobId: string): Promise<JobSnapshot>
   graph(jobId: string): Promise<GraphView>
@@ -34,14 +34,14 @@ export interface Runner extends FollowedJobs {
   submit(
     reference: string,
     input: unknown,
-    options: Parameters<PlaceJobs["submit"]>[2],
+    options: Parameters<TargetJobs["submit"]>[2],
   ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
   replay(jobId: string, which: ReplayWhich): Promise<{ readonly job_id: string }>
   /** The first node that this process would have to run and cannot. */
   missing(nodes: readonly NodeView[], jobId: string): NodeView | undefined
 }
 
-export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
+export async function withRunner<T>(options: TargetOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
   const log = commandLog()
   const opened = await inTurn(async () => (await serverFor(options)) ?? openEngine(options, log), {
     through: true,
@@ -65,16 +65,16 @@ async function attentively<T>(runner: Runner, use: (runner: Runner) => Promise<T
   }
 }
 
-async function onServer<T>(place: Target, use: (runner: Runner) => Promise<T>): Promise<T> {
+async function onServer<T>(target: Target, use: (runner: Runner) => Promise<T>): Promise<T> {
   try {
-    return await attentively(remoteRunner(place), use)
+    return await attentively(remoteRunner(target), use)
   } catch (error) {
-    throw await advised(await place.explain(error), place)
+    throw await advised(await target.explain(error), target)
   }
 }
 
 async function openEngine(
-  options: PlaceOptions,
+  options: TargetOptions,
   { log }: CommandLog,
 ): Promise<{ readonly umbra: Umbra; readonly location: string }> {
   // Imported only here: a job that runs elsewhere needs no engine.
@@ -92,7 +92,7 @@ async function openEngine(
 
 function ownRunner(
   umbra: Umbra,
-  options: PlaceOptions,
+  options: TargetOptions,
   { log, name }: { readonly log: CommandLog; readonly name: string },
 ): Runner {
   const owner = options.owner === undefined ? {} : { owner: options.owner }
@@ -123,7 +123,7 @@ function ownRunner(
 export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name" | "flags">): Runner {
   const running = new Map<string, Progress | null>()
   let polledAt = Number.NEGATIVE_INFINITY
-  // Which handlers run is not among the events of a job: the picture polls the overlay.
+  // The events of a job do not show which handlers run: the view polls the live overlay.
   const poll = (id: string) => {
     if (performance.now() - polledAt < POLL_MS) return
     polledAt = performance.now()
@@ -138,7 +138,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
   return {
     name,
     flags,
-    // Who runs it has what it needs.
+    // Another engine runs the job and has its handlers.
     runningFlags: flags,
     runsHere: false,
     log: commandLog(),
@@ -157,7 +157,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
           void (node === undefined || running.set(node, { percent: node_pct, message })),
       })
       for await (const event of events) {
-        // What was said of it was about the state before.
+        // The last report was about the previous state.
         if (event.node !== undefined) running.delete(event.node)
         yield event
       }
@@ -175,12 +175,12 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
 
 const POLL_MS = 1000
 
-/** undefined: it is no pipeline. */
+/** undefined: not a pipeline. */
 function routesOf(graph: GraphView, look: () => Promise<GraphView>): Routes | undefined {
   return graph.routes === undefined ? undefined : async () => (await look()).routes ?? []
 }
 
-/** Shows the job until it has ended, and then what came of it. The exit code of the command. */
+/** Shows the job until it has ended, then its outcome. Returns the exit code of the command. */
 export async function seeToItsEnd(
   runner: Runner,
   jobId: string,

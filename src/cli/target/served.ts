@@ -1,10 +1,10 @@
 /**
- * How commands on a folder find the server that has it, and are trusted by it.
+ * How commands on a folder find the server that has it, and authenticate there.
  *
- * 1. The lock says where the server answers. `server.json` says it again, with the token of this start; only the user
- *    who runs the server can read it, and that user could open the database itself.
- * 2. The token goes only to the address that stands beside it: a lock can be written by whoever may write the folder.
- * 3. A file that others could read or that is somebody else's is not used, whatever it says.
+ * 1. The lock has the address of the server. `server.json` repeats it, with a token that is valid until the server
+ *    stops; only the user who runs the server can read the file, and that user could open the database itself.
+ * 2. The token is sent only to the address in the same file: the lock can be written by anyone who may write the folder.
+ * 3. A file that other users could read, or that another user owns, is ignored.
  */
 import { constants } from "node:fs"
 import { open, rename, rm, writeFile } from "node:fs/promises"
@@ -19,7 +19,7 @@ export interface LocalServer {
 
 const fileIn = (folder: string): string => join(folder, "server.json")
 
-/** Answers how to take it back. */
+/** Returns a function that removes the file. */
 export async function publishServer(
   folder: string,
   { url, token }: LocalServer,
@@ -33,7 +33,7 @@ export async function publishServer(
   return () => rm(path, { force: true })
 }
 
-/** null: no server has the folder. Another process may: then opening it says so. */
+/** null: no server has the folder. Another process may have it; then opening it reports that. */
 export async function findServer(folder: string): Promise<LocalServer | null> {
   const holder = await holderOf(resolve(folder))
   if (holder?.url === undefined || holder.url === null) return null
@@ -41,9 +41,9 @@ export async function findServer(folder: string): Promise<LocalServer | null> {
   if (found === null)
     throw new UmbraError(
       "E503",
-      `${folder} is served at ${holder.url} by process ${holder.pid}, and only the user who runs it can go through it. Use --server ${holder.url} with a token (UMBRA_TOKEN).`,
+      `process ${holder.pid} of another user serves ${folder} at ${holder.url}. Use --server ${holder.url} with a token (UMBRA_TOKEN).`,
     )
-  // Left by an earlier start: the present server is just about to write its own.
+  // Left by an earlier start: the current server is about to write its own.
   return found.url === holder.url ? { ...found, url: reachable(found.url) } : null
 }
 
@@ -53,7 +53,7 @@ async function readServer(path: string): Promise<LocalServer | null> {
     if (file === null) return null
     const { uid, mode } = await file.stat()
     const own = process.getuid?.()
-    // Windows has neither: there the folder's own rights count.
+    // Windows has neither: there the permissions of the folder apply.
     if (own !== undefined && (uid !== own || (mode & 0o077) !== 0)) return null
     return JSON.parse(await file.readFile("utf8")) as LocalServer
   } catch {
@@ -63,7 +63,7 @@ async function readServer(path: string): Promise<LocalServer | null> {
   }
 }
 
-/** A server on all addresses is reached on the loopback one. */
+/** A server on all addresses is reached on loopback. */
 function reachable(url: string): string {
   return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 }

@@ -1,23 +1,23 @@
-/** A server as the place of jobs. */
+/** A server as the target of a command. */
 import { connect, type StreamOptions, UmbraClientError } from "../../client/index.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { version } from "../../version.ts"
 import { printable } from "../output/terminal.ts"
 import { streamedChanges } from "./changes.ts"
 import { pushText } from "./push-text.ts"
-import type { PlaceJobs, Target } from "./target.ts"
+import type { Target, TargetJobs } from "./target.ts"
 import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
 
 export interface ServerAddress {
   readonly url: string
   readonly token?: string | (() => Promise<string>)
-  /** Where the token came from, for messages. */
+  /** The source of the token, for messages. */
   readonly tokenFrom?: string
   readonly owner?: string
   readonly flags: string
 }
 
-/** A person waits for the answer: a server that is not there, or says nothing, should show within seconds. */
+/** A person waits for the answer: an unreachable or silent server must be reported within seconds. */
 const RETRIES = 2
 const ANSWER_MS = 10_000
 
@@ -33,7 +33,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     ...(owner === undefined ? {} : { headers: { "umbra-owner": encodeURIComponent(owner) } }),
   })
   const { workflows, tokens } = client
-  const jobs: PlaceJobs = {
+  const jobs: TargetJobs = {
     job: id => client.job(id),
     jobPage: filter => client.jobPage(filter),
     graph: async id => graphFrom(await client.graph(id)),
@@ -77,7 +77,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
   }
 }
 
-/** The first two tries say what is the matter; after that a person knows. */
+/** Only the first two failures are printed. */
 export function reconnectNotice(
   onTrouble: (text: string) => void,
 ): NonNullable<StreamOptions["onReconnect"]> {
@@ -85,7 +85,7 @@ export function reconnectNotice(
     if (tries > 2) return
     onTrouble(
       error === undefined
-        ? "The server ended the stream; connecting again."
+        ? "The server closed the stream; reconnecting."
         : `${(error as Error).message} Trying again.`,
     )
   }
@@ -96,12 +96,12 @@ interface Circumstances {
   readonly tokenFrom: string | undefined
 }
 
-/** What the client says, and what to do about it on the command line. */
+/** The client's error, with advice for the command line. */
 async function explain(error: UmbraClientError, { version, tokenFrom }: Circumstances): Promise<UmbraError> {
   const { code, message, problems, moreProblems: more } = error
   if (code === "E634") return await otherRelease(message, version)
   if (!(code in errorTable))
-    return new UmbraError("E652", `the server says ${code}, which this release does not know: ${message}`)
+    return new UmbraError("E652", `the server returned ${code}, which is unknown to this release: ${message}`)
   const text = code === "E630" ? tokenText(tokenFrom) : message
   return new UmbraError(code as ErrorCode, text, {
     cause: error,
@@ -111,8 +111,8 @@ async function explain(error: UmbraClientError, { version, tokenFrom }: Circumst
 
 function tokenText(tokenFrom: string | undefined): string {
   return tokenFrom === undefined
-    ? "the server wants an API token: put it into UMBRA_TOKEN, or its file's name behind --token-file. `umbra token create` on the server's machine makes one."
-    : `the server does not know the token of ${tokenFrom}, or it was revoked. \`umbra token list\` on the server's machine shows those that count.`
+    ? "the server requires an API token: set UMBRA_TOKEN, or use --token-file FILE. Create a token with `umbra token create` on the server's machine."
+    : `the token from ${tokenFrom} is unknown to the server or was revoked. \`umbra token list\` on the server's machine shows the valid tokens.`
 }
 
 async function otherRelease(message: string, askVersion: () => Promise<string>): Promise<UmbraError> {
@@ -120,12 +120,12 @@ async function otherRelease(message: string, askVersion: () => Promise<string>):
   if (theirs === null)
     return new UmbraError(
       "E651",
-      `${message} Check the URL: a server of Umbra tells its release, and this one does not.`,
+      `${message} Check the URL: this server does not send its release, as Umbra servers do.`,
     )
   return theirs === version
     ? new UmbraError("E634", message)
     : new UmbraError(
         "E652",
-        `the server is of release ${theirs}, this command of ${version}, and the server does not know what it asks: ${message}`,
+        `the server has release ${theirs}, this command ${version}, and the server does not know this request: ${message}`,
       )
 }

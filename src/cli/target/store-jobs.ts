@@ -20,12 +20,12 @@ import type { Umbra } from "../../umbra.ts"
 import { storeName } from "../input/store.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
 import type { Store } from "./store.ts"
-import type { PlaceJobs } from "./target.ts"
+import type { TargetJobs } from "./target.ts"
 
-type Filter = NonNullable<Parameters<PlaceJobs["jobPage"]>[0]>
+type Filter = NonNullable<Parameters<TargetJobs["jobPage"]>[0]>
 
-/** Jobs of every owner, unless one is named: who may open the store may see all of it. New ones are `local`'s then. */
-export class StoreJobs implements PlaceJobs {
+/** Jobs of all owners, unless one is named: a user who can open the store can see all of it. New jobs belong to `local`. */
+export class StoreJobs implements TargetJobs {
   readonly #store: Store
   readonly #owner: string | undefined
   isRun = false
@@ -71,14 +71,14 @@ export class StoreJobs implements PlaceJobs {
 
   async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<JobChange, void, undefined> {
     const reader = await this.#store.reader()
-    if (reader.isExclusive) throw this.#nobody("Nothing will change")
+    if (reader.isExclusive) throw this.#nobody("No job will change")
     yield* polledChanges(reader, this.#only(), signal)
   }
 
   async submit(
     reference: string,
     input: unknown,
-    { signal: _, ...options }: Parameters<PlaceJobs["submit"]>[2],
+    { signal: _, ...options }: Parameters<TargetJobs["submit"]>[2],
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
     return this.#asEngine(async umbra => {
       const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only() })
@@ -86,14 +86,14 @@ export class StoreJobs implements PlaceJobs {
     })
   }
 
-  /** Through the engines of others, where there are any, or with one of our own, which runs nothing. */
+  /** Through the engines of other processes, if there are any, or with an engine of this process that runs no nodes. */
   async #asEngine<T>(submitTo: (umbra: Umbra) => Promise<T>): Promise<T> {
     this.isRun = await this.#store.isRun()
     if (!this.isRun) return submitTo(await this.#store.engine())
     try {
       return await submitTo(await this.#store.messenger())
     } catch (error) {
-      // Whoever owned the jobs lives no more.
+      // The engine that owned the jobs is dead.
       if (!(error instanceof UmbraError && error.code === "E610")) throw error
       this.isRun = false
       return submitTo(await this.#store.engine())
@@ -155,7 +155,7 @@ export class StoreJobs implements PlaceJobs {
   #nobody(what: string): UmbraError {
     return new UmbraError(
       "E604",
-      `${what}: nobody runs the jobs in ${storeName(this.#store.location)}. Start \`umbra serve\`, or finish them with \`umbra resume\`.`,
+      `${what}: no engine runs the jobs in ${storeName(this.#store.location)}. Start \`umbra serve\`, or run them with \`umbra resume\`.`,
     )
   }
 }

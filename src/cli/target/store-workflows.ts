@@ -7,13 +7,13 @@ import { aliasView, moveView, summaryView, versionView } from "../../jobs/workfl
 import { type AdapterModules, adaptersFor } from "../commands/adapters.ts"
 import { loadCatalog } from "../commands/handlers.ts"
 import type { Store } from "./store.ts"
-import type { PlaceWorkflows } from "./target.ts"
+import type { TargetWorkflows } from "./target.ts"
 
 const PAGE = 200
 const MANY_MOVES = 1000
 
 /** Workflows of one owner. */
-export class StoreWorkflows implements PlaceWorkflows {
+export class StoreWorkflows implements TargetWorkflows {
   readonly #store: Store
   readonly #owner: string
   readonly #modules: AdapterModules

@@ -1,7 +1,7 @@
 /**
- * A folder or a database as the place of jobs, opened by this process and only as far as it is needed: to look, the
- * journal alone, which disturbs nobody; for a command, the engine that owns the job, and if there is none (always so for
- * a folder, which one process holds at a time) this process, as an engine that runs no node.
+ * A folder or a database as the target of a command. This process opens only as much as it needs: for queries the
+ * journal alone, which disturbs no other process; for a command to a job, the engine that owns the job. If there is none
+ * (always so for a folder, which one process holds at a time), this process becomes an engine that runs no node.
  */
 
 import { localOwner } from "../../core/facts.ts"
@@ -23,14 +23,14 @@ import { StoreJobs } from "./store-jobs.ts"
 import { StoreWorkflows } from "./store-workflows.ts"
 import type { Target } from "./target.ts"
 
-export interface StorePlaceOptions {
+export interface StoreTargetOptions {
   readonly location: string
   readonly owner: string | undefined
   readonly modules: AdapterModules
   readonly flags: string
 }
 
-export function openStore({ location, owner, modules, flags }: StorePlaceOptions): Target {
+export function openStore({ location, owner, modules, flags }: StoreTargetOptions): Target {
   const store = new Store(location)
   const jobs = new StoreJobs(store, owner)
   return {
@@ -83,14 +83,14 @@ export class Store {
     return (await this.journal()).registry
   }
 
-  /** Is there an engine that runs jobs? Nobody but us can have a folder. */
+  /** Does an engine run jobs? A folder belongs to this process alone. */
   async isRun(): Promise<boolean> {
     const journal = await this.journal()
     if (journal.capabilities.exclusive) return false
     return (await journal.readPartitions()).some(({ owner }) => owner !== null)
   }
 
-  /** For what the engines of other processes are to do: it takes nothing from them. */
+  /** Sends commands to the engines of other processes; it takes no partitions from them. */
   messenger(): Promise<Umbra> {
     this.#messenger ??= openUmbra(this.location, { roles: ["api"], log: commandLog("error").log })
     return this.#messenger
@@ -112,7 +112,7 @@ export class Store {
   async #openEngine(): Promise<Umbra> {
     const options: UmbraOptions = { roles: ["engine"], runsPipelines: false, log: commandLog("error").log }
     const journal = await this.journal()
-    // A folder is open once only: the engine takes the journal over, and closes it.
+    // A folder can be opened only once: the engine takes over the journal, and closes it.
     this.#isHandedOver = journal.capabilities.exclusive
     return openUmbra(this.#isHandedOver ? journal : this.location, options)
   }

@@ -1,6 +1,6 @@
 /**
- * Where the jobs are, for every command: a store that this process opens, or a server. The server's side is the client
- * itself; the store's side answers the same questions in the same words, so no command knows which it has.
+ * The target of a command: a store that this process opens, or a server. For a server it is the client itself; for a
+ * store it is a class with the same methods, so no command knows which one it has.
  */
 import type { UmbraClient } from "../../client/client.ts"
 import type { WatchOptions } from "../../client/job.ts"
@@ -11,7 +11,7 @@ import type { GraphView } from "../../core/view/view.ts"
 import type { NodeDetails } from "../../jobs/queries.ts"
 import type { JobChange } from "./changes.ts"
 
-export type PlaceJobs = Pick<
+export type TargetJobs = Pick<
   UmbraClient,
   "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay"
 > & {
@@ -24,7 +24,7 @@ export type PlaceJobs = Pick<
     input: unknown,
     options: NonNullable<Parameters<UmbraClient["accept"]>[2]>,
   ): ReturnType<UmbraClient["accept"]>
-  /** Each job that has not ended, and then each change of a job's state, until the signal is aborted. */
+  /** Each unfinished job, and then each change of a job's state, until the signal is aborted. */
   changes(options: {
     readonly signal: AbortSignal
     readonly onTrouble: (text: string) => void
@@ -32,7 +32,7 @@ export type PlaceJobs = Pick<
 }
 
 /** `push` takes the text of a document. */
-export type PlaceWorkflows = Pick<
+export type TargetWorkflows = Pick<
   Workflows,
   "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
 > & {
@@ -40,28 +40,28 @@ export type PlaceWorkflows = Pick<
 }
 
 export interface Target {
-  /** For a person: a folder, a database or an address, without credentials. */
+  /** For people: a folder, a database or an address, without credentials. */
   readonly name: string
-  /** What to add to a command that we suggest, so that it finds the same place. */
+  /** Flags to add to a suggested command, so that it uses the same target. */
   readonly flags: string
-  readonly jobs: PlaceJobs
-  readonly workflows: PlaceWorkflows
+  readonly jobs: TargetJobs
+  readonly workflows: TargetWorkflows
   readonly tokens: Pick<Tokens, "create" | "list" | "revoke">
-  /** Does somebody run what was submitted or put back? Of a shared database it is known after a command. */
+  /** Does an engine run submitted or retried jobs? For a shared database this is known after a command. */
   readonly isRun: boolean
-  /** What an error of this place means to a person at the command line. */
+  /** Translates an error of this target for a person at the command line. */
   explain(error: unknown): Promise<unknown>
   close(): Promise<void>
 }
 
-export interface PlaceOptions {
+export interface TargetOptions {
   readonly dataDir?: string
   readonly databaseUrl?: string
   readonly server?: string
   readonly tokenFile?: string
-  /** Whose names are meant, where the place does not say it. */
+  /** The owner of the names, if the target does not determine it. */
   readonly owner?: string
-  /** Handlers of the user's, for a store: a server knows its own. */
+  /** The user's handlers, for a store: a server has its own. */
   readonly handlers?: readonly string[]
   readonly adapters?: readonly string[]
   readonly providers?: readonly string[]

@@ -1,4 +1,4 @@
-/** Views as a server writes them, with the times that core reckons with: milliseconds since 1970. */
+/** Converts views of a server: times become milliseconds since 1970, as in the core. */
 import type { RemoteEvent, RemoteGraph, RemoteNode, RemoteNodeDetails } from "../../client/index.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { AttemptView } from "../../core/view/attempt-history.ts"
@@ -62,10 +62,10 @@ export function eventFrom(event: RemoteEvent): JobEvent {
   } as JobEvent
 }
 
-/** What the particulars of a wait call times. */
+/** The names of times in the details of a wait. */
 const waits = ["at", "until", "next_poll_at", "last_seen_at"]
 
-/** Only what is called a time is one: an output may hold any text. */
+/** Only fields with these names are converted: an output may contain any text. */
 function timed(value: object, names: readonly string[]): object {
   const told = { ...value } as Record<string, unknown>
   for (const name of names) if (typeof told[name] === "string") told[name] = Date.parse(told[name])

@@ -1,12 +1,13 @@
 /**
- * Who asks, and whether they may (S3). Runs before a body is read.
+ * Authenticates and authorizes each request (S3), before its body is read.
  *
- * 1. A route that does not say which scope it needs is not served: forgetting it closes a door, never opens one.
- * 2. With no token in the store, and on loopback only, requests without a token are the local owner's. Then the browser
- *    of the person at this machine is the danger: a page from elsewhere must not reach us, by a name that resolves to
- *    127.0.0.1 (Host), by a form (Origin), or by a link or an image, which have no Origin (Sec-Fetch-Site).
- * 3. The local token counts for connections from this machine only. Who has it could read the folder itself, so it sees
- *    the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
+ * 1. A route that does not declare its scope is not served: a forgotten scope closes the route, never opens it.
+ * 2. If the store has no token, and on loopback only, requests without a token belong to the local owner. The danger is
+ *    then the browser on this machine: a page of another origin must not reach the server, neither through a name that
+ *    resolves to 127.0.0.1 (checked: Host), nor through a form (Origin), nor through a link or an image, which have no
+ *    Origin (Sec-Fetch-Site).
+ * 3. The local token is valid for connections from this machine only. Its holder could read the folder itself, so it
+ *    sees the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
 import type { FastifyRequest } from "fastify"
 import { localOwner } from "../../core/facts.ts"
@@ -20,17 +21,17 @@ import { isOwnerName, type LocalToken, type Scope, type Tokens } from "./tokens.
 export interface Caller {
   readonly owner: string
   readonly scopes: readonly Scope[]
-  /** For histories: who did it. */
+  /** The author, for histories. */
   readonly name: string
-  /** Those of its token; null: it came without one, from this machine, and has none. */
+  /** The limits of its token; null: the request came without a token, from this machine, and has no limits. */
   readonly limits: TokenLimits | null
-  /** For what stays open: would it be let in again? */
+  /** Authenticates again, for connections that stay open. */
   isStillAllowed(): Promise<boolean>
   /** Sees jobs and tokens of every owner; names of workflows are still those of `owner`. */
   readonly everyOwner?: boolean
 }
 
-/** Whose jobs the caller may see: what to add to a filter. */
+/** The owner whose jobs the caller may see, as part of a filter. */
 export function ownersOf({ owner, everyOwner }: Caller): { readonly owner?: string } {
   return everyOwner ? {} : { owner }
 }
@@ -44,9 +45,9 @@ declare module "fastify" {
     caller: Caller
   }
   interface FastifyContextConfig {
-    /** What the caller's token must allow; `none`: anybody. */
+    /** The scope that the caller's token needs; `none`: no token. */
     scope?: Scope | "none"
-    /** A signature over the body is its proof: it may come by any host name, through a tunnel too. */
+    /** The body's signature authenticates the request, so any host name is accepted, also that of a tunnel. */
     isSigned?: boolean
   }
 }
@@ -59,16 +60,16 @@ const localCaller: Caller = {
   isStillAllowed: async () => true,
 }
 
-/** Wrong tokens a second from one address; a look-up each. */
+/** Wrong tokens per second from one address; each costs a look-up. */
 const GUESSES = 10
 
 export interface Admission {
   readonly tokens: Tokens
-  /** null: no JWTs are taken. */
+  /** null: JWTs are not accepted. */
   readonly jwts: Jwts | null
-  /** Requests without a token are the local owner's. */
+  /** Requests without a token belong to the local owner. */
   readonly isOpen: boolean
-  /** For tokens that say nothing themselves, and for JWTs; null: none. */
+  /** For JWTs, and for tokens without a limit of their own; null: no limit. */
   readonly rateLimit: number | null
   readonly localToken?: LocalToken | undefined
 }
@@ -84,13 +85,13 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
 
   const byToken = async (request: FastifyRequest, token: string): Promise<Caller> => {
     if (localToken !== undefined && isFromHere(request) && localToken.matches(token)) return atHome(request)
-    // Behind a proxy all come from one address: who is known must not wait for somebody else's guesses.
+    // Behind a proxy all requests come from one address: known tokens must not be slowed down by wrong ones.
     const wait = guesses.look(request.ip, GUESSES)
     if (wait > 0 && !tokens.hasBeenGood(token)) mustWait(wait)
     const row = await tokens.find(token)
     if (row === null) {
       guesses.take(request.ip, GUESSES)
-      throw new UmbraError("E630", "The token is not known or was revoked. `umbra token create` makes one.")
+      throw new UmbraError("E630", "Unknown or revoked token. Create one with `umbra token create`.")
     }
     mustBeInTime(row.id, row.rateLimit)
     return {
@@ -102,12 +103,12 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
     }
   }
 
-  /** Nothing to guess here: a signature is right or wrong. The subject is limited, since its tokens come and go. */
+  /** A JWT cannot be guessed, so wrong ones are not counted. The rate limit is by subject, since its tokens change. */
   const byJwt = async (token: string): Promise<Caller> => {
     if (jwts === null)
       throw new UmbraError(
         "E630",
-        "This looks like a JWT, and the server takes none. Set jwt_issuer, jwt_audience and jwks_url, or use an API token.",
+        "The server does not accept JWTs. Set jwt_issuer, jwt_audience and jwks_url, or use an API token.",
       )
     const caller = await jwts.caller(token)
     mustBeInTime(caller.name, null)
@@ -123,19 +124,19 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
     if (token === null && !isOpen)
       throw new UmbraError(
         "E630",
-        "Send a token: `Authorization: Bearer umbra_…`. `umbra token create` makes one.",
+        "Missing token. Send `Authorization: Bearer umbra_…`; create a token with `umbra token create`.",
       )
     if (token === null) request.caller = localCaller
     else request.caller = await (looksLikeJwt(token) ? byJwt(token) : byToken(request, token))
     if (scope === undefined || !allows(request.caller, scope))
       throw new UmbraError(
         "E631",
-        `This needs a token with scope ${scope ?? "admin"}; ${has(request.caller)}.`,
+        `This request needs a token with scope ${scope ?? "admin"}; ${has(request.caller)}.`,
       )
   }
 }
 
-/** A connection that has the same address at both ends has not left the machine. */
+/** A connection with the same address at both ends has not left the machine. */
 function isFromHere({ socket }: FastifyRequest): boolean {
   const { remoteAddress = "", localAddress } = socket
   return isLoopback(remoteAddress.replace(/^::ffff:/, "")) || remoteAddress === localAddress
@@ -150,7 +151,7 @@ function atHome({ headers }: FastifyRequest): Caller {
   return { ...localCaller, owner }
 }
 
-/** Headers hold no more than Latin-1: other names come percent-encoded. "" is the name of nobody. */
+/** Headers are Latin-1, so other names are percent-encoded. "" is not a valid name. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
@@ -164,10 +165,10 @@ function allows({ scopes }: Caller, scope: Scope): boolean {
 }
 
 function has({ scopes }: Caller): string {
-  return scopes.length === 0 ? "yours has none" : `yours has ${scopes.join(", ")}`
+  return scopes.length === 0 ? "your token has no scope" : `your token has ${scopes.join(", ")}`
 }
 
-/** null: none was sent. Anything but a bearer token is a token that is not known. */
+/** null: no token was sent. Any scheme other than Bearer counts as an unknown token. */
 function bearer(header: string | undefined): string | null {
   if (header === undefined) return null
   return /^bearer +(\S+) *$/i.exec(header)?.[1] ?? ""
@@ -182,28 +183,34 @@ function mustWait(seconds: number): void {
 
 const here = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
 
-/** Of two a proxy may have looked at the other one. The target may name one too: `GET http://host/jobs`. */
+/** Of two Host headers, a proxy may have checked the other one. The target may name a host too: `GET http://host/jobs`. */
 function mustNameOneHost({ raw: { rawHeaders, url = "" }, headers }: FastifyRequest): void {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]!.toLowerCase() === "host") hosts++
-  if (hosts > 1) throw new UmbraError("E633", "The request has more than one Host header. Send one.")
+  if (hosts > 1) throw new UmbraError("E633", "The request has more than one Host header. Send exactly one.")
   const named = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1]
   if (named !== undefined && named.toLowerCase() !== headers.host?.toLowerCase())
     throw new UmbraError(
       "E633",
-      "The request's target names another host than its Host header. Send the path alone.",
+      "The request target and the Host header name different hosts. Send only the path as target.",
     )
 }
 
-/** Browsers send it with every request; `none` is what a person typed. */
+/** Browsers send Sec-Fetch-Site with every request; `none` means that the user typed the URL. */
 const fromHere = [undefined, "same-origin", "none"]
 
 function mustComeFromHere(request: FastifyRequest): void {
   const { host, origin, "sec-fetch-site": site } = request.headers
   if (!here.test(host ?? ""))
-    throw new UmbraError("E631", "Without tokens only 127.0.0.1, [::1] and localhost are answered.")
+    throw new UmbraError(
+      "E631",
+      "A server without tokens accepts requests for 127.0.0.1, [::1] and localhost only.",
+    )
   if (origin !== undefined && origin.toLowerCase() !== `http://${host}`.toLowerCase())
-    throw new UmbraError("E631", "Without tokens a page from another origin is not answered.")
+    throw new UmbraError("E631", "A server without tokens rejects requests from pages of another origin.")
   if (!fromHere.includes(site as string | undefined))
-    throw new UmbraError("E631", "Without tokens a page from another site is not answered (Sec-Fetch-Site).")
+    throw new UmbraError(
+      "E631",
+      "A server without tokens rejects requests from pages of another site (Sec-Fetch-Site).",
+    )
 }

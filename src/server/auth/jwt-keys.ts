@@ -1,14 +1,14 @@
 /**
- * The issuer's signing keys (JWKS): fetched when first needed, kept for a while, fetched again for a key that is not
- * known, so that keys may rotate. Bounded in time, in size, and in how often, whatever tokens are sent: a token names
- * its key before anybody has checked it.
+ * The issuer's signing keys (JWKS): fetched on first use, cached for a while, and fetched again for an unknown key, so
+ * that keys can rotate. Time, size and frequency of fetches are bounded whatever tokens are sent: the key id in a token
+ * is not verified yet.
  */
 import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from "jose"
 import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import type { JwtSettings } from "./jwt-settings.ts"
 
-/** After a fetch that failed, the next. */
+/** Shortest time between a failed fetch and the next. */
 const AGAIN_MS = 1000
 
 export function signingKeys(url: URL, settings: JwtSettings, log: Log): JWTVerifyGetKey {
@@ -27,13 +27,13 @@ export function signingKeys(url: URL, settings: JwtSettings, log: Log): JWTVerif
     } catch (error) {
       if (isOfTheToken(error)) throw error
       failedAt = performance.now()
-      log.warn({ url: url.href, error: String(error) }, "the signing keys of JWTs cannot be fetched")
+      log.warn({ url: url.href, error: String(error) }, "cannot fetch the signing keys for JWTs")
       throw unavailable(url, error)
     }
   }
 }
 
-/** The keys are there; none of them is this token's. */
+/** The keys were fetched, and this token's key is not among them. */
 function isOfTheToken(error: unknown): boolean {
   return (
     error instanceof errors.JWKSNoMatchingKey ||
@@ -43,7 +43,7 @@ function isOfTheToken(error: unknown): boolean {
 }
 
 function unavailable(url: URL, cause?: unknown): UmbraError {
-  const message = `The keys that JWTs are checked with cannot be fetched from ${url.host} right now. Try again shortly.`
+  const message = `Cannot fetch the signing keys for JWTs from ${url.host}. Try again shortly.`
   return new UmbraError("E645", message, { cause })
 }
 
@@ -56,7 +56,7 @@ function boundedFetch(most: number): Fetch {
     let size = 0
     for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
       size += chunk.length
-      if (size > most) throw new Error(`the answer is larger than ${most} bytes (jwks_max_bytes)`)
+      if (size > most) throw new Error(`the response exceeds ${most} bytes (jwks_max_bytes)`)
       chunks.push(chunk)
     }
     return new Response(Buffer.concat(chunks), { status: answer.status === 200 ? 200 : 502 })

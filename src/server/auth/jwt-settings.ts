@@ -2,7 +2,7 @@ import { UmbraError } from "../../errors.ts"
 import { amount, type Setting, type SettingTable, settingNames, wholeNumber } from "../../settings.ts"
 import { isLoopback } from "../http/loopback.ts"
 
-/** Whose JWTs are taken, and how. Without an issuer, none. */
+/** Which JWTs are accepted. Without an issuer, none. */
 export interface JwtSettings {
   readonly jwtIssuer: string | null
   readonly jwtAudience: string | null
@@ -11,15 +11,15 @@ export interface JwtSettings {
   readonly jwtOwnerClaim: string
   readonly jwtAlgorithms: readonly string[]
   readonly jwtClockToleranceSeconds: number
-  /** Keys are fetched again after this. */
+  /** Keys are fetched again after this time. */
   readonly jwksMaxAgeSeconds: number
-  /** For a key that is not known they are fetched again, but not more often than this. */
+  /** An unknown key triggers a fetch, but not more often than this. */
   readonly jwksCooldownSeconds: number
   readonly jwksTimeoutSeconds: number
   readonly jwksMaxBytes: number
 }
 
-/** Signatures that only the issuer can make. HS* is none: whoever can check one can forge one. */
+/** Only the issuer can create these signatures. HS* is excluded: every verifier could forge one. */
 const asymmetric = [
   ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
   ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
@@ -28,7 +28,7 @@ const asymmetric = [
 const text = (key: string): Setting<string | null> => ({
   ...settingNames(key),
   default: null,
-  // What a configuration file writes as null.
+  // A configuration file may write null.
   read: given => (given === "never" ? null : given),
   wrong: value => (value === "" ? "a text" : undefined),
 })
@@ -74,12 +74,18 @@ export interface JwtIssuer {
   readonly keys: URL
 }
 
-/** null: no JWTs. A part alone is a mistake, and the missing part would be a hole: any service's token would do. */
+/**
+ * null: JWTs are off. All three settings are needed: without the audience, for example, a token that the issuer made for
+ * any other service would be accepted.
+ */
 export function jwtIssuerOf({ jwtIssuer, jwtAudience, jwksUrl }: JwtSettings): JwtIssuer | null {
   if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null
   if (jwtIssuer !== null && jwtAudience !== null && jwksUrl !== null)
     return { issuer: jwtIssuer, audience: jwtAudience, keys: new URL(jwksUrl) }
-  throw new UmbraError("E620", "JWTs need all of jwt_issuer, jwt_audience and jwks_url; a part is missing.")
+  throw new UmbraError(
+    "E620",
+    "JWTs need all three settings: jwt_issuer, jwt_audience and jwks_url. At least one is missing.",
+  )
 }
 
 function isKeysUrl(given: string): boolean {

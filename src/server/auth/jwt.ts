@@ -1,10 +1,11 @@
 /**
  * JWTs of one issuer (S3; docs/decisions/0012).
  *
- * 1. Signed by a key of the issuer's JWKS with an asymmetric algorithm, for our audience, within its time, and with an
- *    end: a token without `exp` is none.
- * 2. The token alone is at fault for a 401. Keys that cannot be fetched are a 503: the same token may be good.
- * 3. One that was good is good until its end: it is not checked again, so a key that is withdrawn counts for new ones.
+ * 1. A JWT must be signed by a key of the issuer's JWKS with an asymmetric algorithm, be made for our audience, be
+ *    within its validity period, and have an end: a token without `exp` is rejected.
+ * 2. 401 means that the token is at fault. If the keys cannot be fetched the answer is 503: the token may be valid.
+ * 3. A token that was verified once stays valid until `exp`: it is not verified again, so the withdrawal of a key
+ *    affects only tokens that are seen for the first time.
  */
 import { createHash } from "node:crypto"
 import { errors, type JWTPayload, jwtVerify } from "jose"
@@ -20,7 +21,7 @@ import { isOwnerName, knownScopes } from "./tokens.ts"
 const LONGEST = 8192
 const MANY = 10_000
 
-/** Three parts, or the five of an encrypted one. */
+/** Three parts, or the five of an encrypted JWT. */
 export function looksLikeJwt(token: string): boolean {
   return /^[\w-]+(\.[\w-]*){2}((\.[\w-]*){2})?$/.test(token)
 }
@@ -29,7 +30,7 @@ export class Jwts {
   readonly #issuer: JwtIssuer
   readonly #settings: JwtSettings
   readonly #keys: ReturnType<typeof signingKeys>
-  /** By hash; the one not asked for the longest goes first. */
+  /** By hash; the least recently used is evicted first. */
   readonly #good = new Map<string, { readonly caller: Caller; readonly until: number }>()
 
   constructor(issuer: JwtIssuer, settings: JwtSettings, log: Log) {
@@ -76,34 +77,36 @@ export class Jwts {
   #callerOf(payload: JWTPayload): Omit<Caller, "isStillAllowed"> {
     const claim = this.#settings.jwtOwnerClaim
     const owner = payload[claim]
-    if (!isOwnerName(owner)) throw refused(`has a claim "${claim}" that is no owner's name`)
-    // Users of an issuer may choose their names; the local owner has what is given to nobody by name (docs/security.md).
+    if (!isOwnerName(owner)) throw refused(`has a claim "${claim}" that is not a valid owner name`)
+    // Users of an issuer may choose their names; the local owner may use all secrets without a rule (docs/security.md).
     if (owner === localOwner)
-      throw refused(`has "${localOwner}" in the claim "${claim}", which is the operator's own name`)
+      throw refused(`has "${localOwner}" in the claim "${claim}"; this name is reserved for the operator`)
     const subject = isOwnerName(payload.sub) ? payload.sub : owner
     return { owner, scopes: scopesOf(payload), name: `jwt ${subject}`, limits: noLimitsOfItsOwn }
   }
 }
 
-/** `scope` as OAuth has it, or a list in `scopes` or `permissions`. What is none of ours is somebody else's. */
+/** `scope` as in OAuth, or a list in `scopes` or `permissions`. Unknown scopes are ignored. */
 function scopesOf({ scope, scopes, permissions }: JWTPayload): Caller["scopes"] {
   const named = [typeof scope === "string" ? scope.split(/\s+/) : [], scopes, permissions].flat()
   return knownScopes.filter(known => named.includes(known))
 }
 
-/** Said in our words: the library's may hold what the token holds. */
+/** Our own texts: those of the library may contain parts of the token. */
 function reasonOf(error: unknown): string {
   if (error instanceof errors.JWTExpired) return "has expired"
   if (error instanceof errors.JWTClaimValidationFailed) {
     if (error.claim === "nbf") return "is not valid yet"
-    if (error.claim === "iss") return "is of another issuer"
+    if (error.claim === "iss") return "was issued by another issuer"
     if (error.claim === "aud") return "is for another audience"
-    return error.reason === "missing" ? `has no claim "${error.claim}"` : `has a wrong claim "${error.claim}"`
+    return error.reason === "missing"
+      ? `has no claim "${error.claim}"`
+      : `has an invalid claim "${error.claim}"`
   }
   if (error instanceof errors.JOSEAlgNotAllowed) return "is signed with an algorithm that is not allowed"
   if (error instanceof errors.JWKSNoMatchingKey)
-    return "is signed with a key that the issuer does not publish"
-  if (error instanceof errors.JWSSignatureVerificationFailed) return "has a wrong signature"
+    return "is signed with a key that its issuer does not publish"
+  if (error instanceof errors.JWSSignatureVerificationFailed) return "has an invalid signature"
   return "cannot be read"
 }
 

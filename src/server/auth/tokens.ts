@@ -1,6 +1,6 @@
 /**
- * API tokens (S3). A token's text is shown once, when it is made; stored is its sha256. It has 256 random bits, so a
- * fast hash is enough: there is nothing to guess.
+ * API tokens (S3). The text of a token is shown once, when the token is created; the store has only its sha256. A token
+ * has 256 random bits and cannot be guessed, so a fast hash is enough.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { isJobId, newJobId } from "../../engine/ids.ts"
@@ -25,14 +25,14 @@ const pattern = /^umbra_[A-Za-z0-9_-]{43}$/
 export class Tokens {
   readonly #registry: Registry
   readonly #answers = new SingleFlight<TokenRow | null>()
-  /** Hashes that were good when last looked up. Says nothing about now. */
+  /** Hashes of tokens that were valid at their last look-up. They may have been revoked since. */
   readonly #seen = new Set<string>()
 
   constructor(registry: Registry) {
     this.#registry = registry
   }
 
-  /** The text is nowhere else: whoever loses it makes a new token. */
+  /** The text is not stored: if it is lost, create a new token. */
   async create(wanted: {
     readonly owner: string
     readonly scopes: readonly Scope[]
@@ -41,7 +41,7 @@ export class Tokens {
     const { owner, limits = noLimitsOfItsOwn } = wanted
     const { rateLimit, maxUnfinishedJobs, maxBodyBytes } = limits
     if (!isOwnerName(owner))
-      throw new UmbraError("E309", "an owner's name has 1 to 200 characters and no control characters.")
+      throw new UmbraError("E309", "an owner name has 1 to 200 characters and no control characters.")
     checkLimits(limits)
     const token = newToken()
     const now = Date.now()
@@ -61,7 +61,7 @@ export class Tokens {
     return { token, row }
   }
 
-  /** null: not a token of ours, or revoked. A revocation counts for every request that comes after it. */
+  /** null: unknown or revoked. A revocation affects every request that arrives after it. */
   async find(token: string): Promise<TokenRow | null> {
     if (!pattern.test(token)) return null
     const hash = hashOf(token)
@@ -72,17 +72,17 @@ export class Tokens {
     return isGood ? row : null
   }
 
-  /** Was it good when it was last looked up? Then it is no guess. */
+  /** Was the token valid at its last look-up? Then it does not count as a guess. */
   hasBeenGood(token: string): boolean {
     return this.#seen.size > 0 && this.#seen.has(hashOf(token))
   }
 
-  /** Of every owner, or of one. Oldest first, revoked ones too. */
+  /** Of all owners, or of one. Oldest first, including revoked tokens. */
   list(filter: TokenFilter = {}): Promise<TokenRow[]> {
     return this.#registry.listTokens(filter)
   }
 
-  /** `owner`: only if it is theirs. */
+  /** `owner`: only if the token belongs to this owner. */
   async revoke(id: string, { owner }: { readonly owner?: string } = {}): Promise<void> {
     const isTheirs = owner === undefined || (await this.list({ owner })).some(row => row.id === id)
     if (!isTheirs || !isJobId(id) || !(await this.#registry.revokeToken({ id, at: Date.now() })))
@@ -99,8 +99,8 @@ function newToken(): string {
 }
 
 /**
- * A token of this process alone, never stored: whoever may read it from the folder's file (its mode is 0600) may open
- * the folder's database, so it opens no more than that file system does.
+ * A token of this process alone, never stored. Its file in the folder has mode 0600: a user who can read it can also open
+ * the folder's database, so the token gives no access beyond that of the file system.
  */
 export class LocalToken {
   readonly text = newToken()
@@ -126,7 +126,7 @@ export function tokenView(row: TokenRow) {
 }
 
 function noSuchToken(id: string): UmbraError {
-  return new UmbraError("E320", `There is no token ${id}. \`umbra token list\` shows their ids.`)
+  return new UmbraError("E320", `There is no token ${id}. \`umbra token list\` shows the ids.`)
 }
 
 function hashOf(token: string): string {

@@ -1,6 +1,7 @@
 /**
- * What bodies may be: JSON, and for workflows also YAML, both as text. Never a form: browsers send those unasked. We read
- * them ourselves, since how long one may be is a matter of the caller's token: no more than that is ever kept.
+ * Request bodies: JSON, and for workflows also YAML, both as text. Never a form: browsers send forms across origins
+ * without asking. The server reads bodies itself, since the size limit depends on the caller's token: it never buffers
+ * more than that.
  */
 import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
@@ -10,29 +11,29 @@ import { UmbraError } from "../../errors.ts"
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** The body is a workflow: its text goes to the route as it is, so that problems have lines and columns. */
+    /** The body is a workflow: the route gets its text unparsed, so that problems have lines and columns. */
     isDocument?: boolean
   }
 }
 
-/** Deeper than any data is, and far from where recursion ends. */
+/** Deeper than real data, and far below the depth at which recursion fails. */
 const DEEPEST = 200
 /**
- * What `JSON.parse` and the steps behind it do with a body is done in one piece, so its parts are bounded, not only its bytes:
- * so many take up to 50 ms of a usual processor, however they are arranged (decision 36). Documents, of which less is done in
- * one piece, may have more. Where bodies may be larger than 4 MiB all may have as many more.
+ * `JSON.parse` and the steps after it process a body without yielding, so the number of its values is bounded, not only
+ * its bytes: this many take up to 50 ms of a usual processor, however they are arranged (decision 36). Documents need less
+ * work without yielding and may have more. Where bodies may be larger than 4 MiB, the bound grows in proportion.
  */
 const MOST_PARTS = 200_000
 const MOST_PARTS_OF_DOCUMENTS = 270_000
 const USUAL_BYTES = 4 * 1024 * 1024
-/** Of a key that stood nowhere before. Beside it a number is one part, a text two, a list or a mapping three. */
+/** Weight of a key that did not occur before. For comparison: a number is 1, a text 2, a list or a mapping 3. */
 const NEW_KEY_PARTS = 12
-/** Of a template in a document, which is compiled, beside one for each character of it. */
+/** Weight of a template in a document, which is compiled; its length in characters is added. */
 const TEMPLATE_PARTS = 27
-/** Entries of these are compiled one by one, with a turn for others in between: each may have as many templates. */
+/** Entries of these are compiled one by one, and the event loop runs in between: each entry has its own bound. */
 const ONE_BY_ONE = new Set(['"nodes', '"routes'])
 
-/** `maxBytes`: for whoever has no limit of their own. */
+/** `maxBytes`: for callers without a limit of their own. */
 export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   const parse = app.getDefaultJsonParser("error", "error")
   const limitOf = (request: FastifyRequest) => request.caller?.limits?.maxBodyBytes ?? maxBytes
@@ -50,7 +51,7 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
       if (isDocument) return done(null, body)
       if (body === "") return done(null, undefined)
       if (depth > DEEPEST)
-        return done(new UmbraError("E633", `The body is nested deeper than ${DEEPEST} levels.`))
+        return done(new UmbraError("E633", `Request body is nested deeper than ${DEEPEST} levels.`))
       parse(request, body, done)
     }),
   )
@@ -64,7 +65,7 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
           : { maxBytes: yamlInOnePiece, tooLarge: tooMuchYaml }
       return readText(payload, limits, (error, body) => done(error, body))
     }
-    done(new UmbraError("E636", "Only workflows are taken as YAML. Send application/json."))
+    done(new UmbraError("E636", "YAML is accepted for workflows only. Send application/json."))
   })
 }
 
@@ -75,7 +76,7 @@ interface BodyLimit {
   readonly tooLarge: (maxBytes: number) => UmbraError
 }
 
-/** A body whose Content-Length is too large is not read at all; another is read up to the limit. */
+/** A body whose Content-Length exceeds the limit is not read at all; otherwise it is read up to the limit. */
 function readText(payload: IncomingMessage, { maxBytes, tooLarge }: BodyLimit, then: Then): void {
   if (Number(payload.headers["content-length"]) > maxBytes) {
     then(tooLarge(maxBytes), "")
@@ -87,9 +88,9 @@ function readText(payload: IncomingMessage, { maxBytes, tooLarge }: BodyLimit, t
     payload.off("data", take).off("end", whole).off("error", broken)
     if (error !== null) return then(error, "")
     const body = Buffer.concat(chunks, bytes)
-    // Read all the same, what is no text would be stored as other text than was sent.
+    // Decoding invalid UTF-8 would store a different text than the one that was sent.
     if (isUtf8(body)) then(null, body.toString())
-    else then(new UmbraError("E633", "The body is not UTF-8 text. Send it as UTF-8."), "")
+    else then(new UmbraError("E633", "Request body is not UTF-8 text. Send it as UTF-8."), "")
   }
   const take = (chunk: Buffer) => {
     bytes += chunk.length
@@ -97,34 +98,31 @@ function readText(payload: IncomingMessage, { maxBytes, tooLarge }: BodyLimit, t
     else chunks.push(chunk)
   }
   const whole = () => end(null)
-  const broken = () => end(new UmbraError("E633", "The body did not arrive whole."))
+  const broken = () => end(new UmbraError("E633", "Request body is incomplete."))
   payload.on("data", take).on("end", whole).on("error", broken)
 }
 
 function tooLarge(maxBytes: number): UmbraError {
-  return new UmbraError(
-    "E635",
-    `The body is larger than ${maxBytes} bytes, the most that is taken from you here (max_body_bytes).`,
-  )
+  return new UmbraError("E635", `Request body exceeds your limit of ${maxBytes} bytes (max_body_bytes).`)
 }
 
 function tooMuchYaml(maxBytes: number): UmbraError {
   return new UmbraError(
     "E635",
-    `YAML of more than ${maxBytes} bytes is not accepted over HTTP. Send JSON (Content-Type: application/json); \`umbra push\` converts it.`,
+    `YAML of more than ${maxBytes} bytes is not accepted over HTTP. Send JSON (Content-Type: application/json); \`umbra push\` converts YAML to JSON.`,
   )
 }
 
 function tooManyParts(most: number): UmbraError {
   return new UmbraError(
     "E635",
-    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve, a template in a workflow (by node) 27 and its length. Send several requests, or lists instead of mappings.`,
+    `Request body exceeds the size of ${most} values per request. A number counts 1, a text 2, a list or mapping 3, a new key 12; a template in a workflow (counted per node) 27 plus its length. Send several requests, or lists instead of mappings.`,
   )
 }
 
 /**
- * Brackets open at once, and the parts of the text: up to `most` of them, then it is left. It need not be JSON. One pass,
- * 10 ms for 4 MiB.
+ * Counts open brackets and values of the text, and stops when there are more than `most`. The text need not be JSON. One
+ * pass, 10 ms for 4 MiB.
  */
 function measure(
   json: string,
@@ -162,7 +160,7 @@ function measure(
   return { depth: deepest, parts: parts + templates }
 }
 
-/** Of the templates in a text: what stands between `{{` or `{%` and its end. */
+/** Weight of the templates in a text: what is between `{{` or `{%` and its end. */
 function templateParts(json: string, start: number, end: number): number {
   let [depth, templates, characters] = [0, 0, 0]
   for (let i = start; i < end; i++) {
@@ -191,10 +189,10 @@ function closing(quote: string, json: string, start: number, end: number): numbe
   return end
 }
 
-/** In the text whose end was found last; -1: it has none. */
+/** In the text that ended last; -1: it has none. */
 let firstBrace = -1
 
-/** Of the closing quote; the end of the text, if there is none. */
+/** Index of the closing quote; the end of the text if there is none. */
 function endOfText(json: string, start: number): number {
   firstBrace = -1
   for (let i = start + 1; i < json.length; i++) {

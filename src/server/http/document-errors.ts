@@ -1,6 +1,6 @@
 import { type ErrorCode, errorTable } from "../../errors.ts"
 
-/** What may be wrong with a workflow that is sent here. */
+/** Problems that a submitted workflow can have. */
 export const documentErrors: readonly ErrorCode[] = [
   ...(Object.keys(errorTable) as ErrorCode[]).filter(code => code.startsWith("E1")),
   "E426",

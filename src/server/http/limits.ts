@@ -1,7 +1,7 @@
 /**
- * What one token may use up: requests a second, jobs that have not ended, bytes of a body. It is stored with the token;
- * what is not said there is the server's default. A JWT has no row, so the defaults count for its subject. Whoever sits
- * at this machine without a token has none of them.
+ * What one token may use: requests per second, unfinished jobs, bytes per body. The limits are stored with the token; a
+ * limit that is not set is the server's default. A JWT has no row, so the defaults apply to its subject. A user of this
+ * machine without a token has no limits.
  */
 import { UmbraError } from "../../errors.ts"
 import type { TokenLimits } from "../../journal/port/registry.ts"
@@ -9,7 +9,7 @@ import type { ServerSettings } from "../settings.ts"
 
 export const noLimitsOfItsOwn: TokenLimits = { rateLimit: null, maxUnfinishedJobs: null, maxBodyBytes: null }
 
-/** What a number may be: more than that is a slip of the keyboard, and a body becomes one text. */
+/** Upper bounds: a larger number is a typing error, and a body must fit into one string. */
 export const bounds = {
   rateLimit: 1_000_000,
   maxUnfinishedJobs: 1_000_000_000,
@@ -24,7 +24,7 @@ const names = {
 
 const keys = Object.keys(names) as (keyof TokenLimits)[]
 
-/** In requests and answers. */
+/** Their names in requests and answers. */
 export interface LimitsView {
   readonly rate_limit: number | null
   readonly max_unfinished_jobs: number | null
@@ -45,7 +45,7 @@ export function limitsView({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Token
   return { rate_limit: rateLimit, max_unfinished_jobs: maxUnfinishedJobs, max_body_bytes: maxBodyBytes }
 }
 
-/** E309. Callers need not have types. */
+/** E309. Checked at run time, since callers need not use TypeScript. */
 export function checkLimits(limits: TokenLimits): void {
   for (const key of keys) {
     const limit: unknown = limits[key]
@@ -60,8 +60,8 @@ export function checkLimits(limits: TokenLimits): void {
 }
 
 /**
- * The limits of a token that somebody with these limits makes over HTTP: nobody gets out of theirs by making a token.
- * What is not asked for is as the maker's own.
+ * The limits of a token created over HTTP: they cannot exceed those of the token that creates it. A limit that is not
+ * requested is copied from that token.
  */
 export function limitsWithin(maker: TokenLimits, wanted: TokenLimits, settings: ServerSettings): TokenLimits {
   const most = {
@@ -75,7 +75,7 @@ export function limitsWithin(maker: TokenLimits, wanted: TokenLimits, settings: 
     if (limit !== null && top !== null && limit > top)
       throw new UmbraError(
         "E631",
-        `A token cannot give more than it has: ${names[key]} may be at most ${top} here.`,
+        `A token cannot create a token with higher limits: ${names[key]} may be at most ${top} here.`,
       )
     given[key] = limit ?? maker[key]
   }

@@ -1,10 +1,10 @@
 import type { App } from "../route-context.ts"
 
-/** Which methods there are at a path: who takes the wrong one is told the right ones (RFC 9110, 405 with Allow). */
+/** Which methods a path has, for the header Allow of a 405 (RFC 9110). */
 export class Methods {
   readonly #routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
 
-  /** Before the first route is there. */
+  /** Must be called before the first route is added. */
   constructor(app: App) {
     app.addHook("onRoute", ({ url, method }) => {
       const pattern = new RegExp(`^${url.replaceAll(/[.*]/g, "\\$&").replaceAll(/:[^/]+/g, "[^/]+")}$`)

@@ -1,4 +1,4 @@
-/** Errors as RFC 9457 problem documents with a code of the table. What happened inside stays in the log. */
+/** Errors as RFC 9457 problem documents with a code of the error table. Internal details go to the log only. */
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify"
 import { errorTable, UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
@@ -24,15 +24,15 @@ export function problemOf(error: UmbraError): ProblemDocument {
   }
 }
 
-/** E501 and its like name hosts and folders: nothing that a caller can act on. */
+/** E501 and similar errors name hosts and folders, which do not help the caller. */
 function detailOf({ code, message }: UmbraError, status: number): string {
   if (status < 500 || !code.startsWith("E5")) return message
   return status === 503
-    ? "The server cannot reach its database right now. Try again shortly; its log says more."
-    : "The server cannot do this with its database as it is; its log says why."
+    ? "The server cannot reach its database. Try again shortly; the server's log has the details."
+    : "The server's database rejected this request; the server's log has the reason."
 }
 
-/** Lists of problems only: other particulars are for the log. */
+/** Only lists of problems are sent: other details go to the log. */
 function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: number } {
   const errors = details.problems ?? details.errors
   const more = Number(details.more ?? 0)
@@ -41,7 +41,7 @@ function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: n
 
 const errorsAnswered = 100
 
-/** As `problemOf`, for an answer: of many errors the first ones, and the number of the others. */
+/** As `problemOf`, for an HTTP answer: only the first of many errors, and the number of the others. */
 function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocument {
   const problem = problemOf(error)
   const { errors, more_errors: more = 0 } = problem as { errors?: unknown; more_errors?: number }
@@ -50,10 +50,10 @@ function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocume
   return { ...problem, errors: errors.slice(0, most), more_errors: rest }
 }
 
-/** Long texts say what the errors beside them say once more. */
+/** A long detail repeats the list of errors beside it. */
 const detailAnswered = 300
 
-/** The problems of a bulk, in their order: the first errors in full, of the later ones one each. */
+/** The problems of a bulk request, in order: the first ones with all errors, the later ones with one error each. */
 export class BulkProblems {
   #left = 10 * errorsAnswered
 
@@ -97,14 +97,11 @@ function knownError(error: FastifyError): UmbraError {
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
     return new UmbraError(
       "E636",
-      "Send JSON with `Content-Type: application/json`; a workflow may also come as application/yaml.",
+      "Send JSON with `Content-Type: application/json`; a workflow may also be sent as application/yaml.",
     )
   if (error.code === "FST_ERR_CTP_INVALID_JSON_BODY")
-    return new UmbraError(
-      "E633",
-      "The body is not valid JSON, or has a key that is never taken (`__proto__`).",
-    )
+    return new UmbraError("E633", "Request body is not valid JSON, or has a forbidden key (`__proto__`).")
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
     return new UmbraError("E633", `${error.message}.`)
-  return new UmbraError("E639", "Something went wrong on the server; its log says what.", { cause: error })
+  return new UmbraError("E639", "Internal server error; the server's log has the details.", { cause: error })
 }

@@ -4,7 +4,7 @@ interface Bucket {
   perSecond: number
 }
 
-/** So many a second, with a burst of twice that and never less than one, for each key. Quiet keys cost nothing. */
+/** A token bucket per key: a rate per second, with a burst of twice that and of at least one. Idle keys use no memory. */
 export class Rate {
   readonly #now: () => number
   readonly #buckets = new Map<string, Bucket>()
@@ -13,7 +13,7 @@ export class Rate {
     this.#now = now
   }
 
-  /** Seconds to wait; 0: go on, and one less is left. */
+  /** Seconds to wait; 0: allowed, and one token was taken. */
   take(key: string, perSecond: number): number {
     const bucket = this.#filled(key, perSecond)
     if (bucket.left < 1) return (1 - bucket.left) / perSecond
@@ -21,7 +21,7 @@ export class Rate {
     return 0
   }
 
-  /** As `take`, without taking. */
+  /** As `take`, but takes no token. */
   look(key: string, perSecond: number): number {
     const { left } = this.#filled(key, perSecond)
     return left < 1 ? (1 - left) / perSecond : 0
@@ -37,7 +37,7 @@ export class Rate {
     return bucket
   }
 
-  /** A bucket that has had time to fill says nothing. */
+  /** A full bucket has no information and is removed. */
   #forget(now: number): void {
     for (const [key, bucket] of this.#buckets)
       if (leftOf(bucket, now) >= burst(bucket.perSecond)) this.#buckets.delete(key)
@@ -45,7 +45,7 @@ export class Rate {
   }
 }
 
-/** A slow rate too lets one through. */
+/** Even a slow rate allows one request. */
 function burst(perSecond: number): number {
   return Math.max(1, 2 * perSecond)
 }

@@ -1,6 +1,6 @@
 /**
- * Requests against the schemas of their routes. All that does not fit is told at once, and to people: what it is, where
- * it stands, what should stand there (src/server/http/request-words.ts).
+ * Validates requests against the schemas of their routes. All problems are reported at once, in sentences for people:
+ * what is wrong, where it is, and what is expected there (src/server/http/request-words.ts).
  */
 import type { FastifySchemaCompiler } from "fastify"
 import type { z } from "zod"
@@ -10,10 +10,10 @@ import { formatPath } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
 import { isOurs, isSaidBetter, unknownKey, wrongValue } from "./request-words.ts"
 
-/** So many are told in the sentence itself; the list beside it has all. */
+/** The sentence contains this many problems; the list `errors` contains all. */
 const TOLD = 5
 
-/** Entries of all mappings of a request, labels for example: zod tells what is wrong with each, in one piece. */
+/** Entries of all mappings of a request, for example labels: zod reports the problems of each without yielding. */
 const MOST_ENTRIES = 10_000
 
 export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart = "body" }) => {
@@ -34,7 +34,7 @@ export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPar
   }
 }
 
-/** Entries of mappings whose keys the schema does not name. */
+/** Number of entries of mappings whose keys the schema does not name. */
 function entriesOf(schema: z.ZodType | undefined, data: unknown): number {
   if (schema === undefined || typeof data !== "object" || data === null) return 0
   const { innerType, options, element, shape, keyType } = schema.def as ZodParts
@@ -48,13 +48,13 @@ function entriesOf(schema: z.ZodType | undefined, data: unknown): number {
   return sum
 }
 
-/** What zod tells of a schema; which of these exist depends on its kind. */
+/** What zod exposes of a schema; which fields exist depends on its kind. */
 interface ZodParts {
   readonly innerType?: z.ZodType
   readonly options?: readonly z.ZodType[]
   readonly element?: z.ZodType
   readonly shape?: Readonly<Record<string, z.ZodType>>
-  /** Of a mapping whose keys the schema does not name. */
+  /** For a mapping whose keys the schema does not name. */
   readonly keyType?: z.ZodType
 }
 
@@ -68,7 +68,7 @@ interface Fault {
   /** `querystring.limit`, `body.jobs.1.workflow` */
   readonly path: string
   readonly subject: string
-  /** What is wrong with it, without naming it. */
+  /** What is wrong, without the name of the field. */
   readonly message: string
 }
 
@@ -92,7 +92,7 @@ function faultsOf(issue: Issue, { part, data, schema }: Checked): Fault[] {
   const keys = issue.keys ?? []
   const told = keys.slice(0, UNKNOWN_KEYS).map(key => at([...issue.path, key], unknownKey(key, known)))
   const more = keys.length - told.length
-  return more === 0 ? told : [...told, at(issue.path, `has ${more} more keys that are not known`)]
+  return more === 0 ? told : [...told, at(issue.path, `has ${more} more unknown keys`)]
 }
 
 function subjectOf(part: string, path: Issue["path"]): string {
@@ -109,7 +109,7 @@ function subjectOf(part: string, path: Issue["path"]): string {
   }
 }
 
-/** Of a value that may have several forms, what is wrong with the form that was meant. */
+/** If a value may have several forms, reports the problems of the form that was most likely meant. */
 function unfolded(issue: Issue): readonly Issue[] {
   if (isOurs(issue)) return [issue]
   const form = issue.errors?.find(branch => branch.length > 0 && branch.every(isInside))
@@ -117,7 +117,7 @@ function unfolded(issue: Issue): readonly Issue[] {
   return form.flatMap(inner => unfolded({ ...inner, path: [...issue.path, ...inner.path] }))
 }
 
-/** Is the value of the right kind, and wrong in itself? */
+/** Does the value have the right type, but wrong content? */
 const isInside = ({ path, code }: Issue): boolean => path.length > 0 || code !== "invalid_type"
 
 const ended = (sentence: string): string => (sentence.endsWith("?") ? sentence : `${sentence}.`)

@@ -1,7 +1,7 @@
 import type { FastifyReply } from "fastify"
 import { inTurns, type Work } from "../../turns.ts"
 
-/** Entries of a list that are serialized in one piece. */
+/** Entries of a list that are serialized without yielding. */
 const PIECE = 200
 
 /** For an answer with long lists: a graph of 20,000 nodes takes 50 ms to serialize. */
@@ -11,7 +11,7 @@ export async function sendInTurns<T extends object>(reply: FastifyReply, value: 
   return reply.send(text) as unknown as T
 }
 
-/** As `JSON.stringify`, with a turn after each piece of a list that is a member of `value`. */
+/** As `JSON.stringify`, but yields to the event loop after each part of a list that is a member of `value`. */
 function* serialization(value: object): Work<string> {
   const members: string[] = []
   for (const [key, member] of Object.entries(value)) {

@@ -1,11 +1,11 @@
 /**
- * How many jobs an owner has, or somebody's token has submitted, that have not ended: for the limits on them. The jobs
- * themselves are the truth; what is counted here is what was last seen of them, so nothing leaks when one ends, is
- * cancelled, or its process dies.
+ * Counts unfinished jobs of an owner, or submitted with a token, to enforce the limits on them. The jobs in the store are
+ * the truth; this class counts what it last read of them, so nothing leaks when a job ends, is cancelled, or its process
+ * dies.
  *
- * 1. Nobody is refused before the store has been looked at: a job that has ended makes room at once.
- * 2. What this process accepts is counted at once; what others accept, at the latest after `LOOK_AGAIN_MS`. So a limit
- *    is exact with one process, and with several it can be passed by what they accept within that time.
+ * 1. No job is rejected before the store has been queried: a job that has ended makes room at once.
+ * 2. Jobs accepted by this process are counted at once; those accepted by others at the latest after `LOOK_AGAIN_MS`. So a
+ *    limit is exact with one process; with several, they can exceed it by what they accept within that time.
  */
 
 import { firstIdOf } from "../../engine/ids.ts"
@@ -16,16 +16,16 @@ import type { Caller } from "../auth/caller.ts"
 import type { ServerSettings } from "../settings.ts"
 
 const LOOK_AGAIN_MS = 1000
-/** Ids are made before they are stored, by clocks that differ a little. */
+/** Ids are created before they are stored, by clocks that differ a little. */
 const MARGIN_MS = 10_000
-/** An id may be much older than its job: one that waited for room keeps it. So all are looked at once in a while. */
+/** An id may be much older than its job: a job that waited for room keeps its id. So a full query is needed at times. */
 const LOOK_AT_ALL_MS = 60_000
-/** Owners and tokens. */
+/** Number of owners and tokens that are remembered. */
 const MANY = 10_000
 
 type Look = Journal["unfinishedJobs"]
 
-/** At most so many of an owner; of those that were submitted by somebody, if that is given. */
+/** A limit on the jobs of an owner, or on those submitted by `submittedBy`. */
 export interface Bound {
   readonly owner: string
   readonly submittedBy?: string
@@ -33,20 +33,20 @@ export interface Bound {
 }
 
 interface Seen {
-  /** Not ended when last looked at, or accepted since. */
+  /** Unfinished at the last query, or accepted since. */
   ids: Set<string>
-  /** On their way to the store. */
+  /** Being stored. */
   readonly pending: Set<string>
   lookedAt: number
   lookedAtAllAt: number
 }
 
-/** What counts for a job that an execution of a pipeline submits: the owner's limit, if there is one. */
+/** The limit for a job that an execution of a pipeline submits: that of the owner, if there is one. */
 export function ownerBounds(owner: string, { maxUnfinishedJobs: max }: ServerSettings): Bound[] {
   return max === null ? [] : [{ owner, max }]
 }
 
-/** What counts for a caller's next job: the owner's limit and the token's, as far as there are such. */
+/** The limits for a caller's next job: those of the owner and of the token, if they exist. */
 export function boundsOf({ owner, name, limits }: Caller, settings: ServerSettings): Bound[] {
   const { maxUnfinishedJobsPerToken } = settings
   const ofToken = limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
@@ -67,14 +67,14 @@ export class Unfinished {
     this.#now = parts.now ?? Date.now
   }
 
-  /** Stores a new job if there is room for it within every bound; E646 if there is none. */
+  /** Stores a new job if every limit allows it; otherwise E646. */
   async admit([bound, ...more]: readonly Bound[], jobId: string, store: () => Promise<void>): Promise<void> {
     if (bound === undefined) return store()
     const key = keyOf(bound)
     const seen = this.#seenOf(key)
     if (isFull(seen, bound) || this.#now() - seen.lookedAt >= LOOK_AGAIN_MS) {
       await this.#looks.ask(key, () => this.#lookAgain(bound, seen))
-      // Others came along and may have been faster: there is no await between this and taking the place.
+      // Other submissions may have taken the room meanwhile: there is no await between this check and the count.
       if (isFull(seen, bound)) throw tooMany(bound)
     }
     seen.pending.add(jobId)
@@ -82,7 +82,7 @@ export class Unfinished {
       await this.admit(more, jobId, store)
     } finally {
       seen.pending.delete(jobId)
-      // Also when it failed: whether it is there the next look tells.
+      // Also after a failure: the next query shows whether the job was stored.
       seen.ids.add(jobId)
     }
   }
@@ -103,7 +103,7 @@ export class Unfinished {
     const found = await this.#look({ owner, submittedBy, known, after, limit: Math.ceil(max) })
     const asked = new Set(known)
     const ids = new Set(found.filter(id => !seen.pending.has(id)))
-    // What was accepted while the store was being asked.
+    // Jobs that were accepted while the query was in flight.
     for (const id of seen.ids) if (!asked.has(id)) ids.add(id)
     seen.ids = ids
     seen.lookedAt = at
@@ -111,7 +111,7 @@ export class Unfinished {
   }
 }
 
-/** Owners' names have no control characters. */
+/** A separator that cannot occur: owner names have no control characters. */
 function keyOf({ owner, submittedBy }: Bound): string {
   return submittedBy === undefined ? owner : `${owner}\n${submittedBy}`
 }
@@ -124,6 +124,6 @@ function tooMany({ submittedBy, max }: Bound): UmbraError {
   const who = submittedBy === undefined ? "You have" : "This token has"
   return new UmbraError(
     "E646",
-    `${who} ${max === 1 ? "a job that has" : `${max} jobs that have`} not ended, which is the limit. Wait until one has, or cancel one.`,
+    `${who} reached the limit of ${max} unfinished ${max === 1 ? "job" : "jobs"}. Wait until a job has ended, or cancel one.`,
   )
 }

@@ -1,4 +1,4 @@
-/** The OpenAPI document as a page to read: plain HTML, no script, nothing from elsewhere. */
+/** The OpenAPI document as a readable page: plain HTML, without scripts or external resources. */
 import { resolved, type Schema, type Schemas } from "../schemas/examples.ts"
 
 interface Content {
@@ -114,7 +114,7 @@ function parameterHtml(
   return `<tr><td><code>${text(name)}</code></td><td>${text(where)}${required ? ", required" : ""}</td><td>${prose(about)}</td></tr>`
 }
 
-/** "Text.", "Whole number, 1 to 1000, 50 unless told." */
+/** "Text.", "Whole number, 1 to 1000, default 50." */
 function kindOf(schema: Schema | undefined): string {
   if (schema === undefined) return ""
   const { type, enum: values, minimum, maximum, example, default: usual } = schema
@@ -126,7 +126,7 @@ function kindOf(schema: Schema | undefined): string {
         ? ""
         : `, from ${minimum}`
       : `, ${minimum ?? 0} to ${maximum}`
-  const unless = usual === undefined ? "" : `, ${usual} unless told`
+  const unless = usual === undefined ? "" : `, default ${usual}`
   const such = example === undefined || usual !== undefined ? "" : `, such as \`${example}\``
   return `${kind[0]!.toUpperCase()}${kind.slice(1)}${bounds}${unless}${such}.`
 }
@@ -154,7 +154,7 @@ function errorsHtml([status, { content }]: [string, Answer]): string {
     .join(" ")
 }
 
-/** With what it refers to in its place, at the top. */
+/** The schema with the schemas that it refers to. */
 function whole(schema: Schema | undefined, schemas: Schemas): unknown {
   const { examples: _, example: __, ...rest } = resolved(schema, schemas) ?? {}
   return rest

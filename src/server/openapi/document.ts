@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 document, made from the routes' own schemas: with a name for every operation, the scope that it needs,
- * and examples of what goes in and comes out.
+ * The OpenAPI 3.1 document, built from the routes' own schemas: every operation has a name, the scope that it needs, and
+ * examples of its request and its answers.
  */
 import swagger from "@fastify/swagger"
 import { jsonSchemaTransform, jsonSchemaTransformObject } from "fastify-type-provider-zod"
@@ -50,11 +50,11 @@ export async function publish(app: App, version: string): Promise<void> {
       },
       tags: [
         { name: "workflows", description: "Definitions, their versions and aliases" },
-        { name: "jobs", description: "Submitting, looking, commanding" },
-        { name: "pipelines", description: "What jobs of pipelines have besides: lineage and dead letters" },
-        { name: "tokens", description: "API tokens: who may do what" },
+        { name: "jobs", description: "Submit, query and control jobs" },
+        { name: "pipelines", description: "Lineage and dead letters of jobs that run pipelines" },
+        { name: "tokens", description: "API tokens and their scopes" },
         { name: "providers", description: "External services and their webhooks" },
-        { name: "server", description: "What this process says of itself" },
+        { name: "server", description: "Health, metrics and workers of this process" },
       ],
     },
     transform: transformed,
@@ -100,7 +100,7 @@ function completed(document: Document): Document {
   const schemas = document.components?.schemas ?? {}
   for (const operation of Object.values(document.paths ?? {}).flatMap(methods => Object.values(methods))) {
     for (const [status, answer] of Object.entries(operation.responses ?? {})) {
-      if (answer.description === "Default Response") answer.description = meanings[status] ?? "All is well"
+      if (answer.description === "Default Response") answer.description = meanings[status] ?? "Success"
       const problem = answer.content?.["application/problem+json"]
       if (problem !== undefined) problem.examples = problemsIn(answer.description ?? "")
     }
@@ -112,7 +112,7 @@ function completed(document: Document): Document {
   return document
 }
 
-/** An example of each that the description lists. */
+/** An example of each error that the description lists. */
 function problemsIn(description: string): NonNullable<Content["examples"]> {
   const codes = (description.match(/\bE\d{3}\b/g) ?? []) as ErrorCode[]
   const value = (code: ErrorCode) => {
@@ -123,17 +123,17 @@ function problemsIn(description: string): NonNullable<Content["examples"]> {
 }
 
 const meanings: Readonly<Record<string, string>> = {
-  201: "It is made, and durable",
-  202: "It is taken, and durable",
-  204: "It is done",
-  503: "Not now",
+  201: "Created and durable",
+  202: "Accepted and durable",
+  204: "Done",
+  503: "Temporarily unavailable",
 }
 
 function contentsOf({ requestBody, responses = {} }: Operation): Content[] {
   return [requestBody, ...Object.values(responses)].flatMap(part => Object.values(part?.content ?? {}))
 }
 
-/** Workflows are taken as text, to tell lines and columns; what a caller sends is a JSON or YAML document. */
+/** The server reads workflows as text, to report lines and columns; callers send a JSON or YAML document. */
 function takeDocuments({ paths = {} }: Document): void {
   for (const path of ["/workflows", "/workflows/validate"]) {
     const operation = paths[path]?.post
@@ -142,7 +142,7 @@ function takeDocuments({ paths = {} }: Document): void {
       required: true,
       content: {
         "application/json": {
-          schema: { type: "object", description: "As schema/workflow.schema.json has it." },
+          schema: { type: "object", description: "Described by schema/workflow.schema.json." },
           example: workflowExample,
         },
         "application/yaml": { schema: { type: "string" }, example: yamlExample },
@@ -151,11 +151,11 @@ function takeDocuments({ paths = {} }: Document): void {
   }
 }
 
-/** They are taken as bytes: a signature is over these. */
+/** The server reads webhooks as bytes, since the signature covers the bytes. */
 function takeWebhooks({ paths = {} }: Document): void {
   const operation = paths["/webhooks/{provider}"]?.post
   if (operation === undefined) return
-  const schema = { description: "Whatever the provider sends, of any type." }
+  const schema = { description: "The body that the provider sends, of any type." }
   operation.requestBody = {
     required: true,
     content: { "application/json": { schema, example: { id: "op-17", status: "succeeded" } } },

@@ -1,4 +1,4 @@
-/** Aliases: which version a name stands for, and who moved it (J20). */
+/** Aliases: the version that a name points at, and the history of its moves (J20). */
 
 import { z } from "zod"
 import { noSuchWorkflow } from "../../engine/versions.ts"
@@ -41,7 +41,7 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
       schema: {
         tags,
         summary: "Remove an alias",
-        description: "Jobs that run keep their version, and its history stays.",
+        description: "Running jobs keep their version, and the history of the alias is kept.",
         params,
         response: schema.answers({ 204: z.null() }, ["E305", "E311"]),
       },
@@ -59,7 +59,7 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "Show who moved an alias, when, from where and to where; newest first",
+        summary: "Show the moves of an alias: time, author, old and new versions; newest first",
         description: "The last 1,000 moves.",
         params,
         response: schema.answers({ 200: z.object({ moves: z.array(views.aliasMove) }) }, ["E305"]),

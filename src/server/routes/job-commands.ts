@@ -1,4 +1,4 @@
-/** What can be done to a job. Each answers when it is durable. */
+/** Commands to a job. Each is answered when it is durable. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { type App, ownJob, type RouteParts } from "../route-context.ts"
@@ -37,7 +37,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
       config: { scope: "manage" },
       schema: {
         tags,
-        summary: "Run again what is not done of a job that failed, expired or was cancelled",
+        summary: "Retry a job that failed, expired or was cancelled; completed nodes do not run again",
         params,
         response: schema.answers({ 200: schema.job }, ["E301", "E303", "E307", "E702", ...elsewhere]),
       },
@@ -56,7 +56,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
       schema: {
         tags,
         summary: "Hide a job that has ended",
-        description: "One that is hidden already stays so, and the answer is the same.",
+        description: "Deleting a deleted job has no effect and gets the same answer.",
         params,
         response: schema.answers({ 204: z.null() }, ["E301", "E302", "E303", "E307", ...elsewhere]),
       },
@@ -79,7 +79,8 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
         params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
         querystring: z.strictObject({
           resume_token: z.string().max(100).optional().meta({
-            description: "Of the job's graph: refused if the job has been resumed since.",
+            description:
+              "The resume_token of the job's graph. The signal is rejected (E312) if a wait of the job has ended since.",
             example: "r0",
           }),
         }),

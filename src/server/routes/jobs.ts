@@ -1,4 +1,4 @@
-/** Submitting jobs and looking at them. */
+/** Submits and queries jobs. */
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
 import type { CheckedRequest } from "../../definition/index.ts"
@@ -50,7 +50,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Submit a job",
         description:
-          "201: a new job, durable. 200: the Idempotency-Key was used before, and this is that job. The same key with another body is refused (E306).",
+          "201: a new job, durable. 200: the Idempotency-Key was used before; the answer is the job of that request. The same key with another body is rejected (E306).",
         headers: z.object({
           "idempotency-key": schema.idempotencyKey.optional(),
           traceparent: schema.traceparent,
@@ -81,7 +81,8 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       schema: {
         tags,
         summary: "Submit up to 1,000 jobs",
-        description: "Each succeeds or fails on its own; answers are in the order of the submissions.",
+        description:
+          "Each submission succeeds or fails independently; answers are in the order of the submissions.",
         headers: z.object({ traceparent: schema.traceparent }),
         body: schema.newJobs,
         response: schema.answers(
@@ -107,10 +108,10 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       const results: Promise<BulkResult>[] = []
       for (const wanted of request.body.jobs) {
         const result = submitOneOf(parts, request.caller, { ...wanted, ...shared }, problems)
-        // Awaited below, maybe after it has failed.
+        // Awaited below; it may have been rejected by then.
         result.catch(() => {})
         results.push(result)
-        // A thousand submissions in one piece would hold up everybody else.
+        // A thousand submissions without yielding would block all other requests.
         await nextTurnIfLate()
       }
       return { results: await Promise.all(results) }
@@ -169,7 +170,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Show the shadow graph",
         description:
-          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` are what is stored of the job; `live` says which handlers run right now. A pipeline has `routes`, with what each has queued, in flight and done.",
+          "Every unfinished node shows what it waits for: dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` is the stored state; `live` shows which handlers run right now. A pipeline has `routes`, each with its counts of queued, in-flight and done messages.",
         params: jobParams,
         response: schema.answers({ 200: views.graph }, ["E301"]),
       },
@@ -177,7 +178,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async (request, reply) => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
       const graph = await umbra.graph(job_id)
-      // A large one was made in one piece.
+      // A large graph is built without yielding.
       if (graph.nodes.length > LARGE_GRAPH) await new Promise<void>(resolve => setImmediate(resolve))
       return sendInTurns(reply, isoGraph(graph))
     },
@@ -190,7 +191,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       schema: {
         tags,
         summary: "List everything that happened to a job, oldest first",
-        description: "A page is full with `limit` events, or with 4 MiB of what they hold.",
+        description: "A page ends after `limit` events or 4 MiB of data.",
         params: jobParams,
         querystring: eventsQuery,
         response: schema.answers({ 200: views.eventPage }, ["E301"]),
@@ -217,7 +218,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
             .int()
             .min(0)
             .optional()
-            .meta({ description: "Of a node with for_each: the attempts of this item instead.", example: 3 }),
+            .meta({ description: "For a node with for_each: show the attempts of this item.", example: 3 }),
         }),
         response: schema.answers({ 200: views.nodeWithOutput }, ["E301", "E310"]),
       },
@@ -248,7 +249,7 @@ function itemRoute(app: App, { umbra }: RouteParts): void {
             .int()
             .min(-1)
             .optional()
-            .meta({ description: "Only items behind this index: `next` of the page before.", example: 49 }),
+            .meta({ description: "Only items after this index: `next` of the previous page.", example: 49 }),
           limit: schema.limit,
         }),
         response: schema.answers(
@@ -308,7 +309,7 @@ function submit(
     ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
     ...(labels === undefined ? {} : { labels }),
     ...(idempotency_key === undefined ? {} : { idempotencyKey: idempotency_key }),
-    // W3C: one that cannot be read is as none.
+    // W3C: a malformed header is ignored.
     ...(isTraceparent(traceparent) ? { traceparent } : {}),
     ...(request === undefined ? {} : { request }),
   }
@@ -316,7 +317,7 @@ function submit(
   return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))
 }
 
-/** The job when it has ended, when the time is up, or when this process is about to end. */
+/** Resolves when the job has ended, when the time is up, or when this process stops. */
 function ended(
   { umbra, settings, stopping }: RouteParts,
   jobId: string,
@@ -334,6 +335,6 @@ function ended(
 function keyOfMany(): UmbraError {
   return new UmbraError(
     "E633",
-    "Idempotency-Key is for one job: give each job of the body an idempotency_key of its own.",
+    "The header Idempotency-Key is for a single job. Give each job in the body its own idempotency_key.",
   )
 }

@@ -1,4 +1,4 @@
-/** What jobs that are executions of pipelines have besides: lineage and dead letters (P4, P5). */
+/** What jobs of pipelines have in addition: lineage and dead letters (P4, P5). */
 import { z } from "zod"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import { boundsOf } from "../http/unfinished.ts"
@@ -19,8 +19,9 @@ export function pipelineRoutes(app: App, parts: RouteParts): void {
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "Show what a message comes from, and what comes from it",
-        description: "From any output to its inputs and back: what every adapter did with each message.",
+        summary: "Show the ancestors and descendants of a message",
+        description:
+          "From any output to its inputs and back, with the calls of every adapter for each message.",
         params,
         querystring: z.strictObject({ message: pipeline.messageName, limit: pipeline.lineageLimit }),
         response: schema.answers({ 200: pipeline.lineage }, looking),
@@ -41,7 +42,7 @@ export function pipelineRoutes(app: App, parts: RouteParts): void {
       schema: {
         tags,
         summary: "List the messages that failed for good, by route and number",
-        description: "A page is full with `limit` messages, or with 4 MiB of what they hold.",
+        description: "A page ends after `limit` messages or 4 MiB of data.",
         params,
         querystring: z.strictObject({
           route: pipeline.routeName.optional(),
@@ -74,8 +75,8 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): voi
         tags,
         summary: "Process dead letters again, as a new job",
         description:
-          "The job is the same pipeline's, begins with these messages in the queues of their routes, and has the label " +
-          "`replay_of`. A dead letter is replayed once: afterwards it says by which job.",
+          "The new job runs the same pipeline, starts with these messages in the queues of their routes, and has the label " +
+          "`replay_of`. A dead letter can be replayed once; afterwards it shows the job that replayed it.",
         params,
         body: pipeline.replay.nullish(),
         response: schema.answers({ 201: pipeline.replayed }, [

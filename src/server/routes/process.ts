@@ -1,4 +1,4 @@
-/** What this process says of itself. */
+/** The state of this process. */
 import type { Registry } from "prom-client"
 import { z } from "zod"
 import type { Umbra } from "../../umbra.ts"
@@ -14,8 +14,8 @@ const readiness = z
     database: z.enum(["reachable", "away"]),
     engine: z
       .boolean()
-      .meta({ description: "An engine is known that takes jobs: this process's own, or another's." }),
-    partitions: z.number().int().meta({ description: "Partitions that this process owns." }),
+      .meta({ description: "An engine that accepts jobs is known, in this process or in another." }),
+    partitions: z.number().int().meta({ description: "Number of partitions that this process owns." }),
   })
   .meta({ examples: [{ ready: true, database: "reachable", engine: true, partitions: 64 }] })
 
@@ -43,13 +43,13 @@ const worker = z
     version: z.string(),
     state: z
       .enum(["live", "dead", "outdated"])
-      .meta({ description: "outdated: of an earlier release; it lives, and gets no tasks." }),
+      .meta({ description: "outdated: the worker runs an earlier release; it is alive, but gets no tasks." }),
     last_beat: z.string().meta({ format: "date-time" }),
     handlers: z.array(z.string()),
-    concurrency: count.meta({ description: "Attempts that it may run at once." }),
+    concurrency: count.meta({ description: "Attempts that it may run at the same time." }),
     running: count,
     queued: count.meta({ description: "Attempts that wait for a slot." }),
-    partitions: count.meta({ description: "Partitions that its process owns." }),
+    partitions: count.meta({ description: "Number of partitions that its process owns." }),
   })
   .meta({ id: "Worker", examples: [workerExample] })
 
@@ -71,7 +71,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
       config: { scope: "none" },
       schema: {
         tags,
-        summary: "Is the process alive? And how many workers are, as the last beat told",
+        summary: "Is the process alive? Also the number of live workers at the last heartbeat",
         security: [],
         response: schema.answers({ 200: health200 }, [], true),
       },
@@ -88,7 +88,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
       schema: {
         tags,
         summary:
-          "Can it do what its roles say? Database reachable; with engine, partitions taken; with api, an engine for its jobs was there",
+          "Is the process ready? The database is reachable; role engine: it owns partitions; role api: an engine has been seen",
         security: [],
         response: schema.answers({ 200: readiness, 503: readiness }, ["E639"], true),
       },
@@ -96,7 +96,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
     async (_, reply) => {
       const isReachable = await answersNow()
       const { partitions, isReady, hasTaker: engine, hadTaker } = umbra.health()
-      // Once is enough: without engines it still shows jobs and streams, and says 503 to submissions alone.
+      // Checked until it was true once: without engines the process still serves jobs and streams; only submissions get 503.
       const ready = isReachable && isReady && (hadTaker || !needsEngine) && !stopping.isStopping
       const database = isReachable ? "reachable" : "away"
       return reply.code(ready ? 200 : 503).send({ ready, database, engine, partitions })
@@ -110,7 +110,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
       schema: {
         tags,
         summary: "Metrics for Prometheus",
-        description: "They cover all owners, hence the scope admin.",
+        description: "The metrics cover all owners, so the scope admin is required.",
         response: schema.answers(schema.plainText("umbra_partitions 64\n"), []),
       },
     },
@@ -132,7 +132,7 @@ export function workerRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "List the workers on this store",
         description:
-          "They work for all owners, hence the scope admin. One that died is shown for some minutes; one that was stopped is not.",
+          "Workers serve all owners, so the scope admin is required. A worker that died is shown for some minutes; a worker that was stopped is not shown.",
         response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
       },
     },
@@ -150,7 +150,7 @@ export function documentRoutes(app: App): void {
 
 const PING_MS = 2000
 
-/** The text is made when the counts change, not for every request. */
+/** The text is built when the counts change, not for every request. */
 function healthText(umbra: Umbra): () => string {
   let counts: Umbra["workerCounts"] | null = null
   let text = ""
@@ -163,7 +163,7 @@ function healthText(umbra: Umbra): () => string {
   }
 }
 
-/** However many ask, the database is asked once at a time: this needs no token. */
+/** One database query at a time, however many requests arrive: this route needs no token. */
 function reachability(umbra: Umbra): () => Promise<boolean> {
   let asked: Promise<boolean> | null = null
   const ask = async () => {

@@ -1,4 +1,4 @@
-/** External services: their webhooks, which come without a token, and how they are doing. */
+/** External services: their webhooks, which have no token, and their state. */
 import { z } from "zod"
 import { answerProblem } from "../http/problem.ts"
 import type { App, RouteParts } from "../route-context.ts"
@@ -20,8 +20,8 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
       config: { scope: "admin" },
       schema: {
         tags,
-        summary: "Show the providers of this process: slots, who holds them, who waits, recent errors",
-        description: "It shows several owners' jobs, hence the scope admin.",
+        summary: "Show the providers of this process: slots, their holders, waiting nodes, recent errors",
+        description: "The answer shows jobs of all owners, so the scope admin is required.",
         response: schema.answers({ 200: z.object({ providers: z.array(views.provider) }) }, []),
       },
     },
@@ -34,7 +34,7 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
       config: { scope: "admin" },
       schema: {
         tags,
-        summary: "Show the last webhooks of a provider, refused ones too; newest first",
+        summary: "Show the latest webhooks of a provider, including rejected ones; newest first",
         params,
         response: schema.answers({ 200: z.object({ webhooks: z.array(views.webhook) }) }, ["E660"]),
       },
@@ -53,7 +53,7 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
   )
 }
 
-/** X2. The body is taken as it came, whatever its type says: the signature is over its bytes. */
+/** X2. The body is read as bytes whatever its content type: the signature covers the bytes. */
 export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_, body, done) => done(null, body))
@@ -70,10 +70,10 @@ export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<voi
       },
       schema: {
         tags,
-        summary: "Take a provider's webhook",
+        summary: "Receive a provider's webhook",
         description:
-          "Without a token: the provider's signature over the body is verified instead. 202 once the event and what " +
-          "follows from it are durable; a repeated delivery is a no-op.",
+          "No token is needed: the provider's signature over the body is verified instead. 202 means that the event and " +
+          "its consequences are durable; a repeated delivery has no effect.",
         security: [],
         params,
         response: schema.answers({ 202: received }, ["E611", "E635", "E660", "E661", "E662"], true),
@@ -81,7 +81,7 @@ export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<voi
     },
     async (request, reply) => {
       const { provider } = request.params as { provider: string }
-      // One without a body is refused, and recorded, like any other.
+      // A webhook without a body is rejected and recorded like any other.
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const { isNew } = await umbra.webhooks.receive(provider, { body, headers: headersOf(request.headers) })
       return reply.code(202).send({ received: true, duplicate: !isNew })

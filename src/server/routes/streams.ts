@@ -1,4 +1,4 @@
-/** Live streams of jobs (S4). The text of the events is made in src/feed/. */
+/** Live streams of jobs (S4). src/feed/ creates the text of the events. */
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import { JobStream } from "../../feed/job-stream.ts"
@@ -15,12 +15,12 @@ const where = {
   querystring: z.strictObject({
     last_event_id: schema.eventId
       .optional()
-      .meta({ description: "As the header Last-Event-ID, for clients that cannot set one." }),
+      .meta({ description: "Same as the header Last-Event-ID, for clients that cannot set headers." }),
   }),
 }
 
 const resuming =
-  "With `Last-Event-ID` it goes on behind that event, on any server: no change is missed and none repeated. A client that is too far behind gets `reset` and a `snapshot`."
+  "With `Last-Event-ID` the stream continues after that event, on any server: no change is missed or repeated. A client that is too far behind gets `reset` and a `snapshot`."
 
 export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams): void {
   app.get(
@@ -30,7 +30,7 @@ export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams):
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "Follow all jobs, live",
+        summary: "Stream all jobs",
         description: `Server-Sent Events: \`snapshot\` (the newest jobs that have not ended), then \`job\` for every change of a job's state, and \`progress\`. ${resuming}`,
         ...where,
         response: schema.answers(schema.eventStream(ownerExample), ["E611"]),
@@ -52,7 +52,7 @@ export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams):
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "Follow a job and its nodes, live, until it has ended",
+        summary: "Stream a job and its nodes until the job has ended",
         description: `Server-Sent Events: \`snapshot\`, then \`job\` and \`node\` for every change, \`progress\`, and \`end\`. ${resuming}`,
         params: z.object({ job: schema.jobId }),
         ...where,
@@ -78,14 +78,14 @@ function lastEventId(request: {
   readonly query: { readonly last_event_id?: string | undefined }
 }): string | undefined {
   const id = request.headers["last-event-id"] ?? request.query.last_event_id
-  // What EventSource sends before it has seen an id.
+  // EventSource sends this before it has received an id.
   return id === "" ? undefined : id
 }
 
 function notAnId(): UmbraError {
   return new UmbraError(
     "E633",
-    "Last-Event-ID is not an id of this stream. Send the last one that you received, or none to begin with a snapshot.",
+    "Last-Event-ID is not an id of this stream. Send the last id that you received, or none to start with a snapshot.",
   )
 }
 

@@ -1,4 +1,4 @@
-/** API tokens. A token of scope admin has those of its own owner in hand, the local token those of every owner. */
+/** API tokens. A token with scope admin manages the tokens of its owner, the local token those of all owners. */
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import { ownersOf, sees } from "../auth/caller.ts"
@@ -17,9 +17,9 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts):
       config: { scope: "admin" },
       schema: {
         tags,
-        summary: "Make a token",
+        summary: "Create a token",
         description:
-          "Its text is in this answer and nowhere else. Limits that are not given are the maker's own, or the server's defaults; none may be above the maker's (E631).",
+          "The token's text is in this answer and is not stored. A limit that is not given is copied from the token used for this request, or is the server's default; no limit may be higher than that token's (E631).",
         body: schema.newToken,
         response: answers({ 201: schema.madeToken }, ["E635", "E636"]),
       },
@@ -27,7 +27,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts):
     async (request, reply) => {
       const { owner = request.caller.owner, scopes } = request.body
       if (!sees(request.caller, owner))
-        throw new UmbraError("E631", "A token of scope admin makes tokens of its own owner only.")
+        throw new UmbraError("E631", "A token with scope admin can create tokens for its own owner only.")
       const maker = request.caller.limits
       const wanted = limitsOf(request.body)
       const limits = maker === null ? wanted : limitsWithin(maker, wanted, settings)
@@ -42,7 +42,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts):
       config: { scope: "admin" },
       schema: {
         tags,
-        summary: "List tokens, oldest first, revoked ones too",
+        summary: "List tokens, including revoked ones; oldest first",
         querystring: schema.tokenQuery,
         response: answers(
           { 200: z.object({ tokens: z.array(schema.token), next: z.string().nullable() }) },
@@ -70,7 +70,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts):
       schema: {
         tags,
         summary: "Revoke a token",
-        description: "It is worthless from the next request on.",
+        description: "The next request with this token is rejected.",
         params: z.object({ id: jobId }),
         response: answers({ 204: z.null() }, ["E320"]),
       },

@@ -1,4 +1,4 @@
-/** Workflows and their versions. Names are per owner (S3): another owner's are not found. */
+/** Workflows and their versions. Names are per owner (S3): workflows of other owners are not found. */
 
 import { z } from "zod"
 import { loadInTurns } from "../../definition/index.ts"
@@ -17,7 +17,7 @@ import { diffOf } from "../workflow-diff.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName })
-/** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi.ts. */
+/** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi/document.ts. */
 const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
 
 export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void {
@@ -139,7 +139,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
       schema: {
         tags,
         summary: "Delete a workflow",
-        description: "Jobs that run keep their version. A later push goes on counting versions.",
+        description: "Running jobs keep their version. A later push continues the version numbers.",
         params,
         response: schema.answers({ 204: z.null() }, ["E305"]),
       },
@@ -161,7 +161,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
         tags,
         summary: "Store a workflow",
         description:
-          "201: a new version. 200: the latest version has this content already. 422: all its problems.",
+          "201: a new version. 200: the latest version already has this content. 422: the list of all problems.",
         body: documentText,
         response: schema.answers({ 200: storedAnswer, 201: storedAnswer }, documentErrors),
       },
@@ -204,14 +204,14 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
     return row
   }
 
-  /** Those that wait for their turn have their text in memory. */
+  /** Workflows that wait for their check keep their text in memory. */
   async function planOf(text: string, contentType?: string): Promise<Plan> {
     if (text.length <= LARGE) return checked(text, contentType)
     const { maxLargeDocuments: most } = settings
     if (largeDocuments >= most)
       throw new UmbraError(
         "E611",
-        `The server is checking ${most} large workflows and takes no more for now.`,
+        `The server is already checking ${most} large workflows. Try again shortly.`,
       )
     largeDocuments++
     try {
@@ -230,7 +230,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
   }
 }
 
-/** Shorter ones are checked as they come. */
+/** Shorter documents are checked at once. */
 const LARGE = 32 * 1024
 
 const storedAnswer = z
@@ -248,6 +248,6 @@ const validAnswer = z
     name: z.string(),
     hash: z.string(),
     nodes: z.number().int(),
-    routes: z.number().int().meta({ description: "Of a pipeline." }),
+    routes: z.number().int().meta({ description: "Number of routes of a pipeline." }),
   })
   .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4, routes: 0 }] })

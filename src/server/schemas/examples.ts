@@ -1,6 +1,6 @@
 /**
- * A whole example for every request body and every good answer of the OpenAPI document, put together from those that
- * stand with the schemas' parts. Where a required part has none there is none: a test finds it.
+ * Builds a complete example for every request body and every successful answer of the OpenAPI document from the examples
+ * of the schemas' parts. If a required part has no example, the whole has none, and a test fails.
  */
 
 export interface Schema {
@@ -22,7 +22,7 @@ export interface Schema {
 
 export type Schemas = Readonly<Record<string, Schema>>
 
-/** `undefined`: there is none. */
+/** `undefined`: there is no example. */
 export function exampleOf(given: Schema | undefined, schemas: Schemas): unknown {
   const schema = resolved(given, schemas)
   if (schema === undefined) return undefined
@@ -55,7 +55,7 @@ function byType(schema: Schema, schemas: Schemas): unknown {
   }
 }
 
-/** What it refers to. */
+/** Resolves a reference. */
 export function resolved(schema: Schema | undefined, schemas: Schemas): Schema | undefined {
   if (schema?.$ref === undefined) return schema
   const { $ref, ...rest } = schema

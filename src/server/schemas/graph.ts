@@ -1,4 +1,4 @@
-/** The shadow graph of a job, its nodes, their items, and what happened, as answers show them. */
+/** Answers about the shadow graph of a job: its nodes, their items, and its events. */
 import { z } from "zod"
 import { jobIdExample, json, time } from "./job.ts"
 import { route } from "./route.ts"
@@ -48,19 +48,19 @@ const waitingOn = z.looseObject({ kind: z.enum(waitKinds) })
 
 const liveTask = z.looseObject({
   status: z.enum(["RUNNING", "QUEUED", "WAITING"]).meta({
-    description: "RUNNING: its handler runs. QUEUED: no handler has begun it, and `waiting_on` says why.",
+    description: "RUNNING: its handler runs. QUEUED: no handler has started; `waiting_on` says why.",
   }),
   worker: z.string().nullable(),
-  started_at: time.nullable().meta({ description: "When its handler began." }),
+  started_at: time.nullable().meta({ description: "When its handler started." }),
   progress: z.looseObject({ percent: z.number().nullable(), message: z.string().nullable() }).nullable(),
   waiting_on: waitingOn.nullable().meta({
     description:
-      "Of a task that waits for a worker: `reason` busy with `queued` and `position`, none with `last_worker` and `last_seen_at`, refused with its `cause`, or owner_away (no live engine owns the job) with `cause` and `last_seen_at`. Of one that waits for a slot: its `position`.",
+      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; or owner_away (no live engine owns the job), with `cause` and `last_seen_at`. For a task that waits for a slot: its `position`.",
   }),
 })
 
 const liveDescription =
-  "What is never stored: which handlers run, and where tasks wait. null: the process that runs the job did not answer within 500 ms. Absent: the job has ended."
+  "Live state that is never stored: which handlers run, and where tasks wait. null: the process that runs the job did not answer within 500 ms. Absent: the job has ended."
 
 const liveGraph = z
   .object({ at: time, nodes: z.array(liveTask.extend({ id: z.string() })) })
@@ -76,21 +76,24 @@ export const liveItems = z
 
 const usage = z.record(z.string(), z.number())
 
-/** What a node and an item say of their attempts. */
+/** Fields of nodes and items about their attempts. */
 const numbers = {
   attempt: z.number().int().min(1).meta({
     description:
-      "Counts the attempts that have begun and were not handed over; before the first, or between two, the next one.",
+      "Number of the current attempt: of those that started and were not handed over. Before the first and between two attempts: the number of the next one.",
   }),
   max_attempts: z.number().int().meta({
     description:
-      "How many there can be: those of the retry policy, and one more for each attempt that was lost or belongs to the time before a retry of the job.",
+      "The largest number of attempts: those of the retry policy, plus one for each attempt that was lost or that ran before a retry of the job.",
   }),
   losses: z.number().int().meta({
-    description: "Attempts among them that were running when their process died. They spend no retry.",
+    description:
+      "Number of these attempts that were running when their process died. They do not count against the retry policy.",
   }),
-  usage: usage.optional().meta({ description: "What all attempts used, failed and aborted ones included." }),
-  reason: z.string().optional().meta({ description: "With status CANCELLED: why." }),
+  usage: usage
+    .optional()
+    .meta({ description: "The usage of all attempts, including failed and aborted ones." }),
+  reason: z.string().optional().meta({ description: "For status CANCELLED: the reason." }),
 }
 
 const ms = z.number().nullable()
@@ -98,16 +101,18 @@ const ms = z.number().nullable()
 const times = {
   queued_at: time.nullable(),
   started_at: time.nullable().meta({
-    description: "When the handler began. Of an attempt that still runs: known once it has run for a second.",
+    description: "When the handler started. For a running attempt this is known after one second.",
   }),
   finished_at: time.nullable(),
   worker: z.string().nullable(),
-  duration_ms: ms.meta({ description: "How long the handler ran, without what the node waited afterwards." }),
+  duration_ms: ms.meta({
+    description: "How long the handler ran, without the time that the node waited afterwards.",
+  }),
   queued_ms: ms.meta({
-    description: "From when it was ready, or its retry was due, until the handler began.",
+    description: "Time from when the node was ready, or its retry was due, until the handler started.",
   }),
   waited_ms: ms.meta({
-    description: "From when the handler returned a wait, or its items began, until the node ended.",
+    description: "Time from when the handler returned a wait, or its items started, until the node ended.",
   }),
   last_attempt: z
     .looseObject({
@@ -118,7 +123,7 @@ const times = {
       worker: z.string().nullable(),
     })
     .optional()
-    .meta({ description: "Of a node that is tried again: the attempt before the current one." }),
+    .meta({ description: "For a node that is retried: the attempt before the current one." }),
 }
 
 const attemptExample = {
@@ -145,21 +150,23 @@ const attempt = z
       .nullable()
       .meta({
         description:
-          "null: it has not ended. `postponed`: the provider asked for time, which spends no attempt. `lost`: its process died. `handed_over`: its process stopped in order.",
+          "null: the attempt has not ended. `postponed`: the provider asked for a later try; this does not count as an attempt. `lost`: its process died. `handed_over`: its process was stopped normally.",
       }),
     queued_at: time,
-    started_at: time.nullable().meta({ description: "null: the handler did not begin, or it is not known." }),
+    started_at: time
+      .nullable()
+      .meta({ description: "null: the handler did not start, or the time is not known." }),
     ended_at: time.nullable(),
     duration_ms: ms,
     queued_ms: ms,
-    held_ms: ms.meta({ description: "The part of queued_ms that the worker held the task." }),
+    held_ms: ms.meta({ description: "The part of queued_ms during which the worker had the task." }),
     worker: z.string().nullable(),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
-    reason: z.string().nullable().meta({ description: "Of an attempt that was cancelled: why." }),
+    reason: z.string().nullable().meta({ description: "For a cancelled attempt: the reason." }),
     usage: usage.nullable(),
     waits: z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })).meta({
       description:
-        "What it waited for: a retry time, a place among the executions, a slot, a timer, a signal, a provider, a child, items.",
+        "What the attempt waited for: a retry time, the limit of concurrent executions, a slot, a timer, a signal, a provider, a child job, items.",
     }),
   })
   .meta({ id: "Attempt", examples: [attemptExample] })
@@ -170,17 +177,17 @@ const node = z
     handler: z.string(),
     status: z.string(),
     ...numbers,
-    incoming: z.number().int().meta({ description: "Dependencies that are not done." }),
+    incoming: z.number().int().meta({ description: "Number of unfinished dependencies." }),
     ...times,
     waiting_on: waitingOn.nullable().meta({
       description:
-        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a place for a `pipeline` among `limit` executions, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` says more: the `position` in a queue, why no worker has begun, and of a pipeline the `adapters` that its process lacks, and `redis` if it lacks that.",
+        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a `pipeline` that waits because `limit` executions run, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` has more: the `position` in a queue, why no worker has started, and for a pipeline the `adapters` that its process lacks, and `redis` if the process has none.",
     }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
     items: z
       .looseObject({ total: z.number().int() })
       .optional()
-      .meta({ description: "Of a node with for_each: how many of its items are in each state." }),
+      .meta({ description: "For a node with for_each: the number of its items in each state." }),
   })
   .meta({ id: "Node", examples: [nodeExample] })
 
@@ -188,9 +195,11 @@ export const nodeWithOutput = node
   .extend({
     output: json,
     live: liveGraph,
-    attempts: z.array(attempt).meta({ description: "The newest 100, in the order they were queued." }),
+    attempts: z
+      .array(attempt)
+      .meta({ description: "The newest 100 attempts, in the order in which they were queued." }),
     attempts_total: z.number().int(),
-    item: z.number().int().optional().meta({ description: "Whose item's attempts these are." }),
+    item: z.number().int().optional().meta({ description: "The item to which these attempts belong." }),
   })
   .meta({
     examples: [
@@ -206,7 +215,7 @@ export const nodeWithOutput = node
 
 export const item = z
   .looseObject({
-    index: z.number().int().meta({ description: "From 0." }),
+    index: z.number().int().meta({ description: "Starts at 0." }),
     item: json,
     status: z.string(),
     ...numbers,
@@ -245,9 +254,9 @@ export const graph = z
       .nullable()
       .meta({
         description:
-          "RUNNING: the start of a node is on record. READY_TO_RESUME: none is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: none is RUNNING or ready, one or several wait. null: the job has not begun, or has ended.",
+          "RUNNING: the start of a node is stored. READY_TO_RESUME: no node is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready, one or several wait. null: the job has not started, or has ended.",
       }),
-    resume_token: z.string().meta({ description: "Another one after each resume." }),
+    resume_token: z.string().meta({ description: "Changes after each resume." }),
     progress_pct: z.number().int().min(0).max(100),
     nodes: z.array(node),
     edges: z.array(z.object({ from: z.string(), to: z.string() })),
@@ -256,7 +265,7 @@ export const graph = z
     pending_operations: z.number().int(),
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
-    routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
+    routes: z.array(route).optional().meta({ description: "Only for a pipeline." }),
     dead_letters: z
       .object({
         count: z.number().int().min(0),
@@ -270,7 +279,7 @@ export const graph = z
       .optional()
       .meta({
         description:
-          "Of a pipeline: messages that failed for good and that no job has replayed, and the first of them by route and number.",
+          "For a pipeline: the number of messages that failed permanently and that no job has replayed, and the first of them by route and number.",
       }),
     live: liveGraph,
     unseen_operations: z
@@ -280,13 +289,13 @@ export const graph = z
           item: z.number().int().optional(),
           provider: z.string(),
           since: time,
-          held_until: time.meta({ description: "Until when it holds a slot of its provider." }),
+          held_until: time.meta({ description: "The time until which it holds a slot of its provider." }),
         }),
       )
       .optional()
       .meta({
         description:
-          "Operations that may be running at a provider, whose id nobody knows: the job ended while the submission was in flight.",
+          "Operations that may be running at a provider although their id is unknown: the job ended while the submission was in flight.",
       }),
   })
   .meta({
@@ -326,9 +335,12 @@ const eventExample = {
 const event = z
   .looseObject({
     type: z.string(),
-    source: z.string().meta({ description: "Who made it happen." }),
+    source: z.string().meta({ description: "The author of the change." }),
     at: time,
-    seq: z.number().int().meta({ description: "Of what is stored; several events may have the same." }),
+    seq: z
+      .number()
+      .int()
+      .meta({ description: "The seq of the stored fact; several events may have the same seq." }),
     correlation_id: z.string().meta({ description: "The job." }),
     idempotency_key: z.string(),
   })
@@ -337,6 +349,6 @@ const event = z
 export const eventPage = z
   .object({
     events: z.array(event),
-    next: z.string().nullable().meta({ description: "`after` of the next page." }),
+    next: z.string().nullable().meta({ description: "The value of `after` for the next page." }),
   })
   .meta({ examples: [{ events: [eventExample], next: "17179869187.2" }] })

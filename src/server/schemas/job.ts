@@ -1,13 +1,13 @@
-/** How requests and answers look: checked when they come in, and published in the OpenAPI document. */
+/** Schemas of requests and answers: requests are validated with them, and the OpenAPI document publishes them. */
 import { z } from "zod"
 import { jobStatuses } from "../../core/states.ts"
 import { type ErrorCode, errorTable } from "../../errors.ts"
 
 export const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
 
-/** PostgreSQL has no U+0000. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: it is the one that must not be there.
-const storable = [/^[^\u0000]*$/, "must not hold the character U+0000"] as const
+/** PostgreSQL cannot store U+0000. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
+const storable = [/^[^\u0000]*$/, "must not contain the character U+0000"] as const
 
 export const workflowName = z
   .string()
@@ -29,7 +29,7 @@ export const version = z.coerce
   .max(2 ** 31 - 1)
   .meta({ example: 3 })
 export const jobId = z.string().max(100).meta({ example: jobIdExample })
-/** Opaque: what a stream gave. */
+/** Opaque: the id of an event of a stream. */
 export const eventId = z.string().max(8000).meta({ example: "j1.kM3f" })
 export const limit = z.coerce.number().int().min(1).max(1000).default(50).meta({ example: 100 })
 export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
@@ -45,14 +45,14 @@ export const problem = z
     errors: z
       .array(z.unknown())
       .optional()
-      .meta({ description: "The problems of a document or a request, 100 at most." }),
+      .meta({ description: "The problems of a document or a request, at most 100." }),
     more_errors: z
       .number()
       .int()
       .optional()
-      .meta({ description: "How many problems there are beyond those of `errors`." }),
+      .meta({ description: "The number of problems that `errors` does not list." }),
   })
-  .meta({ id: "Problem", description: "An error, as RFC 9457 has it." })
+  .meta({ id: "Problem", description: "An error in the form of RFC 9457." })
 
 export const jobExample = {
   job_id: jobIdExample,
@@ -78,13 +78,12 @@ export const job = z
     workflow: z.string(),
     workflow_version: z.number().int(),
     owner: z.string(),
-    parent_id: z.string().nullable().meta({ description: "Of a child job: the job it runs for." }),
+    parent_id: z.string().nullable().meta({ description: "For a child job: its parent." }),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
-    output_left_out: z
-      .literal(true)
-      .optional()
-      .meta({ description: "In lists: the output is too large to be shown here. The job itself has it." }),
+    output_left_out: z.literal(true).optional().meta({
+      description: "In lists: the output is too large to be included. `GET /jobs/{job}` includes it.",
+    }),
     error: z
       .object({
         code: z.string(),
@@ -94,17 +93,17 @@ export const job = z
       })
       .nullable()
       .meta({ description: "Why the job failed." }),
-    reason: z.string().nullable().meta({ description: "Of a job that was cancelled or has expired: why." }),
+    reason: z.string().nullable().meta({ description: "For a cancelled or expired job: the reason." }),
     usage: z.record(z.string(), z.number()).nullable().meta({
       description:
-        "What all attempts have used, failed and aborted ones included. null of a job with something in flight, in lists and in processes that do not run it: its graph has it.",
+        "The usage of all attempts, including failed and aborted ones. null for a job with work in flight, in lists and in processes that do not run it: the job's graph has the usage.",
     }),
     previews: z
       .array(z.object({ node: z.string(), preview: json }))
       .optional()
       .meta({
         description:
-          "While the status is PREVIEW, and not in lists: the last partial result of each node that is at work.",
+          "While the status is PREVIEW: the last partial result of each running node. Not in lists.",
       }),
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
@@ -129,7 +128,7 @@ const submission = {
     .max(1e10)
     .nullable()
     .optional()
-    .meta({ description: "null: never expires." }),
+    .meta({ description: "null: the job never expires." }),
   labels: z.record(z.string().min(1).max(200), z.string().max(1000)).optional(),
 }
 
@@ -170,11 +169,11 @@ export const waitQuery = z.strictObject({
 
 /** The answer of a live stream. */
 export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
-  const description = "Server-Sent Events, one JSON document each. docs/streams.md says which."
+  const description = "Server-Sent Events, each with one JSON document. docs/streams.md describes them."
   return textAnswer("text/event-stream", description, example)
 }
 
-/** What Prometheus reads. */
+/** The format of Prometheus. */
 export function plainText(example: string): Readonly<Record<number, z.ZodType>> {
   return textAnswer("text/plain", "Metrics as text", example)
 }
@@ -184,11 +183,11 @@ function textAnswer(type: string, description: string, example: string) {
   return { 200: answer as unknown as z.ZodType }
 }
 
-/** Whatever is asked, this may come back. */
+/** Errors that every route may return. */
 const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]
 const withCaller: readonly ErrorCode[] = ["E611", "E630", "E631", "E632", "E645"]
 
-/** The answers of a route: what it gives when all is well, and the errors that it may give. */
+/** The responses of a route: its successful answer, and the errors that it may return. */
 export function answers(
   well: Readonly<Record<number, z.ZodType>>,
   codes: readonly ErrorCode[],

@@ -1,4 +1,4 @@
-/** Lineage and dead letters of executions, as they are asked for and answered. */
+/** Lineage and dead letters of executions, in requests and answers. */
 import { z } from "zod"
 import * as schema from "./job.ts"
 
@@ -17,16 +17,16 @@ const fault = z
 
 const invocation = z.object({
   adapter: z.string(),
-  attempt: z.number().int().min(1).meta({ description: "From 1; more where a try before has failed." }),
+  attempt: z.number().int().min(1).meta({ description: "Starts at 1; higher if earlier attempts failed." }),
   status: z
     .enum(["running", "completed", "failed"])
-    .meta({ description: "running: it has not ended, and `duration_ms` is how long it has taken so far." }),
+    .meta({ description: "running: the call has not ended, and `duration_ms` is the time so far." }),
   at: schema.time.meta({
-    description: "When the call began; of a message that was gathered, when the call for all of them did.",
+    description: "When the call started; for a gathered message, when the call for the whole group started.",
   }),
-  duration_ms: z.number().meta({ description: "0 for a message that was gathered into another." }),
+  duration_ms: z.number().meta({ description: "0 for a message that was gathered into another one." }),
   into: z.string().nullable().meta({ description: "The message that this one was gathered into." }),
-  emitted: z.number().int().meta({ description: "How many messages it emitted." }),
+  emitted: z.number().int().meta({ description: "Number of messages that the call emitted." }),
   error: fault.nullable(),
 })
 
@@ -59,26 +59,32 @@ const messageLink = z.object({ job_id: schema.jobId, message: messageName })
 
 const message = z
   .object({
-    job_id: schema.jobId.meta({ description: "Across a replay a walk comes to messages of another job." }),
+    job_id: schema.jobId.meta({
+      description: "Across a replay, the lineage contains messages of another job.",
+    }),
     id: messageName,
-    parent: z.string().nullable().meta({ description: "What it was emitted for; null: an initial message." }),
-    replay_of: messageLink.nullable().meta({ description: "The dead letter that it replays." }),
+    parent: z
+      .string()
+      .nullable()
+      .meta({ description: "The message for which it was emitted; null: an initial message." }),
+    replay_of: messageLink.nullable().meta({ description: "The dead letter that this message replays." }),
     replayed_by: messageLink
       .nullable()
-      .meta({ description: "Of a dead letter: the message that replays it." }),
-    gathered: z.array(z.string()).meta({ description: "Messages that were processed as one with it." }),
-    correlation_id: z.string().meta({ description: "All that comes from one initial message has the same." }),
+      .meta({ description: "For a dead letter: the message that replays it." }),
+    gathered: z.array(z.string()).meta({ description: "Messages that were processed together with it." }),
+    correlation_id: z
+      .string()
+      .meta({ description: "The same for all messages that descend from one initial message." }),
     at: schema.time.meta({ description: "When it was written to its queue." }),
     status: z.enum(["pending", "running", "completed", "failed"]).meta({
       description:
-        "What came of the last try; running: it is in hand in the process that was asked; pending: there was no try yet, as far as is known there.",
+        "The outcome of the last attempt; running: the process that answers is processing the message; pending: that process knows of no attempt yet.",
     }),
     invocations: z.array(invocation),
     body: z.unknown().meta({ description: "Any JSON." }),
-    body_left_out: z
-      .literal(true)
-      .optional()
-      .meta({ description: "Too large to be shown beside others: the lineage of this very message has it." }),
+    body_left_out: z.literal(true).optional().meta({
+      description: "The body is too large to be listed: request the lineage of this message itself.",
+    }),
   })
   .meta({ id: "Message", examples: [messageExample] })
 
@@ -86,10 +92,10 @@ export const lineage = z
   .object({
     message: message
       .nullable()
-      .meta({ description: "null: the job has no such message yet, and has not ended. Ask again." }),
-    inputs: z.array(message).meta({ description: "What it comes from, the nearest first." }),
-    outputs: z.array(message).meta({ description: "What comes from it, the nearest first." }),
-    is_cut: z.boolean().meta({ description: "There are more than are shown." }),
+      .meta({ description: "null: the job has not ended and has no such message yet. Try again later." }),
+    inputs: z.array(message).meta({ description: "Its ancestors, nearest first." }),
+    outputs: z.array(message).meta({ description: "Its descendants, nearest first." }),
+    is_cut: z.boolean().meta({ description: "More messages exist than are shown." }),
   })
   .meta({
     id: "Lineage",
@@ -113,17 +119,17 @@ const deadLetter = z
     attempts: z.number().int(),
     failed_at: schema.time,
     error: fault,
-    replayed_by: z.string().nullable().meta({ description: "The job that has it now." }),
+    replayed_by: z.string().nullable().meta({ description: "The job that replayed it." }),
     body: z.unknown().meta({ description: "Any JSON." }),
   })
   .meta({ id: "DeadLetter", examples: [deadLetterExample] })
 
 export const deadLetters = z.object({
   dead_letters: z.array(deadLetter),
-  next: z.string().nullable().meta({ description: "`after` of the next page." }),
+  next: z.string().nullable().meta({ description: "The value of `after` for the next page." }),
 })
 
-/** Bodies may have a megabyte each. */
+/** A body may have up to a megabyte. */
 export const deadLettersLimit = z.coerce.number().int().min(1).max(100).default(50).meta({ example: 100 })
 export const lineageLimit = z.coerce
   .number()
@@ -131,16 +137,13 @@ export const lineageLimit = z.coerce
   .min(1)
   .max(1000)
   .default(100)
-  .meta({ description: "How many inputs, and how many outputs.", example: 100 })
+  .meta({ description: "The largest number of inputs, and of outputs.", example: 100 })
 
 export const replay = z
   .strictObject({
-    messages: z
-      .array(messageName)
-      .min(1)
-      .max(1000)
-      .optional()
-      .meta({ description: "Which; left out: all that have not been replayed." }),
+    messages: z.array(messageName).min(1).max(1000).optional().meta({
+      description: "The dead letters to replay; without this field: all that have not been replayed.",
+    }),
     workflow: z.string().min(1).max(300).optional().meta({
       description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`.",
     }),
@@ -148,7 +151,13 @@ export const replay = z
   .meta({ examples: [{ messages: ["fetch:12"] }] })
 
 export const replayed = schema.job
-  .extend({ replayed: z.number().int().min(1).meta({ description: "Dead letters that it begins with." }) })
+  .extend({
+    replayed: z
+      .number()
+      .int()
+      .min(1)
+      .meta({ description: "Number of dead letters with which the job starts." }),
+  })
   .meta({
     id: "ReplayJob",
     examples: [{ ...schema.jobExample, status: "PROCESSING", output: null, finished_at: null, replayed: 12 }],

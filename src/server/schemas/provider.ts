@@ -1,4 +1,4 @@
-/** Providers and their webhooks, as answers show them. */
+/** Providers and their webhooks, in answers. */
 import { z } from "zod"
 import { time } from "./job.ts"
 
@@ -19,7 +19,7 @@ export const provider = z
       .array(z.string())
       .readonly()
       .nullable()
-      .meta({ description: "Whose jobs may use it; null: everybody's." }),
+      .meta({ description: "Owners whose jobs may use it; null: all owners." }),
     slots: z.object({
       limit: z.number().int().nullable().meta({ description: "null: no limit." }),
       limit_per_owner: z.number().int().nullable(),
@@ -28,16 +28,16 @@ export const provider = z
       oldest_asked_at: time.nullable(),
     }),
     rate: z.object({
-      limit: z.number().nullable().meta({ description: "Requests a second; null: no limit." }),
+      limit: z.number().nullable().meta({ description: "Requests per second; null: no limit." }),
       limit_per_owner: z.number().nullable(),
-      pace: z.number().meta({ description: "Share of it in use: less than 1 after a 429." }),
+      pace: z.number().meta({ description: "The share of the limit in use: less than 1 after a 429." }),
     }),
-    operations: z.number().int().meta({ description: "Operations that are not over." }),
+    operations: z.number().int().meta({ description: "Number of unfinished operations." }),
     unseen_operations: z
       .array(z.object({ job_id: z.string(), owner: z.string(), since: time, held_until: time }))
       .meta({
         description:
-          "Of jobs that have ended: submissions without an answer. An operation may be running unseen; each holds a slot until its lease ends.",
+          "Submissions of ended jobs that were not answered. An operation may be running unnoticed; each holds a slot until its lease ends.",
       }),
     recent_errors: z.array(z.object({ at: time, what: z.string(), code: z.string(), message: z.string() })),
   })
@@ -61,7 +61,7 @@ export const webhook = z
     reason: z
       .string()
       .nullable()
-      .meta({ description: "Why it was refused, or why the operation that it is about failed." }),
+      .meta({ description: "Why the webhook was rejected, or why its operation failed." }),
     bytes: z.number().int(),
   })
   .meta({ id: "Webhook", examples: [webhookExample] })

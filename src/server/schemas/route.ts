@@ -1,4 +1,4 @@
-/** A route of a running pipeline, as its job's graph shows it. */
+/** A route of a running pipeline, in the graph of its job. */
 import { z } from "zod"
 
 const count = z.number().int().min(0)
@@ -31,27 +31,29 @@ export const route = z
         breaker: z
           .enum(["closed", "open", "half_open"])
           .nullable()
-          .meta({ description: "null: it has none, or the execution does not run." }),
+          .meta({ description: "null: the adapter has no breaker, or the execution does not run." }),
       }),
     ),
     queued: count,
     in_flight: count.meta({
       description:
-        "Messages that adapters have in hand, in their first try or a later one, and those that wait to be gathered.",
+        "Messages that adapters are processing, in any attempt, and messages that wait to be gathered.",
     }),
-    waiting: count.meta({ description: "Messages that wait for the time of another try." }),
+    waiting: count.meta({ description: "Messages that wait for their next attempt." }),
     done: count,
     failed: count.meta({
-      description: "Messages that failed for good: dead letters, and those that failed the job.",
+      description: "Messages that failed permanently: dead letters, and those that failed the job.",
     }),
     failed_tries: count.meta({
-      description: "Deliveries that failed, those of messages that are tried again included.",
+      description: "Failed deliveries, including those of messages that are retried.",
     }),
-    dead_lettered: count.meta({ description: "Messages that failed for good and were kept." }),
-    rate: z.number().meta({ description: "Messages a second, lately." }),
-    latency_ms: z.number().meta({ description: "Of one message through all adapters, lately." }),
-    concurrency: count
-      .nullable()
-      .meta({ description: "How many may be in flight right now; null: the execution does not run." }),
+    dead_lettered: count.meta({
+      description: "Messages that failed permanently and were kept as dead letters.",
+    }),
+    rate: z.number().meta({ description: "Recent messages per second." }),
+    latency_ms: z.number().meta({ description: "Recent time of one message through all adapters." }),
+    concurrency: count.nullable().meta({
+      description: "How many messages may be in flight right now; null: the execution does not run.",
+    }),
   })
   .meta({ id: "Route", examples: [routeExample] })

@@ -1,4 +1,4 @@
-/** How tokens look in requests and answers. */
+/** Tokens in requests and answers. */
 import { z } from "zod"
 import { knownScopes, ownerPattern } from "../auth/tokens.ts"
 import { bounds } from "../http/limits.ts"
@@ -19,10 +19,10 @@ const limit = {
 const limits = {
   rate_limit: limit.rate_limit
     .nullable()
-    .meta({ description: "Requests a second, with a burst of twice that. null: the server's default." }),
+    .meta({ description: "Requests per second, with a burst of twice that. null: the server's default." }),
   max_unfinished_jobs: limit.max_unfinished_jobs
     .nullable()
-    .meta({ description: "Jobs submitted with it that have not ended. null: the server's default." }),
+    .meta({ description: "Unfinished jobs submitted with the token. null: the server's default." }),
   max_body_bytes: limit.max_body_bytes.nullable().meta({ description: "null: the server's default." }),
 }
 
@@ -41,7 +41,9 @@ export const token = z
     id: z.string(),
     owner: z.string(),
     scopes: z.array(z.string()),
-    last_four: z.string().meta({ description: "Of the token's text, to recognise it by." }),
+    last_four: z
+      .string()
+      .meta({ description: "The last four characters of the token's text, to recognise it." }),
     created_at: time,
     revoked_at: time.nullable(),
     ...limits,
@@ -50,7 +52,7 @@ export const token = z
 
 export const newToken = z
   .strictObject({
-    owner: ownerName.optional().meta({ description: "The caller's own, unless told." }),
+    owner: ownerName.optional().meta({ description: "By default the caller's own." }),
     scopes: z.array(scope).min(1).max(4),
     rate_limit: limit.rate_limit.optional(),
     max_unfinished_jobs: limit.max_unfinished_jobs.optional(),
@@ -65,15 +67,15 @@ export const newToken = z
 
 export const madeToken = token
   .extend({
-    token: z.string().meta({ description: "Told only now." }),
+    token: z.string().meta({ description: "The token's text. It is shown only in this answer." }),
     server_is_open: z.boolean().meta({
-      description: "The server was started without tokens, and asks for one only when it is started again.",
+      description: "The server was started without tokens, and requires them only after a restart.",
     }),
   })
   .meta({ examples: [{ ...tokenExample, token: "umbra_…", server_is_open: false }] })
 
 export const tokenQuery = z.strictObject({
   owner: ownerName.optional(),
-  after: z.uuid({ error: "must be `next` of the page before" }).optional().meta({ example: jobIdExample }),
+  after: z.uuid({ error: "must be `next` of the previous page" }).optional().meta({ example: jobIdExample }),
   limit: pageLimit,
 })

@@ -3,7 +3,7 @@ import { z } from "zod"
 import { time } from "./job.ts"
 
 const weights = z.record(
-  z.string().regex(/^[1-9]\d{0,8}$/, "must be the number of a version"),
+  z.string().regex(/^[1-9]\d{0,8}$/, "must be a version number"),
   z.number().min(0).max(1e6),
 )
 
@@ -17,10 +17,12 @@ export const aliasTarget = z
           .min(1)
           .max(2 ** 31 - 1),
       }),
-      z.strictObject({ weights: weights.meta({ description: "Chances by version: A/B, gradual rollout." }) }),
+      z.strictObject({
+        weights: weights.meta({ description: "Weights by version: for A/B tests and gradual rollouts." }),
+      }),
       weights,
     ],
-    { error: 'must be {"version": 3}, or chances by version: {"2": 90, "3": 10}' },
+    { error: 'must be {"version": 3}, or {"weights": {"2": 90, "3": 10}}' },
   )
   .meta({ examples: [{ version: 3 }, { 2: 90, 3: 10 }, { weights: { 2: 90, 3: 10 } }] })
 
@@ -97,6 +99,6 @@ export const diff = z
     routes_added: z.array(z.string()),
     routes_removed: z.array(z.string()),
     routes_changed: z.array(z.object({ name: z.string(), keys: z.array(z.string()) })),
-    keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
+    keys_changed: z.array(z.string()).meta({ description: "Other keys that differ: input, output, …" }),
   })
   .meta({ examples: [diffExample] })

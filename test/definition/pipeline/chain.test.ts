@@ -94,7 +94,7 @@ describe("E114 a kind without a queue", () => {
   })
 })
 
-describe("E115 an adapter that cannot work at its place", () => {
+describe("E115 an adapter at a position where it is not allowed", () => {
   const jsonl = { type: "jsonl_sink", config: { path: "a.jsonl" } }
   const rows = { url: "{{ secrets.DB }}", table: "t" }
 
