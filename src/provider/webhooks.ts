@@ -72,10 +72,7 @@ export class Webhooks {
 
   /** For whoever stopped reading: recorded like other refusals. */
   async tooLarge(name: string, bytes: number): Promise<UmbraError> {
-    const error = new UmbraError(
-      "E635",
-      `A webhook has at most ${this.maxBytes} bytes (webhook_max_bytes).`,
-    )
+    const error = new UmbraError("E635", `A webhook has at most ${this.maxBytes} bytes (webhook_max_bytes).`)
     const provider = this.#parts.registry.get(name)
     return provider === undefined ? error : this.#refused(provider, bytes, error)
   }
