@@ -19,7 +19,7 @@ const studio = await startFakeProvider({
   }),
 })
 
-// `umbra serve --providers studio.yaml` takes the same definition as YAML (docs/providers.md).
+// `umbra serve --providers studio.yaml` takes the same definition as YAML (docs/reference/providers.md).
 const provider = httpProvider(
   { ...studio.definition("studio"), concurrency: 2, poll_seconds: [0.3] },
   { allowPrivateAddresses: true },

@@ -1,11 +1,11 @@
 /**
- * The one table of errors. A code never changes its meaning; `docs/errors.md` lists exactly these codes
+ * The one table of errors. A code never changes its meaning; `docs/reference/errors.md` lists exactly these codes
  * (test/shape/errors.test.ts). E1xx: what a user wrote. E2xx: rendering templates. E3xx: commands to a job.
  * E4xx: why a node failed. E5xx: storage. E6xx: the process and its configuration.
  * E7xx: pipelines.
  */
 export interface ErrorKind {
-  /** A few words, the heading in docs/errors.md. */
+  /** A few words, the heading in docs/reference/errors.md. */
   readonly title: string
   /** The HTTP status an API answers with. */
   readonly status: number

@@ -35,7 +35,7 @@ export interface WorkerOptions extends ExternalServicesOptions {
 }
 
 /**
- * Opens a worker of a fleet (docs/fleet.md): it runs nodes for the engines on the same Redis, and needs no database.
+ * Opens a worker of a fleet (docs/operations/fleet.md): it runs nodes for the engines on the same Redis, and needs no database.
  *
  *     const worker = await openWorker("redis://127.0.0.1", { handlers: [render] })
  *     process.once("SIGTERM", () => worker.close())

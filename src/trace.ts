@@ -1,5 +1,5 @@
 /**
- * OpenTelemetry spans: `umbra.submit`, and below it `umbra.node` for every attempt (docs/tracing.md).
+ * OpenTelemetry spans: `umbra.submit`, and below it `umbra.node` for every attempt (docs/reference/tracing.md).
  *
  * 1. The user brings the SDK. Until one is registered no span is made: the only cost is the check for it.
  * 2. The context is durable: a job keeps the traceparent of its submission (docs/decisions/0013), so an attempt has its

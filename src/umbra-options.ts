@@ -28,7 +28,7 @@ export interface UmbraOptions extends ExternalServicesOptions {
   readonly files?: Partial<AdapterSettings>
   readonly worker?: Partial<WorkerSettings>
   readonly feed?: Partial<FeedSettings>
-  /** `redis://…`: nodes whose handlers this process does not have run on remote workers (docs/fleet.md). */
+  /** `redis://…`: nodes whose handlers this process does not have run on remote workers (docs/operations/fleet.md). */
   readonly redisUrl?: string
   readonly redis?: Partial<RedisSettings>
   /** A pino logger, or anything with its methods. */

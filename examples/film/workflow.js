@@ -2,7 +2,7 @@
 export const film = {
   name: "film",
   nodes: [
-    // `llm_service` in its place asks a model (docs/handlers.md).
+    // `llm_service` in its place asks a model (docs/reference/handlers.md).
     { id: "script", handler: "write_script", config: { about: "{{ input.about }}" } },
     // Each scene is an operation of its own: its slot, its key, its webhook and polls, its previews.
     {

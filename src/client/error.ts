@@ -16,7 +16,7 @@ export interface UmbraClientErrorOptions {
 
 /** Every failure of the client: what the server refused (its RFC 9457 document), or why it could not be asked. */
 export class UmbraClientError extends Error {
-  /** A code of docs/errors.md. */
+  /** A code of docs/reference/errors.md. */
   readonly code: string
   readonly status: number | null
   readonly problems: readonly unknown[]

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from "node:crypto"
 /**
  * A job id is a UUIDv7 whose 12 bits after the version are the job's cell (one digit) and its partition (two): neither
  * is ever looked up. Within a store the cell has no meaning; it is for a router in front of several stores
- * (docs/beyond-one-postgres.md).
+ * (docs/operations/beyond-one-postgres.md).
  */
 const RANDOM_POOL = 4096
 let pool = Buffer.alloc(0)

@@ -51,7 +51,7 @@ export interface EngineSettings {
   readonly providerSweepSeconds: number
   /** How often a provider is asked to cancel an operation. */
   readonly cancelTries: number
-  /** The digit that distinguishes the job ids of this store from those of others (docs/beyond-one-postgres.md). */
+  /** The digit that distinguishes the job ids of this store from those of others (docs/operations/beyond-one-postgres.md). */
   readonly cell: number
 }
 

@@ -16,7 +16,7 @@ export async function loadProviders(module: string): Promise<Provider[]> {
   if (found.length > 0) return found
   throw new UmbraError(
     "E605",
-    `${module} has no provider. Export what defineProvider({ name, … }) gives, or write one in YAML (docs/providers.md).`,
+    `${module} has no provider. Export what defineProvider({ name, … }) gives, or write one in YAML (docs/reference/providers.md).`,
   )
 }
 

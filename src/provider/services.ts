@@ -17,7 +17,7 @@ import { type ProviderView, providerView } from "./view.ts"
 import { Webhooks, type WebhooksParts } from "./webhooks.ts"
 
 export interface ExternalServicesOptions {
-  /** External services that finish work out of band (docs/providers.md). */
+  /** External services that finish work out of band (docs/reference/providers.md). */
   readonly providers?: readonly Provider[]
   readonly provider?: Partial<ProviderSettings>
   /** Where `{{ secrets.NAME }}` of workflows and pipelines comes from; default: variables `UMBRA_SECRET_NAME`. */

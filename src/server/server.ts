@@ -46,7 +46,7 @@ export interface ServerOptions {
   readonly version: string
   readonly log: Log
   readonly settings?: Partial<ServerSettings>
-  /** For commands on this machine (docs/cli.md). */
+  /** For commands on this machine (docs/reference/cli.md). */
   readonly localToken?: LocalToken
 }
 

@@ -59,7 +59,7 @@ export function waitForSignal(
 
 /**
  * `return submitted(id)`, in a node with `provider:`: the provider has taken the work under this name. The node waits,
- * over restarts, for its webhook or for what a poll finds, whichever is first (docs/providers.md).
+ * over restarts, for its webhook or for what a poll finds, whichever is first (docs/reference/providers.md).
  */
 export function submitted(externalId: string): Wait {
   if (!isExternalId(externalId))

@@ -1,13 +1,13 @@
 /** The pages on the command and on embedding name every option that there is. */
-import { readFileSync } from "node:fs"
+import { mkdirSync, readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { folderWith, root, umbra } from "./umbra.ts"
 
 const read = (path: string) => readFileSync(join(root, path), "utf8")
 
-describe("docs/cli.md", () => {
-  const page = read("docs/cli.md")
+describe("docs/reference/cli.md", () => {
+  const page = read("docs/reference/cli.md")
 
   /** Commands of a group are rows of its table: `| list …` or `| workflows list …`. */
   function isNamed(command: readonly string[]): boolean {
@@ -40,8 +40,8 @@ describe("docs/cli.md", () => {
   })
 })
 
-describe("docs/embedding.md", () => {
-  const page = read("docs/embedding.md")
+describe("docs/reference/embedding.md", () => {
+  const page = read("docs/reference/embedding.md")
 
   /** The fields of an exported interface. */
   function fieldsOf(file: string, name: string): string[] {
@@ -67,6 +67,35 @@ describe("README.md", () => {
     try {
       const run = await umbra(["run", "hello.yaml", "--input", '{"name": "Ada"}'], { cwd: folder.path })
       expect(run).toMatchObject({ stdout: expect.stringMatching(/\n"Hello, Ada!"\n$/), code: 0 })
+    } finally {
+      folder.remove()
+    }
+  })
+})
+
+describe("docs/start/quickstart.md", () => {
+  it("shows workflows and a handler that work as they stand", async () => {
+    const page = read("docs/start/quickstart.md")
+    const [steps, greeting] = [...page.matchAll(/^```yaml\n(.*?)^```/gms)].map(([, text]) => text!)
+    const [handlers] = [...page.matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text!)
+    const folder = folderWith({
+      // The pause is there for the reader.
+      "steps.yaml": steps!.replace("seconds: 5", "seconds: 0.1"),
+      "greeting.yaml": greeting!,
+      "handlers.js": handlers!,
+      "package.json": '{ "type": "module" }',
+    })
+    mkdirSync(join(folder.path, "node_modules"))
+    symlinkSync(root, join(folder.path, "node_modules/umbra"))
+    try {
+      const start = { cwd: folder.path }
+      const output = (text: string) => ({
+        code: 0,
+        stdout: expect.stringContaining(`\n${JSON.stringify(text)}\n`),
+      })
+      expect(await umbra(["run", "steps.yaml"], start)).toMatchObject(output("done once, finished"))
+      const flags = ["--handlers", "./handlers.js", "--input", '{"name": "Ada"}']
+      expect(await umbra(["run", "greeting.yaml", ...flags], start)).toMatchObject(output("Hello, Ada!"))
     } finally {
       folder.remove()
     }

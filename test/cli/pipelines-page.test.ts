@@ -1,4 +1,4 @@
-/** The first example of docs/pipelines.md, as a reader copies it: the document, the adapter, the command. */
+/** The first example of docs/reference/pipelines.md, as a reader copies it: the document, the adapter, the command. */
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
 import { folderWith, root, umbra } from "./umbra.ts"
 
-const page = readFileSync(join(root, "docs/pipelines.md"), "utf8")
+const page = readFileSync(join(root, "docs/reference/pipelines.md"), "utf8")
 const sample = (language: string) => new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(page)![1]!
 
 /** Pages that link to each other in a circle, and to a page of another site. */
@@ -22,7 +22,7 @@ async function site(pages: number): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/0`
 }
 
-it("docs/pipelines.md begins with a pipeline that does what it says: every page is fetched and written once", async () => {
+it("docs/reference/pipelines.md begins with a pipeline that does what it says: every page is fetched and written once", async () => {
   const folder = folderWith({ "crawl.yaml": sample("yaml"), "extract.ts": sample("ts") })
   onTestFinished(folder.remove)
   mkdirSync(join(folder.path, "node_modules"))

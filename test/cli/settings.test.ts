@@ -21,8 +21,8 @@ const all: SettingTable<Record<string, unknown>>[] = [...rooms, ...others]
 const tables = all.flatMap(table => Object.values(table))
 
 describe("S10 settings", () => {
-  it("docs/configuration.md lists every setting with its variable and default", () => {
-    const page = readFileSync(join(root, "docs/configuration.md"), "utf8")
+  it("docs/reference/configuration.md lists every setting with its variable and default", () => {
+    const page = readFileSync(join(root, "docs/reference/configuration.md"), "utf8")
     const rows = new Map(
       [...page.matchAll(/^\| `(\w+)` \| (?:`(UMBRA_\w+)`|–) \| ([^|]*) \|/gm)].map(
         ([, name, variable = null, standard]) => [name!, { variable, standard: standard!.trim() }],

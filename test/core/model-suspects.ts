@@ -1,6 +1,6 @@
 import type { ModelNode, ModelSuspect } from "./model-node.ts"
 
-/** Which node is to blame for the death of its process, as in docs/reliability.md. */
+/** Which node is to blame for the death of its process, as in docs/operations/reliability.md. */
 
 export function start(node: ModelNode, at: number, how: { alone: boolean; otherDiedAt: number }): void {
   node.state = "RUNNING"

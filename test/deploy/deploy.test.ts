@@ -12,7 +12,7 @@ import { knownVariables, mustBeRoles, mustBeTaken } from "./command.ts"
 const read = (path: string) => readFileSync(join(root, "deploy", path), "utf8")
 const run = promisify(execFile)
 
-/** From SIGTERM until `umbra` is gone (docs/server.md, Stopping). */
+/** From SIGTERM until `umbra` is gone (docs/reference/server.md, Stopping). */
 const LEAVE_SECONDS = 10
 const PORT = 7070
 

@@ -1,4 +1,4 @@
-/** Two owners and a server: what belongs to one is never the other's (S3, docs/security.md). */
+/** Two owners and a server: what belongs to one is never the other's (S3, docs/operations/security.md). */
 import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"

@@ -15,8 +15,8 @@ function sectionsOf(markdown: string): readonly Section[] {
   })
 }
 
-describe("docs/errors.md", () => {
-  const sections = sectionsOf(read("docs/errors.md"))
+describe("docs/reference/errors.md", () => {
+  const sections = sectionsOf(read("docs/reference/errors.md"))
   const table = Object.entries(errorTable).map(([code, { title }]) => ({ code, title }))
 
   it("lists exactly the codes of src/errors.ts, with their titles", () => {

@@ -1,3 +1,4 @@
+import { posix } from "node:path"
 import { describe, expect, it } from "vitest"
 import { listFiles, read } from "./files.ts"
 
@@ -56,6 +57,22 @@ describe("files", () => {
     ["a worker/root", false],
   ])("takes %s for a machine's path: %s", (text, expected) => {
     expect(machinePath.test(text)).toBe(expected)
+  })
+
+  it("links in pages lead to files", () => {
+    const dangling = files
+      .filter(file => file.endsWith(".md"))
+      .flatMap(file =>
+        [...read(file).matchAll(/\]\(([^)\s#]+)(?:#[^)\s]*)?\)/g)]
+          .map(([, link]) => link!)
+          .filter(link => !/^[a-z]+:/.test(link))
+          .filter(link => {
+            const target = posix.join(posix.dirname(file), link)
+            return !files.some(other => other === target || other.startsWith(`${target.replace(/\/$/, "")}/`))
+          })
+          .map(link => `${file}: ${link}`),
+      )
+    expect(dangling).toEqual([])
   })
 
   it("every .sql file begins with a comment that says what it is for", () => {

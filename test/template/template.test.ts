@@ -200,7 +200,7 @@ describe("J11 nothing but data is reachable", () => {
   })
 })
 
-describe("differences from Jinja2 (docs/templates.md)", () => {
+describe("differences from Jinja2 (docs/reference/templates.md)", () => {
   it.each([
     ["{{ [1, 2] | map('string') }}", ["1", "2"]],
     ["{{ (1, 2) == [1, 2] }}", true],

@@ -68,7 +68,7 @@ export function withStore(command: Command): Command {
 /** Settings take effect before the command's own code runs. */
 export function withSettings(command: Command): Command {
   return command
-    .addOption(new Option("--config <file>", "a YAML file of settings (docs/configuration.md)"))
+    .addOption(new Option("--config <file>", "a YAML file of settings (docs/reference/configuration.md)"))
     .addOption(
       new Option("--set <name=value>", "a setting, for example concurrency=20; may be repeated").argParser<
         string[]

@@ -92,7 +92,7 @@ function settingOf(given: string, where: string): Pick<Setting<unknown>, "name" 
   const nearest = new Suggester().nearest(given, names)
   const advice =
     nearest === undefined
-      ? `docs/configuration.md lists them: ${names.join(", ")}.`
+      ? `docs/reference/configuration.md lists them: ${names.join(", ")}.`
       : `Did you mean "${nearest}"?`
   throw wrong(`${where}: there is no setting "${given}". ${advice}`)
 }

@@ -6,7 +6,7 @@ import { z } from "zod"
 import { idPattern, idWords } from "../names.ts"
 import { backoffFields, documentFields, label, seconds } from "../shape/fields.ts"
 
-/** What a route means where it says nothing (P4); docs/pipelines.md has the same table. */
+/** What a route means where it says nothing (P4); docs/reference/pipelines.md has the same table. */
 export const routeDefaults = Object.freeze({
   run_on: "engine" as "engine" | "workers",
   concurrency: 8,

@@ -78,7 +78,7 @@ export class Jwts {
     const claim = this.#settings.jwtOwnerClaim
     const owner = payload[claim]
     if (!isOwnerName(owner)) throw refused(`has a claim "${claim}" that is not a valid owner name`)
-    // Users of an issuer may choose their names; the local owner may use all secrets without a rule (docs/security.md).
+    // Users of an issuer may choose their names; the local owner may use all secrets without a rule (docs/operations/security.md).
     if (owner === localOwner)
       throw refused(`has "${localOwner}" in the claim "${claim}"; this name is reserved for the operator`)
     const subject = isOwnerName(payload.sub) ? payload.sub : owner

@@ -37,7 +37,7 @@ export async function publish(app: App, version: string): Promise<void> {
         title: "Umbra",
         version,
         description:
-          "Durable workflows. Errors are RFC 9457 problem documents with a code of docs/errors.md.",
+          "Durable workflows. Errors are RFC 9457 problem documents with a code of docs/reference/errors.md.",
       },
       components: {
         securitySchemes: {

@@ -41,7 +41,7 @@ export const problem = z
     title: z.string().meta({ example: "no such job" }),
     status: z.number().int().meta({ example: 404 }),
     detail: z.string().meta({ example: `Job ${jobIdExample} does not exist.` }),
-    code: z.string().meta({ description: "A code of docs/errors.md.", example: "E301" }),
+    code: z.string().meta({ description: "A code of docs/reference/errors.md.", example: "E301" }),
     errors: z
       .array(z.unknown())
       .optional()
@@ -169,7 +169,7 @@ export const waitQuery = z.strictObject({
 
 /** The answer of a live stream. */
 export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
-  const description = "Server-Sent Events, each with one JSON document. docs/streams.md describes them."
+  const description = "Server-Sent Events, each with one JSON document. docs/reference/streams.md describes them."
   return textAnswer("text/event-stream", description, example)
 }
 

@@ -1,4 +1,4 @@
-/** docs/pipelines.md says what is: its table of defaults, its limits, its example. */
+/** docs/reference/pipelines.md says what is: its table of defaults, its limits, its example. */
 import { readFileSync } from "node:fs"
 import { describe, expect, it } from "vitest"
 import { adapterCatalog, loadWorkflow } from "../../../src/definition/index.ts"
@@ -9,7 +9,7 @@ import { adapterSettings } from "../../../src/pipeline/adapters/settings.ts"
 import { workerSettings } from "../../../src/worker/settings.ts"
 import { catalogs } from "./catalog.ts"
 
-const page = readFileSync(new URL("../../../docs/pipelines.md", import.meta.url), "utf8")
+const page = readFileSync(new URL("../../../docs/reference/pipelines.md", import.meta.url), "utf8")
 
 function flat(value: object, above = ""): [string, unknown][] {
   return Object.entries(value).flatMap(([key, member]) =>
@@ -19,7 +19,7 @@ function flat(value: object, above = ""): [string, unknown][] {
   )
 }
 
-describe("docs/pipelines.md", () => {
+describe("docs/reference/pipelines.md", () => {
   it("P4 has the one table of defaults", () => {
     const rows = [...page.matchAll(/^\| `([a-z_.]+)` \| (`?[\w.]+`?) \| .+ \|$/gm)].map(
       ([, name, value]) => `${name} = ${value?.replaceAll("`", "")}`,

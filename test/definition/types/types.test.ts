@@ -64,7 +64,7 @@ describe("the builder's types", () => {
     ["builder.md", "page.output.body", "page.output.bodi"],
     ["pipelines.md", "message.url", "message.uri"],
   ])("let every example of docs/%s compile", (name, right, wrong) => {
-    const page = readFileSync(join(root, "docs", name), "utf8")
+    const page = readFileSync(join(root, "docs/reference", name), "utf8")
     const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code!)
     // A block that names its file is a module of its own; the others are one.
     const isModule = (block: string) => /^\/\/ \w+\.ts\n/.test(block)

@@ -5,7 +5,7 @@ import { z } from "zod"
 import { builtinAdapters } from "../../../src/pipeline/adapters/index.ts"
 import { adapters } from "../../../src/pipeline/adapters/specs.ts"
 
-const page = readFileSync(join(import.meta.dirname, "../../../docs/adapters.md"), "utf8")
+const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/adapters.md"), "utf8")
 const builtIn = builtinAdapters({ allowFiles: false, allowPrivateAddresses: false })
 
 interface Property {
@@ -37,7 +37,7 @@ function table(config: z.ZodType): string {
   return ["| config | | |", "| --- | --- | --- |", ...rows].join("\n")
 }
 
-describe("docs/adapters.md", () => {
+describe("docs/reference/adapters.md", () => {
   it.each(builtIn.map(({ type, config }) => [type, config as z.ZodType] as const))(
     "describes %s with every part of its config, as its schema says it",
     (type, config) => {
