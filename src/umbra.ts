@@ -10,8 +10,8 @@ import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
 import { systemClock } from "./engine/clock.ts"
 import type { Engine } from "./engine/engine.ts"
-import { type EngineHealth, statesOf } from "./engine/metrics.ts"
-import { type JobSnapshot, snapshotOfLive } from "./engine/owner/snapshot.ts"
+import { countStates, type EngineHealth } from "./engine/metrics.ts"
+import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
 import type { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
@@ -180,16 +180,16 @@ export class Umbra {
     const { metrics: engine, owner } = this.#engine
     const attempts = this.#broker.metrics
     const { metrics: pipelines } = this.pipelines
-    return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
+    return { engine, attempts, pipelines, states: () => countStates(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, including those that died recently. */
   workers(): WorkerView[] {
-    return this.#engine.fleet.workers()
+    return this.#engine.workers.list()
   }
 
   get workerCounts(): WorkerCounts {
-    return this.#engine.fleet.counts
+    return this.#engine.workers.counts
   }
 
   /** The id by which workers of a fleet know the store (`umbra worker --store`). */
@@ -258,7 +258,7 @@ export class Umbra {
   /** The job from memory, or as shown in lists: without data that only its journal has. */
   async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
-    const known = live !== undefined && live.pendingBatches === 0 ? snapshotOfLive(live) : null
+    const known = live !== undefined && live.pendingBatches === 0 ? liveSnapshot(live) : null
     return known ?? this.queries.summary(jobId)
   }
 
@@ -344,7 +344,7 @@ export class Umbra {
 
   /** The four commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
-    await this.#engine.requests.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
+    await this.#engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }
 
   /** X5, X6: the providers that this process knows, the holders of their slots, their queues, and recent failures. */

@@ -189,7 +189,7 @@ export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<
 }
 
 /** At most this many attempts without usage are named: the fact of a job with thousands of tasks stays small. */
-const MOST_RUNNING = 1000
+const MAX_RUNNING = 1000
 
 /** Adds the attempts that were running to the facts that end them. Changes nothing else. */
 export function withRunning(
@@ -204,7 +204,7 @@ export function withRunning(
     if (!endsSome(state, fact)) return fact
     const isEnded = endedBy(fact)
     let unused = 0
-    const ended = left.filter(each => isEnded(each) && (each.usage !== undefined || ++unused <= MOST_RUNNING))
+    const ended = left.filter(each => isEnded(each) && (each.usage !== undefined || ++unused <= MAX_RUNNING))
     // Only the first of several facts ends an attempt: its usage is counted once.
     left = left.filter(each => !isEnded(each))
     return ended.length === 0 ? fact : { ...fact, running: ended }

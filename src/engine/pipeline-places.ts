@@ -138,12 +138,12 @@ export class ExecutionQueue {
     if (first === undefined) return false
     const [key, waiter] = first
     const { claim, owner, recovery, clock } = this.#parts
-    const giveBack = await claim(waiter.childId, waiter.endedAt)
+    const releasePlace = await claim(waiter.childId, waiter.endedAt)
     if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
-    const isHere = owner.holdings.has(partitionOf(waiter.jobId))
+    const isHere = owner.owned.has(partitionOf(waiter.jobId))
     const job = isHere ? await recovery.load(waiter.jobId) : null
     if (job !== null && waits(job, waiter.at)) owner.dispatchNow(job, waiter.at, clock.now())
-    else await giveBack()
+    else await releasePlace()
     if (job !== null) owner.parkIfIdle(job)
     return true
   }

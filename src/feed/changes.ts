@@ -10,7 +10,7 @@ import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
 import { progressOf } from "../core/view/view.ts"
 import { isoTime } from "../engine/iso-time.ts"
-import { jobErrorOf } from "../engine/owner/job-result.ts"
+import { jobError } from "../engine/owner/job-result.ts"
 import type { KnownJob } from "./known-jobs.ts"
 
 export interface Change {
@@ -83,7 +83,7 @@ function jobLine(
     updated_at: isoTime(at),
     finished_at: hasEnded && state.finishedAt !== null ? isoTime(state.finishedAt) : null,
     labels: state.labels,
-    error: hasEnded ? jobErrorOf(plan, state) : null,
+    error: hasEnded ? jobError(plan, state) : null,
     reason: hasEnded ? state.endReason : null,
   }
 }

@@ -86,12 +86,12 @@ export async function factOf(journal: Journal, row: FactRow): Promise<Fact | nul
   const fact = decodeFact({ type: row.type, at: row.at, data })
   // Undefined: the data is left out of the stream.
   if (fact.type === "preview_published")
-    return data.length <= MOST_PREVIEW ? fact : { ...fact, data: undefined as never }
+    return data.length <= MAX_PREVIEW ? fact : { ...fact, data: undefined as never }
   return withoutData(fact)
 }
 
 /** A client with too much pending output is dropped: it requests a larger preview separately (`GET /jobs/{job}`). */
-const MOST_PREVIEW = 16 * 1024
+const MAX_PREVIEW = 16 * 1024
 
 const heavy = ["input", "output", "data", "job_output"] as const
 

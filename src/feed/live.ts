@@ -47,7 +47,7 @@ export class Live implements EngineObserver {
       journal,
       watchers: parts.watchers,
       readMs,
-      lookAgainMs: LOOK_AGAIN_MS,
+      lookAgainMs: POLL_MS,
       follows,
     })
     this.#neighbours = new Neighbours(id, {
@@ -115,4 +115,4 @@ export class Live implements EngineObserver {
 }
 
 /** The interval of polls for the ends of jobs without notifications: one query, however many jobs are waited for. */
-const LOOK_AGAIN_MS = 250
+const POLL_MS = 250

@@ -28,7 +28,7 @@ interface Told {
 }
 
 /** PostgreSQL accepts at most 7,999 bytes. */
-const MOST_BYTES = 7900
+const MAX_BYTES = 7900
 
 export class Neighbours {
   readonly #parts: NeighbourParts
@@ -101,7 +101,7 @@ export class Neighbours {
     let bytes = 400
     for (const news of this.#progress.take()) {
       bytes += Buffer.byteLength(JSON.stringify(news)) + 1
-      if (bytes > MOST_BYTES) break
+      if (bytes > MAX_BYTES) break
       progress.push(news)
     }
     this.#partitions.clear()

@@ -72,19 +72,19 @@ function seqsOf(numbers: readonly number[]): number[] | null {
   const seqs: number[] = []
   for (let i = 0; i < numbers.length; i += 2) {
     const [epoch, counter] = [numbers[i]!, numbers[i + 1]]
-    if (counter === undefined || seqs.length > MOST_PARTITIONS) return null
+    if (counter === undefined || seqs.length > MAX_PARTITIONS) return null
     if (epoch > 0) {
       const seq = epoch * SEQS_PER_EPOCH + counter
       if (counter >= SEQS_PER_EPOCH || !Number.isSafeInteger(seq)) return null
       seqs.push(seq)
-    } else if (counter > MOST_PARTITIONS) return null
+    } else if (counter > MAX_PARTITIONS) return null
     else for (let n = 0; n < counter; n++) seqs.push(0)
   }
   return seqs
 }
 
 /** A job's id has twelve bits for the partition. */
-const MOST_PARTITIONS = 4096
+const MAX_PARTITIONS = 4096
 
 function put(bytes: number[], value: number): void {
   let rest = value

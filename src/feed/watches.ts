@@ -82,13 +82,13 @@ export class OwnerWatch {
 }
 
 /** Progress may be left out; a client that is a little late must not be dropped because of it (`stream_buffer_bytes`). */
-const MOST_PROGRESS_BYTES = 64 * 1024
+const MAX_PROGRESS_BYTES = 64 * 1024
 
 function bounded(frames: readonly string[]): Buffer {
   let bytes = 0
   const over = frames.findIndex(text => {
     bytes += Buffer.byteLength(text)
-    return bytes > MOST_PROGRESS_BYTES
+    return bytes > MAX_PROGRESS_BYTES
   })
   return Buffer.from((over < 0 ? frames : frames.slice(0, over)).join(""))
 }

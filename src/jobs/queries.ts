@@ -12,22 +12,22 @@ import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from
 import { type GraphView, graphView, type NodeView, nodeView } from "../core/view/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { QUARANTINED_AT } from "../engine/commit/batch.ts"
-import { endOfRow, jobErrorText, outputInMemory } from "../engine/owner/job-result.ts"
+import { jobErrorText, outputInMemory, readEnd } from "../engine/owner/job-result.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { type JobSnapshot, previewsOf, snapshotOfRow } from "../engine/owner/snapshot.ts"
+import { type JobSnapshot, previewsField, rowSnapshot } from "../engine/owner/snapshot.ts"
 import {
   decodeRows,
   type FoldedJob,
   foldJob,
+  inTurnsIfMany,
   type LoadParts,
-  ofFacts,
   readJob,
   readJobs,
   readOutput,
   readWhole,
 } from "../engine/recovery/fold.ts"
 import type { AwayOwner } from "../engine/remote/known-engines.ts"
-import { awayOverlay, type Overlay, type OverlayQuestion } from "../engine/remote/live-overlay.ts"
+import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/live-overlay.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
@@ -35,7 +35,7 @@ import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
-const LOOK_AGAIN_MS = 250
+const POLL_MS = 250
 /** Each position in a queue for slots costs a query: a graph shows those of its first nodes. */
 const POSITIONS = 100
 /** Dead letters are counted one by one up to here. */
@@ -45,7 +45,7 @@ export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be queried. */
-  overlay?(question: OverlayQuestion): Promise<Overlay | null>
+  overlay?(question: OverlayQuery): Promise<Overlay | null>
   /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
   awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
   /** The live worker that holds a task; null: none is known here. */
@@ -111,7 +111,7 @@ export class Queries {
 
   snapshots(rows: readonly JobRow[]): JobSnapshot[] {
     const now = this.#parts.now()
-    return rows.map(row => snapshotOfRow(row, now))
+    return rows.map(row => rowSnapshot(row, now))
   }
 
   /** Newest first, of all owners unless one is given. */
@@ -125,7 +125,7 @@ export class Queries {
 
   /** The job as shown in lists. */
   async summary(jobId: string): Promise<JobSnapshot> {
-    return snapshotOfRow(await this.row(jobId), this.#parts.now())
+    return rowSnapshot(await this.row(jobId), this.#parts.now())
   }
 
   /**
@@ -140,7 +140,7 @@ export class Queries {
       const usage = Object.fromEntries(state.usage)
       // If the job has continued since the row was read, it has no previews to show.
       return job.status === "PREVIEW"
-        ? { ...job, usage, previews: [], ...previewsOf(state) }
+        ? { ...job, usage, previews: [], ...previewsField(state) }
         : { ...job, usage }
     })
   }
@@ -212,7 +212,7 @@ export class Queries {
     }
   }
 
-  async #overlay(question: OverlayQuestion, state: JobState): Promise<Overlay | null> {
+  async #overlay(question: OverlayQuery, state: JobState): Promise<Overlay | null> {
     const { overlay, awayOwner, holder = () => null, now } = this.#parts
     const owner = (await awayOwner?.(question.jobId)) ?? null
     if (owner !== null) return awayOverlay(state, question, { owner, holder, now: now() })
@@ -256,7 +256,9 @@ export class Queries {
     const output = item === undefined ? state.outputs[node] : list!.state.outputs[item]
     const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
     const begunAt = live?.nodes[0]?.status === "RUNNING" ? live.nodes[0].started_at : null
-    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of, { now, begunAt }))
+    const { attempts, total } = await inTurnsIfMany(facts, () =>
+      attemptsOf(plan, facts, of, { now, begunAt }),
+    )
     return {
       ...view,
       output: await this.#whole(jobId, output ?? null),
@@ -298,7 +300,7 @@ export class Queries {
   }
 
   async #itemsOverlay(
-    question: Required<OverlayQuestion>,
+    question: Required<OverlayQuery>,
     items: readonly Pick<ItemView, "index" | "status" | "waiting_on">[],
     state: JobState,
   ): Promise<LiveItems | null> {
@@ -326,7 +328,7 @@ export class Queries {
   /** A page of events. Facts before it are folded without creating events; facts after it are not processed. */
   async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
     const { plan, facts } = await this.#facts(jobId)
-    return ofFacts(facts, () => pageOfEvents(jobId, newJobState(plan), facts, query))
+    return inTurnsIfMany(facts, () => pageOfEvents(jobId, newJobState(plan), facts, query))
   }
 
   /** Events as they become durable, from the job's beginning until it has ended. */
@@ -341,7 +343,7 @@ export class Queries {
     let seen = facts.at(-1)!.seq
     // From here on only new facts are read: a job of 10,000 nodes changes thousands of times.
     while (signal?.aborted !== true) {
-      const news = watchers.next(jobId, LOOK_AGAIN_MS)
+      const news = watchers.next(jobId, POLL_MS)
       for (const recorded of await this.#factsAfter(jobId, seen)) {
         seen = recorded.seq
         yield* expand(state, jobId, recorded)
@@ -391,8 +393,8 @@ export class Queries {
     compare("workflow", [state.workflow, state.workflowVersion], [row.workflow, row.workflowVersion])
     compare("created_at", state.createdAt, row.createdAt)
     compare("finished_at", state.finishedAt, row.finishedAt)
-    const end = endOfRow({ status: row.status, error: jobErrorText({ plan, state }) })
-    const stored = endOfRow(row)
+    const end = readEnd({ status: row.status, error: jobErrorText({ plan, state }) })
+    const stored = readEnd(row)
     compare("error", end.error, stored.error)
     // Releases before 0.2 wrote neither of them into the row.
     if (row.error !== null) compare("reason", end.reason, stored.reason)

@@ -51,7 +51,7 @@ export class Reader {
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
-      overlay: question => this.#overlays.ask(question),
+      overlay: question => this.#overlays.query(question),
       now: () => systemClock.now(),
       awayOwner: jobId => this.#awayOwner(jobId),
     })
@@ -123,7 +123,7 @@ export class Reader {
     const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
     if (!owned || this.isExclusive) return false
     try {
-      const answer = await this.#questions.ask(jobId, command, ANSWER_MS)
+      const answer = await this.#questions.execute(jobId, command, ANSWER_MS)
       if ("refused" in answer) throw refusalError(answer.refused, jobId)
       return true
     } catch (error) {

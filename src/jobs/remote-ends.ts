@@ -1,5 +1,5 @@
 import { partitionOf } from "../engine/ids.ts"
-import { lacksOutput, snapshotOfRow } from "../engine/owner/snapshot.ts"
+import { lacksOutput, rowSnapshot } from "../engine/owner/snapshot.ts"
 import type { Journal } from "../journal/port/journal.ts"
 import type { Watchers } from "./watchers.ts"
 
@@ -79,7 +79,7 @@ export class RemoteEnds {
     try {
       for (const row of ids.length === 0 ? [] : await journal.finishedJobs(ids)) {
         const isWhole = row.outputLeftOut === undefined && !lacksOutput(row)
-        watchers.tell(row.id, isWhole ? snapshotOfRow(row, row.updatedAt) : null)
+        watchers.tell(row.id, isWhole ? rowSnapshot(row, row.updatedAt) : null)
       }
     } catch {
       // The store is unavailable: callers that wait query it themselves in the end, and get the error.

@@ -103,12 +103,12 @@ export class Submissions {
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
-          this.#engine.requests.submitOnce(jobId, stored.plan, command),
+          this.#engine.commands.submitOnce(jobId, stored.plan, command),
         )
       })
     const asNew = (hurry?: Hurry) => {
       const jobId = this.#engine.newJobId()
-      const store = () => this.#engine.requests.submit(jobId, stored.plan, command, hurry)
+      const store = () => this.#engine.commands.submit(jobId, stored.plan, command, hurry)
       return this.#admitted(jobId, { plan: stored.plan, admit }, store)
     }
     // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
@@ -122,7 +122,7 @@ export class Submissions {
   ): Promise<Submitted> {
     let stored: Stored | null = null
     let isRefused = true
-    const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    const releasePlace = plan.pipeline === null ? null : await this.#claimExecution(jobId)
     try {
       await admit(jobId, async () => {
         isRefused = false
@@ -130,7 +130,7 @@ export class Submissions {
       })
     } catch (error) {
       // It is unknown whether a job that was sent to the store exists; a job that was not sent needs no place.
-      if (isRefused) await giveBack?.()
+      if (isRefused) await releasePlace?.()
       throw error
     }
     return { jobId, isNew: stored !== null, stored }

@@ -1,6 +1,6 @@
 import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { type JobSnapshot, snapshotOfEnd } from "../engine/owner/snapshot.ts"
+import { endSnapshot, type JobSnapshot } from "../engine/owner/snapshot.ts"
 
 /** A longer setTimeout fires at once; no caller waits for weeks without a change. */
 const LONGEST_TIMER_MS = 2 ** 31
@@ -15,7 +15,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
 
   ended(job: LiveJob): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
-      this.tell(job.id, job.evicted ? null : snapshotOfEnd(job))
+      this.tell(job.id, job.evicted ? null : endSnapshot(job))
   }
 
   progressed(job: LiveJob): void {

@@ -66,7 +66,7 @@ export interface AttemptHistory {
 }
 
 /** The maximum number of attempts in a history: the newest. */
-const MOST_ATTEMPTS = 100
+const MAX_ATTEMPTS = 100
 
 /** A generator: a caller with many facts can yield to other work between two of them. */
 export function* attemptsOf(
@@ -155,7 +155,7 @@ class History {
     }
     const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
     return {
-      attempts: all.slice(-MOST_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
+      attempts: all.slice(-MAX_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
       total: this.#total,
     }
   }
@@ -202,7 +202,7 @@ class History {
       return
     }
     this.#ended.push(open)
-    if (this.#ended.length > MOST_ATTEMPTS) this.#ended.shift()
+    if (this.#ended.length > MAX_ATTEMPTS) this.#ended.shift()
   }
 }
 

@@ -17,18 +17,18 @@ export function parentReason(id: string, parent: Reasons): string {
   const { endedAs, endReason } = parent
   switch (endedAs) {
     case "CANCELLED":
-      return cut(`Its parent job ${id} was cancelled: ${endReason}`, MOST_CHARACTERS)
+      return cut(`Its parent job ${id} was cancelled: ${endReason}`, MAX_CHARACTERS)
     case "EXPIRED":
-      return cut(`Its parent job ${id} expired. ${endReason}`, MOST_CHARACTERS)
+      return cut(`Its parent job ${id} expired. ${endReason}`, MAX_CHARACTERS)
     case "FAILED":
-      return cut(`Its parent job ${id} failed. ${failureReason(parent)}`, MOST_CHARACTERS)
+      return cut(`Its parent job ${id} failed. ${failureReason(parent)}`, MAX_CHARACTERS)
     default:
       return `Its parent job ${id} has ended.`
   }
 }
 
 /** A reason is passed on to children: for deep families it stays short. */
-const MOST_CHARACTERS = 1000
+const MAX_CHARACTERS = 1000
 
 /** `state`: before the fact. */
 export function expiryReason(state: JobState, { node, item }: JobExpired): string {

@@ -23,7 +23,7 @@ export class OperationRows {
   }
 
   /** Call after the fact was applied. */
-  note(job: LiveJob, fact: Fact): void {
+  addFact(job: LiveJob, fact: Fact): void {
     switch (fact.type) {
       case "node_waiting":
       case "item_waiting":
@@ -59,7 +59,7 @@ export class OperationRows {
   unseen(job: LiveJob, { node, item, attempt }: AttemptRef, at: number): void {
     const { provider } = job.plan.nodes[node]!
     const of = which(item === undefined ? { node } : { node, item })
-    const key = keyOf(job.id, of)
+    const key = rowKey(job.id, of)
     if (provider === null || this.#unseen.has(key)) return
     const place = placeOf(job.state, of)
     const operation = place?.state.operations.get(place.position) ?? 0
@@ -92,7 +92,7 @@ export class OperationRows {
     const times = { submittedAt: at, endedAt: null, cancelAt: null }
     const { id: jobId, partition } = job
     const row = { partition, provider, externalId, jobId, ...which(fact), attempt, ...times }
-    this.#begun.set(keyOf(jobId, fact), row)
+    this.#begun.set(rowKey(jobId, fact), row)
   }
 
   #leave(job: LiveJob, of: Place, at: number, operation: LeftBehind["operation"]): void {
@@ -100,7 +100,7 @@ export class OperationRows {
     if (provider === null) return
     this.freed.add(provider)
     // One statement does not see its own rows: an operation that began in this batch carries its end itself.
-    const key = keyOf(job.id, of)
+    const key = rowKey(job.id, of)
     const begun = this.#begun.get(key)
     // A fact may repeat the end that one of its effects reported before in more detail: the first counts, as for `left`.
     const slot = operation === "cancel" ? { slotUntil: at + this.#slotLeaseMs } : {}
@@ -113,7 +113,7 @@ export class OperationRows {
   #leaveAll(job: LiveJob, at: number): void {
     for (const provider of job.plan.providers) this.freed.add(provider)
     const { id: jobId, partition } = job
-    this.#left.set(keyOf(jobId, null), { partition, jobId, node: null, at, operation: "none" })
+    this.#left.set(rowKey(jobId, null), { partition, jobId, node: null, at, operation: "none" })
   }
 }
 
@@ -136,6 +136,6 @@ function unseenId(attempt: number): string {
 /** A node, or one of its items. */
 type Place = Parameters<typeof which>[0]
 
-function keyOf(jobId: string, of: Place | null): string {
+function rowKey(jobId: string, of: Place | null): string {
   return of === null ? jobId : `${jobId}/${of.node}/${of.item}`
 }

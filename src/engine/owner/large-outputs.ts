@@ -7,7 +7,7 @@ import { type LiveJob, taskKey } from "./live-job.ts"
  * Evicts an output that is too large for memory as soon as it is durable; it is read from the journal when needed.
  * Called right after its fact was recorded.
  */
-export function leaveMemory(
+export function evictOutput(
   job: LiveJob,
   completed: AttemptRef,
   bytes: number,

@@ -48,7 +48,7 @@ export function taskKey({ node, item }: { readonly node: number; readonly item?:
   return item === undefined ? node : (item + 1) * NODES + node
 }
 
-export function taskOfKey(key: number): { readonly node: number; readonly item?: number } {
+export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
   return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
 }
 
@@ -67,7 +67,7 @@ export function currentTask(
 }
 
 /** Does the node, or the item, continue under a later attempt? */
-export function isHandedOn({ state }: LiveJob, task: Parameters<typeof placeOf>[1]): boolean {
+export function hasLaterAttempt({ state }: LiveJob, task: Parameters<typeof placeOf>[1]): boolean {
   const place = placeOf(state, task)
   return place !== null && isInFlight(place.state, place.position)
 }
