@@ -19,18 +19,21 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 export function readSettings<S extends object>(
   table: SettingTable<S>,
-  given: Partial<S> = {},
+  overrides: Partial<S> = {},
   environment: Environment = process.env,
 ): S {
   const found: Partial<S> = {}
   for (const name of Object.keys(table) as (keyof S & string)[]) {
     const setting = table[name]
-    const value = given[name] === undefined ? fromEnvironment(setting, environment) : given[name]
+    const value = overrides[name] === undefined ? fromEnvironment(setting, environment) : overrides[name]
     const wrong = setting.wrong(value)
     if (wrong !== undefined) {
       // The text as written: a text that is not a number would be shown as NaN.
-      const told = given[name] === undefined ? environment[setting.variable]?.trim() : value
-      throw new UmbraError("E620", `The setting ${name} (${setting.variable}) must be ${wrong}, not ${told}.`)
+      const shown = overrides[name] === undefined ? environment[setting.variable]?.trim() : value
+      throw new UmbraError(
+        "E620",
+        `The setting ${name} (${setting.variable}) must be ${wrong}, not ${shown}.`,
+      )
     }
     found[name] = value
   }

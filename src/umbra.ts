@@ -17,7 +17,7 @@ import type { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
 import type { Feed } from "./feed/feed.ts"
 import type { Live } from "./feed/live.ts"
-import { activityOf, type JobActivity } from "./jobs/activity.ts"
+import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
@@ -36,7 +36,7 @@ import type { Pipelines } from "./pipeline/pipelines.ts"
 import { ExternalServices } from "./provider/services.ts"
 import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
-import { mustFit, type Roles, roleNames, rolesOf } from "./roles.ts"
+import { checkRoles, type Roles, readRoles, roleNames } from "./roles.ts"
 import { inSubmitSpan } from "./trace.ts"
 import type { UmbraOptions } from "./umbra-options.ts"
 import { isRunning, type WiringParts, wire } from "./wiring.ts"
@@ -58,12 +58,12 @@ export type { UmbraOptions } from "./umbra-options.ts"
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
   const { clock = systemClock } = options
-  const roles = rolesOf(options.roles ?? roleNames)
+  const roles = readRoles(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
   // Checked first, so that no folder is created in vain.
-  mustFit(roles, sharingOf(location))
+  checkRoles(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
     const umbra = new Umbra({ journal, location, handlers, adapters, services, settings, options, roles })
@@ -245,14 +245,14 @@ export class Umbra {
     const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
       watchers: this.#watchers,
       isHere: () => this.#engine.live(mustBeJobId(jobId)) !== undefined,
-      look: () => this.summary(jobId),
-      awaitElsewhere: () => this.#live.ends.await(jobId),
+      read: () => this.summary(jobId),
+      awaitRemoteEnd: () => this.#live.ends.await(jobId),
     })
-    return this.queries.filledIn(job)
+    return this.queries.withDetails(job)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    return this.queries.filledIn(await this.summary(jobId))
+    return this.queries.withDetails(await this.summary(jobId))
   }
 
   /** The job from memory, or as shown in lists: without data that only its journal has. */
@@ -290,7 +290,7 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and which of its nodes this process cannot run. */
   activity(jobId: string): JobActivity {
-    return activityOf(this.#engine.live(jobId), {
+    return jobActivity(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
       hasHandler: name => this.serves(name),
       lacks: needs => this.#broker.lacks(needs),

@@ -24,7 +24,7 @@ import { pipelineSettings } from "./pipeline/settings.ts"
 import type { ExternalServices } from "./provider/services.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
 import type { Roles } from "./roles.ts"
-import { redisOf, type UmbraOptions } from "./umbra-options.ts"
+import { redisParts, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
 import { FleetCatalog } from "./worker/fleet-catalog.ts"
 import type { HandlerRegistry } from "./worker/registry.ts"
@@ -103,7 +103,7 @@ export function wire({
     broker: host => {
       const { concurrency } = settings
       const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log, store), lane })
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lane })
       return broker
     },
     observer: {

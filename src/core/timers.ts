@@ -1,6 +1,6 @@
 import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
-import { placeOf } from "./item-list.ts"
+import { findTask } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
@@ -97,6 +97,6 @@ export function setExpiry(state: JobState, expiresAt: number | null): void {
 /** Did an attempt, or an operation at a provider, fail and get another try? */
 export function isRetried(state: JobState, command: Command): boolean {
   if (command.type !== "external" && command.type !== "failed") return false
-  const place = placeOf(state, command)
+  const place = findTask(state, command)
   return place?.state.retryAt.has(place.position) === true
 }

@@ -1,7 +1,7 @@
 /** Places among the pipeline executions that may run at once (P1, `max_executions`). */
 import type { AttemptRef } from "../core/commands.ts"
 import { executionsFull, type Fault } from "../core/faults.ts"
-import { placeOf } from "../core/item-list.ts"
+import { findTask } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -150,7 +150,7 @@ export class ExecutionQueue {
 }
 
 function waits({ evicted, state }: LiveJob, at: AttemptRef): boolean {
-  const place = placeOf(state, at)
+  const place = findTask(state, at)
   if (evicted || place === null || !place.state.retryAt.has(place.position)) return false
   return place.state.faults.get(place.position)?.fault.code === executionsFull
 }

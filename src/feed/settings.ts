@@ -27,6 +27,6 @@ export const feedTable: SettingTable<FeedSettings> = {
   catchUpLooked: wholeNumber("UMBRA_FEED_CATCH_UP_LOOKED", 100_000),
 }
 
-export function feedSettings(given?: Partial<FeedSettings>): FeedSettings {
-  return readSettings(feedTable, given)
+export function feedSettings(overrides?: Partial<FeedSettings>): FeedSettings {
+  return readSettings(feedTable, overrides)
 }

@@ -5,7 +5,7 @@ import type { JobStatus } from "../core/states.ts"
 import { partitionOf } from "../engine/ids.ts"
 import { previewsField } from "../engine/owner/snapshot.ts"
 import { SingleFlight } from "../engine/single-flight.ts"
-import { jobLineOf, shownPreview } from "./changes.ts"
+import { currentJobLine, shownPreview } from "./changes.ts"
 import { frame } from "./frames.ts"
 import { type FoldParts, foldJobs } from "./known-jobs.ts"
 import { jobPositionText, positionText } from "./position.ts"
@@ -49,7 +49,7 @@ export class Snapshots {
       const found = await foldJobs(this.#parts, shown, ({ jobId, seq }) => seq <= seqs[partitionOf(jobId)]!)
       const lines = shown.flatMap(id => {
         const job = found.get(id)
-        return job === undefined ? [] : [jobLineOf(job)]
+        return job === undefined ? [] : [currentJobLine(job)]
       })
       const id = positionText({ store, at, partition: -1, place: 0, seqs })
       const more = jobs.length > MAX_JOBS ? { more: true } : {}
@@ -73,7 +73,7 @@ export class Snapshots {
       const previews = (previewsField(state).previews ?? []).map(({ node, preview }) =>
         shownPreview({ node }, preview),
       )
-      const line = { ...jobLineOf(job), ...(previews.length === 0 ? {} : { previews }) }
+      const line = { ...currentJobLine(job), ...(previews.length === 0 ? {} : { previews }) }
       return {
         status: state.status,
         seq,

@@ -26,7 +26,7 @@ export interface JobActivity {
 }
 
 /** What workers of this process do for a job right now, and which of its nodes this process cannot run. */
-export function activityOf(
+export function jobActivity(
   live: LiveJob | undefined,
   knows: {
     readonly isRunning: (job: LiveJob, task: TaskPlace) => boolean

@@ -5,7 +5,7 @@ import { type DeadLettersView, type RouteView, routeViews } from "../core/pipeli
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt, wakesInTime } from "../core/timers.ts"
-import { type AttemptView, attemptsOf } from "../core/view/attempt-history.ts"
+import { type AttemptView, attemptHistory } from "../core/view/attempt-history.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
 import { type ItemView, itemAsNode, itemViews } from "../core/view/item-view.ts"
 import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/view/live-view.ts"
@@ -31,7 +31,7 @@ import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/l
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
-import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
+import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
@@ -120,7 +120,7 @@ export class Queries {
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    return this.filledIn(await this.summary(jobId))
+    return this.withDetails(await this.summary(jobId))
   }
 
   /** The job as shown in lists. */
@@ -132,7 +132,7 @@ export class Queries {
    * Adds to the data of a job's row what only the journal has: a large output, previews, and the usage of a job that runs
    * here. For a job of another process its facts would have to be read again and again: its graph has the usage.
    */
-  async filledIn(job: JobSnapshot): Promise<JobSnapshot> {
+  async withDetails(job: JobSnapshot): Promise<JobSnapshot> {
     if (job.output_left_out === true) return this.#withOutput(job)
     const isHere = this.#parts.live(job.job_id) !== undefined
     if (job.status !== "PREVIEW" && (job.usage !== null || !isHere)) return job
@@ -205,7 +205,7 @@ export class Queries {
     // The facts may have been read before later ones that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
     const waiting = view.nodes.filter(({ id }) => only === undefined || id === only)
-    const slots = await this.#slots(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
+    const slots = await this.#slotPositions(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
     return {
       ...view,
       live: { ...live, nodes: [...tasks, ...slots.map(([{ id }, slot]) => ({ id, ...slot }))] },
@@ -220,7 +220,7 @@ export class Queries {
   }
 
   /** X5: the positions of nodes or items in the queues for slots. */
-  async #slots<T extends Pick<NodeView, "waiting_on">>(
+  async #slotPositions<T extends Pick<NodeView, "waiting_on">>(
     tasks: readonly T[],
     placeOf: (task: T) => { readonly jobId: string; readonly node: number; readonly item?: number },
   ): Promise<[T, LiveTask][]> {
@@ -257,11 +257,11 @@ export class Queries {
     const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
     const begunAt = live?.nodes[0]?.status === "RUNNING" ? live.nodes[0].started_at : null
     const { attempts, total } = await inTurnsIfMany(facts, () =>
-      attemptsOf(plan, facts, of, { now, begunAt }),
+      attemptHistory(plan, facts, of, { now, begunAt }),
     )
     return {
       ...view,
-      output: await this.#whole(jobId, output ?? null),
+      output: await this.#readWhole(jobId, output ?? null),
       attempts,
       attempts_total: total,
       ...(item === undefined ? {} : { item }),
@@ -309,7 +309,7 @@ export class Queries {
     if (live === null) return null
     const { jobId, node, after } = question
     const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
-    const slots = await this.#slots(items, ({ index }) => ({ jobId, node, item: index }))
+    const slots = await this.#slotPositions(items, ({ index }) => ({ jobId, node, item: index }))
     return { ...live, items: [...tasks, ...slots.map(([{ index }, slot]) => ({ index, ...slot }))] }
   }
 
@@ -328,7 +328,7 @@ export class Queries {
   /** A page of events. Facts before it are folded without creating events; facts after it are not processed. */
   async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
     const { plan, facts } = await this.#facts(jobId)
-    return inTurnsIfMany(facts, () => pageOfEvents(jobId, newJobState(plan), facts, query))
+    return inTurnsIfMany(facts, () => eventPage(jobId, newJobState(plan), facts, query))
   }
 
   /** Events as they become durable, from the job's beginning until it has ended. */
@@ -420,11 +420,11 @@ export class Queries {
 
   async #fetchLarge(jobId: string, state: JobState): Promise<void> {
     for (const [node, output] of state.outputs.entries()) {
-      if (largeParts(output).length > 0) state.outputs[node] = await this.#whole(jobId, output!)
+      if (largeParts(output).length > 0) state.outputs[node] = await this.#readWhole(jobId, output!)
     }
   }
 
-  #whole(jobId: string, output: Output): Promise<Json> {
+  #readWhole(jobId: string, output: Output): Promise<Json> {
     return readWhole(output, seq => readOutput(this.#parts.journal, jobId, seq))
   }
 }

@@ -97,7 +97,7 @@ export class Submissions {
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
-      return this.#inTurn(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
+      return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
         const content =
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
@@ -154,7 +154,7 @@ export class Submissions {
   }
 
   /** One submission at a time per key: of two concurrent ones the second must find the job of the first. */
-  async #inTurn(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
+  async #serialize(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
     const turn = (this.#turns.get(key) ?? Promise.resolve()).then(submit, submit)
     this.#turns.set(key, turn)
     try {

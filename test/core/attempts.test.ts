@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest"
 import type { Command } from "../../src/core/commands.ts"
 import type { RunningAttempt } from "../../src/core/facts.ts"
 import { takeDueItemRetries } from "../../src/core/timers.ts"
-import { attemptsOf } from "../../src/core/view/attempt-history.ts"
+import { attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { eventsOf } from "../../src/core/view/events.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { atOnce } from "../../src/turns.ts"
@@ -27,7 +27,7 @@ const fail = (job: Job, id: string, more: Partial<Extract<Command, { type: "fail
 const historyOf = (job: Job, id: string, item?: number, begunAt: number | null = null) => {
   const of = item === undefined ? { node: job.node(id) } : { node: job.node(id), item }
   const facts = job.facts.map(fact => ({ fact }))
-  return atOnce(attemptsOf(graphOf(job.specs), facts, of, { now: job.now, begunAt }))
+  return atOnce(attemptHistory(graphOf(job.specs), facts, of, { now: job.now, begunAt }))
 }
 
 const eventsFor = (job: Job) => [

@@ -1,6 +1,6 @@
 import type { JobExpired } from "../facts.ts"
 import { cut } from "../faults.ts"
-import { placeOf } from "../item-list.ts"
+import { findTask } from "../item-list.ts"
 import type { JobState } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 
@@ -33,7 +33,7 @@ const MAX_CHARACTERS = 1000
 /** `state`: before the fact. */
 export function expiryReason(state: JobState, { node, item }: JobExpired): string {
   if (node === undefined) return timeReason(state)
-  const place = placeOf(state, item === undefined ? { node } : { node, item })
+  const place = findTask(state, item === undefined ? { node } : { node, item })
   const waiting = place?.state.waiting.get(place.position)
   const operation =
     waiting?.kind === "external"

@@ -2,7 +2,7 @@ import type { ChildRequest } from "../../broker/port.ts"
 import type { Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import type { JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { parentReason } from "../../core/view/reasons.ts"
@@ -141,7 +141,7 @@ export class Family {
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
         await owner.execute(parent, { type: "wake" })
-      const place = placeOf(state, link)
+      const place = findTask(state, link)
       const waiting = place?.state.waiting.get(place.position)
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
       const item = link.item === undefined ? {} : { item: link.item }

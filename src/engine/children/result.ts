@@ -1,7 +1,7 @@
-import { uncounted } from "../../core/attempt-times.ts"
+import { uncountedUsage } from "../../core/attempt-times.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { placeOf, which } from "../../core/item-list.ts"
+import { findTask, taskRef } from "../../core/item-list.ts"
 import { jobOutput } from "../../core/job-output.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
@@ -46,16 +46,16 @@ export function usageFor(
   const sums = new Map(state.usage)
   for (const { usage } of ofOrphans)
     for (const [key, amount] of Object.entries(usage)) sums.set(key, (sums.get(key) ?? 0) + Number(amount))
-  const usage = uncounted(parent, id, sums)
+  const usage = uncountedUsage(parent, id, sums)
   return usage === undefined ? {} : { usage }
 }
 
 /** The same for a child that is cancelled because its parent has ended. */
 export function orphanUsage(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
   const link = state.parent
-  const place = link === null ? null : placeOf(parent, link)
-  const usage = place === null ? undefined : uncounted(place.state, id, state.usage)
-  return usage === undefined ? [] : [{ ...which(link!), job_id: id, usage }]
+  const place = link === null ? null : findTask(parent, link)
+  const usage = place === null ? undefined : uncountedUsage(place.state, id, state.usage)
+  return usage === undefined ? [] : [{ ...taskRef(link!), job_id: id, usage }]
 }
 
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {

@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Reported, Submit } from "../../core/commands.ts"
 import type { Waiting } from "../../core/facts.ts"
-import { isCurrent, placeOf } from "../../core/item-list.ts"
+import { findTask, isCurrent } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -127,7 +127,7 @@ export class ChildStarts {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
       const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
-      const place = placeOf(job.state, at)
+      const place = findTask(job.state, at)
       if (isWanted(job, at) && place !== null)
         await owner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#continue(job, at, child))
@@ -169,7 +169,7 @@ export class ChildStarts {
 
 /** The child that the node, or the item, waited for last. */
 function lastChild({ state }: LiveJob, at: AttemptRef): string | undefined {
-  const place = placeOf(state, at)
+  const place = findTask(state, at)
   return place?.state.children.get(place.position)
 }
 

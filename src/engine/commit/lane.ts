@@ -1,7 +1,7 @@
 import type { AttemptRef } from "../../core/commands.ts"
 import type { Effects } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Clock } from "../clock.ts"
 import { encodeFact, type LiveJob } from "../owner/live-job.ts"
@@ -300,7 +300,7 @@ export class AppendLane {
 
 /** Did an earlier attempt end without an answer from the provider? */
 function hasNoAnswer({ state }: LiveJob, attempted: AttemptRef): boolean {
-  const place = placeOf(state, attempted)
+  const place = findTask(state, attempted)
   return place?.state.unfollowed.get(place.position) === null
 }
 

@@ -1,6 +1,6 @@
 import type { AttemptRef } from "../../core/commands.ts"
 import type { Fact } from "../../core/facts.ts"
-import { placeOf, which } from "../../core/item-list.ts"
+import { findTask, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { BegunOperation, LeftBehind } from "../../journal/port/providers.ts"
 import type { LiveJob } from "../owner/live-job.ts"
@@ -58,10 +58,10 @@ export class OperationRows {
    */
   unseen(job: LiveJob, { node, item, attempt }: AttemptRef, at: number): void {
     const { provider } = job.plan.nodes[node]!
-    const of = which(item === undefined ? { node } : { node, item })
+    const of = taskRef(item === undefined ? { node } : { node, item })
     const key = rowKey(job.id, of)
     if (provider === null || this.#unseen.has(key)) return
-    const place = placeOf(job.state, of)
+    const place = findTask(job.state, of)
     const operation = place?.state.operations.get(place.position) ?? 0
     this.#unseen.set(key, {
       ...{ partition: job.partition, provider, externalId: unseenId(attempt), jobId: job.id, ...of, attempt },
@@ -91,7 +91,7 @@ export class OperationRows {
     const { provider, external_id: externalId } = waiting
     const times = { submittedAt: at, endedAt: null, cancelAt: null }
     const { id: jobId, partition } = job
-    const row = { partition, provider, externalId, jobId, ...which(fact), attempt, ...times }
+    const row = { partition, provider, externalId, jobId, ...taskRef(fact), attempt, ...times }
     this.#begun.set(rowKey(jobId, fact), row)
   }
 
@@ -107,7 +107,7 @@ export class OperationRows {
     if (begun?.endedAt === null && operation !== "none")
       this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null, ...slot })
     if (this.#left.has(key)) return
-    this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation, ...slot })
+    this.#left.set(key, { partition: job.partition, jobId: job.id, ...taskRef(of), at, operation, ...slot })
   }
 
   #leaveAll(job: LiveJob, at: number): void {
@@ -124,7 +124,7 @@ export class OperationRows {
  */
 function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "item_failed" }>): boolean {
   if (fact.retry_at === undefined) return false
-  const place = placeOf(job.state, fact)
+  const place = findTask(job.state, fact)
   return place?.state.unfollowed.has(place.position) === true
 }
 
@@ -134,7 +134,7 @@ function unseenId(attempt: number): string {
 }
 
 /** A node, or one of its items. */
-type Place = Parameters<typeof which>[0]
+type Place = Parameters<typeof taskRef>[0]
 
 function rowKey(jobId: string, of: Place | null): string {
   return of === null ? jobId : `${jobId}/${of.node}/${of.item}`

@@ -4,7 +4,7 @@ import type { AttemptRef, JobResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { largeParts, skippedOutput, wholeOutput } from "../../core/state.ts"
-import { isolationOf } from "../../core/suspects.ts"
+import { taskIsolation } from "../../core/suspects.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTruthy, withNode } from "../../template/index.ts"
@@ -112,7 +112,7 @@ function buildTask(
   const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
   const own = item === undefined ? state : state.lists.get(node)!.state
   const position = item ?? node
-  const isolation = isolationOf(own, position)
+  const isolation = taskIsolation(own, position)
   // Optional fields are assigned afterwards: three spreads would take longer than the rest of this function.
   const task: { -readonly [Field in keyof Task]: Task[Field] } = {
     jobId: job.id,

@@ -1,5 +1,5 @@
 import type { AttemptRef } from "../../core/commands.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import { LargeOutput, ListOutput } from "../../core/state.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 
@@ -14,7 +14,7 @@ export function evictOutput(
   durable: Promise<void>,
 ): void {
   const large = new LargeOutput(job.seq, bytes)
-  const { state, position } = placeOf(job.state, completed)!
+  const { state, position } = findTask(job.state, completed)!
   const key = taskKey(completed)
   job.evictingOutputs ??= new Set()
   job.evictingOutputs.add(key)

@@ -4,7 +4,7 @@ import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/c
 import { decide } from "../../core/decide/decide.ts"
 import type { Fact } from "../../core/facts.ts"
 import { cut } from "../../core/faults.ts"
-import { placeOf, which } from "../../core/item-list.ts"
+import { findTask, taskRef } from "../../core/item-list.ts"
 import { completionOf } from "../../core/last-output.ts"
 import { newJobState } from "../../core/state.ts"
 import { isRetried, nextTimer } from "../../core/timers.ts"
@@ -294,7 +294,7 @@ export class PartitionOwner implements LaneEvents {
 
   /** Dispatches a task that waits for its retry time before that time. */
   dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
-    const place = placeOf(job.state, task)
+    const place = findTask(job.state, task)
     if (place === null || !place.state.retryAt.has(place.position)) return
     place.state.retryAt.set(place.position, now)
     this.fireTimers(job)
@@ -364,7 +364,7 @@ export class PartitionOwner implements LaneEvents {
 
   async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
     const job = await this.#read(submission.jobId)
-    const at = { ...which(submission), attempt: submission.attempt }
+    const at = { ...taskRef(submission), attempt: submission.attempt }
     return job === null ? null : this.#dispatcher.buildTask(job, at)
   }
 

@@ -9,7 +9,7 @@ import type {
 import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef, Command, External } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { isCurrent, placeOf } from "../../core/item-list.ts"
+import { findTask, isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
 import { partitionOf } from "../ids.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
@@ -234,7 +234,7 @@ export class TaskReports implements RemoteTaskEvents {
     const job = this.#parts.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
     if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
-    const place = placeOf(job.state, task)
+    const place = findTask(job.state, task)
     return place?.state.attempt[place.position] === task.attempt ? job : null
   }
 }

@@ -1,7 +1,7 @@
 import type { Task } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { isCurrent, needsSlot, which } from "../../core/item-list.ts"
+import { isCurrent, needsSlot, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
@@ -61,7 +61,7 @@ export class Capacity {
     if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#releaseSlot(job, task)
       job.running.delete(taskKey(task))
-      this.#parts.command(job, { type: "await_slot", ...which(task), attempt, provider: task.provider! })
+      this.#parts.command(job, { type: "await_slot", ...taskRef(task), attempt, provider: task.provider! })
       await this.#parts.durable(job)
       if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
@@ -73,7 +73,7 @@ export class Capacity {
 
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
     const { id: jobId, partition, state } = job
-    const request = { jobId, ...which(task), partition, owner: state.owner }
+    const request = { jobId, ...taskRef(task), partition, owner: state.owner }
     return this.#untilStoreAnswers(() => this.#parts.slots.request(task.provider!, request))
   }
 
@@ -81,7 +81,7 @@ export class Capacity {
   async #resendGrant(job: LiveJob, task: Task): Promise<void> {
     const { journal, clock } = this.#parts
     const { id, partition } = job
-    const command = JSON.stringify({ type: "grant_slot", ...which(task) } satisfies Command)
+    const command = JSON.stringify({ type: "grant_slot", ...taskRef(task) } satisfies Command)
     await this.#untilStoreAnswers(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
@@ -94,7 +94,7 @@ export class Capacity {
    */
   async #releaseSlot(job: LiveJob, task: Task): Promise<void> {
     if (jobHasEnded(job.state.status))
-      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...taskRef(task) })
     // Whether that end is durable, and still valid, is decided by the current owner of the job.
     else if (!needsSlot(job.state, task)) await this.#resendGrant(job, task)
   }

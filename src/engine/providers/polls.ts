@@ -1,7 +1,7 @@
 import type { RemoteWorkers } from "../../broker/port.ts"
 import type { Command, OperationResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import type { PollPolicy } from "../../core/plan.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Clock } from "../clock.ts"
@@ -45,7 +45,7 @@ export class Polls {
   /** X4, second layer: an operation that the job no longer waits for is not polled any longer. */
   drop(job: LiveJob): void {
     for (const [key, abort] of job.activePolls ?? []) {
-      const place = placeOf(job.state, parseTaskKey(key))
+      const place = findTask(job.state, parseTaskKey(key))
       if (!job.evicted && place?.state.polling.has(place.position)) continue
       job.activePolls!.delete(key)
       abort.abort()
@@ -136,7 +136,7 @@ export function pollQueue(provider: string): string {
   return `poll:${provider}`
 }
 
-type Place = Parameters<typeof placeOf>[1]
+type Place = Parameters<typeof findTask>[1]
 
 interface PendingPoll {
   readonly job: LiveJob
@@ -156,7 +156,7 @@ function unknownProvider(provider: string): Fault {
 }
 
 function waitingOperation(job: LiveJob, of: Place): Operation | null {
-  const place = placeOf(job.state, of)
+  const place = findTask(job.state, of)
   const waiting = place?.state.waiting.get(place.position)
   if (waiting?.kind !== "external") return null
   const { provider, external_id: externalId } = waiting

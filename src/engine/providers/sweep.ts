@@ -1,6 +1,6 @@
 import type { Command } from "../../core/commands.ts"
 import { type Fault, isRateLimited } from "../../core/faults.ts"
-import { which } from "../../core/item-list.ts"
+import { taskRef } from "../../core/item-list.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { DueCancel, OperationName, SlotKey } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
@@ -169,7 +169,7 @@ export class ProviderSweep {
       log.warn({ provider, external_id: externalId, job_id: jobId, fault }, "could not cancel an operation")
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
     const settling = journal.providers.settleCancel({
-      ...{ provider, externalId, jobId, ...which(cancel) },
+      ...{ provider, externalId, jobId, ...taskRef(cancel) },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
     this.#settling.add(settling)

@@ -1,5 +1,5 @@
 import type { Command } from "../../core/commands.ts"
-import { needsSlot, which } from "../../core/item-list.ts"
+import { needsSlot, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal, MessageRow } from "../../journal/port/journal.ts"
@@ -168,8 +168,8 @@ export class Inbox {
   }
 
   /** Releases a slot that a node requested while it or its job ended: no other code would release it. */
-  async #releaseSlot(jobId: string, of: Parameters<typeof which>[0]): Promise<void> {
-    await this.#journal.providers.releaseSlot({ jobId, ...which(of) })
+  async #releaseSlot(jobId: string, of: Parameters<typeof taskRef>[0]): Promise<void> {
+    await this.#journal.providers.releaseSlot({ jobId, ...taskRef(of) })
   }
 
   /** A job that cannot be folded must not block the messages behind it. */

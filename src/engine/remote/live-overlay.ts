@@ -1,5 +1,5 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import { type JobState, QUEUED, RUNNING, WAITING } from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
 import { workerWait } from "../../core/view/view.ts"
@@ -36,12 +36,12 @@ type TaskPlace = { readonly node: number; readonly item?: number }
  */
 export function liveOverlay(
   job: LiveJob | undefined,
-  question: OverlayQuery,
+  query: OverlayQuery,
   parts: OverlayParts,
 ): LiveGraph | LiveItems {
   const at = parts.now()
-  if (job === undefined) return question.node === undefined ? { at, nodes: [] } : { at, items: [] }
-  return overlay(new Tasks(job, at, inFlight(job, parts, at)), question, at)
+  if (job === undefined) return query.node === undefined ? { at, nodes: [] } : { at, items: [] }
+  return overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at)
 }
 
 export interface AwayParts {
@@ -62,7 +62,7 @@ export function awayOverlay(state: JobState, question: OverlayQuery, parts: Away
     engine === null ? "no engine runs" : `${engine} has stopped reporting, and no other engine runs`
   const wait = { reason: "owner_away", last_seen_at: beat, cause } as const
   const of = (task: TaskPlace): LiveTask => {
-    const { state: own, position } = placeOf(state, task)!
+    const { state: own, position } = findTask(state, task)!
     const isStarted = own.nodeStatus[position] === RUNNING
     const attempt = own.attempt[position]!
     const worker = isStarted ? holder({ jobId: question.jobId, ...task, attempt }) : null
@@ -134,7 +134,7 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
 }
 
 function recordedStart({ state }: LiveJob, task: TaskPlace) {
-  const place = placeOf(state, task)!
+  const place = findTask(state, task)!
   return place.state.started.get(place.position)
 }
 
@@ -157,7 +157,7 @@ class Tasks {
 
   /** null: nothing of it is in flight, and only its facts are known. */
   task(task: TaskPlace): LiveTask | null {
-    const place = placeOf(this.job.state, task)
+    const place = findTask(this.job.state, task)
     if (place === null) return null
     const { state, position } = place
     const status = state.nodeStatus[position]

@@ -5,7 +5,7 @@
  * 2. What was emitted and put is handed over with the end, and only if that is an acknowledgement.
  * 3. No promise where no adapter needs one.
  */
-import { faultOf } from "../../core/faults.ts"
+import { toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { checkOutput, mustBeJson } from "../../worker/output.ts"
@@ -207,7 +207,7 @@ export class DeliveryRun implements Travelling {
       return
     }
     const { redactor } = this.chain
-    const fault = faultOf(thrown, {
+    const fault = toFault(thrown, {
       now: this.chain.now(),
       thrower: "adapter",
       ...(redactor === null ? {} : { clean: redactor.clean }),
