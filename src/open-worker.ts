@@ -54,7 +54,7 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
     }),
     ...(options.handlers ?? []),
   ])
-  const handlers = queuesOf(registry, options.queues)
+  const handlers = chooseQueues(registry, options.queues)
   const worker = new RedisWorker({
     url: checkRedisUrl(redisUrl),
     settings: redisSettings({
@@ -119,7 +119,7 @@ export class FleetWorker {
   }
 }
 
-function queuesOf(registry: HandlerRegistry, queues: readonly string[] | undefined): readonly string[] {
+function chooseQueues(registry: HandlerRegistry, queues: readonly string[] | undefined): readonly string[] {
   const known = registry.names()
   if (queues?.length === 0)
     throw new UmbraError(

@@ -25,13 +25,16 @@ export const rolesTable: SettingTable<{ readonly roles: readonly Role[] }> = {
 }
 
 /** The given roles, otherwise the environment variable, otherwise all. Throws E620 if one is not known. */
-export function rolesOf(given?: readonly Role[], environment = process.env): Roles {
-  const roles = given === undefined ? {} : { roles: given }
+export function readRoles(overrides?: readonly Role[], environment = process.env): Roles {
+  const roles = overrides === undefined ? {} : { roles: overrides }
   return new Set(readSettings(rolesTable, roles, environment).roles)
 }
 
 /** A process that owns nothing needs an engine in another process, with the same store. */
-export function mustFit(roles: Roles, store: { readonly exclusive: boolean; readonly label: string }): void {
+export function checkRoles(
+  roles: Roles,
+  store: { readonly exclusive: boolean; readonly label: string },
+): void {
   if (roles.has("engine") || !store.exclusive) return
   throw new UmbraError(
     "E620",

@@ -23,15 +23,15 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 export function readSettings<S extends object>(
   table: SettingTable<S>,
-  given: Partial<S> = {},
+  overrides: Partial<S> = {},
   environment: Environment = process.env,
 ): S {
   const found: Partial<S> = {}
   for (const name of Object.keys(table) as (keyof S & string)[]) {
     const setting = table[name]
-    const text = given[name] === undefined ? textIn(setting, environment) : undefined
+    const text = overrides[name] === undefined ? textIn(setting, environment) : undefined
     const standard = text === undefined ? setting.default : setting.read(text)
-    const value = given[name] === undefined ? standard : given[name]
+    const value = overrides[name] === undefined ? standard : overrides[name]
     const wrong = setting.wrong(value)
     if (wrong !== undefined) {
       // The text as it was written: Number would show a text that is not a number as NaN.

@@ -36,7 +36,7 @@ function tracer(): Tracer | undefined {
     : provider.getTracer("umbra")
 }
 
-function parentOf(traceparent: string | null | undefined): Context {
+function parentContext(traceparent: string | null | undefined): Context {
   const found = isTraceparent(traceparent) ? pattern.exec(traceparent) : null
   if (found === null) return ROOT_CONTEXT
   const [, traceId, spanId, flags] = found
@@ -49,7 +49,7 @@ function parentOf(traceparent: string | null | undefined): Context {
   return trace.setSpanContext(ROOT_CONTEXT, remote)
 }
 
-function traceparentOf(span: Span | undefined): string | undefined {
+function formatTraceparent(span: Span | undefined): string | undefined {
   const found = span?.spanContext()
   if (found === undefined || !isSpanContextValid(found)) return undefined
   return `00-${found.traceId}-${found.spanId}-${(found.traceFlags & 0xff).toString(16).padStart(2, "0")}`
@@ -57,7 +57,7 @@ function traceparentOf(span: Span | undefined): string | undefined {
 
 /** For services that are called from here: the traceparent of the active span, if there is one. */
 export function activeTraceparent(): string | undefined {
-  return traceparentOf(trace.getActiveSpan())
+  return formatTraceparent(trace.getActiveSpan())
 }
 
 export function activeTraceHeader(): { readonly traceparent?: string } {
@@ -67,7 +67,7 @@ export function activeTraceHeader(): { readonly traceparent?: string } {
 
 /** Runs `work` as if the span of another thread or process were the active one. */
 export function withinTrace<T>(traceparent: string | undefined, work: () => T): T {
-  return traceparent === undefined ? work() : context.with(parentOf(traceparent), work)
+  return traceparent === undefined ? work() : context.with(parentContext(traceparent), work)
 }
 
 /**
@@ -84,12 +84,12 @@ export async function inSubmitSpan<T>(
   // An invalid traceparent is rejected with the other arguments.
   if (spans === undefined || (traceparent !== undefined && !isTraceparent(traceparent)))
     return submit(traceparent)
-  const parent = trace.getActiveSpan() === undefined ? parentOf(traceparent) : context.active()
-  const name = nameOf(workflow)
+  const parent = trace.getActiveSpan() === undefined ? parentContext(traceparent) : context.active()
+  const name = workflowName(workflow)
   const attributes = name === undefined ? {} : { "umbra.workflow": name }
   const span = spans.startSpan("umbra.submit", { kind: SpanKind.PRODUCER, attributes }, parent)
   try {
-    const submitted = await context.with(trace.setSpan(parent, span), () => submit(traceparentOf(span)))
+    const submitted = await context.with(trace.setSpan(parent, span), () => submit(formatTraceparent(span)))
     span.setAttributes(describe(submitted))
     return submitted
   } catch (error) {
@@ -103,13 +103,13 @@ export async function inSubmitSpan<T>(
 }
 
 /** The name for a span: a value that is not a workflow has none, and is rejected later. */
-function nameOf(workflow: unknown): string | undefined {
+function workflowName(workflow: unknown): string | undefined {
   const name = typeof workflow === "string" ? workflow : (workflow as { name?: unknown } | null)?.name
   return typeof name === "string" ? name : undefined
 }
 
 /** The attributes of an attempt's span. */
-interface Attempted {
+interface AttemptInfo {
   readonly jobId: string
   readonly workflow: string
   readonly workflowVersion: number
@@ -133,7 +133,7 @@ export interface AttemptSpan {
 }
 
 /** null: there is no SDK. */
-export function attemptSpan(task: Attempted): AttemptSpan | null {
+export function attemptSpan(task: AttemptInfo): AttemptSpan | null {
   const spans = tracer()
   if (spans === undefined) return null
   const attributes: Attributes = {
@@ -145,7 +145,7 @@ export function attemptSpan(task: Attempted): AttemptSpan | null {
     "umbra.attempt": task.shownAttempt,
     "umbra.fence": task.attempt,
   }
-  const parent = parentOf(task.traceparent)
+  const parent = parentContext(task.traceparent)
   const span = spans.startSpan("umbra.node", { kind: SpanKind.CONSUMER, attributes }, parent)
   return {
     run: work => context.with(trace.setSpan(parent, span), work),

@@ -43,7 +43,7 @@ export interface UmbraOptions extends ExternalServicesOptions {
 }
 
 /** null: this process uses no Redis. */
-export function redisOf({ redisUrl, redis }: UmbraOptions, log: Log, store: RedisBrokerParts["store"]) {
+export function redisParts({ redisUrl, redis }: UmbraOptions, log: Log, store: RedisBrokerParts["store"]) {
   if (redisUrl === undefined) return null
   return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), store, partitionOf, log }
 }

@@ -10,14 +10,14 @@ import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
 import { systemClock } from "./engine/clock.ts"
 import type { Engine } from "./engine/engine.ts"
-import { type EngineHealth, statesOf } from "./engine/metrics.ts"
-import { type JobSnapshot, snapshotOfLive } from "./engine/owner/snapshot.ts"
+import { countStates, type EngineHealth } from "./engine/metrics.ts"
+import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
 import type { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
 import type { Feed } from "./feed/feed.ts"
 import type { Live } from "./feed/live.ts"
-import { activityOf, type JobActivity } from "./jobs/activity.ts"
+import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
@@ -36,7 +36,7 @@ import type { Pipelines } from "./pipeline/pipelines.ts"
 import { ExternalServices } from "./provider/services.ts"
 import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
-import { mustFit, type Roles, roleNames, rolesOf } from "./roles.ts"
+import { checkRoles, type Roles, readRoles, roleNames } from "./roles.ts"
 import { inSubmitSpan } from "./trace.ts"
 import type { UmbraOptions } from "./umbra-options.ts"
 import { isRunning, type WiringParts, wire } from "./wiring.ts"
@@ -58,12 +58,12 @@ export type { UmbraOptions } from "./umbra-options.ts"
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
   const { clock = systemClock } = options
-  const roles = rolesOf(options.roles ?? roleNames)
+  const roles = readRoles(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
   // Checked first, so that no folder is created in vain.
-  mustFit(roles, sharingOf(location))
+  checkRoles(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
     const umbra = new Umbra({ journal, location, handlers, adapters, services, settings, options, roles })
@@ -180,16 +180,16 @@ export class Umbra {
     const { metrics: engine, owner } = this.#engine
     const attempts = this.#broker.metrics
     const { metrics: pipelines } = this.pipelines
-    return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
+    return { engine, attempts, pipelines, states: () => countStates(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, including those that died recently. */
   workers(): WorkerView[] {
-    return this.#engine.fleet.workers()
+    return this.#engine.workers.list()
   }
 
   get workerCounts(): WorkerCounts {
-    return this.#engine.fleet.counts
+    return this.#engine.workers.counts
   }
 
   /** The id by which workers of a fleet know the store (`umbra worker --store`). */
@@ -245,20 +245,20 @@ export class Umbra {
     const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
       watchers: this.#watchers,
       isHere: () => this.#engine.live(mustBeJobId(jobId)) !== undefined,
-      look: () => this.summary(jobId),
-      awaitElsewhere: () => this.#live.ends.await(jobId),
+      read: () => this.summary(jobId),
+      awaitRemoteEnd: () => this.#live.ends.await(jobId),
     })
-    return this.queries.filledIn(job)
+    return this.queries.withDetails(job)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    return this.queries.filledIn(await this.summary(jobId))
+    return this.queries.withDetails(await this.summary(jobId))
   }
 
   /** The job from memory, or as shown in lists: without data that only its journal has. */
   async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
-    const known = live !== undefined && live.pendingBatches === 0 ? snapshotOfLive(live) : null
+    const known = live !== undefined && live.pendingBatches === 0 ? liveSnapshot(live) : null
     return known ?? this.queries.summary(jobId)
   }
 
@@ -290,7 +290,7 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and which of its nodes this process cannot run. */
   activity(jobId: string): JobActivity {
-    return activityOf(this.#engine.live(jobId), {
+    return jobActivity(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
       hasHandler: name => this.serves(name),
       lacks: needs => this.#broker.lacks(needs),
@@ -344,7 +344,7 @@ export class Umbra {
 
   /** The four commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
-    await this.#engine.requests.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
+    await this.#engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }
 
   /** X5, X6: the providers that this process knows, the holders of their slots, their queues, and recent failures. */

@@ -7,9 +7,9 @@ import { mustReachWorkers } from "./engine/dispatch/pipeline-needs.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
-import { type OverlayQuestion, overlayOf } from "./engine/remote/live-overlay.ts"
+import { liveOverlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
-import { engineSettings, retryDefaultsOf } from "./engine/settings.ts"
+import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
 import { Queries } from "./jobs/queries.ts"
@@ -24,7 +24,7 @@ import { pipelineSettings } from "./pipeline/settings.ts"
 import type { ExternalServices } from "./provider/services.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
 import type { Roles } from "./roles.ts"
-import { redisOf, type UmbraOptions } from "./umbra-options.ts"
+import { redisParts, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
 import { FleetCatalog } from "./worker/fleet-catalog.ts"
 import type { HandlerRegistry } from "./worker/registry.ts"
@@ -70,7 +70,7 @@ export function wire({
   const figures = engineSettings(options.engine)
   const now = () => clock.now()
   const watchers = new Watchers()
-  const workers = () => engine.fleet.workers()
+  const workers = () => engine.workers.list()
   const handlers = new FleetCatalog(parts.handlers, { runsNodes: roles.has("worker"), workers })
   const adapters = new FleetAdapters(parts.adapters, workers)
   const { served } = handlers
@@ -103,7 +103,7 @@ export function wire({
     broker: host => {
       const { concurrency } = settings
       const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log, store), lane })
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lane })
       return broker
     },
     observer: {
@@ -147,13 +147,17 @@ export function wire({
     ...{ journal, engine, handlers, adapters, now },
     mustBeFor: (plan, owner) => mustBeFor(plan, owner, providers),
     ttlSeconds: figures.ttlSeconds,
-    retryDefaults: retryDefaultsOf(figures),
+    retryDefaults: recordedRetryPolicy(figures),
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })
-  const ownOverlay = (question: OverlayQuestion) =>
+  const ownOverlay = (question: OverlayQuery) =>
     engine.owns(question.jobId)
-      ? overlayOf(engine.live(question.jobId), question, { broker, lacks: needs => broker.lacks(needs), now })
+      ? liveOverlay(engine.live(question.jobId), question, {
+          broker,
+          lacks: needs => broker.lacks(needs),
+          now,
+        })
       : null
   const overlays = new RemoteOverlays(journal.feed, ownOverlay)
   const queries = new Queries({
@@ -163,7 +167,7 @@ export function wire({
     live: id => engine.live(id),
     overlay: question => {
       const own = ownOverlay(question)
-      return own === null ? overlays.ask(question) : Promise.resolve(own)
+      return own === null ? overlays.query(question) : Promise.resolve(own)
     },
     awayOwner: id => engine.awayOwner(id),
     holder: task => broker.remote?.holder(task) ?? null,

@@ -1,7 +1,7 @@
 import type { AttemptTimes, Refusal } from "./commands.ts"
 import { retryPolicy } from "./decide/backoff.ts"
 import type { ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
-import { placeOf } from "./item-list.ts"
+import { findTask } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import {
   CANCELLED,
@@ -53,7 +53,7 @@ export function shownAttempt(state: JobState, node: number): number {
 }
 
 /** The maximum of that number: attempts that were lost, or made before a retry of the job, do not count. */
-export function mostAttempts(state: JobState, node: number): number {
+export function maxAttempts(state: JobState, node: number): number {
   return (state.spentAttempts.get(node) ?? noneSpent).earlier + retryPolicy(state, node).maxAttempts
 }
 
@@ -65,7 +65,7 @@ export function lostAttempts(state: JobState, node: number): number {
 const noneSpent = { earlier: 0, lost: 0 }
 
 /** For a retry of the job: attempts that have begun so far do not count against the retry policy any more. */
-export function policyBeginsAgain(state: JobState, node: number): void {
+export function resetPolicy(state: JobState, node: number): void {
   const hasFailed = state.nodeStatus[node] === FAILED
   const isBegun = hasBegun(state, node)
   const begun = state.tries[node]! + (!hasFailed && isBegun ? 1 : 0)
@@ -84,7 +84,7 @@ function spend(state: JobState, node: number, more: { earlier: number; lost: num
 }
 
 /** The node fails because its process died too often: that attempt was lost too. */
-export function lostForGood(state: JobState, node: number): void {
+export function recordFinalLoss(state: JobState, node: number): void {
   spend(state, node, { earlier: 0, lost: 1 })
 }
 
@@ -96,7 +96,7 @@ export function readyAt(state: JobState, node: number): number {
 }
 
 /** Folds the times of a fact that records how long the node's handler has run until `at`. */
-export function ranUntil(state: JobState, node: number, { ran_ms, worker }: Ran, at: number): void {
+export function foldRan(state: JobState, node: number, { ran_ms, worker }: Ran, at: number): void {
   if (ran_ms === undefined) return
   if (worker !== undefined) state.worker = worker
   state.workers[node] = state.worker
@@ -109,14 +109,14 @@ export function attemptStart(state: JobState, node: number, ranMs: number, at: n
 }
 
 /** Folds the attempts that were running, and their usage, when a fact ended them. Later facts do not refer to the worker named in such a list. */
-export function wereRunning(state: JobState, fact: { readonly at: number } & RunningList): void {
+export function foldRunning(state: JobState, fact: { readonly at: number } & RunningList): void {
   for (const { node, item, ran_ms, worker, usage } of fact.running ?? []) {
-    const place = placeOf(state, item === undefined ? { node } : { node, item })
+    const place = findTask(state, item === undefined ? { node } : { node, item })
     if (place === null) continue
-    used(place.state, place.position, usage)
-    if (item !== undefined) usedBy(state, node, usage)
+    addUsage(place.state, place.position, usage)
+    if (item !== undefined) addNodeUsage(state, node, usage)
     const { worker: named } = place.state
-    ranUntil(place.state, place.position, { ran_ms, worker }, fact.at)
+    foldRan(place.state, place.position, { ran_ms, worker }, fact.at)
     place.state.worker = named
   }
 }
@@ -147,15 +147,15 @@ export function attemptEnded(
 }
 
 /** The usage of every attempt counts, whatever its outcome. */
-export function used(state: JobState, node: number, usage: JsonObject | undefined): void {
+export function addUsage(state: JobState, node: number, usage: JsonObject | undefined): void {
   for (const key in usage) {
     const amount = usage[key]
     if (typeof amount === "number") state.usage.set(key, (state.usage.get(key) ?? 0) + amount)
   }
-  usedBy(state, node, usage)
+  addNodeUsage(state, node, usage)
 }
 
-export function usedBy(state: JobState, node: number, usage: JsonObject | undefined): void {
+export function addNodeUsage(state: JobState, node: number, usage: JsonObject | undefined): void {
   if (usage === undefined) return
   addTo(usageOf(state, node), usage)
   const waiting = state.waiting.get(node)
@@ -163,12 +163,12 @@ export function usedBy(state: JobState, node: number, usage: JsonObject | undefi
 }
 
 /** Folds the usage of children that were cancelled with the job. */
-export function childrenUsed(state: JobState, children: readonly ChildUsage[]): void {
+export function addChildUsage(state: JobState, children: readonly ChildUsage[]): void {
   for (const { node, item, job_id, usage } of children) {
-    const place = placeOf(state, item === undefined ? { node } : { node, item })
+    const place = findTask(state, item === undefined ? { node } : { node, item })
     if (place === null) continue
-    used(place.state, place.position, usage)
-    if (item !== undefined) usedBy(state, node, usage)
+    addUsage(place.state, place.position, usage)
+    if (item !== undefined) addNodeUsage(state, node, usage)
     addTo(childUsageOf(place.state, job_id), usage)
   }
 }
@@ -181,7 +181,7 @@ function addTo(sums: Usage, usage: JsonObject): void {
 }
 
 /** The usage of a child job that its parent has not counted yet; undefined: nothing. */
-export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<string, number>) {
+export function uncountedUsage(parent: JobState, childId: string, usage: ReadonlyMap<string, number>) {
   const counted = parent.childUsage.get(childId)
   const rest = [...usage].map(([key, sum]) => [key, sum - (counted?.[key] ?? 0)] as const)
   const left = rest.filter(([, amount]) => amount !== 0)
@@ -189,7 +189,7 @@ export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<
 }
 
 /** At most this many attempts without usage are named: the fact of a job with thousands of tasks stays small. */
-const MOST_RUNNING = 1000
+const MAX_RUNNING = 1000
 
 /** Adds the attempts that were running to the facts that end them. Changes nothing else. */
 export function withRunning(
@@ -197,21 +197,21 @@ export function withRunning(
   decided: readonly Fact[] | Refusal,
   running: () => readonly RunningAttempt[],
 ): readonly Fact[] | Refusal {
-  if ("refused" in decided || !decided.some(fact => endsSome(state, fact))) return decided
+  if ("refused" in decided || !decided.some(fact => endsAttempts(state, fact))) return decided
   let left = running()
   if (left.length === 0) return decided
   return decided.map(fact => {
-    if (!endsSome(state, fact)) return fact
-    const isEnded = endedBy(fact)
+    if (!endsAttempts(state, fact)) return fact
+    const isEnded = isEndedBy(fact)
     let unused = 0
-    const ended = left.filter(each => isEnded(each) && (each.usage !== undefined || ++unused <= MOST_RUNNING))
+    const ended = left.filter(each => isEnded(each) && (each.usage !== undefined || ++unused <= MAX_RUNNING))
     // Only the first of several facts ends an attempt: its usage is counted once.
     left = left.filter(each => !isEnded(each))
     return ended.length === 0 ? fact : { ...fact, running: ended }
   })
 }
 
-function endsSome(state: JobState, fact: Fact): boolean {
+function endsAttempts(state: JobState, fact: Fact): boolean {
   switch (fact.type) {
     case "job_cancelled":
     case "job_expired":
@@ -224,14 +224,14 @@ function endsSome(state: JobState, fact: Fact): boolean {
     case "item_failed": {
       if (fact.retry_at !== undefined) return false
       const list = state.lists.get(fact.node)!.state
-      return !list.goesOn || list.unfinished - list.failures === 1
+      return !list.continuesOnFailure || list.unfinished - list.failures === 1
     }
     default:
       return false
   }
 }
 
-function endedBy(fact: Fact): (attempt: RunningAttempt) => boolean {
+function isEndedBy(fact: Fact): (attempt: RunningAttempt) => boolean {
   switch (fact.type) {
     case "tasks_lost": {
       const lost = new Set(fact.nodes)

@@ -99,14 +99,14 @@ export function isRateLimited({ code, details }: Fault): boolean {
   return code === "E409" || code === "RATE_LIMITED" || details?.status === 429
 }
 
-export function faultOf(thrown: unknown, options: FaultOptions): Fault {
+export function toFault(thrown: unknown, options: FaultOptions): Fault {
   const clean = options.clean ?? (text => text)
   const errors = causes(thrown)
-  const wait = firstOf(errors, error => waitOf(error, options.now))
-  const details = detailsOf(errors, clean)
+  const wait = firstFound(errors, error => requestedWait(error, options.now))
+  const details = errorDetails(errors, clean)
   return {
-    code: firstOf(errors, error => unsuspectedCode(error, clean)) ?? unknownError,
-    message: cut(clean(messageOf(thrown, errors, options.thrower ?? "handler")), messageLength),
+    code: firstFound(errors, error => unsuspectedCode(error, clean)) ?? unknownError,
+    message: cut(clean(errorMessage(thrown, errors, options.thrower ?? "handler")), messageLength),
     retryable: isRetryable(errors),
     ...(wait === undefined ? {} : { retry_after_seconds: wait }),
     ...(details === undefined ? {} : { details }),
@@ -120,9 +120,9 @@ export function faultOf(thrown: unknown, options: FaultOptions): Fault {
 function isRetryable(errors: readonly object[]): boolean {
   const stated = errors.length === 0 ? undefined : read(errors[0]!, "retryable")
   if (typeof stated === "boolean") return stated
-  const code = firstOf(errors, codeOf)
+  const code = firstFound(errors, errorCode)
   if (code !== undefined && retryableCodes.has(code)) return true
-  const status = firstOf(errors, statusOf)
+  const status = firstFound(errors, httpStatus)
   if (status !== undefined) return isRetryableStatus(status)
   if (code !== undefined && finalCodes.some(pattern => pattern.test(code))) return false
   return !errors.some(isValidation)
@@ -176,17 +176,17 @@ function causes(thrown: unknown): object[] {
 
 /** Keys of services often look like codes: a text that contains a secret is not a code. */
 function unsuspectedCode(error: object, clean: (text: string) => string): string | undefined {
-  const code = codeOf(error)
+  const code = errorCode(error)
   return code === undefined || clean(code) === code ? code : undefined
 }
 
-function codeOf(error: object): string | undefined {
+function errorCode(error: object): string | undefined {
   const code = read(error, "code")
   return typeof code === "string" && /^[A-Za-z][A-Za-z0-9_.:-]{0,63}$/.test(code) ? code : undefined
 }
 
 /** Where fetch-like libraries (axios, got, cloud SDKs) put the HTTP status. */
-function statusOf(error: object): number | undefined {
+function httpStatus(error: object): number | undefined {
   const places = [
     read(error, "status"),
     read(error, "statusCode"),
@@ -199,7 +199,7 @@ function statusOf(error: object): number | undefined {
   )
 }
 
-function waitOf(error: object, now: number): number | undefined {
+function requestedWait(error: object, now: number): number | undefined {
   return (
     retryAfterSeconds(read(error, "retryAfterSeconds"), now) ??
     retryAfterSeconds(header(read(error, "headers")), now) ??
@@ -217,7 +217,7 @@ function header(headers: unknown): unknown {
   }
 }
 
-function messageOf(thrown: unknown, errors: readonly object[], thrower: string): string {
+function errorMessage(thrown: unknown, errors: readonly object[], thrower: string): string {
   if (typeof thrown === "string") return thrown === "" ? `The ${thrower} threw an empty string.` : thrown
   if (errors.length === 0) return `The ${thrower} threw ${describe(thrown)}.`
   const texts: string[] = []
@@ -236,8 +236,8 @@ function describe(value: unknown): string {
   return value === undefined || value === null ? String(value) : `the ${typeof value} ${String(value)}`
 }
 
-function detailsOf(errors: readonly object[], clean: (text: string) => string): JsonObject | undefined {
-  const status = firstOf(errors, statusOf)
+function errorDetails(errors: readonly object[], clean: (text: string) => string): JsonObject | undefined {
+  const status = firstFound(errors, httpStatus)
   const stated = errors.length === 0 ? undefined : read(errors[0]!, "details")
   const details = isObject(stated) && !Array.isArray(stated) ? stated : {}
   const all = status === undefined ? details : { status, ...details }
@@ -280,7 +280,7 @@ export function cut(text: string, length: number): string {
   return `${text.slice(0, end)}…`
 }
 
-function firstOf<T>(errors: readonly object[], find: (error: object) => T | undefined): T | undefined {
+function firstFound<T>(errors: readonly object[], find: (error: object) => T | undefined): T | undefined {
   for (const error of errors) {
     const found = find(error)
     if (found !== undefined) return found

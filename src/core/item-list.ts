@@ -23,8 +23,11 @@ export function newItemList(job: JobState, node: number, items: readonly Json[])
   const rule = job.graph.nodes[node]!
   const shared = { signals: job.signals, usage: job.usage, retryDefaults: job.retryDefaults }
   const places = rule.maxParallel ?? Number.POSITIVE_INFINITY
-  const goesOn = rule.failFast === false
-  return { items, state: { ...newJobState(flatGraph(rule, items.length), { places, goesOn }), ...shared } }
+  const continuesOnFailure = rule.failFast === false
+  return {
+    items,
+    state: { ...newJobState(flatGraph(rule, items.length), { places, continuesOnFailure }), ...shared },
+  }
 }
 
 /** The list of a node, wherever it is stored. Code that folds a job without its data still knows the length. */
@@ -60,7 +63,7 @@ function flatGraph(rule: RuleNode, size: number): Graph {
 }
 
 /** Where the state of an attempt is: in the job, or in one of its lists. null: there is no such list. */
-export function placeOf(
+export function findTask(
   state: JobState,
   { node, item }: { readonly node: number; readonly item?: number },
 ): { readonly state: JobState; readonly position: number } | null {
@@ -70,7 +73,7 @@ export function placeOf(
 }
 
 /** Only the fields that name a node, or an item of it. */
-export function which({ node, item }: { readonly node: number; readonly item?: number }): {
+export function taskRef({ node, item }: { readonly node: number; readonly item?: number }): {
   readonly node: number
   readonly item?: number
 } {
@@ -84,7 +87,7 @@ export function isCurrent(
 ): boolean {
   const { node, attempt, item } = attempted
   if (item === undefined) return isInFlight(state, node) && state.attempt[node] === attempt
-  const place = placeOf(state, attempted)
+  const place = findTask(state, attempted)
   return (
     place !== null &&
     isInFlight(place.state, place.position) &&
@@ -93,8 +96,8 @@ export function isCurrent(
 }
 
 /** With a worker, on its way there, or waiting: at its provider, or for what its handler returned. */
-export function needsSlot(state: JobState, of: Parameters<typeof placeOf>[1]): boolean {
-  const place = placeOf(state, of)
+export function needsSlot(state: JobState, of: Parameters<typeof findTask>[1]): boolean {
+  const place = findTask(state, of)
   if (place === null) return false
   return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
 }

@@ -10,7 +10,7 @@ import { outputWhenDue } from "./timers.ts"
  * that this command would complete, and its output; null: none.
  */
 export function completionOf(state: JobState, command: Command, now: number): Completion | null {
-  if (isOfItem(command)) return ofItem(state, command.node, { ...command, node: command.item }, now)
+  if (isOfItem(command)) return itemCompletion(state, command.node, { ...command, node: command.item }, now)
   switch (command.type) {
     case "completed":
       return command
@@ -27,13 +27,13 @@ export function completionOf(state: JobState, command: Command, now: number): Co
       return (
         waitingNode(state, waiting =>
           waiting.kind === "signal" && waiting.name === command.name ? command.data : undefined,
-        ) ?? ofLists(state, command, now)
+        ) ?? listCompletion(state, command, now)
       )
     case "wake":
       return (
         waitingNode(state, waiting =>
           waiting.until !== undefined && waiting.until <= now ? outputWhenDue(waiting) : undefined,
-        ) ?? ofLists(state, command, now)
+        ) ?? listCompletion(state, command, now)
       )
     case "waiting": {
       const kept =
@@ -51,7 +51,7 @@ interface Completion {
 }
 
 /** The last item of a list completes its node. */
-function ofItem(state: JobState, node: number, command: Command, now: number): Completion | null {
+function itemCompletion(state: JobState, node: number, command: Command, now: number): Completion | null {
   const list = state.lists.get(node)?.state
   if (list?.unfinished !== 1) return null
   const { item: _, ...inner } = command as Command & { readonly item?: number }
@@ -60,9 +60,9 @@ function ofItem(state: JobState, node: number, command: Command, now: number): C
   return { node, output: new ListOutput(list.outputs.with(last.node, last.output)) }
 }
 
-function ofLists(state: JobState, command: Command, now: number): Completion | null {
+function listCompletion(state: JobState, command: Command, now: number): Completion | null {
   for (const node of state.lists.keys()) {
-    const last = isDone(state, node) ? null : ofItem(state, node, command, now)
+    const last = isDone(state, node) ? null : itemCompletion(state, node, command, now)
     if (last !== null) return last
   }
   return null

@@ -187,7 +187,7 @@ export interface JobState {
   /** No node before this one waits for a place. */
   nextHeld: number
   /** A failed node does not end it before the others have ended: a list whose items continue. */
-  readonly goesOn: boolean
+  readonly continuesOnFailure: boolean
   /** Nodes that have failed while it continues. */
   failures: number
   /** Set for a child job. */
@@ -263,10 +263,13 @@ const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
-/** A job; or, with `places` and `goesOn`, the items of a list. */
+/** A job; or, with `places` and `continuesOnFailure`, the items of a list. */
 export function newJobState(
   graph: Graph,
-  { places = Number.POSITIVE_INFINITY, goesOn = false }: { places?: number; goesOn?: boolean } = {},
+  {
+    places = Number.POSITIVE_INFINITY,
+    continuesOnFailure = false,
+  }: { places?: number; continuesOnFailure?: boolean } = {},
 ): JobState {
   const size = graph.nodes.length
   // Views of one buffer: a typed array of more than 64 bytes is an allocation outside of the heap each time.
@@ -328,7 +331,7 @@ export function newJobState(
     places,
     room: places,
     nextHeld: size,
-    goesOn,
+    continuesOnFailure,
     failures: 0,
     parent: null,
     children: noChildren,

@@ -43,7 +43,7 @@ export function isBlamed(state: JobState, node: number, { now, lossLimit }: Deci
   return streak >= lossLimit || deaths >= 3 * lossLimit
 }
 
-export function lostTooOften(state: JobState, node: number, given: DecisionContext): Fact {
+export function lostTooOften(state: JobState, node: number, context: DecisionContext): Fact {
   const deaths = (state.suspects.get(node)?.deaths ?? 0) + 1
   const times = deaths === 1 ? "once" : `${deaths} times`
   const fault: Fault = {
@@ -52,11 +52,11 @@ export function lostTooOften(state: JobState, node: number, given: DecisionConte
     retryable: false,
     details: { deaths },
   }
-  return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
+  return { type: "node_failed", at: context.now, node, attempt: state.attempt[node]!, fault }
 }
 
 /** The fact for the start of an attempt, or for others joining it. null: it is known already. */
-export function startOf(
+export function startFact(
   state: JobState,
   command: {
     readonly node: number
@@ -79,7 +79,7 @@ export function startOf(
   return { ...started, alone, ...(isContested ? { contested: true } : {}) }
 }
 
-export function noteStart(state: JobState, fact: Extract<Fact, { type: "node_started" }>): void {
+export function foldStart(state: JobState, fact: Extract<Fact, { type: "node_started" }>): void {
   const { node, at, worker, alone, contested, joined } = fact
   const known = state.started.get(node)
   if (joined === true && known !== undefined) {
@@ -97,7 +97,7 @@ export function noteStart(state: JobState, fact: Extract<Fact, { type: "node_sta
 }
 
 /** The process that had the node's attempt has died. */
-export function noteLoss(state: JobState, node: number, fact: TasksLost & { readonly at: number }): void {
+export function foldLoss(state: JobState, node: number, fact: TasksLost & { readonly at: number }): void {
   const start = state.started.get(node)
   const resumes = state.graph.nodes[node]!.resumes === true
   state.suspects.set(node, suspectAfter(state.suspects.get(node), start, { at: fact.at, resumes }))
@@ -112,7 +112,7 @@ export interface Isolation {
   readonly seconds: number
 }
 
-export function isolationOf({ suspects }: JobState, node: number): Isolation | undefined {
+export function taskIsolation({ suspects }: JobState, node: number): Isolation | undefined {
   const suspect = suspects.size === 0 ? undefined : suspects.get(node)
   if (suspect === undefined || !suspect.isolated) return undefined
   const { diedAt, deaths, joined } = suspect

@@ -1,6 +1,6 @@
 import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
-import { placeOf } from "./item-list.ts"
+import { findTask } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
@@ -60,7 +60,7 @@ export function takeDuePolls(state: JobState, now: number): number[] {
 }
 
 /** The same for items of nodes with `for_each`. */
-export function takeDueItems(state: JobState, now: number): { node: number; item: number }[] {
+export function takeDueItemRetries(state: JobState, now: number): { node: number; item: number }[] {
   const due: { node: number; item: number }[] = []
   for (const [node, { state: list }] of state.lists)
     for (const item of list.retryAt.size === 0 ? [] : takeDueRetries(list, now)) due.push({ node, item })
@@ -68,7 +68,7 @@ export function takeDueItems(state: JobState, now: number): { node: number; item
   return due
 }
 
-export function takeDueLooks(state: JobState, now: number): { node: number; item: number }[] {
+export function takeDueItemPolls(state: JobState, now: number): { node: number; item: number }[] {
   const due: { node: number; item: number }[] = []
   for (const [node, { state: list }] of state.lists)
     for (const item of list.pollAt.size === 0 ? [] : takeDuePolls(list, now)) due.push({ node, item })
@@ -95,8 +95,8 @@ export function setExpiry(state: JobState, expiresAt: number | null): void {
 }
 
 /** Did an attempt, or an operation at a provider, fail and get another try? */
-export function isTriedAgain(state: JobState, command: Command): boolean {
+export function isRetried(state: JobState, command: Command): boolean {
   if (command.type !== "external" && command.type !== "failed") return false
-  const place = placeOf(state, command)
+  const place = findTask(state, command)
   return place?.state.retryAt.has(place.position) === true
 }

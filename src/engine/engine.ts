@@ -9,7 +9,7 @@ import { EngineMetrics } from "./metrics.ts"
 import { type LiveJob, taskKey } from "./owner/live-job.ts"
 import { PartitionOwner } from "./owner/owner.ts"
 import type { OwnerObserver } from "./owner/owner-observer.ts"
-import { type RunningHeartbeat, startPulse } from "./partitions/heartbeat.ts"
+import { type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
 import { Lease } from "./partitions/lease.ts"
 import { Ownership } from "./partitions/ownership.ts"
 import { anyExecution, ExecutionQueue } from "./pipeline-places.ts"
@@ -32,8 +32,8 @@ export class Engine {
   readonly id: string
   readonly plans: Plans
   readonly owner: PartitionOwner
-  readonly fleet: Workers
-  readonly requests: Commands
+  readonly workers: Workers
+  readonly commands: Commands
   readonly metrics = new EngineMetrics()
   readonly #parts: EngineParts
   readonly #load: LoadParts
@@ -42,11 +42,11 @@ export class Engine {
   readonly #family: Family
   readonly #executions: ExecutionQueue
   readonly #inbox: Inbox
-  readonly #elsewhere: RemoteEngines
+  readonly #remoteEngines: RemoteEngines
   readonly #ownership: Ownership
   readonly #retention: Retention
-  readonly #upkeep: ProviderSweep
-  #pulse: RunningHeartbeat | null = null
+  readonly #sweep: ProviderSweep
+  #heartbeat: RunningHeartbeat | null = null
   readonly #lease: Lease
   #unlisten: (() => Promise<void>) | null = null
   #isAvailable = true
@@ -75,7 +75,7 @@ export class Engine {
       read: jobId => this.#read(jobId),
       maxOutputBytes,
     })
-    this.fleet = new Workers({
+    this.workers = new Workers({
       remote: () => this.owner.broker.remote,
       engine: this.id,
       worker: parts.worker,
@@ -119,13 +119,18 @@ export class Engine {
       hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
       hideChildren: jobId => this.#family.hideChildren(jobId),
       claimExecution,
-      freed: providers => this.#upkeep.freed(providers),
+      freed: providers => this.#sweep.freed(providers),
     })
-    this.#elsewhere = new RemoteEngines({ journal, clock, settings, takesPartitions: parts.takesPartitions })
-    this.requests = new Commands({
+    this.#remoteEngines = new RemoteEngines({
+      journal,
+      clock,
+      settings,
+      takesPartitions: parts.takesPartitions,
+    })
+    this.commands = new Commands({
       owner: this.owner,
       owns: partition => this.#ownership.owns(partition),
-      elsewhere: this.#elsewhere,
+      remoteEngines: this.#remoteEngines,
       recovery: this.#recovery,
       family: this.#family,
       clock,
@@ -152,7 +157,7 @@ export class Engine {
       wakeups: this.#wakeups,
       inbox: this.#inbox,
       retention: this.#retention,
-      upkeep: { partitionsCame: () => this.#upkeep.partitionsCame() },
+      sweep: { partitionsAdded: () => this.#sweep.partitionsAdded() },
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
@@ -161,7 +166,7 @@ export class Engine {
       released: () => parts.observer.released(),
       log,
     })
-    this.#upkeep = new ProviderSweep({
+    this.#sweep = new ProviderSweep({
       ...{
         journal,
         clock,
@@ -173,7 +178,7 @@ export class Engine {
       partitions: () => this.#ownership.partitions(),
       inboxChanged: partitions => this.notifyInbox(partitions),
       isUsed: slot => this.live(slot.jobId)?.running.has(taskKey(slot)) === true,
-      left: this.owner.external.left,
+      leftSubmissions: this.owner.external.leftSubmissions,
       nodeId: async (jobId, node) => (await this.#read(jobId))?.plan.nodes[node]?.id ?? null,
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,
@@ -186,16 +191,16 @@ export class Engine {
     const { journal, location, settings, clock, log, takesPartitions } = this.#parts
     if (journal.capabilities.exclusive) await this.#ownership.takeAll()
     else {
-      this.#pulse = startPulse({
+      this.#heartbeat = startHeartbeat({
         journal,
         location,
         engine: this.id,
-        place: () => this.fleet.place(),
+        place: () => this.workers.place(),
         beatMs: settings.beatSeconds * 1000,
         leaseMs: settings.leaseSeconds * 1000,
         clock,
         log,
-        receive: (pulse, sentAt) => this.#receive(pulse, sentAt),
+        receive: (heartbeat, sentAt) => this.#receive(heartbeat, sentAt),
       })
       if (takesPartitions)
         this.#unlisten =
@@ -203,15 +208,15 @@ export class Engine {
             partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
           )) ?? null
     }
-    if (takesPartitions) this.#upkeep.start()
+    if (takesPartitions) this.#sweep.start()
   }
 
   /** Handles the rows of a heartbeat. */
-  #receive(pulse: Heartbeat, sentAt: number): void {
-    this.fleet.receive(pulse)
-    this.#elsewhere.receive(pulse)
+  #receive(heartbeat: Heartbeat, sentAt: number): void {
+    this.workers.receive(heartbeat)
+    this.#remoteEngines.receive(heartbeat)
     if (!this.#parts.takesPartitions) return
-    this.#ownership.receive(pulse)
+    this.#ownership.receive(heartbeat)
     this.#lease.renew(sentAt)
     this.owner.broker.remote?.goOn()
   }
@@ -230,12 +235,12 @@ export class Engine {
   /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, a known one of another engine. */
   async whenReady(): Promise<void> {
     if (this.#parts.takesPartitions) await this.#ownership.whenReady()
-    if (this.#ownership.count === 0) await this.#elsewhere.whenKnown()
+    if (this.#ownership.count === 0) await this.#remoteEngines.whenKnown()
   }
 
   /** Resolves once the live workers are known, of engines and of other processes, or after `patienceMs`. */
   async whenWorkersKnown(patienceMs: number): Promise<void> {
-    const engines = this.#pulse === null ? undefined : this.#elsewhere.whenHeard(patienceMs)
+    const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.whenFirstHeartbeat(patienceMs)
     await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
   }
 
@@ -251,32 +256,32 @@ export class Engine {
 
   /** Is there a partition for new jobs, here or in another process? */
   get hasTaker(): boolean {
-    return this.#ownership.count > 0 || this.#elsewhere.hasTaker
+    return this.#ownership.count > 0 || this.#remoteEngines.hasTaker
   }
 
   /** Was there one since this process started? An engine takes its own. */
   get hadTaker(): boolean {
-    return this.#parts.takesPartitions || this.#elsewhere.hadTaker
+    return this.#parts.takesPartitions || this.#remoteEngines.hadTaker
   }
 
   /** The last owner of a job that no live engine owns; null: one does, or this process is about to take the job over. */
   awayOwner(jobId: string): AwayOwner | null {
-    return this.#parts.takesPartitions ? null : this.#elsewhere.awayOwner(jobId)
+    return this.#parts.takesPartitions ? null : this.#remoteEngines.awayOwner(jobId)
   }
 
   newJobId(): string {
     const { clock, settings } = this.#parts
-    return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
+    return newJobId(this.#ownership.pick() ?? this.#remoteEngines.pick(), clock.now(), settings.cell)
   }
 
   /** Announces with the next heartbeat whether this engine follows the commits of the others. */
   follow(isFollowing: boolean): void {
-    this.#pulse?.follow(isFollowing)
+    this.#heartbeat?.follow(isFollowing)
   }
 
   /** Another engine has released partitions. */
   beatNow(): void {
-    this.#pulse?.beatNow()
+    this.#heartbeat?.beatNow()
   }
 
   owns(jobId: string): boolean {
@@ -292,35 +297,35 @@ export class Engine {
     if (this.#isClosing) return
     this.#isClosing = true
     // This heartbeat announces that this engine takes no more partitions.
-    this.#pulse?.beatNow()
-    this.#elsewhere.stop()
+    this.#heartbeat?.beatNow()
+    this.#remoteEngines.stop()
     this.#retention.stop()
-    await this.#upkeep.stop()
+    await this.#sweep.stop()
     this.#executions.stop()
     await this.#wakeups.stop()
-    const leaving = this.#leave()
+    const leaving = this.#handOverIdle()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
-    this.owner.departures.handOverAll()
-    await this.#settled()
-    await this.#pulse?.stop()
+    this.owner.handover.handOverAll()
+    await this.#waitUntilDurable()
+    await this.#heartbeat?.stop()
     await this.#unlisten?.()
     this.owner.stop()
-    if (this.#isAvailable) await this.#ownership.release().catch(error => this.#couldNotRelease(error))
+    if (this.#isAvailable) await this.#ownership.release().catch(error => this.#logReleaseError(error))
   }
 
   /** Hands idle partitions to their next owner while running handlers still end. */
-  async #leave(): Promise<void> {
+  async #handOverIdle(): Promise<void> {
     if (!this.#isAvailable || this.#parts.journal.capabilities.exclusive) return
-    await this.#ownership.leave().catch(error => this.#couldNotRelease(error))
+    await this.#ownership.leave().catch(error => this.#logReleaseError(error))
   }
 
-  #couldNotRelease(error: unknown): void {
+  #logReleaseError(error: unknown): void {
     this.#parts.log.warn({ error: String(error) }, "could not release partitions")
   }
 
   /** Results that arrive while draining become durable, unless the database is unavailable. */
-  async #settled(): Promise<void> {
+  async #waitUntilDurable(): Promise<void> {
     while (!this.owner.committer.isIdle && this.#isAvailable)
       await new Promise(resolve => setTimeout(resolve, 5))
   }
@@ -339,7 +344,7 @@ export class Engine {
       },
       progressed: (job, node) => observer.progressed(job, node),
       parked: wakeAt => this.#wakeups.parked(wakeAt),
-      childWanted: (job, at, request) => this.#family.childWanted(job, at, request),
+      childRequested: (job, at, request) => this.#family.childRequested(job, at, request),
       unsettled: job => this.#family.settle(job),
       fenced: partition => this.#ownership.lost(partition),
       refused: (job, error) =>
@@ -355,16 +360,16 @@ export class Engine {
       inboxChanged: partitions => this.notifyInbox(partitions),
       operations: rows => this.#operations(rows),
       submissionSettled: (provider, isToCancel) =>
-        isToCancel ? this.#upkeep.abandoned() : this.#upkeep.freed([provider]),
+        isToCancel ? this.#sweep.abandoned() : this.#sweep.freed([provider]),
     }
   }
 
   #operations({ begun, left, freed }: OperationRows): void {
     for (const operation of begun)
-      if (operation.unseen === undefined) this.#upkeep.begun(operation)
-      else this.owner.external.left.recorded(operation)
-    if (freed.size > 0) this.#upkeep.freed(freed)
+      if (operation.unseen === undefined) this.#sweep.begun(operation)
+      else this.owner.external.leftSubmissions.recorded(operation)
+    if (freed.size > 0) this.#sweep.freed(freed)
     const isCancelled = left.some(({ operation }) => operation === "cancel")
-    if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#upkeep.abandoned()
+    if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#sweep.abandoned()
   }
 }

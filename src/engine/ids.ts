@@ -22,7 +22,7 @@ export function newJobId(partition: number, now: number, cell = 0): string {
 }
 
 /** Lower than every id that is made from then on. */
-export function firstIdOf(time: number): string {
+export function firstIdAt(time: number): string {
   const hex = Math.floor(time).toString(16).padStart(12, "0")
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
 }
@@ -37,11 +37,11 @@ export function childJobId(parentId: string, node: number, item?: number, instea
   const life = instead === undefined ? "" : `#${instead}`
   const hash = createHash("sha256").update(`${parentId}/${place}${life}`).digest("hex")
   const variant = "89ab"[Number.parseInt(hash[0]!, 16) & 3]
-  return `${familyOf(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
+  return `${familyPrefix(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
 }
 
 /** The common prefix of the ids of a job, its children and theirs. */
-function familyOf(jobId: string): string {
+function familyPrefix(jobId: string): string {
   return jobId.slice(0, 18)
 }
 

@@ -45,7 +45,7 @@ export interface States {
 }
 
 /** The number of jobs in memory, and of their nodes, in each state. Counted on demand: a few ms for 100,000 jobs. */
-export function statesOf(jobs: Iterable<LiveJob>): States {
+export function countStates(jobs: Iterable<LiveJob>): States {
   const byJob: Record<string, number> = {}
   const byNode = new Float64Array(nodeStatuses.length)
   for (const { state } of jobs) {

@@ -1,7 +1,7 @@
 /** Places among the pipeline executions that may run at once (P1, `max_executions`). */
 import type { AttemptRef } from "../core/commands.ts"
 import { executionsFull, type Fault } from "../core/faults.ts"
-import { placeOf } from "../core/item-list.ts"
+import { findTask } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -138,19 +138,19 @@ export class ExecutionQueue {
     if (first === undefined) return false
     const [key, waiter] = first
     const { claim, owner, recovery, clock } = this.#parts
-    const giveBack = await claim(waiter.childId, waiter.endedAt)
+    const releasePlace = await claim(waiter.childId, waiter.endedAt)
     if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
-    const isHere = owner.holdings.has(partitionOf(waiter.jobId))
+    const isHere = owner.owned.has(partitionOf(waiter.jobId))
     const job = isHere ? await recovery.load(waiter.jobId) : null
     if (job !== null && waits(job, waiter.at)) owner.dispatchNow(job, waiter.at, clock.now())
-    else await giveBack()
+    else await releasePlace()
     if (job !== null) owner.parkIfIdle(job)
     return true
   }
 }
 
 function waits({ evicted, state }: LiveJob, at: AttemptRef): boolean {
-  const place = placeOf(state, at)
+  const place = findTask(state, at)
   if (evicted || place === null || !place.state.retryAt.has(place.position)) return false
   return place.state.faults.get(place.position)?.fault.code === executionsFull
 }

@@ -11,7 +11,7 @@ export class Plans {
   readonly #journal: Journal
   readonly #byVersion = new Map<string, Plan>()
   /** Compiling a large one takes a while: other callers wait for the same promise. */
-  readonly #coming = new Map<string, Promise<Plan>>()
+  readonly #compiling = new Map<string, Promise<Plan>>()
   readonly #limit: number
 
   constructor(journal: Journal, limit = 1000) {
@@ -20,15 +20,15 @@ export class Plans {
   }
 
   async get(owner: string, name: string, version: number): Promise<Plan> {
-    const key = keyOf(owner, name, version)
+    const key = planKey(owner, name, version)
     const cached = this.#byVersion.get(key)
     if (cached !== undefined) return cached
-    let coming = this.#coming.get(key)
-    if (coming === undefined) {
-      coming = this.#read(owner, name, version).finally(() => this.#coming.delete(key))
-      this.#coming.set(key, coming)
+    let compiling = this.#compiling.get(key)
+    if (compiling === undefined) {
+      compiling = this.#read(owner, name, version).finally(() => this.#compiling.delete(key))
+      this.#compiling.set(key, compiling)
     }
-    return coming
+    return compiling
   }
 
   async #read(owner: string, name: string, version: number): Promise<Plan> {
@@ -40,7 +40,7 @@ export class Plans {
   add(row: { owner: string; name: string; version: number }, plan: Plan): Plan {
     // Evicts the oldest: running jobs refer to their plan themselves.
     if (this.#byVersion.size >= this.#limit) this.#byVersion.delete(this.#byVersion.keys().next().value!)
-    this.#byVersion.set(keyOf(row.owner, row.name, row.version), plan)
+    this.#byVersion.set(planKey(row.owner, row.name, row.version), plan)
     return plan
   }
 }
@@ -60,4 +60,4 @@ async function compileStored(row: WorkflowRow): Promise<Plan> {
   )
 }
 
-const keyOf = (owner: string, name: string, version: number) => `${owner}\u0000${name}\u0000${version}`
+const planKey = (owner: string, name: string, version: number) => `${owner}\u0000${name}\u0000${version}`

@@ -99,7 +99,7 @@ export const engineTable: SettingTable<EngineSettings> = {
 }
 
 /** undefined: the built-in constants, which need not be recorded. */
-export function retryDefaultsOf(settings: EngineSettings): RetryPolicy | undefined {
+export function recordedRetryPolicy(settings: EngineSettings): RetryPolicy | undefined {
   const policy = {
     maxAttempts: settings.retryMaxAttempts,
     initialSeconds: settings.retryInitialSeconds,
@@ -111,6 +111,6 @@ export function retryDefaultsOf(settings: EngineSettings): RetryPolicy | undefin
 }
 
 /** The given value, otherwise the environment variable, otherwise the default. */
-export function engineSettings(given?: Partial<EngineSettings>): EngineSettings {
-  return readSettings(engineTable, given)
+export function engineSettings(overrides?: Partial<EngineSettings>): EngineSettings {
+  return readSettings(engineTable, overrides)
 }

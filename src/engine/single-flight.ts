@@ -4,35 +4,35 @@
  * answer, in any process, and a thousand callers at a time cost two queries. Callers of one turn of the event loop
  * cost one: a query begins when the turn has ended.
  */
-interface Line<T> {
+interface Flight<T> {
   readonly running: Promise<T>
-  isUnderWay: boolean
+  isRunning: boolean
   next: Promise<T> | null
 }
 
 export class SingleFlight<T> {
-  readonly #lines = new Map<string, Line<T>>()
+  readonly #flights = new Map<string, Flight<T>>()
 
-  ask(key: string, lookUp: () => Promise<T>): Promise<T> {
-    const line = this.#lines.get(key)
-    if (line === undefined) return this.#start(key, lookUp)
-    if (!line.isUnderWay) return line.running
-    const start = () => this.#start(key, lookUp)
-    line.next ??= line.running.then(start, start)
-    return line.next
+  run(key: string, query: () => Promise<T>): Promise<T> {
+    const flight = this.#flights.get(key)
+    if (flight === undefined) return this.#start(key, query)
+    if (!flight.isRunning) return flight.running
+    const start = () => this.#start(key, query)
+    flight.next ??= flight.running.then(start, start)
+    return flight.next
   }
 
   #start(key: string, lookUp: () => Promise<T>): Promise<T> {
     const running = new Promise<void>(resolve => setImmediate(resolve)).then(() => {
-      line.isUnderWay = true
+      line.isRunning = true
       return lookUp()
     })
-    const line: Line<T> = { running, isUnderWay: false, next: null }
-    this.#lines.set(key, line)
-    const leave = () => {
-      if (line.next === null) this.#lines.delete(key)
+    const line: Flight<T> = { running, isRunning: false, next: null }
+    this.#flights.set(key, line)
+    const remove = () => {
+      if (line.next === null) this.#flights.delete(key)
     }
-    running.then(leave, leave)
+    running.then(remove, remove)
     return running
   }
 }

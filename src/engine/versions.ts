@@ -39,7 +39,7 @@ export class Versions {
   async resolve(owner: string, text: string): Promise<{ readonly name: string; readonly version: number }> {
     if (text.includes("\0")) throw noSuchWorkflow(text)
     const reference = parseReference(text)
-    const targets = await this.#answers.ask(JSON.stringify([owner, text]), () =>
+    const targets = await this.#answers.run(JSON.stringify([owner, text]), () =>
       this.#targets(owner, reference),
     )
     if (targets.length === 0) throw noSuchWorkflow(text)

@@ -10,13 +10,13 @@ import type { TakesPartitions } from "./partitions/takes-partitions.ts"
  * which engine takes over.
  */
 export class Workers {
-  readonly #parts: FleetParts
+  readonly #parts: WorkersParts
   readonly #peers: Peers
   readonly #stale: StaleBeats
   #others: readonly WorkerView[] = []
   #counts: WorkerCounts
 
-  constructor(parts: FleetParts) {
+  constructor(parts: WorkersParts) {
     this.#parts = parts
     const { deadMs, beatMs } = parts
     this.#peers = new Peers({ leaseMs: deadMs, beatMs, now: () => performance.now() })
@@ -30,10 +30,10 @@ export class Workers {
     const owned = new Map<string, number>()
     for (const { owner } of partitions) if (owner !== null) owned.set(owner, (owned.get(owner) ?? 0) + 1)
     this.#others = engines.flatMap(({ engine, place, beat }) => {
-      const said = saidBy(place)
-      if (said === null || said.worker.handlers.length === 0) return []
+      const description = parseDescription(place)
+      if (description === null || description.worker.handlers.length === 0) return []
       const isLive = living.has(engine) && !this.#stale.has({ engine, beat })
-      return [workerView({ engine, said, beat, partitions: owned.get(engine) ?? 0, isLive })]
+      return [workerView({ engine, said: description, beat, partitions: owned.get(engine) ?? 0, isLive })]
     })
     const dead = this.#others.filter(({ state }) => state === "dead").length
     this.#counts = { live: this.#own() + this.#others.length - dead, dead }
@@ -51,7 +51,7 @@ export class Workers {
     }
   }
 
-  workers(): WorkerView[] {
+  list(): WorkerView[] {
     const { engine, worker, partitions, now } = this.#parts
     const said = { ...ownIdentity(), worker: worker() }
     const own = workerView({ engine, said, beat: now(), partitions: partitions(), isLive: true })
@@ -70,7 +70,7 @@ export class Workers {
   /** The description that this process sends with its heartbeat: where it runs, and its worker. */
   place(): string {
     const { worker, takesPartitions } = this.#parts
-    const said: Said & TakesPartitions = {
+    const said: ProcessDescription & TakesPartitions = {
       ...ownIdentity(),
       worker: worker(),
       takes_partitions: takesPartitions(),
@@ -83,7 +83,7 @@ export class Workers {
   }
 }
 
-interface FleetParts {
+interface WorkersParts {
   readonly engine: string
   readonly worker: () => WorkerFacts
   /** The workers that are reached through Redis. */
@@ -111,7 +111,7 @@ export interface WorkerCounts {
   readonly outdated?: number
 }
 
-interface Said extends ProcessIdentity {
+interface ProcessDescription extends ProcessIdentity {
   readonly worker: WorkerFacts
 }
 
@@ -131,7 +131,7 @@ const LAST_TIME = 8.64e15
 
 function workerView(found: {
   engine: string
-  said: Said
+  said: ProcessDescription
   beat: number
   partitions: number
   isLive: boolean
@@ -164,10 +164,12 @@ function remoteView(worker: RemoteWorker, state: WorkerView["state"]): WorkerVie
 }
 
 /** null: another release formats it differently. */
-function saidBy(place: string): Said | null {
+function parseDescription(place: string): ProcessDescription | null {
   try {
-    const said = JSON.parse(place) as Partial<Said>
-    return Array.isArray(said.worker?.handlers) && typeof said.host === "string" ? (said as Said) : null
+    const said = JSON.parse(place) as Partial<ProcessDescription>
+    return Array.isArray(said.worker?.handlers) && typeof said.host === "string"
+      ? (said as ProcessDescription)
+      : null
   } catch {
     return null
   }

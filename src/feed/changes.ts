@@ -8,9 +8,9 @@ import type { ExternalWaiting, Fact } from "../core/facts.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
-import { progressOf } from "../core/view/view.ts"
+import { progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/iso-time.ts"
-import { jobErrorOf } from "../engine/owner/job-result.ts"
+import { jobError } from "../engine/owner/job-result.ts"
 import type { KnownJob } from "./known-jobs.ts"
 
 export interface Change {
@@ -27,13 +27,13 @@ export interface Change {
 }
 
 /** Applies the fact to the job. */
-export function changesOf(
+export function expandChanges(
   job: KnownJob,
   recorded: { readonly seq: number; readonly fact: Fact },
   { withNodes }: { readonly withNodes: boolean },
 ): Change[] {
   const { seq, fact } = recorded
-  const before = progressOf(job.state)
+  const before = progressPercent(job.state)
   const events = expand(job.state, job.id, recorded)
   job.seq = seq
   job.at = fact.at
@@ -43,7 +43,7 @@ export function changesOf(
     if (event.type.startsWith("job.")) {
       const status = event.to as JobStatus
       // An intermediate state has the progress from before the fact.
-      const percent = place === last ? progressOf(job.state) : before
+      const percent = place === last ? progressPercent(job.state) : before
       const line = jobLine(job, { status, percent, at: fact.at })
       const data = JSON.stringify(
         status === "PREVIEW" ? { ...line, preview: previewIn(event.payload) } : line,
@@ -63,8 +63,8 @@ export function shownPreview(where: JsonObject, data: Json | undefined): JsonObj
 }
 
 /** The job as it is now. */
-export function jobLineOf(job: KnownJob) {
-  return jobLine(job, { status: job.state.status, percent: progressOf(job.state), at: job.at })
+export function currentJobLine(job: KnownJob) {
+  return jobLine(job, { status: job.state.status, percent: progressPercent(job.state), at: job.at })
 }
 
 function jobLine(
@@ -83,7 +83,7 @@ function jobLine(
     updated_at: isoTime(at),
     finished_at: hasEnded && state.finishedAt !== null ? isoTime(state.finishedAt) : null,
     labels: state.labels,
-    error: hasEnded ? jobErrorOf(plan, state) : null,
+    error: hasEnded ? jobError(plan, state) : null,
     reason: hasEnded ? state.endReason : null,
   }
 }
@@ -100,12 +100,12 @@ function nodeLine({ correlation_id, node, to, from, attempt, at, payload }: JobE
     ...(typeof payload.message === "string" ? { message: payload.message } : {}),
     ...(typeof payload.items === "number" ? { items: payload.items } : {}),
     ...(typeof payload.via === "string" ? { via: payload.via } : {}),
-    ...errorOf(payload),
-    ...waitingOf(payload),
+    ...errorField(payload),
+    ...waitingField(payload),
   }
 }
 
-function errorOf({ fault, cause, item }: JsonObject): { error?: JsonObject } {
+function errorField({ fault, cause, item }: JsonObject): { error?: JsonObject } {
   if (fault === undefined) return {}
   const { code, message } = fault as { code: string; message: string }
   const where = { ...(cause === undefined ? {} : { node: cause }), ...(item === undefined ? {} : { item }) }
@@ -113,7 +113,9 @@ function errorOf({ fault, cause, item }: JsonObject): { error?: JsonObject } {
 }
 
 /** In the terms of the graph: why the node does not run right now. */
-function waitingOf({ reason, retry_at, waiting, pipeline, limit }: JsonObject): { waiting_on?: JsonObject } {
+function waitingField({ reason, retry_at, waiting, pipeline, limit }: JsonObject): {
+  waiting_on?: JsonObject
+} {
   if (reason === "executions" && pipeline !== undefined && limit !== undefined)
     return { waiting_on: { kind: "executions", pipeline, limit } }
   if (typeof retry_at === "number") return { waiting_on: { kind: "retry", at: isoTime(retry_at) } }
@@ -124,13 +126,13 @@ function waitingOf({ reason, retry_at, waiting, pipeline, limit }: JsonObject): 
     waiting_on: {
       kind,
       ...(name === undefined ? {} : { name }),
-      ...(kind === "external" ? operationOf(rest as unknown as ExternalWaiting) : {}),
+      ...(kind === "external" ? operationFields(rest as unknown as ExternalWaiting) : {}),
       until: until === undefined ? null : isoTime(until),
     },
   }
 }
 
-function operationOf({ provider, external_id, next_poll_at }: ExternalWaiting): JsonObject {
+function operationFields({ provider, external_id, next_poll_at }: ExternalWaiting): JsonObject {
   return {
     provider,
     external_id,

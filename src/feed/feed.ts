@@ -5,12 +5,12 @@ import type { Change } from "./changes.ts"
 import type { OwnerChange } from "./frames.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
 import { listProgress } from "./list-progress.ts"
-import { type ToldFact, tellFacts } from "./page.ts"
+import { expandFacts, type FactChanges } from "./page.ts"
 import { storeMark } from "./position.ts"
-import { LatestProgress, type ProgressNews, progressFrame } from "./progress.ts"
+import { LatestProgress, type NodeProgress, progressFrame } from "./progress.ts"
 import type { FeedSettings } from "./settings.ts"
 import { Snapshots } from "./snapshots.ts"
-import { type Follower, JobNews, OwnerNews, OwnerWatch } from "./watches.ts"
+import { type Follower, JobChanges, OwnerChanges, OwnerFollowers } from "./watches.ts"
 
 /**
  * One reader of the journal for all live streams of a process.
@@ -39,7 +39,7 @@ const PAGE = 256
 export class Feed {
   readonly parts: FeedParts
   readonly snapshots: Snapshots
-  readonly #watches = new Map<string, OwnerWatch>()
+  readonly #watches = new Map<string, OwnerFollowers>()
   readonly #known: KnownJobs
   readonly #dirty = new Set<number>()
   readonly #progress = new LatestProgress()
@@ -53,7 +53,7 @@ export class Feed {
   #timer: NodeJS.Timeout | null = null
   #progressTimer: NodeJS.Timeout | null = null
   #isProgressDue = false
-  #lookAgain: NodeJS.Timeout | null = null
+  #pollTimer: NodeJS.Timeout | null = null
   #readAt = 0
 
   constructor(parts: FeedParts) {
@@ -73,7 +73,7 @@ export class Feed {
     this.#schedule()
   }
 
-  progressed(news: ProgressNews): void {
+  progressed(news: NodeProgress): void {
     if (this.#watches.get(news.owner)?.wants(news.job_id) !== true) return
     this.#progress.add(news)
     this.#progressTimer ??= setTimeout(() => {
@@ -84,7 +84,7 @@ export class Feed {
   }
 
   /** Resolves with the position after which `follower` is notified, and a function that stops that. */
-  followOwner(owner: string, follower: Follower<OwnerNews>): Promise<Following> {
+  followOwner(owner: string, follower: Follower<OwnerChanges>): Promise<Following> {
     return this.#follow(owner, {
       enter: watch => void watch.all.add(follower),
       leave: watch => {
@@ -95,7 +95,7 @@ export class Feed {
     })
   }
 
-  followJob(owner: string, jobId: string, follower: Follower<JobNews>): Promise<Following> {
+  followJob(owner: string, jobId: string, follower: Follower<JobChanges>): Promise<Following> {
     return this.#follow(owner, {
       enter: watch => watch.addJob(jobId, follower),
       leave: watch => {
@@ -107,7 +107,7 @@ export class Feed {
 
   async #follow(
     owner: string,
-    { enter, leave }: { enter(watch: OwnerWatch): void; leave(watch: OwnerWatch): void },
+    { enter, leave }: { enter(watch: OwnerFollowers): void; leave(watch: OwnerFollowers): void },
   ): Promise<Following> {
     this.#users++
     this.#starting ??= this.#start()
@@ -116,11 +116,11 @@ export class Feed {
       await starting
     } catch (error) {
       if (this.#starting === starting) this.#starting = null
-      this.#left()
+      this.#followerRemoved()
       throw error
     }
     return this.#betweenPages(() => {
-      const watch = this.#watches.get(owner) ?? new OwnerWatch()
+      const watch = this.#watches.get(owner) ?? new OwnerFollowers()
       this.#watches.set(owner, watch)
       enter(watch)
       let isGone = false
@@ -129,7 +129,7 @@ export class Feed {
         isGone = true
         leave(watch)
         if (watch.isEmpty) this.#watches.delete(owner)
-        this.#left()
+        this.#followerRemoved()
       }
       return { store: this.#store, seqs: this.#seqs!.slice(), leave: go }
     })
@@ -143,14 +143,14 @@ export class Feed {
     this.#store = storeMark(store)
     this.#seqs = [...seqs]
     if (journal.feed.listen !== null)
-      this.#lookAgain = setInterval(() => this.changed(this.#seqs?.keys() ?? []), settings.lookAgainMs)
+      this.#pollTimer = setInterval(() => this.changed(this.#seqs?.keys() ?? []), settings.lookAgainMs)
   }
 
-  #left(): void {
+  #followerRemoved(): void {
     if (--this.#users > 0) return
     this.#starting = null
     this.#seqs = null
-    clearInterval(this.#lookAgain ?? undefined)
+    clearInterval(this.#pollTimer ?? undefined)
     clearTimeout(this.#timer ?? undefined)
     clearTimeout(this.#progressTimer ?? undefined)
     this.#timer = this.#progressTimer = null
@@ -180,8 +180,8 @@ export class Feed {
     this.#readAt = performance.now()
     let waitMs: number | undefined
     try {
-      if (this.#dirty.size > 0) await this.#readOn(seqs)
-      if (this.#isProgressDue) await this.#tellProgress(seqs)
+      if (this.#dirty.size > 0) await this.#readNext(seqs)
+      if (this.#isProgressDue) await this.#deliverProgress(seqs)
     } catch (error) {
       this.parts.log.warn({ error: String(error) }, "could not read the journal for live streams; retrying")
       for (const partition of seqs.keys()) this.#dirty.add(partition)
@@ -192,7 +192,7 @@ export class Feed {
     if (this.#dirty.size > 0 || this.#isProgressDue) this.#schedule(waitMs)
   }
 
-  async #readOn(seqs: number[]): Promise<void> {
+  async #readNext(seqs: number[]): Promise<void> {
     const ranges = [...this.#dirty].map(partition => ({ partition, after: seqs[partition]! }))
     this.#dirty.clear()
     const owners = [...this.#watches.keys()]
@@ -203,16 +203,16 @@ export class Feed {
       inlineBytes: INLINE_BYTES,
     })
     const wanted = page.facts.filter(({ owner, jobId }) => this.#watches.get(owner)?.wants(jobId))
-    const told = await tellFacts(this.parts, wanted, {
+    const told = await expandFacts(this.parts, wanted, {
       known: this.#known,
       withNodes: ({ owner, jobId }) => this.#watches.get(owner)?.byJob.has(jobId) ?? false,
     })
     // All followers may have stopped, and a new one begun, meanwhile.
-    if (this.#seqs === seqs) this.#tell(seqs, page, told)
+    if (this.#seqs === seqs) this.#deliver(seqs, page, told)
   }
 
   /** Synchronous: between two pages all followers have everything up to the same position. */
-  #tell(seqs: number[], page: FeedPage, told: readonly ToldFact[]): void {
+  #deliver(seqs: number[], page: FeedPage, told: readonly FactChanges[]): void {
     const byOwner = new Map<string, OwnerChange[]>()
     const byJob = new Map<string, { owner: string; changes: Change[] }>()
     for (const { row, changes, job, list: listNode } of told) {
@@ -239,17 +239,17 @@ export class Feed {
       if (isMore) this.#dirty.add(partition)
     }
     for (const [owner, changes] of byOwner) {
-      const news = new OwnerNews(this.#store, changes, seqs.slice())
+      const news = new OwnerChanges(this.#store, changes, seqs.slice())
       for (const follower of this.#watches.get(owner)?.all ?? []) follower.changed(news)
     }
     for (const [jobId, { owner, changes }] of byJob) {
-      const news = new JobNews(changes)
+      const news = new JobChanges(changes)
       for (const follower of this.#watches.get(owner)?.byJob.get(jobId) ?? []) follower.changed(news)
     }
   }
 
   /** Reports of handlers and progress of lists, merged with the job's state from the journal: so that progress never runs ahead of the changes. */
-  async #tellProgress(seqs: readonly number[]): Promise<void> {
+  async #deliverProgress(seqs: readonly number[]): Promise<void> {
     this.#isProgressDue = false
     const all = this.#progress.take()
     const ids = new Set(all.map(({ job_id }) => job_id))
@@ -258,7 +258,7 @@ export class Feed {
       [...ids].filter(id => this.#known.get(id) === undefined),
       ({ jobId, seq }) => seq <= (seqs[partitionOf(jobId)] ?? 0),
     )
-    const frames = new Map<OwnerWatch, Map<string, string[]>>()
+    const frames = new Map<OwnerFollowers, Map<string, string[]>>()
     for (const news of all) {
       const job = this.#known.get(news.job_id) ?? found.get(news.job_id)
       const watch = this.#watches.get(news.owner)
@@ -270,7 +270,7 @@ export class Feed {
       ofJob.push(progressFrame(job, news))
       frames.set(watch, byJob.set(job.id, ofJob))
     }
-    for (const [watch, byJob] of frames) watch.tellProgress(byJob)
+    for (const [watch, byJob] of frames) watch.deliverProgress(byJob)
   }
 }
 

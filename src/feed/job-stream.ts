@@ -1,13 +1,13 @@
 /** `GET /jobs/{id}/stream`: one job, its nodes included, until it has ended. */
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { FactRow } from "../journal/port/journal.ts"
-import { type Change, changesOf } from "./changes.ts"
+import { type Change, expandChanges } from "./changes.ts"
 import type { Feed, Following } from "./feed.ts"
 import { jobFrames } from "./frames.ts"
-import { beginning, factOf, INLINE_BYTES, type KnownJob } from "./known-jobs.ts"
+import { INLINE_BYTES, type KnownJob, newKnownJob, readFact } from "./known-jobs.ts"
 import type { JobPosition } from "./position.ts"
 import { type Sink, Stream } from "./stream.ts"
-import type { JobNews } from "./watches.ts"
+import type { JobChanges } from "./watches.ts"
 
 export interface JobStreamParts {
   readonly feed: Feed
@@ -18,7 +18,7 @@ export interface JobStreamParts {
   readonly sink: Sink
 }
 
-export class JobStream extends Stream<JobNews> {
+export class JobStream extends Stream<JobChanges> {
   readonly #parts: JobStreamParts
   /** Facts up to here have been delivered. */
   #floor = 0
@@ -39,7 +39,7 @@ export class JobStream extends Stream<JobNews> {
     if (status !== null && jobHasEnded(status)) this.#endAs(status)
   }
 
-  protected override pass(news: JobNews): void {
+  protected override pass(news: JobChanges): void {
     const fresh = news.changes.filter(({ seq }) => seq > this.#floor)
     if (fresh.length === 0) return
     const last = fresh.findIndex(({ status }) => status !== null && jobHasEnded(status))
@@ -92,11 +92,11 @@ async function replay(
   let job: KnownJob | null = null
   const changes: Change[] = []
   for (const row of rows) {
-    const fact = await factOf(feed.parts.journal, row)
+    const fact = await readFact(feed.parts.journal, row)
     if (fact === null) break
-    job ??= await beginning(feed.parts, row.jobId, fact)
+    job ??= await newKnownJob(feed.parts, row.jobId, fact)
     if (job === null) break
-    const found = changesOf(job, { seq: row.seq, fact }, { withNodes: true })
+    const found = expandChanges(job, { seq: row.seq, fact }, { withNodes: true })
     if (row.seq >= from) changes.push(...found)
   }
   return { job, changes }

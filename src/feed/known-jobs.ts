@@ -48,8 +48,8 @@ export async function foldJobs(
     // A list of 100,000 items takes a second: other work runs in between.
     if (++folded % TURN === 0) await new Promise<void>(resolve => setImmediate(resolve))
     if (!isIncluded(row) || unreadable.has(row.jobId)) continue
-    const fact = await factOf(parts.journal, row)
-    const job = fact === null ? null : (jobs.get(row.jobId) ?? (await beginning(parts, row.jobId, fact)))
+    const fact = await readFact(parts.journal, row)
+    const job = fact === null ? null : (jobs.get(row.jobId) ?? (await newKnownJob(parts, row.jobId, fact)))
     if (fact === null || job === null) {
       unreadable.add(row.jobId)
       jobs.delete(row.jobId)
@@ -64,7 +64,7 @@ export async function foldJobs(
 }
 
 /** A job before its first fact, which is `fact`; null: it cannot be streamed. */
-export async function beginning(parts: FoldParts, id: string, fact: Fact): Promise<KnownJob | null> {
+export async function newKnownJob(parts: FoldParts, id: string, fact: Fact): Promise<KnownJob | null> {
   if (fact.type !== "job_submitted") return null
   try {
     const plan = await parts.plans.get(fact.owner, fact.workflow, fact.workflow_version)
@@ -80,18 +80,18 @@ export async function beginning(parts: FoldParts, id: string, fact: Fact): Promi
 }
 
 /** null: it has been removed. */
-export async function factOf(journal: Journal, row: FactRow): Promise<Fact | null> {
+export async function readFact(journal: Journal, row: FactRow): Promise<Fact | null> {
   const data = row.data ?? (await journal.readFact(row.jobId, row.seq))
   if (data === null) return null
   const fact = decodeFact({ type: row.type, at: row.at, data })
   // Undefined: the data is left out of the stream.
   if (fact.type === "preview_published")
-    return data.length <= MOST_PREVIEW ? fact : { ...fact, data: undefined as never }
+    return data.length <= MAX_PREVIEW ? fact : { ...fact, data: undefined as never }
   return withoutData(fact)
 }
 
 /** A client with too much pending output is dropped: it requests a larger preview separately (`GET /jobs/{job}`). */
-const MOST_PREVIEW = 16 * 1024
+const MAX_PREVIEW = 16 * 1024
 
 const heavy = ["input", "output", "data", "job_output"] as const
 

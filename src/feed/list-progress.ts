@@ -5,10 +5,10 @@
 import type { Fact } from "../core/facts.ts"
 import { isDone } from "../core/state.ts"
 import type { KnownJob } from "./known-jobs.ts"
-import type { ProgressNews } from "./progress.ts"
+import type { NodeProgress } from "./progress.ts"
 
 /** The node whose list made progress by this fact; null: none did. */
-export function listOf(fact: Fact): number | null {
+export function listNode(fact: Fact): number | null {
   switch (fact.type) {
     case "item_completed":
       return fact.node
@@ -22,7 +22,7 @@ export function listOf(fact: Fact): number | null {
 }
 
 /** null: the node is done, which is reported as a change. */
-export function listProgress({ id, plan, state, at }: KnownJob, node: number): ProgressNews | null {
+export function listProgress({ id, plan, state, at }: KnownJob, node: number): NodeProgress | null {
   const list = state.lists.get(node)
   if (list === undefined || isDone(state, node)) return null
   const total = list.items.length

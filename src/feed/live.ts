@@ -7,7 +7,7 @@ import type { Watchers } from "../jobs/watchers.ts"
 import { Feed } from "./feed.ts"
 import type { FoldParts } from "./known-jobs.ts"
 import { Neighbours } from "./neighbours.ts"
-import type { ProgressNews } from "./progress.ts"
+import type { NodeProgress } from "./progress.ts"
 import type { FeedSettings } from "./settings.ts"
 
 export interface LiveParts extends FoldParts {
@@ -47,13 +47,13 @@ export class Live implements EngineObserver {
       journal,
       watchers: parts.watchers,
       readMs,
-      lookAgainMs: LOOK_AGAIN_MS,
+      pollMs: POLL_MS,
       follows,
     })
     this.#neighbours = new Neighbours(id, {
       feed: journal.feed,
       tellMs: settings.tellMs,
-      believeMs: leaseMs,
+      validMs: leaseMs,
       changed: partitions => {
         this.feed.changed(partitions)
         this.ends.changed(partitions)
@@ -67,7 +67,7 @@ export class Live implements EngineObserver {
     this.#followers += isFollowing ? 1 : -1
     if (isFollowing && this.#followers === 1) {
       this.#follow(true)
-      this.#neighbours.tellThatWeFollow()
+      this.#neighbours.announceFollowing()
     } else if (this.#followers === 0) this.#follow(false)
   }
 
@@ -94,7 +94,7 @@ export class Live implements EngineObserver {
     this.#watchers.progressed(job)
     const progress = job.progress?.get(node)
     if (progress === undefined) return
-    const news: ProgressNews = {
+    const news: NodeProgress = {
       job_id: job.id,
       owner: job.state.owner,
       node: job.plan.nodes[node]!.id,
@@ -106,7 +106,7 @@ export class Live implements EngineObserver {
   }
 
   released(): void {
-    this.#neighbours.tellThatWeReleased()
+    this.#neighbours.announceRelease()
   }
 
   followed(isFollowed: boolean): void {
@@ -115,4 +115,4 @@ export class Live implements EngineObserver {
 }
 
 /** The interval of polls for the ends of jobs without notifications: one query, however many jobs are waited for. */
-const LOOK_AGAIN_MS = 250
+const POLL_MS = 250

@@ -4,39 +4,39 @@
  * append: a lost one costs time.
  */
 import type { JournalFeed } from "../journal/port/feed.ts"
-import { LatestProgress, type ProgressNews } from "./progress.ts"
+import { LatestProgress, type NodeProgress } from "./progress.ts"
 
 export interface NeighbourParts {
   readonly feed: JournalFeed
   /** The minimum time between two notifications. */
   readonly tellMs: number
   /** How long a notification that an engine follows is valid, until a heartbeat confirms it. */
-  readonly believeMs: number
+  readonly validMs: number
   /** Another engine has committed facts in these partitions. */
   changed(partitions: readonly number[]): void
-  progressed(news: ProgressNews): void
+  progressed(news: NodeProgress): void
   /** Another engine has released partitions, or has taken its first. */
   released(): void
 }
 
-interface Told {
+interface Notification {
   readonly from: string
   readonly released?: true
   readonly follows?: true
   readonly partitions?: readonly number[]
-  readonly progress?: readonly ProgressNews[]
+  readonly progress?: readonly NodeProgress[]
 }
 
 /** PostgreSQL accepts at most 7,999 bytes. */
-const MOST_BYTES = 7900
+const MAX_BYTES = 7900
 
 export class Neighbours {
   readonly #parts: NeighbourParts
   readonly #id: string
   readonly #partitions = new Set<number>()
   readonly #progress = new LatestProgress()
-  #isFollowedByBeat = false
-  #believedUntil = 0
+  #isFollowedByHeartbeat = false
+  #followedUntil = 0
   #timer: NodeJS.Timeout | null = null
   #unlisten: (() => Promise<void>) | null = null
 
@@ -46,29 +46,29 @@ export class Neighbours {
   }
 
   async start(): Promise<void> {
-    this.#unlisten = (await this.#parts.feed.listen?.(text => this.#hear(text))) ?? null
+    this.#unlisten = (await this.#parts.feed.listen?.(text => this.#receive(text))) ?? null
   }
 
   async stop(): Promise<void> {
     clearTimeout(this.#timer ?? undefined)
-    this.#isFollowedByBeat = false
-    this.#believedUntil = 0
+    this.#isFollowedByHeartbeat = false
+    this.#followedUntil = 0
     await this.#unlisten?.()
   }
 
   /** Set from heartbeats. */
   followed(isFollowed: boolean): void {
-    this.#isFollowedByBeat = isFollowed
+    this.#isFollowedByHeartbeat = isFollowed
   }
 
   /** Heartbeats are seconds apart: engines that commit should not wait for the next one. */
-  tellThatWeFollow(): void {
-    if (this.#parts.feed.listen !== null) this.#say({ follows: true })
+  announceFollowing(): void {
+    if (this.#parts.feed.listen !== null) this.#send({ follows: true })
   }
 
   /** This engine released partitions, or took its first. */
-  tellThatWeReleased(): void {
-    if (this.#parts.feed.listen !== null) this.#say({ released: true })
+  announceRelease(): void {
+    if (this.#parts.feed.listen !== null) this.#send({ released: true })
   }
 
   /** This engine committed facts in the partition. */
@@ -78,44 +78,44 @@ export class Neighbours {
     this.#schedule()
   }
 
-  progressed(news: ProgressNews): void {
+  progressed(news: NodeProgress): void {
     if (!this.#isFollowed) return
     this.#progress.add(news)
     this.#schedule()
   }
 
   get #isFollowed(): boolean {
-    return this.#isFollowedByBeat || (this.#believedUntil > 0 && performance.now() < this.#believedUntil)
+    return this.#isFollowedByHeartbeat || (this.#followedUntil > 0 && performance.now() < this.#followedUntil)
   }
 
   #schedule(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = null
-      this.#tell()
+      this.#flush()
     }, this.#parts.tellMs)
   }
 
-  #tell(): void {
+  #flush(): void {
     const partitions = [...this.#partitions]
-    const progress: ProgressNews[] = []
+    const progress: NodeProgress[] = []
     let bytes = 400
     for (const news of this.#progress.take()) {
       bytes += Buffer.byteLength(JSON.stringify(news)) + 1
-      if (bytes > MOST_BYTES) break
+      if (bytes > MAX_BYTES) break
       progress.push(news)
     }
     this.#partitions.clear()
-    this.#say({ partitions, ...(progress.length > 0 ? { progress } : {}) })
+    this.#send({ partitions, ...(progress.length > 0 ? { progress } : {}) })
   }
 
-  #say(told: Omit<Told, "from">): void {
-    this.#parts.feed.tell(JSON.stringify({ from: this.#id, ...told } satisfies Told))
+  #send(told: Omit<Notification, "from">): void {
+    this.#parts.feed.tell(JSON.stringify({ from: this.#id, ...told } satisfies Notification))
   }
 
-  #hear(text: string): void {
-    const told = toldBy(text)
+  #receive(text: string): void {
+    const told = parseNotification(text)
     if (told === null || told.from === this.#id) return
-    if (told.follows === true) this.#believedUntil = performance.now() + this.#parts.believeMs
+    if (told.follows === true) this.#followedUntil = performance.now() + this.#parts.validMs
     if (told.released === true) this.#parts.released()
     if (told.partitions !== undefined) this.#parts.changed(told.partitions)
     for (const news of told.progress ?? []) this.#parts.progressed(news)
@@ -123,9 +123,9 @@ export class Neighbours {
 }
 
 /** null: the message is of another program, or of an engine of another release. */
-function toldBy(text: string): Told | null {
+function parseNotification(text: string): Notification | null {
   try {
-    return JSON.parse(text) as Told | null
+    return JSON.parse(text) as Notification | null
   } catch {
     return null
   }

@@ -3,10 +3,10 @@ import { type FeedFact, type FeedRange, inFeedOrder } from "../journal/port/feed
 import type { Feed, Following } from "./feed.ts"
 import { type OwnerChange, ownerFrames } from "./frames.ts"
 import { INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
-import { tellFacts } from "./page.ts"
+import { expandFacts } from "./page.ts"
 import type { Position } from "./position.ts"
 import { type Sink, Stream } from "./stream.ts"
-import type { OwnerNews } from "./watches.ts"
+import type { OwnerChanges } from "./watches.ts"
 
 export interface OwnerStreamParts {
   readonly feed: Feed
@@ -21,7 +21,7 @@ const SHARE_OF_RETENTION = 0.9
 /** Facts of one partition in a page. */
 const PAGE = 1000
 
-export class OwnerStream extends Stream<OwnerNews> {
+export class OwnerStream extends Stream<OwnerChanges> {
   readonly #parts: OwnerStreamParts
   #store = ""
   /** The client has everything up to here, which may be ahead of this process; null: it is not ahead. */
@@ -56,7 +56,7 @@ export class OwnerStream extends Stream<OwnerNews> {
     return this.#snapshot()
   }
 
-  protected override pass(news: OwnerNews): void {
+  protected override pass(news: OwnerChanges): void {
     const floor = this.#floor
     if (floor === null) {
       this.sink.write(news.bytes)
@@ -95,13 +95,13 @@ export class OwnerStream extends Stream<OwnerNews> {
     const facts = await factsBetween(feed, owner, after, upTo)
     if (facts === null) return null
     // With its own states: those of the feed are of another position.
-    const told = await tellFacts(feed.parts, facts, { known: new KnownJobs(0), withNodes: () => false })
+    const told = await expandFacts(feed.parts, facts, { known: new KnownJobs(0), withNodes: () => false })
     const seqs = [...after.seqs]
     const missed: OwnerChange[] = []
     for (const { row, changes } of told) {
       seqs[row.partition] = row.seq
       for (const change of changes)
-        if (!(isPartlyTold(after, row) && change.place <= after.place))
+        if (!(isPartlyDelivered(after, row) && change.place <= after.place))
           missed.push({ ...change, partition: row.partition, seqs: [...seqs] })
     }
     return missed
@@ -116,7 +116,7 @@ async function factsBetween(
   upTo: readonly number[],
 ): Promise<FeedFact[] | null> {
   let ranges: FeedRange[] = upTo
-    .map((seq, partition) => ({ partition, after: beginOf(after, partition), upTo: seq }))
+    .map((seq, partition) => ({ partition, after: rangeStart(after, partition), upTo: seq }))
     .filter(range => range.upTo > range.after)
   const facts: FeedFact[] = []
   let looked = 0
@@ -130,15 +130,15 @@ async function factsBetween(
       .map(({ partition, seq }) => ({ partition, after: seq, upTo: upTo[partition]! }))
   }
   // First the rest of a fact that was delivered in part: no other position could express that it is still missing.
-  const isFirst = (fact: FeedFact) => Number(isPartlyTold(after, fact))
+  const isFirst = (fact: FeedFact) => Number(isPartlyDelivered(after, fact))
   return facts.sort((a, b) => isFirst(b) - isFirst(a) || inFeedOrder(a, b))
 }
 
-function beginOf({ seqs, partition: told }: Position, partition: number): number {
+function rangeStart({ seqs, partition: told }: Position, partition: number): number {
   return told === partition ? seqs[partition]! - 1 : seqs[partition]!
 }
 
-function isPartlyTold(after: Position, { partition, seq }: FeedFact): boolean {
+function isPartlyDelivered(after: Position, { partition, seq }: FeedFact): boolean {
   return partition === after.partition && seq === after.seqs[partition]
 }
 

@@ -1,9 +1,16 @@
 import type { FeedFact } from "../journal/port/feed.ts"
-import { type Change, changesOf } from "./changes.ts"
-import { beginning, type FoldParts, factOf, foldJobs, type KnownJob, type KnownJobs } from "./known-jobs.ts"
-import { listOf } from "./list-progress.ts"
+import { type Change, expandChanges } from "./changes.ts"
+import {
+  type FoldParts,
+  foldJobs,
+  type KnownJob,
+  type KnownJobs,
+  newKnownJob,
+  readFact,
+} from "./known-jobs.ts"
+import { listNode } from "./list-progress.ts"
 
-export interface ToldFact {
+export interface FactChanges {
   readonly row: FeedFact
   /** Its state after the last fact of the page. */
   readonly job: KnownJob
@@ -16,21 +23,21 @@ export interface ToldFact {
  * The changes of each fact. The jobs are removed from the known ones; the caller that delivers the changes adds them again.
  * A page that fails half way is read again, and no state may be left half applied.
  */
-export async function tellFacts(
+export async function expandFacts(
   parts: FoldParts,
   facts: readonly FeedFact[],
   { known, withNodes }: { known: KnownJobs; withNodes: (fact: FeedFact) => boolean },
-): Promise<ToldFact[]> {
+): Promise<FactChanges[]> {
   const jobs = await jobsBefore(parts, facts, known)
-  const told: ToldFact[] = []
+  const told: FactChanges[] = []
   for (const row of facts) {
-    const fact = await factOf(parts.journal, row)
+    const fact = await readFact(parts.journal, row)
     if (fact === null) continue
-    const job = jobs.get(row.jobId) ?? (await beginning(parts, row.jobId, fact))
+    const job = jobs.get(row.jobId) ?? (await newKnownJob(parts, row.jobId, fact))
     if (job === null) continue
     jobs.set(row.jobId, job)
-    const changes = changesOf(job, { seq: row.seq, fact }, { withNodes: withNodes(row) })
-    told.push({ row, job, changes, list: listOf(fact) })
+    const changes = expandChanges(job, { seq: row.seq, fact }, { withNodes: withNodes(row) })
+    told.push({ row, job, changes, list: listNode(fact) })
   }
   return told
 }

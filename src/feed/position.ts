@@ -26,12 +26,12 @@ const STORE_BYTES = 6
 export function positionText({ store, at, partition, place, seqs }: Position): string {
   const bytes: number[] = []
   for (let i = 0; i < STORE_BYTES; i++) bytes.push(Number.parseInt(store.slice(2 * i, 2 * i + 2), 16))
-  for (const value of [at, partition + 1, place]) put(bytes, value)
+  for (const value of [at, partition + 1, place]) encodeNumber(bytes, value)
   let empty = 0
   const endEmpty = () => {
     if (empty > 0) {
-      put(bytes, 0)
-      put(bytes, empty)
+      encodeNumber(bytes, 0)
+      encodeNumber(bytes, empty)
     }
     empty = 0
   }
@@ -41,8 +41,8 @@ export function positionText({ store, at, partition, place, seqs }: Position): s
       continue
     }
     endEmpty()
-    put(bytes, Math.floor(seq / SEQS_PER_EPOCH))
-    put(bytes, seq % SEQS_PER_EPOCH)
+    encodeNumber(bytes, Math.floor(seq / SEQS_PER_EPOCH))
+    encodeNumber(bytes, seq % SEQS_PER_EPOCH)
   }
   endEmpty()
   return PREFIX + Buffer.from(bytes).toString("base64url")
@@ -55,10 +55,10 @@ export function readPosition(id: string): Position | "malformed" | "unknown" {
   if (text[1] !== "1") return "unknown"
   const bytes = Buffer.from(text[2]!, "base64url")
   const store = bytes.subarray(0, STORE_BYTES).toString("hex")
-  const numbers = numbersOf(bytes.subarray(STORE_BYTES))
+  const numbers = decodeNumbers(bytes.subarray(STORE_BYTES))
   if (numbers === null || numbers.length < 3) return "malformed"
   const [at, partition, place, ...rest] = numbers as [number, number, number, ...number[]]
-  const seqs = seqsOf(rest)
+  const seqs = decodeSeqs(rest)
   if (seqs === null || (partition > 0 && !seqs[partition - 1])) return "malformed"
   return { store, at, partition: partition - 1, place, seqs }
 }
@@ -68,25 +68,25 @@ export function storeMark(store: string): string {
   return store.replaceAll("-", "").slice(0, 2 * STORE_BYTES)
 }
 
-function seqsOf(numbers: readonly number[]): number[] | null {
+function decodeSeqs(numbers: readonly number[]): number[] | null {
   const seqs: number[] = []
   for (let i = 0; i < numbers.length; i += 2) {
     const [epoch, counter] = [numbers[i]!, numbers[i + 1]]
-    if (counter === undefined || seqs.length > MOST_PARTITIONS) return null
+    if (counter === undefined || seqs.length > MAX_PARTITIONS) return null
     if (epoch > 0) {
       const seq = epoch * SEQS_PER_EPOCH + counter
       if (counter >= SEQS_PER_EPOCH || !Number.isSafeInteger(seq)) return null
       seqs.push(seq)
-    } else if (counter > MOST_PARTITIONS) return null
+    } else if (counter > MAX_PARTITIONS) return null
     else for (let n = 0; n < counter; n++) seqs.push(0)
   }
   return seqs
 }
 
 /** A job's id has twelve bits for the partition. */
-const MOST_PARTITIONS = 4096
+const MAX_PARTITIONS = 4096
 
-function put(bytes: number[], value: number): void {
+function encodeNumber(bytes: number[], value: number): void {
   let rest = value
   while (rest >= 128) {
     bytes.push((rest % 128) + 128)
@@ -96,7 +96,7 @@ function put(bytes: number[], value: number): void {
 }
 
 /** null: the last number is incomplete, or a number is in a form that is never written. */
-function numbersOf(bytes: Uint8Array): number[] | null {
+function decodeNumbers(bytes: Uint8Array): number[] | null {
   const numbers: number[] = []
   let [value, scale] = [0, 1]
   for (const byte of bytes) {

@@ -1,10 +1,10 @@
 /** The progress of nodes: reported by their handlers, or computed from their lists. None of it is stored. */
-import { progressOf } from "../core/view/view.ts"
+import { progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/iso-time.ts"
 import { frame } from "./frames.ts"
 import type { KnownJob } from "./known-jobs.ts"
 
-export interface ProgressNews {
+export interface NodeProgress {
   readonly job_id: string
   readonly owner: string
   readonly node: string
@@ -15,10 +15,10 @@ export interface ProgressNews {
 
 /** The latest progress of each node: a node that reports often must not hide the other nodes of its job. */
 export class LatestProgress {
-  readonly #byJob = new Map<string, Map<string, ProgressNews>>()
+  readonly #byJob = new Map<string, Map<string, NodeProgress>>()
 
-  add(news: ProgressNews): void {
-    const byNode = this.#byJob.get(news.job_id) ?? new Map<string, ProgressNews>()
+  add(news: NodeProgress): void {
+    const byNode = this.#byJob.get(news.job_id) ?? new Map<string, NodeProgress>()
     this.#byJob.set(news.job_id, byNode)
     // The latest report is delivered last: a job shows the last message.
     byNode.delete(news.node)
@@ -26,18 +26,18 @@ export class LatestProgress {
   }
 
   /** Returns and removes all of it. */
-  take(): ProgressNews[] {
+  take(): NodeProgress[] {
     const all = [...this.#byJob.values()].flatMap(byNode => [...byNode.values()])
     this.#byJob.clear()
     return all
   }
 }
 
-export function progressFrame({ id, state, message }: KnownJob, { node, percent, at }: ProgressNews): string {
+export function progressFrame({ id, state, message }: KnownJob, { node, percent, at }: NodeProgress): string {
   return frame("progress", {
     job_id: id,
     status: state.status,
-    progress_pct: progressOf(state),
+    progress_pct: progressPercent(state),
     progress_message: message,
     node,
     node_pct: percent,

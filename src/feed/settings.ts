@@ -27,6 +27,6 @@ export const feedTable: SettingTable<FeedSettings> = {
   catchUpLooked: wholeNumber("feed_catch_up_looked", 100_000),
 }
 
-export function feedSettings(given?: Partial<FeedSettings>): FeedSettings {
-  return readSettings(feedTable, given)
+export function feedSettings(overrides?: Partial<FeedSettings>): FeedSettings {
+  return readSettings(feedTable, overrides)
 }

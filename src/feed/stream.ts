@@ -17,7 +17,7 @@ export interface Sink {
 }
 
 /** A stream with more held changes than this while it catches up never will. */
-const MOST_HELD = 10_000
+const MAX_HELD = 10_000
 
 export abstract class Stream<News extends { readonly changes: readonly unknown[] }> {
   protected readonly sink: Sink
@@ -53,7 +53,7 @@ export abstract class Stream<News extends { readonly changes: readonly unknown[]
   #hold(held: News[], news: News): void {
     held.push(news)
     this.#heldChanges += news.changes.length
-    if (this.#heldChanges <= MOST_HELD) return
+    if (this.#heldChanges <= MAX_HELD) return
     this.close()
     this.sink.drop()
   }

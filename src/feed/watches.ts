@@ -3,7 +3,7 @@ import type { OwnerChange } from "./frames.ts"
 import { jobFrames, ownerFrames } from "./frames.ts"
 
 /** Changes of an owner's jobs: the same for all followers at the same position, and encoded once. */
-export class OwnerNews {
+export class OwnerChanges {
   readonly changes: readonly OwnerChange[]
   /** The position after these changes. */
   readonly seqs: readonly number[]
@@ -23,7 +23,7 @@ export class OwnerNews {
 }
 
 /** Changes of one job, its nodes included. */
-export class JobNews {
+export class JobChanges {
   readonly changes: readonly Change[]
   #bytes: Buffer | null = null
 
@@ -43,9 +43,9 @@ export interface Follower<News> {
 }
 
 /** The followers of one owner's jobs. */
-export class OwnerWatch {
-  readonly all = new Set<Follower<OwnerNews>>()
-  readonly byJob = new Map<string, Set<Follower<JobNews>>>()
+export class OwnerFollowers {
+  readonly all = new Set<Follower<OwnerChanges>>()
+  readonly byJob = new Map<string, Set<Follower<JobChanges>>>()
 
   wants(jobId: string): boolean {
     return this.all.size > 0 || this.byJob.has(jobId)
@@ -55,19 +55,19 @@ export class OwnerWatch {
     return this.all.size === 0 && this.byJob.size === 0
   }
 
-  addJob(jobId: string, follower: Follower<JobNews>): void {
+  addJob(jobId: string, follower: Follower<JobChanges>): void {
     const followers = this.byJob.get(jobId) ?? new Set()
     this.byJob.set(jobId, followers.add(follower))
   }
 
-  removeJob(jobId: string, follower: Follower<JobNews>): void {
+  removeJob(jobId: string, follower: Follower<JobChanges>): void {
     const followers = this.byJob.get(jobId)
     followers?.delete(follower)
     if (followers?.size === 0) this.byJob.delete(jobId)
   }
 
   /** All progress in one write: a sink leaves progress out while it has something to send, which may be progress. */
-  tellProgress(framesByJob: ReadonlyMap<string, readonly string[]>): void {
+  deliverProgress(framesByJob: ReadonlyMap<string, readonly string[]>): void {
     if (this.all.size > 0) {
       const bytes = bounded([...framesByJob.values()].flat())
       for (const follower of this.all) follower.progressed(bytes)
@@ -82,13 +82,13 @@ export class OwnerWatch {
 }
 
 /** Progress may be left out; a client that is a little late must not be dropped because of it (`stream_buffer_bytes`). */
-const MOST_PROGRESS_BYTES = 64 * 1024
+const MAX_PROGRESS_BYTES = 64 * 1024
 
 function bounded(frames: readonly string[]): Buffer {
   let bytes = 0
   const over = frames.findIndex(text => {
     bytes += Buffer.byteLength(text)
-    return bytes > MOST_PROGRESS_BYTES
+    return bytes > MAX_PROGRESS_BYTES
   })
   return Buffer.from((over < 0 ? frames : frames.slice(0, over)).join(""))
 }

@@ -1,9 +1,9 @@
 import type { PipelineNeeds } from "../broker/port.ts"
 import type { Progress } from "../core/view/view.ts"
-import { needsOf } from "../engine/dispatch/pipeline-needs.ts"
-import { type LiveJob, taskOfKey } from "../engine/owner/live-job.ts"
+import { pipelineNeeds } from "../engine/dispatch/pipeline-needs.ts"
+import { type LiveJob, parseTaskKey } from "../engine/owner/live-job.ts"
 
-type TaskPlace = ReturnType<typeof taskOfKey>
+type TaskPlace = ReturnType<typeof parseTaskKey>
 
 export interface JobActivity {
   /** Is the job in this process's memory? A job that only waits, or that another process runs, is not. */
@@ -26,7 +26,7 @@ export interface JobActivity {
 }
 
 /** What workers of this process do for a job right now, and which of its nodes this process cannot run. */
-export function activityOf(
+export function jobActivity(
   live: LiveJob | undefined,
   knows: {
     readonly isRunning: (job: LiveJob, task: TaskPlace) => boolean
@@ -36,16 +36,16 @@ export function activityOf(
 ): JobActivity {
   if (live === undefined) return { isHere: false, running: [], unserved: [] }
   const { nodes, pipeline } = live.plan
-  const lacking = pipeline === null ? {} : { lacks: knows.lacks(needsOf(pipeline)) }
-  const running = [...live.running].filter(key => knows.isRunning(live, taskOfKey(key)))
+  const lacking = pipeline === null ? {} : { lacks: knows.lacks(pipelineNeeds(pipeline)) }
+  const running = [...live.running].filter(key => knows.isRunning(live, parseTaskKey(key)))
   return {
     isHere: true,
     running: running.map(key => {
-      const { node, ...item } = taskOfKey(key)
+      const { node, ...item } = parseTaskKey(key)
       return { node: nodes[node]!.id, ...item, progress: live.progress?.get(key) ?? null }
     }),
     unserved: [...(live.awaitingHandler ?? [])].map(key => {
-      const { id, handler, provider } = nodes[taskOfKey(key).node]!
+      const { id, handler, provider } = nodes[parseTaskKey(key).node]!
       return { node: id, handler, provider: knows.hasHandler(handler) ? provider : null, ...lacking }
     }),
   }

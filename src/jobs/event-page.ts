@@ -25,7 +25,7 @@ export interface EventPage {
 }
 
 /** `state`: the job before its first fact. */
-export function* pageOfEvents(
+export function* eventPage(
   jobId: string,
   state: JobState,
   facts: readonly RecordedFact[],

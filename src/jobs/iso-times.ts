@@ -118,11 +118,11 @@ function isoWaiting(waiting: WaitingOn) {
 
 /** Data of the user (an output, a signal's data) is unchanged: only fields that the engine defines as times are formatted. */
 function isoPayload(payload: JsonObject): JsonObject {
-  const told = isoFields(payload, ["expires_at", "retry_at", "started_at", "next_poll_at"])
-  const { waiting } = told
+  const times = isoFields(payload, ["expires_at", "retry_at", "started_at", "next_poll_at"])
+  const { waiting } = times
   return waiting === undefined
-    ? told
-    : { ...told, waiting: isoFields(waiting as JsonObject, ["until", "next_poll_at"]) }
+    ? times
+    : { ...times, waiting: isoFields(waiting as JsonObject, ["until", "next_poll_at"]) }
 }
 
 function isoFields(values: JsonObject, names: readonly string[]): JsonObject {

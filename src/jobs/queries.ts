@@ -5,37 +5,37 @@ import { type DeadLettersView, type RouteView, routeViews } from "../core/pipeli
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt, wakesInTime } from "../core/timers.ts"
-import { type AttemptView, attemptsOf } from "../core/view/attempt-history.ts"
+import { type AttemptView, attemptHistory } from "../core/view/attempt-history.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
 import { type ItemView, itemAsNode, itemViews } from "../core/view/item-view.ts"
 import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/view/live-view.ts"
 import { type GraphView, graphView, type NodeView, nodeView } from "../core/view/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { QUARANTINED_AT } from "../engine/commit/batch.ts"
-import { endOfRow, jobErrorText, outputInMemory } from "../engine/owner/job-result.ts"
+import { jobErrorText, outputInMemory, readEnd } from "../engine/owner/job-result.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { type JobSnapshot, previewsOf, snapshotOfRow } from "../engine/owner/snapshot.ts"
+import { type JobSnapshot, previewsField, rowSnapshot } from "../engine/owner/snapshot.ts"
 import {
   decodeRows,
   type FoldedJob,
   foldJob,
+  inTurnsIfMany,
   type LoadParts,
-  ofFacts,
   readJob,
   readJobs,
   readOutput,
   readWhole,
 } from "../engine/recovery/fold.ts"
 import type { AwayOwner } from "../engine/remote/known-engines.ts"
-import { awayOverlay, type Overlay, type OverlayQuestion } from "../engine/remote/live-overlay.ts"
+import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/live-overlay.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
-import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
+import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
-const LOOK_AGAIN_MS = 250
+const POLL_MS = 250
 /** Each position in a queue for slots costs a query: a graph shows those of its first nodes. */
 const POSITIONS = 100
 /** Dead letters are counted one by one up to here. */
@@ -45,7 +45,7 @@ export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be queried. */
-  overlay?(question: OverlayQuestion): Promise<Overlay | null>
+  overlay?(question: OverlayQuery): Promise<Overlay | null>
   /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
   awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
   /** The live worker that holds a task; null: none is known here. */
@@ -111,7 +111,7 @@ export class Queries {
 
   snapshots(rows: readonly JobRow[]): JobSnapshot[] {
     const now = this.#parts.now()
-    return rows.map(row => snapshotOfRow(row, now))
+    return rows.map(row => rowSnapshot(row, now))
   }
 
   /** Newest first, of all owners unless one is given. */
@@ -120,19 +120,19 @@ export class Queries {
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    return this.filledIn(await this.summary(jobId))
+    return this.withDetails(await this.summary(jobId))
   }
 
   /** The job as shown in lists. */
   async summary(jobId: string): Promise<JobSnapshot> {
-    return snapshotOfRow(await this.row(jobId), this.#parts.now())
+    return rowSnapshot(await this.row(jobId), this.#parts.now())
   }
 
   /**
    * Adds to the data of a job's row what only the journal has: a large output, previews, and the usage of a job that runs
    * here. For a job of another process its facts would have to be read again and again: its graph has the usage.
    */
-  async filledIn(job: JobSnapshot): Promise<JobSnapshot> {
+  async withDetails(job: JobSnapshot): Promise<JobSnapshot> {
     if (job.output_left_out === true) return this.#withOutput(job)
     const isHere = this.#parts.live(job.job_id) !== undefined
     if (job.status !== "PREVIEW" && (job.usage !== null || !isHere)) return job
@@ -140,7 +140,7 @@ export class Queries {
       const usage = Object.fromEntries(state.usage)
       // If the job has continued since the row was read, it has no previews to show.
       return job.status === "PREVIEW"
-        ? { ...job, usage, previews: [], ...previewsOf(state) }
+        ? { ...job, usage, previews: [], ...previewsField(state) }
         : { ...job, usage }
     })
   }
@@ -205,14 +205,14 @@ export class Queries {
     // The facts may have been read before later ones that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
     const waiting = view.nodes.filter(({ id }) => only === undefined || id === only)
-    const slots = await this.#slots(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
+    const slots = await this.#slotPositions(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
     return {
       ...view,
       live: { ...live, nodes: [...tasks, ...slots.map(([{ id }, slot]) => ({ id, ...slot }))] },
     }
   }
 
-  async #overlay(question: OverlayQuestion, state: JobState): Promise<Overlay | null> {
+  async #overlay(question: OverlayQuery, state: JobState): Promise<Overlay | null> {
     const { overlay, awayOwner, holder = () => null, now } = this.#parts
     const owner = (await awayOwner?.(question.jobId)) ?? null
     if (owner !== null) return awayOverlay(state, question, { owner, holder, now: now() })
@@ -220,7 +220,7 @@ export class Queries {
   }
 
   /** X5: the positions of nodes or items in the queues for slots. */
-  async #slots<T extends Pick<NodeView, "waiting_on">>(
+  async #slotPositions<T extends Pick<NodeView, "waiting_on">>(
     tasks: readonly T[],
     placeOf: (task: T) => { readonly jobId: string; readonly node: number; readonly item?: number },
   ): Promise<[T, LiveTask][]> {
@@ -256,10 +256,12 @@ export class Queries {
     const output = item === undefined ? state.outputs[node] : list!.state.outputs[item]
     const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
     const begunAt = live?.nodes[0]?.status === "RUNNING" ? live.nodes[0].started_at : null
-    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of, { now, begunAt }))
+    const { attempts, total } = await inTurnsIfMany(facts, () =>
+      attemptHistory(plan, facts, of, { now, begunAt }),
+    )
     return {
       ...view,
-      output: await this.#whole(jobId, output ?? null),
+      output: await this.#readWhole(jobId, output ?? null),
       attempts,
       attempts_total: total,
       ...(item === undefined ? {} : { item }),
@@ -298,7 +300,7 @@ export class Queries {
   }
 
   async #itemsOverlay(
-    question: Required<OverlayQuestion>,
+    question: Required<OverlayQuery>,
     items: readonly Pick<ItemView, "index" | "status" | "waiting_on">[],
     state: JobState,
   ): Promise<LiveItems | null> {
@@ -307,7 +309,7 @@ export class Queries {
     if (live === null) return null
     const { jobId, node, after } = question
     const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
-    const slots = await this.#slots(items, ({ index }) => ({ jobId, node, item: index }))
+    const slots = await this.#slotPositions(items, ({ index }) => ({ jobId, node, item: index }))
     return { ...live, items: [...tasks, ...slots.map(([{ index }, slot]) => ({ index, ...slot }))] }
   }
 
@@ -326,7 +328,7 @@ export class Queries {
   /** A page of events. Facts before it are folded without creating events; facts after it are not processed. */
   async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
     const { plan, facts } = await this.#facts(jobId)
-    return ofFacts(facts, () => pageOfEvents(jobId, newJobState(plan), facts, query))
+    return inTurnsIfMany(facts, () => eventPage(jobId, newJobState(plan), facts, query))
   }
 
   /** Events as they become durable, from the job's beginning until it has ended. */
@@ -341,7 +343,7 @@ export class Queries {
     let seen = facts.at(-1)!.seq
     // From here on only new facts are read: a job of 10,000 nodes changes thousands of times.
     while (signal?.aborted !== true) {
-      const news = watchers.next(jobId, LOOK_AGAIN_MS)
+      const news = watchers.next(jobId, POLL_MS)
       for (const recorded of await this.#factsAfter(jobId, seen)) {
         seen = recorded.seq
         yield* expand(state, jobId, recorded)
@@ -391,8 +393,8 @@ export class Queries {
     compare("workflow", [state.workflow, state.workflowVersion], [row.workflow, row.workflowVersion])
     compare("created_at", state.createdAt, row.createdAt)
     compare("finished_at", state.finishedAt, row.finishedAt)
-    const end = endOfRow({ status: row.status, error: jobErrorText({ plan, state }) })
-    const stored = endOfRow(row)
+    const end = readEnd({ status: row.status, error: jobErrorText({ plan, state }) })
+    const stored = readEnd(row)
     compare("error", end.error, stored.error)
     // Releases before 0.2 wrote neither of them into the row.
     if (row.error !== null) compare("reason", end.reason, stored.reason)
@@ -418,11 +420,11 @@ export class Queries {
 
   async #fetchLarge(jobId: string, state: JobState): Promise<void> {
     for (const [node, output] of state.outputs.entries()) {
-      if (largeParts(output).length > 0) state.outputs[node] = await this.#whole(jobId, output!)
+      if (largeParts(output).length > 0) state.outputs[node] = await this.#readWhole(jobId, output!)
     }
   }
 
-  #whole(jobId: string, output: Output): Promise<Json> {
+  #readWhole(jobId: string, output: Output): Promise<Json> {
     return readWhole(output, seq => readOutput(this.#parts.journal, jobId, seq))
   }
 }

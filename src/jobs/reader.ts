@@ -36,14 +36,14 @@ export interface ReaderOptions {
 export class Reader {
   readonly #journal: Journal
   readonly #queries: Queries
-  readonly #questions: RemoteCommands
+  readonly #remoteCommands: RemoteCommands
   readonly #overlays: RemoteOverlays
   readonly #maxSignalBytes: number
 
   constructor(journal: Journal, { maxSignalBytes = 16 * 1024 * 1024 }: ReaderOptions = {}) {
     const { largeOutputBytes } = engineSettings()
     this.#journal = journal
-    this.#questions = new RemoteCommands({ journal, clock: systemClock })
+    this.#remoteCommands = new RemoteCommands({ journal, clock: systemClock })
     this.#maxSignalBytes = maxSignalBytes
     this.#overlays = new RemoteOverlays(journal.feed, () => null)
     this.#queries = new Queries({
@@ -51,7 +51,7 @@ export class Reader {
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
-      overlay: question => this.#overlays.ask(question),
+      overlay: question => this.#overlays.query(question),
       now: () => systemClock.now(),
       awayOwner: jobId => this.#awayOwner(jobId),
     })
@@ -116,14 +116,14 @@ export class Reader {
    * Sends a command to the engine that owns the job. false: no engine owns it, or none answered; then the command has
    * been withdrawn.
    */
-  async ask(jobId: string, wanted: JobCommand): Promise<boolean> {
-    const command = checkCommand(wanted, this.#maxSignalBytes)
+  async sendCommand(jobId: string, requested: JobCommand): Promise<boolean> {
+    const command = checkCommand(requested, this.#maxSignalBytes)
     await this.#queries.row(mustBeJobId(jobId))
     const partitions = await this.#journal.readPartitions()
     const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
     if (!owned || this.isExclusive) return false
     try {
-      const answer = await this.#questions.ask(jobId, command, ANSWER_MS)
+      const answer = await this.#remoteCommands.execute(jobId, command, ANSWER_MS)
       if ("refused" in answer) throw refusalError(answer.refused, jobId)
       return true
     } catch (error) {

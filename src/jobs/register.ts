@@ -23,10 +23,10 @@ export function isWorkflowText(source: string): boolean {
   return source.includes("\n") || source.trimStart().startsWith("{")
 }
 
-type Given = Exclude<WorkflowSource, string> | WorkflowText
+type GivenWorkflow = Exclude<WorkflowSource, string> | WorkflowText
 
 /** The number of texts whose version is cached: submitted again they are not compiled again. */
-const REMEMBERED = 100
+const CACHED_TEXTS = 100
 
 export interface Registered {
   readonly name: string
@@ -48,7 +48,7 @@ interface NewlyStored extends StoredPlan {
 }
 
 /** The content of an object that was given as a workflow at that time, and the version that was stored. */
-interface Known {
+interface CachedWorkflow {
   readonly text: string
   readonly byOwner: Map<string, Promise<NewlyStored>>
 }
@@ -69,7 +69,7 @@ export interface RegistrationsParts {
 export class Registrations {
   readonly #parts: RegistrationsParts
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
-  readonly #byObject = new WeakMap<object, Known>()
+  readonly #byObject = new WeakMap<object, CachedWorkflow>()
   readonly #texts = new Map<string, WorkflowText>()
   readonly #versions: Versions
 
@@ -82,13 +82,13 @@ export class Registrations {
   text(text: string): WorkflowText {
     const known = this.#texts.get(text)
     if (known !== undefined) return known
-    if (this.#texts.size >= REMEMBERED) this.#texts.clear()
+    if (this.#texts.size >= CACHED_TEXTS) this.#texts.clear()
     const added = new WorkflowText(text)
     this.#texts.set(text, added)
     return added
   }
 
-  async register(source: Given, owner: string): Promise<Registered> {
+  async register(source: GivenWorkflow, owner: string): Promise<Registered> {
     return registered(await this.#storeOnce(source, owner, true))
   }
 
@@ -107,8 +107,8 @@ export class Registrations {
   }
 
   /** `again`: read the store even if this same object was stored before. */
-  #storeOnce(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
-    const byOwner = this.#knownAs(source)
+  #storeOnce(source: GivenWorkflow, owner: string, again: boolean): Promise<NewlyStored> {
+    const byOwner = this.#cachedVersions(source)
     let stored = again ? undefined : byOwner.get(owner)
     if (stored === undefined) {
       stored = this.#storeFamily(source, owner, again)
@@ -120,15 +120,16 @@ export class Registrations {
   }
 
   /** Stores the workflows that its nodes run first: a job may reach them at once. */
-  async #storeFamily(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
-    const plan = await planOf(source, this.#parts)
-    if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
+  async #storeFamily(source: GivenWorkflow, owner: string, again: boolean): Promise<NewlyStored> {
+    const plan = await compilePlan(source, this.#parts)
+    if (isBuilt(source))
+      for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
     return this.#store(plan, owner)
   }
 
-  #knownAs(source: Given): Known["byOwner"] {
+  #cachedVersions(source: GivenWorkflow): CachedWorkflow["byOwner"] {
     // A workflow of the builder, or a text, cannot change. A definition can; the compiler rejects anything else.
-    const text = isMade(source) || source instanceof WorkflowText ? "" : textOf(source)
+    const text = isBuilt(source) || source instanceof WorkflowText ? "" : definitionText(source)
     if (text === null) return new Map()
     let known = this.#byObject.get(source)
     if (known?.text !== text) {
@@ -165,15 +166,15 @@ export class Registrations {
 
 const problemsInMessage = 100
 
-async function planOf(
-  source: Given,
+async function compilePlan(
+  source: GivenWorkflow,
   { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
 ): Promise<Plan> {
   const options = { handlers, ...(adapters === undefined ? {} : { adapters }) }
   const compiled =
     source instanceof WorkflowText
       ? await loadInTurns(source.text, options)
-      : compileWorkflow(isMade(source) ? source.definition : source, options)
+      : compileWorkflow(isBuilt(source) ? source.definition : source, options)
   const { plan, problems } = compiled
   if (plan !== undefined) return plan
   const lines = problems.slice(0, problemsInMessage).map(({ code, path, message, line, column }) => {
@@ -185,12 +186,12 @@ async function planOf(
 }
 
 /** Made with the builder? Callers may lack types: the argument may be anything. */
-function isMade(source: unknown): source is Workflow {
+function isBuilt(source: unknown): source is Workflow {
   return typeof source === "object" && source !== null && "definition" in source
 }
 
 /** null: this is not a definition. */
-function textOf(source: unknown): string | null {
+function definitionText(source: unknown): string | null {
   if (typeof source !== "object" || source === null) return null
   try {
     return JSON.stringify(source)

@@ -1,5 +1,5 @@
 import { partitionOf } from "../engine/ids.ts"
-import { lacksOutput, snapshotOfRow } from "../engine/owner/snapshot.ts"
+import { lacksOutput, rowSnapshot } from "../engine/owner/snapshot.ts"
 import type { Journal } from "../journal/port/journal.ts"
 import type { Watchers } from "./watchers.ts"
 
@@ -8,28 +8,28 @@ import type { Watchers } from "./watchers.ts"
  * an engine notifies of a commit, and now and then without that. However many callers wait, and however long, the number
  * of queries is that of one caller.
  */
-export interface EndsParts {
+export interface RemoteEndsParts {
   readonly journal: Journal
   readonly watchers: Watchers
   /** The minimum time between two queries, however much happens. */
   readonly readMs: number
   /** How long a missed notification may go unnoticed. */
-  readonly lookAgainMs: number
+  readonly pollMs: number
   /** Called when the first caller begins to wait and when the last has stopped. */
   follows(isFollowing: boolean): void
 }
 
 export class RemoteEnds {
-  readonly #parts: EndsParts
+  readonly #parts: RemoteEndsParts
   /** The number of waiting callers by job. */
   readonly #awaited = new Map<string, number>()
   readonly #dirty = new Set<number>()
   #timer: NodeJS.Timeout | null = null
-  #isLooking = false
-  #lookedAt = 0
-  #lookedAtAll = 0
+  #isQuerying = false
+  #queriedAt = 0
+  #queriedAllAt = 0
 
-  constructor(parts: EndsParts) {
+  constructor(parts: RemoteEndsParts) {
     this.#parts = parts
   }
 
@@ -42,7 +42,7 @@ export class RemoteEnds {
       const others = (this.#awaited.get(jobId) ?? 1) - 1
       if (others > 0) this.#awaited.set(jobId, others)
       else this.#awaited.delete(jobId)
-      if (this.#awaited.size === 0) this.#rest()
+      if (this.#awaited.size === 0) this.#stopTimer()
     }
   }
 
@@ -53,7 +53,7 @@ export class RemoteEnds {
     this.#schedule()
   }
 
-  #rest(): void {
+  #stopTimer(): void {
     clearTimeout(this.#timer ?? undefined)
     this.#timer = null
     this.#dirty.clear()
@@ -61,30 +61,30 @@ export class RemoteEnds {
   }
 
   #schedule(): void {
-    if (this.#isLooking || this.#awaited.size === 0) return
-    const { readMs, lookAgainMs } = this.#parts
+    if (this.#isQuerying || this.#awaited.size === 0) return
+    const { readMs, pollMs } = this.#parts
     clearTimeout(this.#timer ?? undefined)
-    const due = this.#dirty.size > 0 ? this.#lookedAt + readMs : this.#lookedAtAll + lookAgainMs
-    this.#timer = setTimeout(() => void this.#look(), Math.max(due - performance.now(), 0))
+    const due = this.#dirty.size > 0 ? this.#queriedAt + readMs : this.#queriedAllAt + pollMs
+    this.#timer = setTimeout(() => void this.#query(), Math.max(due - performance.now(), 0))
   }
 
-  async #look(): Promise<void> {
-    const { journal, watchers, lookAgainMs } = this.#parts
-    this.#lookedAt = performance.now()
-    const isAll = this.#lookedAt - this.#lookedAtAll >= lookAgainMs
-    if (isAll) this.#lookedAtAll = this.#lookedAt
+  async #query(): Promise<void> {
+    const { journal, watchers, pollMs } = this.#parts
+    this.#queriedAt = performance.now()
+    const isAll = this.#queriedAt - this.#queriedAllAt >= pollMs
+    if (isAll) this.#queriedAllAt = this.#queriedAt
     const ids = [...this.#awaited.keys()].filter(id => isAll || this.#dirty.has(partitionOf(id)))
     this.#dirty.clear()
-    this.#isLooking = true
+    this.#isQuerying = true
     try {
       for (const row of ids.length === 0 ? [] : await journal.finishedJobs(ids)) {
         const isWhole = row.outputLeftOut === undefined && !lacksOutput(row)
-        watchers.tell(row.id, isWhole ? snapshotOfRow(row, row.updatedAt) : null)
+        watchers.notify(row.id, isWhole ? rowSnapshot(row, row.updatedAt) : null)
       }
     } catch {
       // The store is unavailable: callers that wait query it themselves in the end, and get the error.
     }
-    this.#isLooking = false
+    this.#isQuerying = false
     this.#schedule()
   }
 }

@@ -97,18 +97,18 @@ export class Submissions {
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
-      return this.#inTurn(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
+      return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
         const content =
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
-          this.#engine.requests.submitOnce(jobId, stored.plan, command),
+          this.#engine.commands.submitOnce(jobId, stored.plan, command),
         )
       })
     const asNew = (hurry?: Hurry) => {
       const jobId = this.#engine.newJobId()
-      const store = () => this.#engine.requests.submit(jobId, stored.plan, command, hurry)
+      const store = () => this.#engine.commands.submit(jobId, stored.plan, command, hurry)
       return this.#admitted(jobId, { plan: stored.plan, admit }, store)
     }
     // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
@@ -122,7 +122,7 @@ export class Submissions {
   ): Promise<Submitted> {
     let stored: Stored | null = null
     let isRefused = true
-    const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    const releasePlace = plan.pipeline === null ? null : await this.#claimExecution(jobId)
     try {
       await admit(jobId, async () => {
         isRefused = false
@@ -130,7 +130,7 @@ export class Submissions {
       })
     } catch (error) {
       // It is unknown whether a job that was sent to the store exists; a job that was not sent needs no place.
-      if (isRefused) await giveBack?.()
+      if (isRefused) await releasePlace?.()
       throw error
     }
     return { jobId, isNew: stored !== null, stored }
@@ -154,7 +154,7 @@ export class Submissions {
   }
 
   /** One submission at a time per key: of two concurrent ones the second must find the job of the first. */
-  async #inTurn(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
+  async #serialize(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
     const turn = (this.#turns.get(key) ?? Promise.resolve()).then(submit, submit)
     this.#turns.set(key, turn)
     try {

@@ -3,15 +3,15 @@ import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Changes are notified, wherever the job runs; after this time a query makes up for a lost notification. */
-const TRUST_NEWS_MS = 5000
+const MAX_SILENCE_MS = 5000
 
 export interface Waiting {
   readonly watchers: Watchers
   /** Is the job in this process's memory? */
   isHere(): boolean
-  look(): Promise<JobSnapshot>
+  read(): Promise<JobSnapshot>
   /** Notifies `watchers` of the job's end also when another process runs it; the returned function stops that. */
-  awaitElsewhere(): () => void
+  awaitRemoteEnd(): () => void
 }
 
 /** Resolves when the job has ended, or at the latest after `timeoutMs`, with its snapshot at that time. */
@@ -22,10 +22,10 @@ export async function waitForEnd(jobId: string, timeoutMs: number, waiting: Wait
     for (;;) {
       const left = deadline - performance.now()
       const isHere = waiting.isHere()
-      const news = waiting.watchers.next(jobId, Math.min(left, TRUST_NEWS_MS))
-      if (!isHere && left > 0) leave ??= waiting.awaitElsewhere()
+      const news = waiting.watchers.next(jobId, Math.min(left, MAX_SILENCE_MS))
+      if (!isHere && left > 0) leave ??= waiting.awaitRemoteEnd()
       if (!isHere || left <= 0) {
-        const job = await waiting.look()
+        const job = await waiting.read()
         if (jobHasEnded(job.status) || left <= 0) {
           news.cancel()
           return job

@@ -1,6 +1,6 @@
 import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { type JobSnapshot, snapshotOfEnd } from "../engine/owner/snapshot.ts"
+import { endSnapshot, type JobSnapshot } from "../engine/owner/snapshot.ts"
 
 /** A longer setTimeout fires at once; no caller waits for weeks without a change. */
 const LONGEST_TIMER_MS = 2 ** 31
@@ -10,12 +10,12 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
   readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
 
   changed(job: LiveJob): void {
-    if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.tell(job.id, null)
+    if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.notify(job.id, null)
   }
 
   ended(job: LiveJob): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
-      this.tell(job.id, job.evicted ? null : snapshotOfEnd(job))
+      this.notify(job.id, job.evicted ? null : endSnapshot(job))
   }
 
   progressed(job: LiveJob): void {
@@ -46,11 +46,11 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
   }
 
   close(): void {
-    for (const jobId of [...this.#byJob.keys()]) this.tell(jobId, null)
+    for (const jobId of [...this.#byJob.keys()]) this.notify(jobId, null)
   }
 
   /** `ended`: its final snapshot; null: the watcher reads the job. */
-  tell(jobId: string, ended: JobSnapshot | null): void {
+  notify(jobId: string, ended: JobSnapshot | null): void {
     for (const done of [...(this.#byJob.get(jobId) ?? [])]) done(ended)
   }
 }

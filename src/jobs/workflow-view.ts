@@ -12,18 +12,18 @@ export function versionView(row: WorkflowRow) {
 }
 
 export function moveView({ at, by, from, to }: AliasMove) {
-  return { at: isoTime(at), by, from: from && weightsOf(from), to: to && weightsOf(to) }
+  return { at: isoTime(at), by, from: from && weights(from), to: to && weights(to) }
 }
 
 export function aliasView({ alias, targets, movedAt, movedBy }: AliasRow) {
   return {
     alias,
-    weights: weightsOf(targets),
+    weights: weights(targets),
     moved_at: isoTime(movedAt),
     moved_by: movedBy,
   }
 }
 
-function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
+function weights(targets: readonly AliasTarget[]): Record<string, number> {
   return Object.fromEntries(targets.map(({ version, weight }) => [String(version), weight]))
 }

@@ -5,7 +5,7 @@
  * 2. A function that ignores its signal is not waited for beyond its time.
  */
 import type { OperationResult } from "../core/commands.ts"
-import { type Fault, faultOf } from "../core/faults.ts"
+import { type Fault, toFault } from "../core/faults.ts"
 import type { Operation, ProviderCall, Providers, ProviderTerms } from "../engine/providers/providers.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -91,7 +91,7 @@ export class ProviderCalls implements Providers {
   #faultOf(thrown: unknown, redactor: Redactor | null): Fault {
     const now = this.#parts.now()
     const about = { now, thrower: "provider" }
-    return faultOf(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
+    return toFault(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
   }
 
   #call({ provider, jobId, nodeId }: Operation, given: ProviderCall): Call {

@@ -1,5 +1,5 @@
 /** `external`: the node's provider does the work (X1). */
-import { faultOf } from "../core/faults.ts"
+import { toFault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { defineHandler, type Handler, type HandlerContext } from "../worker/handler.ts"
@@ -42,7 +42,7 @@ function withoutSecrets(output: unknown, known: readonly Secret[]): Json {
 
 /** A provider's answer may echo what it was sent. */
 function cleaned(thrown: unknown, now: number, known: readonly Secret[]): HandlerError {
-  const fault = faultOf(thrown, { now, clean: new Redactor(known).clean })
+  const fault = toFault(thrown, { now, clean: new Redactor(known).clean })
   const { code, message, retryable, details, retry_after_seconds: wait } = fault
   return new HandlerError(message, {
     ...{ code, retryable },

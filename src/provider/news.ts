@@ -6,7 +6,7 @@
  * 2. What is only shown (a preview, the details of a failure) is left out if it cannot be kept.
  */
 import type { OperationResult } from "../core/commands.ts"
-import { cut, type Fault, faultOf } from "../core/faults.ts"
+import { cut, type Fault, toFault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { checkOutput } from "../worker/output.ts"
@@ -67,7 +67,7 @@ function failed(news: Extract<OperationNews, { status: "failed" }>, limits: News
 /** Of a check that threw: it may name a key of what was checked. */
 function unusable(thrown: unknown, { redactor }: NewsLimits): Fault {
   const about = { now: 0, thrower: "provider" }
-  return faultOf(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
+  return toFault(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
 }
 
 function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits: NewsLimits): Fault {

@@ -7,7 +7,7 @@
  * 3. Nothing leaves with a secret in it.
  */
 import type { Outcome } from "../broker/port.ts"
-import { type Fault, faultOf } from "../core/faults.ts"
+import { type Fault, toFault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { Context } from "./context.ts"
@@ -110,7 +110,7 @@ export function failed(
   thrown: unknown,
 ): Outcome {
   const { handler, context, redactor } = execution
-  const fault = faultOf(
+  const fault = toFault(
     thrown,
     redactor === null ? { now: context.now() } : { now: context.now(), clean: redactor.clean },
   )

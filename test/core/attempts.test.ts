@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest"
 import type { Command } from "../../src/core/commands.ts"
 import type { RunningAttempt } from "../../src/core/facts.ts"
-import { takeDueItems } from "../../src/core/timers.ts"
-import { attemptsOf } from "../../src/core/view/attempt-history.ts"
+import { takeDueItemRetries } from "../../src/core/timers.ts"
+import { attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { eventsOf } from "../../src/core/view/events.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { atOnce } from "../../src/turns.ts"
@@ -27,7 +27,7 @@ const fail = (job: Job, id: string, more: Partial<Extract<Command, { type: "fail
 const historyOf = (job: Job, id: string, item?: number, begunAt: number | null = null) => {
   const of = item === undefined ? { node: job.node(id) } : { node: job.node(id), item }
   const facts = job.facts.map(fact => ({ fact }))
-  return atOnce(attemptsOf(graphOf(job.specs), facts, of, { now: job.now, begunAt }))
+  return atOnce(attemptHistory(graphOf(job.specs), facts, of, { now: job.now, begunAt }))
 }
 
 const eventsFor = (job: Job) => [
@@ -346,7 +346,7 @@ describe("the history of attempts", () => {
     job.now += 10
     job.send({ type: "failed", node: 0, item: 1, attempt: 1, fault: passing, times: times(10) })
     job.now += 15_000
-    takeDueItems(job.state, job.now)
+    takeDueItemRetries(job.state, job.now)
     job.send({ type: "completed", node: 0, item: 1, attempt: 2, output: 1, times: times(0) })
     expect(historyOf(job, "a", 1).attempts).toMatchObject([
       { attempt: 1, outcome: "failed", duration_ms: 10, worker: "w1" },

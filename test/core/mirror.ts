@@ -22,8 +22,8 @@ import {
   isBusy,
   nextTimer,
   resetEarliestTimer,
-  takeDueItems,
-  takeDueLooks,
+  takeDueItemPolls,
+  takeDueItemRetries,
   takeDuePolls,
   takeDueRetries,
   wakeAt,
@@ -77,7 +77,7 @@ export class Mirror implements Core {
   readonly takeDueRetries: Core["takeDueRetries"] = (state, now) => {
     const due = takeDueRetries(state, now)
     same(
-      takeDueItems(this.#list, now).map(({ item }) => item),
+      takeDueItemRetries(this.#list, now).map(({ item }) => item),
       due,
       "retries that are due",
     )
@@ -87,7 +87,7 @@ export class Mirror implements Core {
   readonly takeDuePolls: Core["takeDuePolls"] = (state, now) => {
     const due = takeDuePolls(state, now)
     same(
-      takeDueLooks(this.#list, now).map(({ item }) => item),
+      takeDueItemPolls(this.#list, now).map(({ item }) => item),
       due,
       "looks that are due",
     )

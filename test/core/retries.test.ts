@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import { fold } from "../../src/core/apply/apply.ts"
 import { retryDelay } from "../../src/core/decide/backoff.ts"
 import { nodeStatusOf } from "../../src/core/state.ts"
-import { isolationOf } from "../../src/core/suspects.ts"
+import { taskIsolation } from "../../src/core/suspects.ts"
 import { nextTimer, wakeAt } from "../../src/core/timers.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { chain, graphOf, usualRetry } from "./graphs.ts"
@@ -148,7 +148,7 @@ describe("losses have a limit of their own", () => {
     const job = new Job(chain("a"))
     for (let crash = 0; crash < 10; crash++) job.send({ type: "recover" })
     expect(job.state.losses[0]).toBe(0)
-    expect(isolationOf(job.state, 0)).toBeUndefined()
+    expect(taskIsolation(job.state, 0)).toBeUndefined()
     expect(job.state.status).not.toBe("FAILED")
   })
 
@@ -159,7 +159,7 @@ describe("losses have a limit of their own", () => {
       job.send({ type: "recover" })
     }
     expect(job.state.losses[0]).toBe(10)
-    expect(isolationOf(job.state, 0)).toEqual({ diedAt: 0, deaths: 0, seconds: 60 })
+    expect(taskIsolation(job.state, 0)).toEqual({ diedAt: 0, deaths: 0, seconds: 60 })
     expect(job.state.status).not.toBe("FAILED")
   })
 
@@ -167,7 +167,7 @@ describe("losses have a limit of their own", () => {
     const job = new Job(chain("a"))
     dieAlone(job)
     dieAlone(job)
-    expect(isolationOf(job.state, 0)).toEqual({ diedAt: job.now, deaths: 2, seconds: 60 })
+    expect(taskIsolation(job.state, 0)).toEqual({ diedAt: job.now, deaths: 2, seconds: 60 })
     dieAlone(job)
     expect(job.state).toMatchObject({ status: "FAILED", fault: { fault: { code: "E417" }, node: 0 } })
     expect(graphView(job.state, { now: job.now }).nodes[0]).toMatchObject({ attempt: 3, losses: 3 })
@@ -207,7 +207,7 @@ describe("losses have a limit of their own", () => {
       job.send({ type: "recover" })
     }
     expect(job.state.status).not.toBe("FAILED")
-    expect(isolationOf(job.state, 0)).toEqual({ diedAt: 0, deaths: 0, seconds: 60 * 64 })
+    expect(taskIsolation(job.state, 0)).toEqual({ diedAt: 0, deaths: 0, seconds: 60 * 64 })
   })
 
   it.each<[string, (job: Job) => void]>([
@@ -257,7 +257,7 @@ describe("losses have a limit of their own", () => {
       job.send({ type: "recover" })
     }
     expect(job.state.status).not.toBe("FAILED")
-    expect(isolationOf(job.state, 0)).toBeUndefined()
+    expect(taskIsolation(job.state, 0)).toBeUndefined()
     expect(job.state.suspects.get(0)!.diedAt).toBe(job.now)
   })
 

@@ -141,5 +141,5 @@ it.each([
   const umbra = await openOn(store)
   const job = await umbra.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 60 } }]))
   const reader = new Reader(openMemory(store), { maxSignalBytes: 100 })
-  await expect(reader.ask(job.id, command)).rejects.toMatchObject({ code: "E309" })
+  await expect(reader.sendCommand(job.id, command)).rejects.toMatchObject({ code: "E309" })
 })

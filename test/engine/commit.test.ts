@@ -22,19 +22,19 @@ it("the log names the reason where a driver rejects with a plain object", () => 
 
 describe("group commit", () => {
   it("whoever waits for a batch is answered, also when all that was in it has been forgotten", async () => {
-    const holdings = new Map([
+    const owned = new Map([
       [0, { epoch: 1, nextSeq: 1 }],
       [2, { epoch: 1, nextSeq: 1 }],
     ])
     const clock = new VirtualClock()
     const events = { durable() {} } as unknown as LaneEvents
     const store = { unavailable() {}, available() {} }
-    const committer = new Committer({ journal: openMemory(), clock, events, store, holdings })
+    const committer = new Committer({ journal: openMemory(), clock, events, store, owned })
     committer.answer({ partition: 0, jobId: "a job" }, 1, "{}")
     const other = committer.durable({ partition: 2, id: "another job" })
     const own = committer.durable({ partition: 0, id: "a job" })
     own.catch(() => {})
-    holdings.delete(0)
+    owned.delete(0)
     committer.forget(0)
     await other
     await expect(own).rejects.toMatchObject({ code: "E610" })

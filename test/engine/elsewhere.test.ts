@@ -341,7 +341,7 @@ describe("questions to other engines", () => {
     await until("somebody owns them", async () => [...(await partitionsOf(store)).values()][0] === 64)
     const questions = new RemoteCommands({ journal, clock: systemClock })
     const ids = Array.from({ length: 100 }, (_, n) => `01a1e030-8ba6-70${n % 3}0-92de-16637145${1000 + n}`)
-    const answers = await Promise.all(ids.map(id => questions.ask(id, { type: "retry" }, 5000)))
+    const answers = await Promise.all(ids.map(id => questions.execute(id, { type: "retry" }, 5000)))
     expect(answers).toEqual(ids.map(() => ({ refused: "no_such_job" })))
     expect(calls.sendMessages).toBeLessThan(5)
     expect(calls.readAnswers).toBeLessThan(30)
@@ -352,7 +352,7 @@ describe("questions to other engines", () => {
     const { store, journal } = counted()
     const questions = new RemoteCommands({ journal, clock: systemClock })
     const id = "01a1e030-8ba6-7000-92de-166371451f10"
-    await expect(questions.ask(id, { type: "retry" }, 50)).rejects.toMatchObject({ code: "E613" })
+    await expect(questions.execute(id, { type: "retry" }, 50)).rejects.toMatchObject({ code: "E613" })
     expect(inboxOf(store)).toMatchObject([{ withdrawn: true, answer: null }])
   })
 })

@@ -16,7 +16,7 @@ describe("look-ups that many ask for at once", () => {
   it("those who ask in one turn of the event loop share one", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
-    const all = Array.from({ length: 1000 }, () => answers.ask("k", lookUp))
+    const all = Array.from({ length: 1000 }, () => answers.run("k", lookUp))
     expect(begun).toHaveLength(0)
     await nextTurn()
     expect(begun).toHaveLength(1)
@@ -28,18 +28,18 @@ describe("look-ups that many ask for at once", () => {
   it("whoever asks while one is under way gets a later one, together with the others who do", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
-    const first = answers.ask("k", lookUp)
+    const first = answers.run("k", lookUp)
     await nextTurn()
-    const late = [answers.ask("k", lookUp), answers.ask("k", lookUp)]
+    const late = [answers.run("k", lookUp), answers.run("k", lookUp)]
     await nextTurn()
-    late.push(answers.ask("k", lookUp))
+    late.push(answers.run("k", lookUp))
     expect(begun).toHaveLength(1)
     begun[0]!.answer("old")
     expect(await first).toBe("old")
     await nextTurn()
     await nextTurn()
     expect(begun).toHaveLength(2)
-    const latest = answers.ask("k", lookUp)
+    const latest = answers.run("k", lookUp)
     begun[1]!.answer("new")
     expect(await Promise.all(late)).toEqual(["new", "new", "new"])
     await nextTurn()
@@ -51,7 +51,7 @@ describe("look-ups that many ask for at once", () => {
   it("other keys do not wait for each other", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
-    const [a, b] = [answers.ask("a", lookUp), answers.ask("b", lookUp)]
+    const [a, b] = [answers.run("a", lookUp), answers.run("b", lookUp)]
     await nextTurn()
     expect(begun).toHaveLength(2)
     begun[1]!.answer("b")
@@ -63,9 +63,9 @@ describe("look-ups that many ask for at once", () => {
   it("one that fails fails those who waited for it, and not the next", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
-    const failing = Promise.allSettled([answers.ask("k", lookUp), answers.ask("k", lookUp)])
+    const failing = Promise.allSettled([answers.run("k", lookUp), answers.run("k", lookUp)])
     await nextTurn()
-    const next = answers.ask("k", lookUp)
+    const next = answers.run("k", lookUp)
     const error = new Error("away")
     begun[0]!.fail(error)
     expect(await failing).toEqual([
@@ -81,9 +81,9 @@ describe("look-ups that many ask for at once", () => {
   it("nothing is kept: who asks afterwards, be it after a failure, is answered by a look-up of its own", async () => {
     const answers = new SingleFlight<number>()
     let looks = 0
-    expect(await answers.ask("k", async () => ++looks)).toBe(1)
-    expect(await answers.ask("k", async () => ++looks)).toBe(2)
-    await expect(answers.ask("k", () => Promise.reject(new Error("away")))).rejects.toThrow("away")
-    expect(await answers.ask("k", async () => ++looks)).toBe(3)
+    expect(await answers.run("k", async () => ++looks)).toBe(1)
+    expect(await answers.run("k", async () => ++looks)).toBe(2)
+    await expect(answers.run("k", () => Promise.reject(new Error("away")))).rejects.toThrow("away")
+    expect(await answers.run("k", async () => ++looks)).toBe(3)
   })
 })

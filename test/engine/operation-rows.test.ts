@@ -36,7 +36,7 @@ function rowsOf(maxAttempts: number, commands: readonly Command[]): OperationRow
         operationFailed: (node, item) =>
           rows.failed(job, item === undefined ? { node } : { node, item }, 1000),
       })
-      rows.note(job, fact)
+      rows.addFact(job, fact)
     }
   }
   return rows

@@ -11,7 +11,7 @@ function stage() {
   const pace = new ProviderRate({
     journal: openMemory(),
     clock,
-    patiently: ask => ask(),
+    untilStoreAnswers: ask => ask(),
     guardMs: 50,
     until: at =>
       at <= clock.now()
@@ -21,7 +21,7 @@ function stage() {
   const sent: { owner: string; at: number }[] = []
   const send = (owner: string, ratePerOwner: number | null = null) => {
     const request = { provider: "acme", owner, rate: 10, ratePerOwner }
-    void pace.turn(request).then(() => sent.push({ owner, at: clock.now() - start }))
+    void pace.waitForPlace(request).then(() => sent.push({ owner, at: clock.now() - start }))
   }
   const pass = async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 5) {
@@ -94,13 +94,13 @@ async function received(given: {
     const pace = new ProviderRate({
       journal: openMemory(store),
       clock,
-      patiently: ask => ask(),
+      untilStoreAnswers: ask => ask(),
       guardMs: 50,
       until,
     })
     const request = { provider: "acme", owner: "local", rate, ratePerOwner: null }
     for (let k = 0; k < count / processes; k++)
-      void pace.turn(request).then(() => arrived.push(clock.now() + clock.random() * 40))
+      void pace.waitForPlace(request).then(() => arrived.push(clock.now() + clock.random() * 40))
   }
   for (let idle = 0; arrived.length < count && idle < 100; ) {
     const { next } = clock

@@ -53,7 +53,7 @@ describe("retention", () => {
       owner: {} as PartitionOwner,
       recovery: { keepOut: async () => 0 } as unknown as Recovery,
     })
-    retention.partitionsCame()
+    retention.partitionsAdded()
     for (let look = 1; look <= 3; look++) {
       timers.at(-1)!.fire()
       await until("the next look is planned", () => timers.length === look + 1)

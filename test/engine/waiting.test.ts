@@ -129,7 +129,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
     looks[0]!.answer()
     await new Promise(resolve => setImmediate(resolve))
     owned.push(1)
-    void wakeups.partitionsCame(1_500)
+    void wakeups.partitionsAdded(1_500)
     expect(looks[1]).toMatchObject({ partitions: [0, 1], after: 1_500 })
   })
 
@@ -139,7 +139,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
     clock.advance(4_000)
     expect(looks).toHaveLength(1)
     owned.push(1)
-    void wakeups.partitionsCame(1_500)
+    void wakeups.partitionsAdded(1_500)
     looks[0]!.answer()
     await new Promise(resolve => setImmediate(resolve))
     expect(looks[1]).toMatchObject({ partitions: [0, 1], after: 1_500 })

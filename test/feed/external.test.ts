@@ -1,7 +1,7 @@
 /** S4, X1: what streams tell of work that is done elsewhere, and what they do not keep of it. */
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Fact } from "../../src/core/facts.ts"
-import { factOf } from "../../src/feed/known-jobs.ts"
+import { readFact } from "../../src/feed/known-jobs.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { deliver, fakeProvider, make, optionsFor, waiting } from "../provider/stage.ts"
 import { openFeedStage } from "./stage.ts"
@@ -9,7 +9,7 @@ import { openFeedStage } from "./stage.ts"
 async function light({ type, at, ...data }: Fact): Promise<Fact | null> {
   const text = JSON.stringify(data)
   const row = { jobId: "j", seq: 1, at, type, data: text, bytes: text.length }
-  return factOf(openMemory(), row)
+  return readFact(openMemory(), row)
 }
 
 describe("external work in streams", () => {

@@ -1,15 +1,15 @@
 /** S4, J14, J21: what streams tell of lists and of child jobs, and what they do not keep of them. */
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Fact } from "../../src/core/facts.ts"
-import { factOf } from "../../src/feed/known-jobs.ts"
-import { listOf } from "../../src/feed/list-progress.ts"
+import { readFact } from "../../src/feed/known-jobs.ts"
+import { listNode } from "../../src/feed/list-progress.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, handler } from "../engine/stage.ts"
 import { openFeedStage } from "./stage.ts"
 
 async function light({ type, at, ...data }: Fact): Promise<Fact | null> {
   const text = JSON.stringify(data)
-  return factOf(openMemory(), { jobId: "j", seq: 1, at, type, data: text, bytes: text.length })
+  return readFact(openMemory(), { jobId: "j", seq: 1, at, type, data: text, bytes: text.length })
 }
 
 /** What is followed begins when its gate is opened. */
@@ -184,8 +184,8 @@ describe("lists in streams", () => {
     await job.wait()
     const fault = { code: "E401", message: "not now", retryable: true } as const
     const failed: Fact = { type: "item_failed", at: 1, node: 2, item: 0, attempt: 1, fault }
-    expect(listOf(failed)).toBe(2)
-    expect(listOf({ ...failed, retry_at: 9 })).toBeNull()
+    expect(listNode(failed)).toBe(2)
+    expect(listNode({ ...failed, retry_at: 9 })).toBeNull()
   })
 
   it("S4 J21 say which item failed", async () => {

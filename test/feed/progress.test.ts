@@ -1,9 +1,9 @@
 /** S4: what is told of progress when much is said at once. */
 import { describe, expect, it } from "vitest"
-import { LatestProgress, type ProgressNews } from "../../src/feed/progress.ts"
-import { OwnerWatch } from "../../src/feed/watches.ts"
+import { LatestProgress, type NodeProgress } from "../../src/feed/progress.ts"
+import { OwnerFollowers } from "../../src/feed/watches.ts"
 
-const news = (job_id: string, node: string, percent: number): ProgressNews => ({
+const news = (job_id: string, node: string, percent: number): NodeProgress => ({
   ...{ job_id, node, percent },
   owner: "ada",
   message: null,
@@ -26,7 +26,7 @@ describe("progress", () => {
   })
 
   it("S4 goes to each follower in one write of whole events, which never fills what may wait for a client", () => {
-    const watch = new OwnerWatch()
+    const watch = new OwnerFollowers()
     const [ofAll, ofJob, ofOther]: Buffer[][] = [[], [], []]
     const follower = (told: Buffer[]) => ({
       changed: () => {},
@@ -36,7 +36,7 @@ describe("progress", () => {
     watch.addJob("j", follower(ofJob!))
     watch.addJob("k", follower(ofOther!))
     const event = `${"é".repeat(500)}\n`
-    watch.tellProgress(
+    watch.deliverProgress(
       new Map([
         ["j", new Array<string>(1000).fill(event)],
         ["k", [event, event]],

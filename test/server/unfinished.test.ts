@@ -1,6 +1,6 @@
 /** S3: the limit on jobs that have not ended, for each owner. */
 import { describe, expect, it, onTestFinished } from "vitest"
-import { firstIdOf } from "../../src/engine/ids.ts"
+import { firstIdAt } from "../../src/engine/ids.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { Unfinished } from "../../src/server/http/unfinished.ts"
 import { numbers, route } from "../pipeline/scene.ts"
@@ -110,7 +110,7 @@ it("S3 a job that a pipeline submits waits for room without spending a try, and 
   expect((await post("/jobs", { workflow: "approval" })).status).toBe(429)
   const [first] = await approvals()
   const [{ id }] = (await stage.ask("/tokens", { token })).body.tokens
-  const counted = { owner: "a", submittedBy: `token ${id}`, known: [], after: firstIdOf(0), limit: 10 }
+  const counted = { owner: "a", submittedBy: `token ${id}`, known: [], after: firstIdAt(0), limit: 10 }
   expect((await stage.umbra.unfinishedJobs(counted)).toSorted()).toEqual([job_id, first!.job_id].toSorted())
   await stage.umbra.signal(first!.job_id, "approved")
   const { status, output } = await stage.umbra.wait(job_id)
@@ -174,7 +174,7 @@ describe("the count", () => {
 
   it("a job of another process whose id is old, since it waited for room, is seen within a minute", async () => {
     let [isThere, now] = [false, 1_000_000]
-    const old = firstIdOf(1_000)
+    const old = firstIdAt(1_000)
     const look = async ({ after }: { after: string }) => (isThere && after < old ? [old] : [])
     const unfinished = new Unfinished({ look, now: () => now })
     const admit = (id: string) => unfinished.admit([{ owner: "o", max: 1 }], id, async () => {})

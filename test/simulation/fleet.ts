@@ -178,7 +178,7 @@ export class Fleet {
       priority: 0,
     } as const
     // An id whose partition somebody else owns travels to its owner.
-    member.engine.requests.submitOnce(id, plan, command).then(
+    member.engine.commands.submitOnce(id, plan, command).then(
       () => member.isDead || this.#acknowledged.add(id),
       () => {},
     )
@@ -190,13 +190,13 @@ export class Fleet {
     const id = this.#random.pick([...this.#acknowledged])
     const type = this.#random.pick(["cancel", "retry", "retry", "signal", "signal", "signal"] as const)
     const command = type === "signal" ? { type, name: this.#random.pick(SIGNALS), data: null } : { type }
-    member.engine.requests.command(id, command).catch(() => {})
+    member.engine.commands.command(id, command).catch(() => {})
   }
 
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
   #starts(member: Member, task: Task): void {
     const partition = Number.parseInt(task.jobId.slice(15, 18), 16)
-    const holding = member.engine.owner.holdings.get(partition)
+    const holding = member.engine.owner.owned.get(partition)
     if (holding?.epoch !== partitionAt(this.#store, partition).epoch) return
     this.#executions++
     const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`

@@ -1,11 +1,11 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { faultOf, isRetryableStatus, retryAfterSeconds } from "../../src/core/faults.ts"
+import { isRetryableStatus, retryAfterSeconds, toFault } from "../../src/core/faults.ts"
 import { UmbraError } from "../../src/errors.ts"
 import { HandlerError } from "../../src/worker/fail.ts"
 
 const now = Date.UTC(2026, 10, 15, 12, 0, 0)
-const fault = (thrown: unknown) => faultOf(thrown, { now })
+const fault = (thrown: unknown) => toFault(thrown, { now })
 const error = (fields: object, message = "it broke") => Object.assign(new Error(message), fields)
 
 describe("J13 the taxonomy of faults", () => {
@@ -84,7 +84,7 @@ describe("J13 the taxonomy of faults", () => {
   })
 
   it("says what threw it, where that is no handler", () => {
-    const told = (thrown: unknown) => faultOf(thrown, { now: 0, thrower: "adapter" }).message
+    const told = (thrown: unknown) => toFault(thrown, { now: 0, thrower: "adapter" }).message
     expect(told(undefined)).toBe("The adapter threw undefined.")
     expect(told("")).toBe("The adapter threw an empty string.")
     expect(told(new TypeError())).toBe("The adapter threw TypeError without a message.")
@@ -127,7 +127,7 @@ describe("J13 the taxonomy of faults", () => {
 
   it("cleans a text before it cuts it", () => {
     const clean = (text: string) => text.replaceAll("hunter22", "[secret]")
-    const { message } = faultOf(`${"x".repeat(1_995)}hunter22`, { now, clean })
+    const { message } = toFault(`${"x".repeat(1_995)}hunter22`, { now, clean })
     expect(message).not.toContain("hunt")
   })
 })

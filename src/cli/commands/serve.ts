@@ -2,7 +2,7 @@
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
 import { type FleetWorker, openWorker } from "../../open-worker.ts"
-import { type Role, type Roles, roleNames, rolesOf } from "../../roles.ts"
+import { type Role, type Roles, readRoles, roleNames } from "../../roles.ts"
 import { LocalToken } from "../../server/auth/tokens.ts"
 import { type Server, startServer } from "../../server/server.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
@@ -28,7 +28,7 @@ export interface ServeOptions extends StoreOptions {
 }
 
 export async function serve(options: ServeOptions): Promise<number> {
-  const roles = rolesOf(options.roles)
+  const roles = readRoles(options.roles)
   const redisUrl = (options.redisUrl ?? process.env.UMBRA_REDIS_URL) || undefined
   const isWorkerAlone = roles.has("worker") && !roles.has("engine")
   if (isWorkerAlone && redisUrl === undefined) throw noTasks()

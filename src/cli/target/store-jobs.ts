@@ -141,7 +141,7 @@ export class StoreJobs implements TargetJobs {
 
   async #command(id: string, command: JobCommand): Promise<JobSnapshot> {
     const reader = await this.#store.reader()
-    this.isRun = await reader.ask(id, command)
+    this.isRun = await reader.sendCommand(id, command)
     if (this.isRun) return reader.job(id)
     const engine = await this.#store.engine()
     await engine.command(id, command)

@@ -1,4 +1,11 @@
-import { attemptEnded, childrenUsed, lostForGood, ranUntil, used, wereRunning } from "../attempt-times.ts"
+import {
+  addChildUsage,
+  addUsage,
+  attemptEnded,
+  foldRan,
+  foldRunning,
+  recordFinalLoss,
+} from "../attempt-times.ts"
 import { readPolicy } from "../decide/backoff.ts"
 import type { Effects } from "../effects.ts"
 import { noEffects } from "../effects.ts"
@@ -33,7 +40,7 @@ import {
   WAITING,
 } from "../state.ts"
 import type { JobStatus } from "../states.ts"
-import { noteLoss, noteStart } from "../suspects.ts"
+import { foldLoss, foldStart } from "../suspects.ts"
 import { setExpiry } from "../timers.ts"
 import { expiryReason, noReason } from "../view/reasons.ts"
 import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./in-flight.ts"
@@ -65,8 +72,8 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
     case "node_started":
       runs(state, fact.node)
       if (fact.joined !== true)
-        ranUntil(state, fact.node, { ran_ms: fact.ran_ms ?? 0, worker: fact.worker }, fact.at)
-      noteStart(state, fact)
+        foldRan(state, fact.node, { ran_ms: fact.ran_ms ?? 0, worker: fact.worker }, fact.at)
+      foldStart(state, fact)
       progressed(state)
       break
     case "node_completed":
@@ -92,7 +99,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "item_failed":
     case "items_lost":
-      wereRunning(state, fact)
+      foldRunning(state, fact)
       itemHappened(state, fact, effects)
       break
     case "item_started":
@@ -117,17 +124,17 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       else itemHappened(state, { ...fact, item: fact.item }, effects)
       break
     case "job_failed":
-      wereRunning(state, fact)
+      foldRunning(state, fact)
       state.fault = { fault: fact.fault }
       end(state, "FAILED", fact.at, effects)
       break
     case "job_cancelled":
-      wereRunning(state, fact)
+      foldRunning(state, fact)
       state.endReason = fact.reason || noReason
       end(state, "CANCELLED", fact.at, effects)
       break
     case "job_expired":
-      wereRunning(state, fact)
+      foldRunning(state, fact)
       state.endReason = expiryReason(state, fact)
       end(state, "EXPIRED", fact.at, effects)
       break
@@ -138,7 +145,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       state.status = "DELETED"
       break
     case "job_settled":
-      if (fact.used !== undefined) childrenUsed(state, fact.used)
+      if (fact.used !== undefined) addChildUsage(state, fact.used)
       state.unsettled = false
       state.orphans = []
   }
@@ -170,8 +177,8 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
 function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {
   const waiting = state.waiting.get(fact.node)
   if (waiting?.kind === "signal") takeSignal(state, waiting.name)
-  used(state, fact.node, fact.usage)
-  ranUntil(state, fact.node, fact, at)
+  addUsage(state, fact.node, fact.usage)
+  foldRan(state, fact.node, fact, at)
   setJobResult(state, fact)
   if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node)) {
     effects.abort(fact.node, fact.attempt)
@@ -212,18 +219,18 @@ export function setJobResult(
 
 function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
   const { node, fault } = fact
-  used(state, node, fact.usage)
-  ranUntil(state, node, fact, at)
-  if (fact.running !== undefined) wereRunning(state, { at, running: fact.running })
+  addUsage(state, node, fact.usage)
+  foldRan(state, node, fact, at)
+  if (fact.running !== undefined) foldRunning(state, { at, running: fact.running })
   operationFailed(state, fact, effects)
   leaveFlight(state, node)
   forget(state, node)
   state.faults.set(node, { fault })
   if (fact.postponed !== true) state.tries[node]!++
-  if (fault.code === lostTooOften) lostForGood(state, node)
+  if (fault.code === lostTooOften) recordFinalLoss(state, node)
   progressed(state)
   if (fact.retry_at === undefined) {
-    if (state.goesOn) failAlone(state, fact, at, effects)
+    if (state.continuesOnFailure) failAlone(state, fact, at, effects)
     else failFast(state, fact, at, effects)
     return
   }
@@ -281,8 +288,8 @@ export function failFast(
 
 function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): void {
   const { node, waiting } = fact
-  used(state, node, fact.usage)
-  ranUntil(state, node, fact, fact.at)
+  addUsage(state, node, fact.usage)
+  foldRan(state, node, fact, fact.at)
   setWaitingSince(state, node, fact.at)
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
@@ -299,11 +306,11 @@ function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): vo
 
 function lost(state: JobState, fact: TasksLost & { readonly at: number }, effects: Effects): void {
   const isCounted = fact.handed_over !== true
-  wereRunning(state, fact)
+  foldRunning(state, fact)
   for (const node of fact.nodes) {
     // A preview shows that the attempt runs, but not since when.
     const wasRunning = state.nodeStatus[node] === RUNNING
-    if (isCounted) noteLoss(state, node, fact)
+    if (isCounted) foldLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)

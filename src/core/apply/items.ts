@@ -1,4 +1,4 @@
-import { usedBy } from "../attempt-times.ts"
+import { addNodeUsage } from "../attempt-times.ts"
 import { type Effects, noEffects } from "../effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "../facts.ts"
 import { listOf, newItemList, toInner } from "../item-list.ts"
@@ -29,7 +29,7 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
 
 export function itemHappened(state: JobState, fact: ItemFact, effects: Effects): void {
   const inner = toInner(fact)
-  if ("usage" in fact) usedBy(state, fact.node, fact.usage)
+  if ("usage" in fact) addNodeUsage(state, fact.node, fact.usage)
   within(state, fact.node, effects, (list, listEffects) => apply(list, inner, listEffects))
   if (isOwnEvent(fact)) progressed(state)
   conclude(state, fact, effects)

@@ -1,4 +1,4 @@
-import { policyBeginsAgain } from "../attempt-times.ts"
+import { resetPolicy } from "../attempt-times.ts"
 import { type Effects, noEffects } from "../effects.ts"
 import type { JobRetried } from "../facts.ts"
 import { isDone, type JobState, PENDING } from "../state.ts"
@@ -24,7 +24,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (isDone(state, node)) continue
     // The items of a list begin again, each by itself; the list is expanded once.
-    if (!state.lists.has(node)) policyBeginsAgain(state, node)
+    if (!state.lists.has(node)) resetPolicy(state, node)
     state.nodeStatus[node] = PENDING
     state.attempt[node]!++
     state.tries[node] = 0

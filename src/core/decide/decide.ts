@@ -11,15 +11,15 @@ import type {
 } from "../commands.ts"
 import type { Fact, NodeCompleted, Ran, Waiting } from "../facts.ts"
 import { type Fault, isRateLimited } from "../faults.ts"
-import { placeOf } from "../item-list.ts"
+import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "../state.ts"
 import { jobHasEnded, jobMayBecome } from "../states.ts"
-import { isBlamed, lostTooOften, startOf } from "../suspects.ts"
+import { isBlamed, lostTooOften, startFact } from "../suspects.ts"
 import { outputWhenDue } from "../timers.ts"
 import { wholeTime } from "../whole-time.ts"
 import { recordPolicy } from "./backoff.ts"
-import { operationNews, submitted } from "./external.ts"
+import { operationReport, submitted } from "./external.ts"
 import { failure, jobResult, postponement, refuse, waitForPlace } from "./failure.ts"
 import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
 
@@ -31,30 +31,34 @@ import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wake
  * 3. Only failures spend the user's retries; a lost process counts against its own limit, and a provider that asks for a
  *    pause spends nothing.
  */
-export function decide(state: JobState, command: Command, given: DecisionContext): readonly Fact[] | Refusal {
-  const decided = decideFacts(state, command, given)
-  return given.running === undefined ? decided : withRunning(state, decided, given.running)
+export function decide(
+  state: JobState,
+  command: Command,
+  context: DecisionContext,
+): readonly Fact[] | Refusal {
+  const decided = decideFacts(state, command, context)
+  return context.running === undefined ? decided : withRunning(state, decided, context.running)
 }
 
 /** The rules alone: also those of the items of a list, which the job's `running` does not cover. */
 export function decideFacts(
   state: JobState,
   command: Command,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
   switch (command.type) {
     case "submit":
-      return submit(state, command, given)
+      return submit(state, command, context)
     case "retry":
-      return retry(state, command.expiresBy, given)
+      return retry(state, command.expiresBy, context)
     case "delete":
-      return remove(state, given)
+      return remove(state, context)
     case "settle":
-      return settle(state, command, given.now)
+      return settle(state, command, context.now)
     default:
       return state.status === "PENDING" || jobHasEnded(state.status)
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
-        : decideRunning(state, command, given)
+        : decideRunning(state, command, context)
   }
 }
 
@@ -63,10 +67,10 @@ type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "
 function decideRunning(
   state: JobState,
   command: RunningCommand,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
-  if (isOfItem(command)) return decideItem(state, command, given)
-  const at = given.now
+  if (isOfItem(command)) return decideItem(state, command, context)
+  const at = context.now
   switch (command.type) {
     case "cancel": {
       const { reason = "" } = command
@@ -77,17 +81,17 @@ function decideRunning(
     case "signal":
       return signal(state, command, at)
     case "external":
-      return operationNews(state, command, given)
+      return operationReport(state, command, context)
     case "grant_slot":
       return grantSlot(state, command.node, at)
     case "wake":
-      return wake(state, command, given)
+      return wake(state, command, context)
     case "recover":
-      return recover(state, command.only, given)
+      return recover(state, command.only, context)
     case "hand_over":
-      return handOver(state, command.only, given)
+      return handOver(state, command.only, context)
     default:
-      return fence(state, command) ?? decideResult(state, command, given)
+      return fence(state, command) ?? decideResult(state, command, context)
   }
 }
 
@@ -102,25 +106,25 @@ function grantSlot(state: JobState, node: number, at: number): readonly Fact[] |
 function decideResult(
   state: JobState,
   command: AttemptCommand,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
   const { node, attempt } = command
-  const at = given.now
+  const at = context.now
   switch (command.type) {
     case "started": {
-      const fact = startOf(state, command, given)
+      const fact = startFact(state, command, context)
       return fact === null ? refuse("duplicate") : [fact]
     }
     case "completed":
       return [completed(state, command, at)]
     case "failed":
-      return [{ ...decideFailure(state, command, given), ...reported(state, command) }]
+      return [{ ...decideFailure(state, command, context), ...reported(state, command) }]
     case "waiting":
       return startWaiting(state, command, at)
     case "await_slot":
       return [{ type: "slot_awaited", at, node, attempt, provider: command.provider }]
     case "submitted":
-      return [{ ...submitted(command, given), ...reported(state, command) }]
+      return [{ ...submitted(command, context), ...reported(state, command) }]
     case "expand":
       return [{ type: "node_expanded", at, node, attempt, ...listFields(command), ...jobResult(command) }]
     case "skip":
@@ -143,16 +147,16 @@ function listFields({ items, source }: Extract<Command, { type: "expand" }>) {
 function decideFailure(
   state: JobState,
   { node, fault, hasNoPlace }: Extract<Command, { type: "failed" }>,
-  given: DecisionContext,
+  context: DecisionContext,
 ): Fact {
-  return hasNoPlace ? waitForPlace(state, node, fault, given) : attemptFailed(state, node, fault, given)
+  return hasNoPlace ? waitForPlace(state, node, fault, context) : attemptFailed(state, node, fault, context)
 }
 
-function attemptFailed(state: JobState, node: number, fault: Fault, given: DecisionContext): Fact {
+function attemptFailed(state: JobState, node: number, fault: Fault, context: DecisionContext): Fact {
   const isAtProvider = state.graph.nodes[node]!.provider != null
   return isAtProvider && fault.retryable && isRateLimited(fault)
-    ? postponement(state, node, fault, given)
-    : failure(state, node, fault, given)
+    ? postponement(state, node, fault, context)
+    : failure(state, node, fault, context)
 }
 
 /**
@@ -178,18 +182,18 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
   return resumes && isOpen ? null : refuse("duplicate")
 }
 
-function submit(state: JobState, command: Submit, given: DecisionContext): readonly Fact[] | Refusal {
+function submit(state: JobState, command: Submit, context: DecisionContext): readonly Fact[] | Refusal {
   if (state.status !== "PENDING") return refuse("job_exists")
   return [
     {
       type: "job_submitted",
-      at: given.now,
+      at: context.now,
       owner: command.owner,
       workflow: command.workflow,
       workflow_version: command.workflowVersion,
       input: command.input,
       ttl_seconds: command.ttlSeconds,
-      expires_at: expiry(command.ttlSeconds, given.now, command.expiresBy),
+      expires_at: expiry(command.ttlSeconds, context.now, command.expiresBy),
       priority: command.priority,
       ...(command.labels === undefined ? {} : { labels: command.labels }),
       ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
@@ -252,8 +256,8 @@ function signal(
   return [{ type: "signal_received", at, name, data }]
 }
 
-function wake(state: JobState, command: JobResult, given: DecisionContext): readonly Fact[] | Refusal {
-  const at = given.now
+function wake(state: JobState, command: JobResult, context: DecisionContext): readonly Fact[] | Refusal {
+  const at = context.now
   if (state.expiresAt !== null && state.expiresAt <= at) return [{ type: "job_expired", at }]
   const facts: Fact[] = []
   for (const [node, waiting] of state.waiting) {
@@ -262,7 +266,7 @@ function wake(state: JobState, command: JobResult, given: DecisionContext): read
     if (waiting.kind === "external") return [...facts, { type: "job_expired", at, node }]
     const output = outputWhenDue(waiting)
     // The job ends here: all other due timers end with it.
-    if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), given)]
+    if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), context)]
     const isLast = facts.length === state.unfinished - 1
     // The last node of a job is woken alone: the job's output is rendered from all the others.
     if (isLast && facts.length > 0) break
@@ -270,7 +274,7 @@ function wake(state: JobState, command: JobResult, given: DecisionContext): read
     facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
   }
   if (facts.length > 0) return facts
-  const ofItems = wakeItems(state, command, given)
+  const ofItems = wakeItems(state, command, context)
   return ofItems.length > 0 ? ofItems : refuse("nothing_due")
 }
 
@@ -282,48 +286,48 @@ function timedOut(waiting: Waiting): Fault {
 function recover(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
-  const isMeant = among(state, only)
+  const isMeant = isAmong(state, only)
   const lost: number[] = []
   let blamed: number | null = null
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (!isInFlight(state, node) || state.awaitingSlot.has(node) || !isMeant(node)) continue
     const retryAt = state.retryAt.get(node)
-    if (retryAt !== undefined && retryAt > given.now) continue
-    if (blamed === null && isBlamed(state, node, given)) blamed = node
+    if (retryAt !== undefined && retryAt > context.now) continue
+    if (blamed === null && isBlamed(state, node, context)) blamed = node
     else lost.push(node)
   }
-  const failed = blamed === null ? [] : [lostTooOften(state, blamed, given)]
+  const failed = blamed === null ? [] : [lostTooOften(state, blamed, context)]
   // The job ends here: the other lost attempts end with it.
-  if (failed.length > 0 && !state.goesOn) return failed
-  const ofItems = recoverItems(state, only, given)
+  if (failed.length > 0 && !state.continuesOnFailure) return failed
+  const ofItems = recoverItems(state, only, context)
   if (endsTheJob(state, ofItems.at(-1))) return ofItems
-  const facts: Fact[] = lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : []
+  const facts: Fact[] = lost.length > 0 ? [{ type: "tasks_lost", at: context.now, nodes: lost }] : []
   // Last: it may end the list, and the job with it.
   facts.push(...ofItems, ...failed)
   return facts.length > 0 ? facts : refuse("nothing_due")
 }
 
 function endsTheJob({ lists }: JobState, fact: Fact | undefined): boolean {
-  return fact?.type === "item_failed" && !lists.get(fact.node)!.state.goesOn
+  return fact?.type === "item_failed" && !lists.get(fact.node)!.state.continuesOnFailure
 }
 
 /** Attempts not recorded as started keep their number: the next owner dispatches them unchanged. */
 function handOver(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
-  const isMeant = among(state, only)
+  const isMeant = isAmong(state, only)
   const nodes = [...state.started.keys()].filter(node => isInFlight(state, node) && isMeant(node))
-  const facts: Fact[] = handOverItems(state, only, given).slice()
-  if (nodes.length > 0) facts.unshift({ type: "tasks_lost", at: given.now, nodes, handed_over: true })
+  const facts: Fact[] = handOverItems(state, only, context).slice()
+  if (nodes.length > 0) facts.unshift({ type: "tasks_lost", at: context.now, nodes, handed_over: true })
   return facts.length > 0 ? facts : refuse("nothing_due")
 }
 
 /** Is the node's current attempt one of these? Absent: all are meant. */
-function among(state: JobState, only: readonly AttemptRef[] | undefined): (node: number) => boolean {
+function isAmong(state: JobState, only: readonly AttemptRef[] | undefined): (node: number) => boolean {
   if (only === undefined) return () => true
   const attempts = new Map<number, number>()
   for (const { node, item, attempt } of only) if (item === undefined) attempts.set(node, attempt)
@@ -333,12 +337,14 @@ function among(state: JobState, only: readonly AttemptRef[] | undefined): (node:
 function retry(
   state: JobState,
   expiresBy: number | null | undefined,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
   if (state.unfinished === 0) return refuse("nothing_to_retry")
-  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now, expiresBy) }]
+  return [
+    { type: "job_retried", at: context.now, expires_at: expiry(state.ttlSeconds, context.now, expiresBy) },
+  ]
 }
 
 function settle(
@@ -350,16 +356,16 @@ function settle(
   return [{ type: "job_settled", at, ...(used.length === 0 ? {} : { used }) }]
 }
 
-function remove(state: JobState, given: DecisionContext): readonly Fact[] | Refusal {
+function remove(state: JobState, context: DecisionContext): readonly Fact[] | Refusal {
   if (state.status === "DELETED") return refuse("job_final")
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
-  return [{ type: "job_deleted", at: given.now }]
+  return [{ type: "job_deleted", at: context.now }]
 }
 
 /** A result that the job already has, sent a second time. */
 function isRepeated(state: JobState, command: Command): boolean {
   if (command.type !== "completed") return false
-  const place = placeOf(state, command)
+  const place = findTask(state, command)
   if (place?.state.attempt[place.position] !== command.attempt) return false
   return isDone(place.state, place.position)
 }

@@ -14,23 +14,23 @@ import { failure, jobResult, refuse } from "./failure.ts"
  * 2. A failed poll says nothing about the operation: the wait continues until the policy or the job's time limit ends it,
  *    unless no poll can ever succeed.
  */
-export function submitted(command: Submitted, given: DecisionContext): Fact {
+export function submitted(command: Submitted, context: DecisionContext): Fact {
   const { node, attempt, provider, externalId, poll, ttlSeconds } = command
-  const at = given.now
+  const at = context.now
   const waiting: ExternalWaiting = {
     kind: "external",
     provider,
     external_id: externalId,
-    ...(poll === null ? {} : { next_poll_at: wholeTime(at + pollDelay(poll, 0, given.random)) }),
+    ...(poll === null ? {} : { next_poll_at: wholeTime(at + pollDelay(poll, 0, context.random)) }),
     ...(ttlSeconds === null ? {} : { until: wholeTime(at + ttlSeconds * 1000) }),
   }
   return { type: "node_waiting", at, node, attempt, waiting }
 }
 
-export function operationNews(
+export function operationReport(
   state: JobState,
   command: External,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
   const { node, externalId } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
@@ -42,12 +42,12 @@ export function operationNews(
   if (!isFollowed && command.result.type !== "completed") return refuse("stale_operation")
   if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
     return refuse("stale_token")
-  return newsOf(state, command, given)
+  return reportFacts(state, command, context)
 }
 
-function newsOf(state: JobState, command: External, given: DecisionContext): readonly Fact[] {
+function reportFacts(state: JobState, command: External, context: DecisionContext): readonly Fact[] {
   const { node, result, source: via } = command
-  const at = given.now
+  const at = context.now
   const attempt = state.attempt[node]!
   switch (result.type) {
     case "completed": {
@@ -64,53 +64,53 @@ function newsOf(state: JobState, command: External, given: DecisionContext): rea
     case "failed":
       return [
         {
-          ...failure(state, node, result.fault, given),
+          ...failure(state, node, result.fault, context),
           via,
           ...(result.usage === undefined ? {} : { usage: result.usage }),
         },
       ]
     case "error":
-      return !isRateLimited(result.fault) && isOneTooMany(state, command)
-        ? [{ ...failure(state, node, result.fault, given), abandoned: true }]
-        : nextLook(state, command, given)
+      return !isRateLimited(result.fault) && exceedsMaxErrors(state, command)
+        ? [{ ...failure(state, node, result.fault, context), abandoned: true }]
+        : nextPoll(state, command, context)
     case "running":
-      return [...nextLook(state, command, given), ...preview(state, command, result, at)]
+      return [...nextPoll(state, command, context), ...preview(state, command, result, at)]
     case "hint":
     case "postponed":
-      return nextLook(state, command, given)
+      return nextPoll(state, command, context)
   }
 }
 
-function isOneTooMany(state: JobState, { node, poll, result }: External): boolean {
+function exceedsMaxErrors(state: JobState, { node, poll, result }: External): boolean {
   if (result.type === "error" && result.isFinal === true) return true
   const most = poll?.maxErrors ?? null
   return most !== null && (state.polls.get(node)?.errors ?? 0) + 1 > most
 }
 
 /** A webhook that only reports "still running" changes nothing: the next poll runs at its time. */
-function nextLook(state: JobState, command: External, given: DecisionContext): readonly Fact[] {
+function nextPoll(state: JobState, command: External, context: DecisionContext): readonly Fact[] {
   const { node, poll, result, source } = command
   if (poll === null || (source === "webhook" && result.type !== "hint")) return []
-  const because = reasonOf(result as NoEnd)
-  const next_poll_at = wholeTime(nextLookAt(state, command, given))
+  const because = pollReason(result as NoEnd)
+  const next_poll_at = wholeTime(nextPollAt(state, command, context))
   const fault = result.type === "error" ? { fault: result.fault } : {}
   const attempt = state.attempt[node]!
-  return [{ type: "poll_scheduled", at: given.now, node, attempt, next_poll_at, because, ...fault }]
+  return [{ type: "poll_scheduled", at: context.now, node, attempt, next_poll_at, because, ...fault }]
 }
 
 type NoEnd = Exclude<OperationResult, { type: "completed" | "failed" }>
 
 /** A provider that asks for a pause is not one that cannot be polled. */
-function reasonOf(result: NoEnd): NoEnd["type"] {
+function pollReason(result: NoEnd): NoEnd["type"] {
   return result.type === "error" && isRateLimited(result.fault) ? "postponed" : result.type
 }
 
-function nextLookAt(state: JobState, { node, poll, result }: External, given: DecisionContext): number {
-  if (result.type === "hint") return given.now
-  if (result.type === "postponed") return Math.max(given.now, result.until)
-  const planned = given.now + pollDelay(poll!, (state.polls.get(node)?.count ?? 0) + 1, given.random)
+function nextPollAt(state: JobState, { node, poll, result }: External, context: DecisionContext): number {
+  if (result.type === "hint") return context.now
+  if (result.type === "postponed") return Math.max(context.now, result.until)
+  const planned = context.now + pollDelay(poll!, (state.polls.get(node)?.count ?? 0) + 1, context.random)
   const asked = result.type === "error" ? (result.fault.retry_after_seconds ?? 0) : 0
-  return Math.max(planned, given.now + asked * 1000)
+  return Math.max(planned, context.now + asked * 1000)
 }
 
 /** A repeated equal preview is not recorded. */

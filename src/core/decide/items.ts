@@ -15,26 +15,26 @@ export function isOfItem(command: Command): command is ItemCommand {
 export function decideItem(
   state: JobState,
   command: ItemCommand,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] | Refusal {
   const { item, jobOutput: _output, jobFault: _fault, ...rest } = command as ItemCommand & JobResult
   const list = state.lists.get(command.node)
   if (list === undefined) return { refused: "no_such_node" }
-  const inner = { ...rest, ...tokenOf(state, list, command), node: item } as Command
-  const decided = decideFacts(list.state, inner, given)
+  const inner = { ...rest, ...listToken(state, list, command), node: item } as Command
+  const decided = decideFacts(list.state, inner, context)
   return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
 }
 
 /** The token belongs to the whole job; within the list it is valid if the job's is. */
-function tokenOf(state: JobState, list: ItemList, command: ItemCommand): { readonly resumeToken?: string } {
+function listToken(state: JobState, list: ItemList, command: ItemCommand): { readonly resumeToken?: string } {
   if (command.type !== "external" || command.resumeToken === undefined) return {}
   return { resumeToken: command.resumeToken === resumeToken(state) ? resumeToken(list.state) : "stale" }
 }
 
 /** Handles due items of one list at a time: the last item of a job is then alone. */
-export function wakeItems(state: JobState, result: JobResult, given: DecisionContext): readonly Fact[] {
+export function wakeItems(state: JobState, result: JobResult, context: DecisionContext): readonly Fact[] {
   for (const [node, list] of openLists(state)) {
-    const decided = decideFacts(list.state, { type: "wake" }, given)
+    const decided = decideFacts(list.state, { type: "wake" }, context)
     if (!("refused" in decided)) return outerFacts(node, decided, result)
   }
   return []
@@ -44,21 +44,21 @@ export function wakeItems(state: JobState, result: JobResult, given: DecisionCon
 export function recoverItems(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] {
   const lost: Fact[] = []
   const failed: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const lossLimit = failed.length === 0 ? given.lossLimit : Number.POSITIVE_INFINITY
+    const lossLimit = failed.length === 0 ? context.lossLimit : Number.POSITIVE_INFINITY
     const decided = decideFacts(
       list.state,
-      { type: "recover", ...ofNode(only, node) },
-      { ...given, lossLimit },
+      { type: "recover", ...innerAttempts(only, node) },
+      { ...context, lossLimit },
     )
     if ("refused" in decided) continue
     const facts = outerFacts(node, decided, {})
     if (facts.at(-1)!.type === "item_failed") {
-      if (!list.state.goesOn) return facts
+      if (!list.state.continuesOnFailure) return facts
       failed.push(facts.pop()!)
     }
     lost.push(...facts)
@@ -70,18 +70,21 @@ export function recoverItems(
 export function handOverItems(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
-  given: DecisionContext,
+  context: DecisionContext,
 ): readonly Fact[] {
   const facts: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decideFacts(list.state, { type: "hand_over", ...ofNode(only, node) }, given)
+    const decided = decideFacts(list.state, { type: "hand_over", ...innerAttempts(only, node) }, context)
     if (!("refused" in decided)) facts.push(...outerFacts(node, decided, {}))
   }
   return facts
 }
 
 /** The attempts as the list's own job state names them. */
-function ofNode(only: readonly AttemptRef[] | undefined, of: number): { only?: readonly AttemptRef[] } {
+function innerAttempts(
+  only: readonly AttemptRef[] | undefined,
+  of: number,
+): { only?: readonly AttemptRef[] } {
   if (only === undefined) return {}
   const items: AttemptRef[] = []
   for (const { node, item, attempt } of only)

@@ -2,7 +2,7 @@ import { apply } from "../apply/apply.ts"
 import { readyAt, shownAttempt } from "../attempt-times.ts"
 import type { Fact, Ran, Waiting } from "../facts.ts"
 import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
-import { placeOf } from "../item-list.ts"
+import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import {
@@ -66,10 +66,10 @@ export interface AttemptHistory {
 }
 
 /** The maximum number of attempts in a history: the newest. */
-const MOST_ATTEMPTS = 100
+const MAX_ATTEMPTS = 100
 
 /** A generator: a caller with many facts can yield to other work between two of them. */
-export function* attemptsOf(
+export function* attemptHistory(
   graph: Graph,
   facts: Iterable<{ readonly fact: Fact }>,
   of: { readonly node: number; readonly item?: number },
@@ -78,10 +78,10 @@ export function* attemptsOf(
   const state = newJobState(graph)
   const history = new History(of)
   for (const { fact } of facts) {
-    const before = placeOf(state, of)
+    const before = findTask(state, of)
     const fence = before?.state.attempt[before.position]
     apply(state, fact)
-    const place = placeOf(state, of)
+    const place = findTask(state, of)
     if (place !== null && place.position < place.state.nodeStatus.length)
       history.add(place.state, place.position, { fact, fence, job: state })
     yield
@@ -121,14 +121,14 @@ class History {
     { fact, fence, job }: { fact: Fact; fence: number | undefined; job: JobState },
   ): void {
     const open = this.#open
-    if (open !== null && isOf(fact, this.#of) && hasNoPlace(fact)) {
+    if (open !== null && isAbout(fact, this.#of) && hasNoPlace(fact)) {
       // It continues to wait: no attempt has ended.
       if (open.waits.at(-1)?.kind !== "executions")
         open.waits.push({ kind: "executions", from: fact.at, until: null })
       return
     }
     if (open !== null) {
-      if (isOf(fact, this.#of)) note(open, fact)
+      if (isAbout(fact, this.#of)) note(open, fact)
       else reported(open, { usage: usageWhenEnded(fact, this.#of) })
       const isOver = fence !== undefined && fence !== state.attempt[node]
       const status = state.nodeStatus[node]
@@ -145,7 +145,7 @@ class History {
   }
 
   view(state: JobState, { now, begunAt }: Seen): AttemptHistory {
-    const place = placeOf(state, this.#of)
+    const place = findTask(state, this.#of)
     if (this.#open !== null && place !== null) {
       begun(this.#open, place.state, place.position)
       const until = this.#open.started_at ?? begunAt
@@ -155,7 +155,7 @@ class History {
     }
     const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
     return {
-      attempts: all.slice(-MOST_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
+      attempts: all.slice(-MAX_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
       total: this.#total,
     }
   }
@@ -202,7 +202,7 @@ class History {
       return
     }
     this.#ended.push(open)
-    if (this.#ended.length > MOST_ATTEMPTS) this.#ended.shift()
+    if (this.#ended.length > MAX_ATTEMPTS) this.#ended.shift()
   }
 }
 
@@ -240,7 +240,7 @@ function hasNoPlace(fact: Fact): boolean {
 }
 
 /** Does the fact name this node, or this item of it? */
-function isOf(fact: Fact, { node, item }: { readonly node: number; readonly item?: number }): boolean {
+function isAbout(fact: Fact, { node, item }: { readonly node: number; readonly item?: number }): boolean {
   if (!("node" in fact) || fact.node !== node || fact.type === "job_expired") return false
   return ("item" in fact ? fact.item : undefined) === item
 }
@@ -270,7 +270,7 @@ function note(open: Draft, fact: Fact): void {
     case "item_waiting":
       reported(open, fact)
       open.ranUntil = at
-      open.waits.push({ ...waitOf(fact.waiting), from: at, until: null })
+      open.waits.push({ ...waitFields(fact.waiting), from: at, until: null })
       break
     case "node_failed":
     case "item_failed": {
@@ -303,7 +303,7 @@ function closeWait(open: Draft, at: number): void {
   if (wait?.until === null) wait.until = at
 }
 
-function waitOf(waiting: Waiting): Omit<AttemptWait, "from" | "until"> {
+function waitFields(waiting: Waiting): Omit<AttemptWait, "from" | "until"> {
   switch (waiting.kind) {
     case "timer":
       return { kind: "timer" }

@@ -1,4 +1,4 @@
-import { lostAttempts, mostAttempts, readyAt, shownAttempt } from "../attempt-times.ts"
+import { lostAttempts, maxAttempts, readyAt, shownAttempt } from "../attempt-times.ts"
 import { executionsFullIn, lostTooOften } from "../faults.ts"
 import { type EndedAttempt, isInFlight, type JobState } from "../state.ts"
 
@@ -53,7 +53,7 @@ export function attemptFields(state: JobState, node: number): AttemptFields {
   const last = isInFlight(state, node) ? lastBegun(state, node) : undefined
   return {
     attempt: shownAttempt(state, node),
-    max_attempts: mostAttempts(state, node),
+    max_attempts: maxAttempts(state, node),
     losses: lostAttempts(state, node),
     ...usageField(state, node),
     queued_at,

@@ -1,6 +1,6 @@
 import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
-import { placeOf } from "../item-list.ts"
+import { findTask } from "../item-list.ts"
 import type { Json, JsonObject } from "../json.ts"
 import { type JobState, shownOutput, skippedOutput } from "../state.ts"
 import type { JobStatus, NodeStatus } from "../states.ts"
@@ -11,7 +11,7 @@ import { abortReason } from "./reasons.ts"
 /** The payload of an event: details of the fact that caused it. */
 
 /** `state`: before the fact. */
-export function sourceOf(state: JobState, fact: Fact): EventSource {
+export function eventSource(state: JobState, fact: Fact): EventSource {
   switch (fact.type) {
     case "job_submitted":
     case "job_cancelled":
@@ -24,14 +24,14 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
       return "signal"
     case "node_completed":
     case "node_failed":
-      return sourceOfResult(state, fact.node, fact)
+      return resultSource(state, fact.node, fact)
     case "preview_published": {
-      const place = placeOf(state, fact)
+      const place = findTask(state, fact)
       return place?.state.waiting.get(place.position)?.kind === "external" ? "provider" : "worker"
     }
     case "item_completed":
     case "item_failed":
-      return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact)
+      return resultSource(state.lists.get(fact.node)!.state, fact.item, fact)
     case "node_started":
     case "node_waiting":
     case "item_started":
@@ -55,7 +55,7 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
  * A waiting node is resumed by its provider, its timer or a signal that had arrived early, or else by the worker that
  * runs it. A result that overtook an attempt came from the provider: there the operation had continued.
  */
-function sourceOfResult(state: JobState, node: number, fact: Fact): EventSource {
+function resultSource(state: JobState, node: number, fact: Fact): EventSource {
   if ("overtaken" in fact) return "provider"
   const { at } = fact
   const waiting = state.waiting.get(node)
@@ -121,7 +121,7 @@ function queuedPayload(
       ...why,
       retry_at,
       ...reportedPayload(state, node, fact),
-      ...viaOf(fact),
+      ...viaField(fact),
     }
   }
   if (fact.type === "tasks_lost") return { reason: fact.handed_over ? "handed_over" : "lost" }
@@ -132,7 +132,7 @@ function completedPayload(state: JobState, node: number, fact: Fact): JsonObject
   return {
     output: shownOutput(state.outputs[node] ?? null),
     ...reportedPayload(state, node, fact),
-    ...viaOf(fact),
+    ...viaField(fact),
   }
 }
 
@@ -156,7 +156,7 @@ function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject 
 }
 
 /** How the end of an operation at a provider was reported: by webhook, or by poll. */
-function viaOf(fact: Fact): { readonly via?: string } {
+function viaField(fact: Fact): { readonly via?: string } {
   return "via" in fact && fact.via !== undefined ? { via: fact.via } : {}
 }
 
@@ -165,7 +165,7 @@ function failedPayload(state: JobState, node: number, fact: Fact): JsonObject {
   if (failed === undefined) return {}
   const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
   const item = failed.item === undefined ? {} : { item: failed.item }
-  const via = failed.cause === undefined && failed.item === undefined ? viaOf(fact) : {}
+  const via = failed.cause === undefined && failed.item === undefined ? viaField(fact) : {}
   return { fault: faultJson(failed.fault), ...cause, ...item, ...via }
 }
 

@@ -2,12 +2,12 @@ import { apply } from "../apply/apply.ts"
 import { attemptStart, shownAttempt } from "../attempt-times.ts"
 import { type Effects, noEffects } from "../effects.ts"
 import type { Fact, RunningAttempt } from "../facts.ts"
-import { placeOf } from "../item-list.ts"
+import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import { type JobState, newJobState, nodeStatuses, nodeStatusOf } from "../state.ts"
 import { type JobStatus, type NodeStatus, nodeMayBecome } from "../states.ts"
-import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload.ts"
+import { eventSource, jobPayload, nodePayload, plainPayload } from "./event-payload.ts"
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
 
 /**
@@ -77,34 +77,34 @@ export function* eventsOf(
 /** Applies the fact to `state` (the job as it was before) and returns all events that it caused. */
 export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFact): JobEvent[] {
   const events = new EventList(state, jobId, { seq, fact })
-  events.tellCause()
+  events.emitCause()
   const named = namedNodes(fact)
   const was = named.map(node => ({ status: nodeStatusOf(state, node), attempt: shownAttempt(state, node) }))
   const all = changesAll(fact) ? state.nodeStatus.slice() : null
   const items = new ItemChanges(state, fact)
   const dispatched: number[] = []
   apply(state, fact, collecting(dispatched, items))
-  events.tellJobGoingOn()
-  const tellItem = (change: ItemChange) =>
-    events.tellItem({ ...change, was: events.wasOr(change.was, change.node, change.item) })
-  const tellOthers = () => {
+  events.emitJobResuming()
+  const emitItem = (change: ItemChange) =>
+    events.emitItem({ ...change, was: events.wasOr(change.was, change.node, change.item) })
+  const emitOthers = () => {
     if (all !== null) {
       for (let node = 0; node < all.length; node++)
-        if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
+        if (node !== named[0]) events.emitNode(node, nodeStatuses[all[node]!]!)
     } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
-      for (const node of dispatched) events.tellNode(node, "PENDING")
+      for (const node of dispatched) events.emitNode(node, "PENDING")
   }
   // Causes come first: what the fact names, an item before its node; then the consequences.
-  items.tellNamed(tellItem)
+  items.emitNamed(emitItem)
   for (const [index, node] of named.entries()) {
     const { status, attempt } = was[index]!
-    events.tellNode(node, events.wasOr(status, node), attempt)
+    events.emitNode(node, events.wasOr(status, node), attempt)
   }
   // A node begins before its items do, and is cancelled after them.
-  if (fact.type === "job_retried") tellOthers()
-  items.tellOthers(state, tellItem)
-  if (fact.type !== "job_retried") tellOthers()
-  events.tellJob(state.status)
+  if (fact.type === "job_retried") emitOthers()
+  items.emitOthers(state, emitItem)
+  if (fact.type !== "job_retried") emitOthers()
+  events.emitJob(state.status)
   return events.list
 }
 
@@ -155,13 +155,13 @@ class EventList {
     this.#jobId = jobId
     this.#seq = seq
     this.#fact = fact
-    this.#source = sourceOf(before, fact)
+    this.#source = eventSource(before, fact)
     this.#named = namedNodes(fact)
     this.#job = before.status
   }
 
   /** The event of the fact itself, where it is not a transition. */
-  tellCause(): void {
+  emitCause(): void {
     const fact = this.#fact
     if (fact.type === "signal_received")
       this.#add({
@@ -169,20 +169,20 @@ class EventList {
         source: "signal",
         payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
       })
-    if (isNoTransition(fact)) this.#tellPlain(fact)
+    if (isNoTransition(fact)) this.#emitPlain(fact)
     if (fact.type === "tasks_lost")
-      for (const node of fact.nodes) this.#tellLost(this.#state, node, this.#idOf(node))
+      for (const node of fact.nodes) this.#emitLost(this.#state, node, this.#nodeField(node))
     if (fact.type === "items_lost") {
       const list = this.#state.lists.get(fact.node)!.state
-      for (const item of fact.items) this.#tellLost(list, item, { ...this.#idOf(fact.node), item })
+      for (const item of fact.items) this.#emitLost(list, item, { ...this.#nodeField(fact.node), item })
     }
   }
 
-  #tellPlain(fact: Fact & { type: keyof typeof plainEvents }): void {
+  #emitPlain(fact: Fact & { type: keyof typeof plainEvents }): void {
     this.#add({
       type: plainEvents[fact.type],
       source: this.#source,
-      ...this.#idOf(fact.node),
+      ...this.#nodeField(fact.node),
       ...(fact.item === undefined ? {} : { item: fact.item }),
       attempt: this.#attemptAt(fact),
       payload: plainPayload(fact),
@@ -190,7 +190,7 @@ class EventList {
   }
 
   #attemptAt(at: { readonly node: number; readonly item?: number }): number {
-    const place = placeOf(this.#state, at)
+    const place = findTask(this.#state, at)
     return place === null ? 1 : shownAttempt(place.state, place.position)
   }
 
@@ -200,13 +200,13 @@ class EventList {
   }
 
   /** `of`: the job, or one of its lists. */
-  #tellLost(of: JobState, position: number, which: { node: string; item?: number }): void {
+  #emitLost(of: JobState, position: number, which: { node: string; item?: number }): void {
     const ran = this.#running(of, position)
     const started = of.started.get(position) ?? ran
     // According to facts the attempt had not begun: people see the same attempt, which continues to wait.
     if (started === undefined && nodeStatusOf(of, position) === "QUEUED") return
     if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
-      this.#tellBegun(of, position, which, ran)
+      this.#emitBegun(of, position, which, ran)
     const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true
     this.#add({
       type: "attempt.lost",
@@ -229,7 +229,7 @@ class EventList {
     return found && { at: attemptStart(of, position, found.ran_ms, at), worker: found.worker }
   }
 
-  #tellBegun(of: JobState, position: number, which: { node: string; item?: number }, begun: Begun): void {
+  #emitBegun(of: JobState, position: number, which: { node: string; item?: number }, begun: Begun): void {
     this.#begun.add(`${"node" in this.#fact ? this.#fact.node : position}/${which.item}`)
     this.#add({
       type: which.item === undefined ? "node.running" : "item.running",
@@ -244,25 +244,25 @@ class EventList {
   }
 
   /** The state of the job before those of its nodes. */
-  tellJobGoingOn(): void {
+  emitJobResuming(): void {
     const { type } = this.#fact
     if (type === "job_submitted") {
-      this.#tell({ from: null, to: "PENDING" })
-      this.tellJob("QUEUED")
-      this.tellJob("DISPATCHING")
+      this.#emitJobTransition({ from: null, to: "PENDING" })
+      this.emitJob("QUEUED")
+      this.emitJob("DISPATCHING")
     } else if (type === "job_retried") {
-      this.tellJob("QUEUED")
-      this.tellJob("DISPATCHING")
+      this.emitJob("QUEUED")
+      this.emitJob("DISPATCHING")
     } else if (this.#named.length > 0 && type !== "tasks_lost" && this.#job !== "PROCESSING")
-      this.tellJob("PROCESSING")
+      this.emitJob("PROCESSING")
   }
 
-  tellJob(to: JobStatus): void {
-    if (this.#job !== to) this.#tell({ from: this.#job, to })
+  emitJob(to: JobStatus): void {
+    if (this.#job !== to) this.#emitJobTransition({ from: this.#job, to })
   }
 
   /** `attempt`: before the fact, for a node that the fact names; absent: the change is a consequence. */
-  tellNode(node: number, was: NodeStatus, attempt?: number): void {
+  emitNode(node: number, was: NodeStatus, attempt?: number): void {
     const fact = this.#fact
     const isNamed = attempt !== undefined
     const now = shownAttempt(this.#state, node)
@@ -270,7 +270,7 @@ class EventList {
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     let from = was
-    const begun = begunOf(this.#state, node, to)
+    const begun = attemptBegin(this.#state, node, to)
     for (const between of statesBetween(was, to, begun !== null)) {
       const source = isNamed ? this.#source : "worker"
       this.#addNode(node, {
@@ -291,19 +291,19 @@ class EventList {
     })
   }
 
-  tellItem({ node, item, was, attempt, isNamed, fact }: ItemChange): void {
+  emitItem({ node, item, was, attempt, isNamed, fact }: ItemChange): void {
     const list = this.#state.lists.get(node)!.state
     const to = nodeStatusOf(list, item)
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     const source = isNamed ? this.#source : "engine"
     let from = was
-    const which = { ...this.#idOf(node), item }
-    const add = (next: NodeStatus, of: number, told: { payload: JsonObject; at?: number }) => {
-      this.#add({ type: `item.${lower(next)}`, source, ...which, attempt: of, from, to: next, ...told })
+    const which = { ...this.#nodeField(node), item }
+    const add = (next: NodeStatus, of: number, fields: { payload: JsonObject; at?: number }) => {
+      this.#add({ type: `item.${lower(next)}`, source, ...which, attempt: of, from, to: next, ...fields })
       from = next
     }
-    const begun = begunOf(list, item, to)
+    const begun = attemptBegin(list, item, to)
     for (const between of statesBetween(was, to, begun !== null))
       add(between, attempt, startPayload(between, begun))
     add(to, shownAttempt(list, item), {
@@ -311,7 +311,7 @@ class EventList {
     })
   }
 
-  #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
+  #emitJobTransition({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
     this.#job = to
     const isDerived = (this.#named.length > 0 && to !== "PREVIEW") || to === "PROCESSING"
     this.#add({
@@ -335,10 +335,10 @@ class EventList {
     },
   ): void {
     const { to, source, ...rest } = event
-    this.#add({ type: `node.${lower(to)}`, source, ...this.#idOf(node), to, ...rest })
+    this.#add({ type: `node.${lower(to)}`, source, ...this.#nodeField(node), to, ...rest })
   }
 
-  #idOf(node: number): { node: string } {
+  #nodeField(node: number): { node: string } {
     return { node: this.#state.graph.nodes[node]!.id }
   }
 
@@ -365,7 +365,7 @@ interface Begun {
 }
 
 /** When and where the attempt that has reached this state began, according to facts; null: they do not record it. */
-function begunOf(state: JobState, node: number, to: NodeStatus): Begun | null {
+function attemptBegin(state: JobState, node: number, to: NodeStatus): Begun | null {
   if (to !== "QUEUED") {
     const at = state.startedAt[node]!
     return at === 0 ? null : { at, worker: state.workers[node] ?? null }

@@ -44,12 +44,12 @@ export class ItemChanges {
   }
 
   /** The items that the fact names. */
-  tellNamed(tell: (change: ItemChange) => void): void {
+  emitNamed(tell: (change: ItemChange) => void): void {
     for (const change of this.#changes) tell({ ...change, fact: this.#inner })
   }
 
   /** The consequences for other items. `state`: after the fact. */
-  tellOthers(state: JobState, tell: (change: ItemChange) => void): void {
+  emitOthers(state: JobState, tell: (change: ItemChange) => void): void {
     const fact = this.#inner
     const named = new Set(this.#changes.map(({ node, item }) => `${node}/${item}`))
     for (const { node, statuses } of this.#lists)

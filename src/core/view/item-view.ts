@@ -53,7 +53,7 @@ export function itemViews(
       status,
       ...reasonField(job, status),
       ...attemptFields(state, index),
-      waiting_on: waitOf(waitingOn(state, index, now)),
+      waiting_on: itemWait(waitingOn(state, index, now)),
       error: nodeError(state, index),
       progress: null,
       ...(preview === undefined ? {} : { preview }),
@@ -72,6 +72,6 @@ export function itemAsNode(job: JobState, node: number, item: number, now: numbe
 }
 
 /** An item has no dependencies: a PENDING item waits for a place (`max_parallel`). */
-function waitOf(waiting: WaitingOn | null): WaitingOn | null {
+function itemWait(waiting: WaitingOn | null): WaitingOn | null {
   return waiting?.kind === "dependencies" ? null : waiting
 }

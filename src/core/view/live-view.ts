@@ -130,7 +130,7 @@ export function isBegun(status: NodeStatus): boolean {
 export function workflowStatus(nodes: readonly ShownNode[]): WorkflowStatus {
   if (nodes.some(({ status }) => status === "RUNNING")) return "RUNNING"
   if (nodes.some(isReady)) return "READY_TO_RESUME"
-  return nodes.reduce((sum, node) => sum + waitsOf(node), 0) === 1 ? "WAITING_SINGLE" : "WAITING_PARALLEL"
+  return nodes.reduce((sum, node) => sum + countWaits(node), 0) === 1 ? "WAITING_SINGLE" : "WAITING_PARALLEL"
 }
 
 /** The nodes that are ready for a worker. */
@@ -155,7 +155,7 @@ function isWait({ kind }: ShownWait): boolean {
 }
 
 /** Waiting items of a list count one by one, as nodes do. */
-function waitsOf({ waiting_on }: ShownTask): number {
+function countWaits({ waiting_on }: ShownTask): number {
   if (waiting_on === null || !isWait(waiting_on)) return 0
   const { waiting = 1 } = waiting_on as { readonly waiting?: number }
   return waiting_on.kind === "items" ? Math.max(1, waiting) : 1

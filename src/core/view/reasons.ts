@@ -1,6 +1,6 @@
 import type { JobExpired } from "../facts.ts"
 import { cut } from "../faults.ts"
-import { placeOf } from "../item-list.ts"
+import { findTask } from "../item-list.ts"
 import type { JobState } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 
@@ -17,23 +17,23 @@ export function parentReason(id: string, parent: Reasons): string {
   const { endedAs, endReason } = parent
   switch (endedAs) {
     case "CANCELLED":
-      return cut(`Its parent job ${id} was cancelled: ${endReason}`, MOST_CHARACTERS)
+      return cut(`Its parent job ${id} was cancelled: ${endReason}`, MAX_CHARACTERS)
     case "EXPIRED":
-      return cut(`Its parent job ${id} expired. ${endReason}`, MOST_CHARACTERS)
+      return cut(`Its parent job ${id} expired. ${endReason}`, MAX_CHARACTERS)
     case "FAILED":
-      return cut(`Its parent job ${id} failed. ${failureReason(parent)}`, MOST_CHARACTERS)
+      return cut(`Its parent job ${id} failed. ${failureReason(parent)}`, MAX_CHARACTERS)
     default:
       return `Its parent job ${id} has ended.`
   }
 }
 
 /** A reason is passed on to children: for deep families it stays short. */
-const MOST_CHARACTERS = 1000
+const MAX_CHARACTERS = 1000
 
 /** `state`: before the fact. */
 export function expiryReason(state: JobState, { node, item }: JobExpired): string {
   if (node === undefined) return timeReason(state)
-  const place = placeOf(state, item === undefined ? { node } : { node, item })
+  const place = findTask(state, item === undefined ? { node } : { node, item })
   const waiting = place?.state.waiting.get(place.position)
   const operation =
     waiting?.kind === "external"

@@ -188,9 +188,9 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
     status: state.status,
     workflow_status: isOpen ? workflowStatus(nodes) : null,
     resume_token: resumeToken(state),
-    progress_pct: progressOf(state),
+    progress_pct: progressPercent(state),
     nodes,
-    edges: edgesOf(state),
+    edges: graphEdges(state),
     ready_queue: readyQueue(nodes),
     waiting_for: waitingFor(nodes),
     pending_operations: nodes.filter(({ status }) => isBegun(status)).length,
@@ -358,14 +358,14 @@ function errorView(
   }
 }
 
-function edgesOf({ graph }: JobState): { from: string; to: string }[] {
+function graphEdges({ graph }: JobState): { from: string; to: string }[] {
   return graph.nodes.flatMap(({ id }, node) =>
     neighbours(graph.dependencies, node).map(dependency => ({ from: graph.nodes[dependency]!.id, to: id })),
   )
 }
 
 /** The percentage of nodes that are done for ever, as a whole number. */
-export function progressOf(state: JobState): number {
+export function progressPercent(state: JobState): number {
   if (hasCompleted(state)) return 100
   const size = state.graph.nodes.length
   let done = size - state.unfinished

@@ -7,12 +7,12 @@ import type { LiveJob } from "../owner/live-job.ts"
 export class ChildCounts {
   readonly #children = new Map<string, number>()
 
-  came({ state: { parent } }: LiveJob): void {
+  added({ state: { parent } }: LiveJob): void {
     if (parent !== null) this.#children.set(parent.job_id, (this.#children.get(parent.job_id) ?? 0) + 1)
   }
 
   /** Returns the parent's id if this was its last child in memory. */
-  left({ state: { parent } }: LiveJob): string | null {
+  removed({ state: { parent } }: LiveJob): string | null {
     if (parent === null) return null
     const others = (this.#children.get(parent.job_id) ?? 1) - 1
     if (others > 0) this.#children.set(parent.job_id, others)

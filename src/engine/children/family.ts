@@ -2,7 +2,7 @@ import type { ChildRequest } from "../../broker/port.ts"
 import type { Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import type { JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { parentReason } from "../../core/view/reasons.ts"
@@ -11,7 +11,7 @@ import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Log } from "../../log.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { type ExecutionQueue, NoPlaceError } from "../pipeline-places.ts"
-import { type ChildResult, childFault, childResult, hasResult, usageFor, usageOfOrphan } from "./result.ts"
+import { type ChildResult, childFault, childResult, hasResult, orphanUsage, usageFor } from "./result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./start.ts"
 
 export interface FamilyParts extends ChildStartsParts {
@@ -39,10 +39,10 @@ export class Family {
     this.#starts = new ChildStarts(parts)
   }
 
-  childWanted(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
+  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
     return this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
       .catch(error => this.#notStarted(job, at, error))
-      .catch(error => this.#tellLog(job, error, "could not fail a node that starts a child job"))
+      .catch(error => this.#logError(job, error, "could not fail a node that starts a child job"))
   }
 
   #notStarted(job: LiveJob, at: Reported, error: unknown): void {
@@ -65,14 +65,14 @@ export class Family {
     this.#settling.add(job)
     this.#untilStoreAnswers(job, () => this.#settle(job))
       .catch(error =>
-        this.#tellLog(job, error, "could not notify the parent or the children of a job of its end"),
+        this.#logError(job, error, "could not notify the parent or the children of a job of its end"),
       )
       .finally(() => this.#settling.delete(job))
   }
 
   /** The store will never accept this child: its parent must not wait for it. */
   async refused(child: LiveJob, fault: Fault): Promise<void> {
-    await this.#tellParent(child, async () => ({ type: "failed", fault }))
+    await this.#notifyParent(child, async () => ({ type: "failed", fault }))
   }
 
   /**
@@ -80,24 +80,24 @@ export class Family {
    * again. For a job that has not ended, or is deleted, nothing is hidden: the command will be refused.
    */
   hideChildren(jobId: string): Promise<void> {
-    return this.#with(jobId, job => this.#hideChildrenOf(job))
+    return this.#withJob(jobId, job => this.#hideChildrenWith(job))
   }
 
-  async #hideChildrenOf({ id, state }: LiveJob): Promise<void> {
+  async #hideChildrenWith({ id, state }: LiveJob): Promise<void> {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
     // The child's parent has ended; the child may just not have been notified yet.
     const reason = parentReason(id, state)
     const { owner } = this.#parts
     const parents: string[] = []
-    await this.#withAll(childrenOf(state), child => {
+    await this.#withJobs(childIds(state), child => {
       void owner.execute(child, { type: "cancel", reason })
-      if (childrenOf(child.state).length > 0) parents.push(child.id)
+      if (childIds(child.state).length > 0) parents.push(child.id)
       else void owner.execute(child, { type: "delete" })
     })
     // In sequence: concurrently, a page of pages would be in memory.
     for (const child of parents) {
       await this.hideChildren(child)
-      await this.#with(child, job => void owner.execute(job, { type: "delete" }))
+      await this.#withJob(child, job => void owner.execute(job, { type: "delete" }))
     }
   }
 
@@ -108,26 +108,26 @@ export class Family {
       const isSame = () => !job.evicted && state.unsettled && job.seq === seq
       const reason = parentReason(job.id, state)
       const used: ChildUsage[] = []
-      await this.#withAll(state.orphans, child => {
+      await this.#withJobs(state.orphans, child => {
         if (!isSame()) return
         void this.#parts.owner.execute(child, { type: "cancel", reason })
-        used.push(...usageOfOrphan(state, child))
+        used.push(...orphanUsage(state, child))
       })
-      await this.#tellParent(job, () => this.#resultOf(job), { isSame, used })
+      await this.#notifyParent(job, () => this.#childResult(job), { isSame, used })
       // If the job was retried, and perhaps ended again, this starts over.
       if (isSame()) void this.#parts.owner.execute(job, { type: "settle", used })
     }
     this.#parts.owner.parkIfIdle(job)
   }
 
-  async #resultOf(child: LiveJob): Promise<Result> {
+  async #childResult(child: LiveJob): Promise<Result> {
     if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
     const { journal, maxOutputBytes } = this.#parts
     const { command, text } = await childResult(journal, child, maxOutputBytes)
     return text === undefined ? command : { ...command, text }
   }
 
-  async #tellParent(
+  async #notifyParent(
     child: LiveJob,
     resultOf: () => Promise<Result>,
     { isSame = () => true, used = [] }: { isSame?: () => boolean; used?: readonly ChildUsage[] } = {},
@@ -136,12 +136,12 @@ export class Family {
     if (link === null) return
     const { owner, clock } = this.#parts
     const { text, ...result } = await resultOf()
-    await this.#with(link.job_id, async parent => {
+    await this.#withJob(link.job_id, async parent => {
       const { state } = parent
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
         await owner.execute(parent, { type: "wake" })
-      const place = placeOf(state, link)
+      const place = findTask(state, link)
       const waiting = place?.state.waiting.get(place.position)
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
       const item = link.item === undefined ? {} : { item: link.item }
@@ -151,7 +151,7 @@ export class Family {
   }
 
   /** Loads the job and calls `use` before anything else can happen to the job. */
-  async #with(id: string, use: (job: LiveJob) => void | Promise<void>): Promise<void> {
+  async #withJob(id: string, use: (job: LiveJob) => void | Promise<void>): Promise<void> {
     for (;;) {
       const job = await this.#parts.recovery.load(id)
       if (job === null) return
@@ -163,16 +163,16 @@ export class Family {
   }
 
   /** One query for many jobs: there may be ten thousand. */
-  async #withAll(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
+  async #withJobs(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
     for (let from = 0; from < ids.length; from += PAGE) {
       const page = ids.slice(from, from + PAGE)
       this.#parts.recovery.prefetch(page)
-      await Promise.all(page.map(id => this.#with(id, use)))
+      await Promise.all(page.map(id => this.#withJob(id, use)))
     }
   }
 
   /** Errors of jobs that moved to another engine are not logged: they continue there. */
-  #tellLog(job: LiveJob, error: unknown, message: string): void {
+  #logError(job: LiveJob, error: unknown, message: string): void {
     if (!job.evicted && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
   }
 
@@ -183,7 +183,7 @@ export class Family {
         return await act()
       } catch (error) {
         if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
-        await new Promise<void>(resolve => this.#parts.clock.after(AGAIN_MS, resolve))
+        await new Promise<void>(resolve => this.#parts.clock.after(RETRY_MS, resolve))
       }
     }
   }
@@ -191,11 +191,11 @@ export class Family {
 
 type Result = { readonly text?: string } & ChildResult["command"]
 
-const AGAIN_MS = 1000
+const RETRY_MS = 1000
 /** Children that are in memory at once to be notified of their parent's end. */
 const PAGE = 250
 
-function childrenOf({ children, lists }: JobState): string[] {
+function childIds({ children, lists }: JobState): string[] {
   return [...children.values(), ...[...lists.values()].flatMap(({ state }) => [...state.children.values()])]
 }
 

@@ -1,7 +1,7 @@
-import { uncounted } from "../../core/attempt-times.ts"
+import { uncountedUsage } from "../../core/attempt-times.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { placeOf, which } from "../../core/item-list.ts"
+import { findTask, taskRef } from "../../core/item-list.ts"
 import { jobOutput } from "../../core/job-output.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
@@ -29,7 +29,7 @@ export async function childResult(
   child: LiveJob,
   maxOutputBytes: number,
 ): Promise<ChildResult> {
-  const output = await outputOf(journal, child)
+  const output = await childOutput(journal, child)
   const text = JSON.stringify(output)
   const bytes = Buffer.byteLength(text)
   if (bytes > maxOutputBytes)
@@ -46,32 +46,32 @@ export function usageFor(
   const sums = new Map(state.usage)
   for (const { usage } of ofOrphans)
     for (const [key, amount] of Object.entries(usage)) sums.set(key, (sums.get(key) ?? 0) + Number(amount))
-  const usage = uncounted(parent, id, sums)
+  const usage = uncountedUsage(parent, id, sums)
   return usage === undefined ? {} : { usage }
 }
 
 /** The same for a child that is cancelled because its parent has ended. */
-export function usageOfOrphan(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
+export function orphanUsage(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
   const link = state.parent
-  const place = link === null ? null : placeOf(parent, link)
-  const usage = place === null ? undefined : uncounted(place.state, id, state.usage)
-  return usage === undefined ? [] : [{ ...which(link!), job_id: id, usage }]
+  const place = link === null ? null : findTask(parent, link)
+  const usage = place === null ? undefined : uncountedUsage(place.state, id, state.usage)
+  return usage === undefined ? [] : [{ ...taskRef(link!), job_id: id, usage }]
 }
 
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
   return {
     code: "E405",
-    message: `The output of ${titleOf(child)} has ${bytes} bytes; the limit for a node is ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
+    message: `The output of ${describeChild(child)} has ${bytes} bytes; the limit for a node is ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
     retryable: false,
     details: { job_id: child.id, max_bytes: maxBytes },
   }
 }
 
-const titleOf = ({ id, state }: LiveJob): string =>
+const describeChild = ({ id, state }: LiveJob): string =>
   `child job ${id} (${state.workflow}@${state.workflowVersion})`
 
 /** Reads large parts. Outputs leave memory as they become durable, so an output may be evicted at the second read. */
-async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json> {
+async function childOutput(journal: Journal, { id, state }: LiveJob): Promise<Json> {
   const read = new Map<number, Json>()
   for (;;) {
     const missing: LargeOutput[] = []
@@ -90,7 +90,7 @@ async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json>
 /** Why there is no result. The cause of the child's failure decides whether a retry may help. */
 export function childFault(child: LiveJob): Fault {
   const { id, state, plan } = child
-  const which = titleOf(child).replace(/^c/, "C")
+  const which = describeChild(child).replace(/^c/, "C")
   const details = { job_id: id, status: state.status }
   if (state.fault === null)
     return {

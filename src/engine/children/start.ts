@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Reported, Submit } from "../../core/commands.ts"
 import type { Waiting } from "../../core/facts.ts"
-import { isCurrent, placeOf } from "../../core/item-list.ts"
+import { findTask, isCurrent } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -34,7 +34,7 @@ export interface ChildStartsParts {
 interface ResumedChild {
   readonly child: LiveJob
   /** Releases its place among the executions. */
-  readonly giveBack: (() => Promise<void>) | null
+  readonly releasePlace: (() => Promise<void>) | null
 }
 
 /**
@@ -61,9 +61,9 @@ export class ChildStarts {
       // The child may have left memory again meanwhile.
       if (child.evicted) continue
       if (child.state.status !== "DELETED" || hasResult(child.state)) {
-        const giveBack = await this.#placeForRetry(child)
+        const releasePlace = await this.#placeForRetry(child)
         if (child.evicted) continue
-        return this.#resume(job, at, { child, giveBack })
+        return this.#resume(job, at, { child, releasePlace })
       }
       this.#parts.owner.parkIfIdle(child)
       return this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
@@ -94,8 +94,8 @@ export class ChildStarts {
     checkKind(request, plan)
     this.#parts.mustFit(plan, job.state.owner)
     const input = await checkSubmission(plan, request.input, job.state)
-    const giveBack = plan.pipeline === null ? null : await this.#place(id, name)
-    if (!isWanted(job, at)) return giveBack?.()
+    const releasePlace = plan.pipeline === null ? null : await this.#place(id, name)
+    if (!isWanted(job, at)) return releasePlace?.()
     const item = at.item === undefined ? {} : { item: at.item }
     const parent = { job_id: job.id, node: at.node, ...item, path }
     const command: Submit = {
@@ -123,19 +123,19 @@ export class ChildStarts {
     })
   }
 
-  async #resume(job: LiveJob, at: Reported, { child, giveBack }: ResumedChild): Promise<void> {
+  async #resume(job: LiveJob, at: Reported, { child, releasePlace }: ResumedChild): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
       const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
-      const place = placeOf(job.state, at)
+      const place = findTask(job.state, at)
       if (isWanted(job, at) && place !== null)
         await owner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
-    } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
-    if (jobHasEnded(child.state.status)) await giveBack?.()
+    } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#continue(job, at, child))
+    if (jobHasEnded(child.state.status)) await releasePlace?.()
     owner.parkIfIdle(child)
   }
 
-  #goOn(job: LiveJob, at: Reported, child: LiveJob): void {
+  #continue(job: LiveJob, at: Reported, child: LiveJob): void {
     const { owner } = this.#parts
     if (jobHasEnded(child.state.status)) {
       const decided = owner.execute(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
@@ -169,7 +169,7 @@ export class ChildStarts {
 
 /** The child that the node, or the item, waited for last. */
 function lastChild({ state }: LiveJob, at: AttemptRef): string | undefined {
-  const place = placeOf(state, at)
+  const place = findTask(state, at)
   return place?.state.children.get(place.position)
 }
 

@@ -8,7 +8,7 @@ import type {
   NewMessage,
   Batch as StoredBatch,
 } from "../../journal/port/journal.ts"
-import { jobErrorText, jobOutputText, usedOf } from "../owner/job-result.ts"
+import { jobErrorText, jobOutputText, usageKey } from "../owner/job-result.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
@@ -21,7 +21,7 @@ export class Batch {
   readonly facts: NewFact[] = []
   readonly epochs = new Map<number, number>()
   readonly jobs = new Set<LiveJob>()
-  readonly answers: Answered[] = []
+  readonly answers: MessageAnswer[] = []
   readonly messages: NewMessage[] = []
   readonly waiters: Waiter[] = []
   /** Effects in the order they were caused, in columns: a busy batch has thousands. */
@@ -45,7 +45,7 @@ export class Batch {
   }
 
   /** The attempt that the effect at this index belongs to. */
-  attempted(index: number): AttemptRef {
+  attemptRef(index: number): AttemptRef {
     const [node, attempt] = [this.effectNodes[index]!, this.effectAttempts[index]!]
     const item = this.effectItems[index]
     return item === undefined ? { node, attempt } : { node, attempt, item }
@@ -67,12 +67,12 @@ export class Batch {
     const changedJobs: JobChange[] = []
     for (const job of this.jobs) {
       if (job.evicted) continue
-      mustBeExact(job)
+      makeTimerExact(job)
       if (!projectionChanged(job, now)) continue
       if (job.projected === null) newJobs.push(newJobRow(job))
       else changedJobs.push(jobChange(job))
       const { status } = job.state
-      job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usedOf(job.state) }
+      job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usageKey(job.state) }
     }
     for (const [job, error] of this.rows)
       if (error !== null && !changedJobs.some(({ id }) => id === job.id))
@@ -104,7 +104,7 @@ export class Batch {
   }
 }
 
-interface Answered {
+interface MessageAnswer {
   readonly messageId: number
   readonly partition: number
   readonly jobId: string
@@ -113,7 +113,7 @@ interface Answered {
 
 /** The batch as sent to the store, with the job of each answer: a rejected job gets no answer either. */
 export interface ClosedBatch extends StoredBatch {
-  readonly answers: readonly Answered[]
+  readonly answers: readonly MessageAnswer[]
 }
 
 /** Filters in place, without a spread: a batch may hold more facts than a call can have arguments. */
@@ -136,7 +136,7 @@ export interface Waiter {
  * An idle job may leave memory; then only the alarm in its row brings it back. An alarm that is too early would be
  * used up before its time, and there is no second one.
  */
-function mustBeExact({ state }: LiveJob): void {
+function makeTimerExact({ state }: LiveJob): void {
   if (!isBusy(state) && !jobHasEnded(state.status)) resetEarliestTimer(state)
 }
 
@@ -145,7 +145,7 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   const { projected } = job
   if (projected === null || projected.status !== job.state.status) return true
   const wake = wakeAt(job.state)
-  if (wake === projected.wakeAt) return !isBusy(job.state) && usedOf(job.state) !== projected.used
+  if (wake === projected.wakeAt) return !isBusy(job.state) && usageKey(job.state) !== projected.used
   return !(isBusy(job.state) && typeof projected.wakeAt === "number" && projected.wakeAt <= now)
 }
 

@@ -18,65 +18,65 @@ export class Committer {
   readonly #lanes: readonly AppendLane[]
   readonly #store: Availability
   /** Lanes whose append fails because the store is unavailable. */
-  readonly #away = new Set<number>()
+  readonly #unavailableLanes = new Set<number>()
 
   constructor(parts: {
     journal: Journal
     clock: Clock
     events: LaneEvents
     store: Availability
-    holdings: ReadonlyMap<number, OwnedPartition>
+    owned: ReadonlyMap<number, OwnedPartition>
     metrics?: EngineMetrics
   }) {
     const { appendLanes } = parts.journal.capabilities
     const metrics = parts.metrics ?? new EngineMetrics()
     this.#store = parts.store
-    const headStart = new EarlyDispatch()
+    const earlyDispatch = new EarlyDispatch()
     this.#lanes = Array.from({ length: appendLanes }, (_, lane) => {
       const store = {
-        unavailable: (error: unknown, tries: number) => this.#unavailable(lane, error, tries),
-        available: () => this.#available(lane),
+        unavailable: (error: unknown, tries: number) => this.#laneUnavailable(lane, error, tries),
+        available: () => this.#laneAvailable(lane),
       }
-      return new AppendLane({ ...parts, store, metrics, headStart })
+      return new AppendLane({ ...parts, store, metrics, earlyDispatch })
     })
   }
 
   /** For `apply`: the effects of a fact of this job wait in the open batch, except dispatches that may begin early. */
   effectsFor(job: LiveJob): Effects {
-    return this.#laneOf(job.partition).effectsFor(job)
+    return this.#laneFor(job.partition).effectsFor(job)
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {
-    this.#laneOf(job.partition).record(job, fact, outputText)
+    this.#laneFor(job.partition).record(job, fact, outputText)
   }
 
   /** Called before the facts of a command: its facts and the answer to its sender are one commit. */
   closeIfFull({ partition }: { readonly partition: number }): void {
-    this.#laneOf(partition).closeIfFull()
+    this.#laneFor(partition).closeIfFull()
   }
 
   answer(job: { partition: number; jobId: string }, messageId: number, answer: string): void {
-    this.#laneOf(job.partition).answer(job, messageId, answer)
+    this.#laneFor(job.partition).answer(job, messageId, answer)
   }
 
   /** Resolves when everything recorded of the job is durable. Rejects if this engine loses the partition before that. */
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
-    return this.#laneOf(job.partition).durable(job)
+    return this.#laneFor(job.partition).durable(job)
   }
 
   /** Decisions made on the discarded memory of this partition must never be stored. */
   forget(partition: number): void {
-    this.#laneOf(partition).forget(partition)
+    this.#laneFor(partition).forget(partition)
   }
 
   /** The job is new, and none of its facts has been sent to the store. */
   withdraw(job: LiveJob, error: unknown): void {
-    this.#laneOf(job.partition).withdraw(job, error)
+    this.#laneFor(job.partition).withdraw(job, error)
   }
 
   /** See `AppendLane.writeRow`. */
   writeRow(job: LiveJob, error: string | null): void {
-    this.#laneOf(job.partition).writeRow(job, error)
+    this.#laneFor(job.partition).writeRow(job, error)
   }
 
   get isIdle(): boolean {
@@ -88,19 +88,19 @@ export class Committer {
     for (const lane of this.#lanes) lane.stop()
   }
 
-  #laneOf(partition: number): AppendLane {
+  #laneFor(partition: number): AppendLane {
     return this.#lanes[partition % this.#lanes.length]!
   }
 
   /** Reports one outage of the store once, not once per lane. */
-  #unavailable(lane: number, error: unknown, tries: number): void {
-    this.#away.add(lane)
-    if (lane === Math.min(...this.#away)) this.#store.unavailable(error, tries)
+  #laneUnavailable(lane: number, error: unknown, tries: number): void {
+    this.#unavailableLanes.add(lane)
+    if (lane === Math.min(...this.#unavailableLanes)) this.#store.unavailable(error, tries)
   }
 
-  #available(lane: number): void {
-    this.#away.delete(lane)
-    if (this.#away.size === 0) this.#store.available()
-    for (const other of this.#away) this.#lanes[other]!.hurry()
+  #laneAvailable(lane: number): void {
+    this.#unavailableLanes.delete(lane)
+    if (this.#unavailableLanes.size === 0) this.#store.available()
+    for (const other of this.#unavailableLanes) this.#lanes[other]!.retryNow()
   }
 }

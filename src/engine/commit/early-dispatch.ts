@@ -5,14 +5,14 @@
  * Early nodes must not outrun the store: at most this many begin early in a turn of the event loop, the others wait for
  * their commit like every other node. Their share of the turn is bounded as for all nodes (`time-slices.ts`).
  */
-const MOST_PER_TURN = 500
+const MAX_PER_TURN = 500
 
 export class EarlyDispatch {
   #taken = 0
 
   /** Takes one of the early dispatches of this turn of the event loop; false: none is left. */
   take(): boolean {
-    if (this.#taken >= MOST_PER_TURN) return false
+    if (this.#taken >= MAX_PER_TURN) return false
     if (this.#taken++ === 0)
       setImmediate(() => {
         this.#taken = 0

@@ -1,7 +1,7 @@
 import type { AttemptRef } from "../../core/commands.ts"
 import type { Effects } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Clock } from "../clock.ts"
 import { encodeFact, type LiveJob } from "../owner/live-job.ts"
@@ -9,7 +9,7 @@ import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartitio
 import type { EarlyDispatch } from "./early-dispatch.ts"
 import { OperationRows } from "./operation-rows.ts"
 import { type OwnedPartition, partitionMoved } from "./owned-partition.ts"
-import { type AppendOutcome, AppendSender, type SendingParts } from "./sender.ts"
+import { type AppendOutcome, AppendSender, type AppendSenderParts } from "./sender.ts"
 
 /**
  * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
@@ -24,7 +24,7 @@ export interface LaneEvents {
   isPure(job: LiveJob, node: number): boolean
   dispatch(job: LiveJob, attempted: AttemptRef): void
   /** Is the attempt with a worker, or on its way to one? */
-  isHandedOut(job: LiveJob, attempted: AttemptRef): boolean
+  isDispatched(job: LiveJob, attempted: AttemptRef): boolean
   /** How long the row of an abandoned submission counts as a slot of its provider. */
   readonly slotLeaseMs: number
   abort(job: LiveJob, attempted: AttemptRef): void
@@ -47,26 +47,26 @@ const FACT_OVERHEAD = 100
 export class AppendLane {
   readonly #clock: Clock
   readonly #events: LaneEvents
-  readonly #holdings: ReadonlyMap<number, OwnedPartition>
-  readonly #sending: AppendSender
-  readonly #headStart: EarlyDispatch
+  readonly #owned: ReadonlyMap<number, OwnedPartition>
+  readonly #sender: AppendSender
+  readonly #earlyDispatch: EarlyDispatch
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
-  #flight: Batch | null = null
+  #inFlight: Batch | null = null
   #scheduled = false
 
   constructor(
-    parts: SendingParts & {
+    parts: AppendSenderParts & {
       events: LaneEvents
-      holdings: ReadonlyMap<number, OwnedPartition>
-      headStart: EarlyDispatch
+      owned: ReadonlyMap<number, OwnedPartition>
+      earlyDispatch: EarlyDispatch
     },
   ) {
     this.#clock = parts.clock
     this.#events = parts.events
-    this.#holdings = parts.holdings
-    this.#sending = new AppendSender(parts)
-    this.#headStart = parts.headStart
+    this.#owned = parts.owned
+    this.#sender = new AppendSender(parts)
+    this.#earlyDispatch = parts.earlyDispatch
   }
 
   /** For `apply`: the effects of a fact of this job wait in the open batch, except dispatches that may begin early. */
@@ -79,20 +79,21 @@ export class AppendLane {
     job: null as unknown as LiveJob,
     dispatch: (node, attempt, item) => {
       const { job } = this.#sink
-      if (this.#beginsEarly(job, node, attempt)) this.#dispatchSoon(job, { node, attempt, ...itemOf(item) })
+      if (this.#mayBeginEarly(job, node, attempt))
+        this.#dispatchSoon(job, { node, attempt, ...itemField(item) })
       else this.#open.effect(DISPATCH, job, node, attempt, item)
     },
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
     unanswered: (node, attempt, item) => {
       const { job } = this.#sink
-      const attempted = { node, attempt, ...itemOf(item) }
-      if (hasNoAnswer(job, attempted) || this.#events.isHandedOut(job, attempted))
+      const attempted = { node, attempt, ...itemField(item) }
+      if (hasNoAnswer(job, attempted) || this.#events.isDispatched(job, attempted))
         this.#operations().unseen(job, attempted, this.#clock.now())
     },
     abandon: (node, _, item) =>
-      this.#operations().abandon(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
+      this.#operations().abandon(this.#sink.job, { node, ...itemField(item) }, this.#clock.now()),
     operationFailed: (node, item) =>
-      this.#operations().failed(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
+      this.#operations().failed(this.#sink.job, { node, ...itemField(item) }, this.#clock.now()),
     end: () => {
       this.#open.effect(END, this.#sink.job, -1, 0)
       // The row of a job that has ended repeats its output.
@@ -100,11 +101,11 @@ export class AppendLane {
     },
   }
 
-  #beginsEarly(job: LiveJob, node: number, attempt: number): boolean {
+  #mayBeginEarly(job: LiveJob, node: number, attempt: number): boolean {
     // The abort of the earlier attempt waits in a batch and must be performed first.
     if (attempt > 1) return false
     // A closed batch is waiting for the append in flight: the store is the bottleneck, so do not add to it.
-    return this.#closed.length === 0 && this.#events.isPure(job, node) && this.#headStart.take()
+    return this.#closed.length === 0 && this.#events.isPure(job, node) && this.#earlyDispatch.take()
   }
 
   /** Deferred to a microtask: the facts that make the node ready are still being applied. */
@@ -113,11 +114,11 @@ export class AppendLane {
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {
-    const holding = this.#holdings.get(job.partition)
-    if (holding === undefined || job.evicted) throw partitionMoved(job.partition)
+    const owned = this.#owned.get(job.partition)
+    if (owned === undefined || job.evicted) throw partitionMoved(job.partition)
     const batch = this.#open
     const data = encodeFact(fact, outputText)
-    job.seq = holding.nextSeq++
+    job.seq = owned.nextSeq++
     job.at = fact.at
     job.size += data.length
     batch.facts.push({
@@ -128,13 +129,13 @@ export class AppendLane {
       type: fact.type,
       data,
     })
-    batch.epochs.set(job.partition, holding.epoch)
+    batch.epochs.set(job.partition, owned.epoch)
     batch.bytes += data.length + FACT_OVERHEAD
     if (!batch.jobs.has(job)) {
       batch.jobs.add(job)
       job.pendingBatches++
     }
-    if (job.plan.providers.length > 0) this.#operations().note(job, fact)
+    if (job.plan.providers.length > 0) this.#operations().addFact(job, fact)
     this.#schedule()
   }
 
@@ -150,18 +151,18 @@ export class AppendLane {
   }
 
   answer(job: { partition: number; jobId: string }, messageId: number, answer: string): void {
-    const holding = this.#holdings.get(job.partition)
-    if (holding === undefined) return
+    const owned = this.#owned.get(job.partition)
+    if (owned === undefined) return
     this.#open.answers.push({ messageId, answer, ...job })
-    this.#open.epochs.set(job.partition, holding.epoch)
+    this.#open.epochs.set(job.partition, owned.epoch)
     this.#schedule()
   }
 
   /** Resolves when everything recorded so far is durable. Rejects if this engine loses the partition before that. */
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
-    const batch = this.#open.isEmpty ? (this.#closed.at(-1)?.batch ?? this.#flight) : this.#open
+    const batch = this.#open.isEmpty ? (this.#closed.at(-1)?.batch ?? this.#inFlight) : this.#open
     if (batch === null) return Promise.resolve()
-    const epoch = this.#holdings.get(job.partition)?.epoch
+    const epoch = this.#owned.get(job.partition)?.epoch
     return new Promise((resolve, reject) =>
       batch.waiters.push({ partition: job.partition, epoch, jobId: job.id, resolve, reject }),
     )
@@ -169,7 +170,7 @@ export class AppendLane {
 
   /**
    * The memory of this partition is discarded: decisions made on it must never be stored. They carry the old epoch,
-   * but this engine may take the partition again before the batch is sent.
+   * but this engine may take the partition again before the batch is outcome.
    */
   forget(partition: number): void {
     this.#open.forget(partition, partitionMoved(partition))
@@ -184,13 +185,13 @@ export class AppendLane {
    * the row stores the reason; with null the row stores the job's state.
    */
   writeRow(job: LiveJob, error: string | null): void {
-    const holding = this.#holdings.get(job.partition)
-    if (holding === undefined) return
+    const owned = this.#owned.get(job.partition)
+    if (owned === undefined) return
     const batch = this.#open
     // The store ignores a row unless its seq is higher than the stored one.
-    job.seq = holding.nextSeq++
+    job.seq = owned.nextSeq++
     batch.rows.set(job, error)
-    batch.epochs.set(job.partition, holding.epoch)
+    batch.epochs.set(job.partition, owned.epoch)
     if (error === null && !batch.jobs.has(job)) {
       batch.jobs.add(job)
       job.pendingBatches++
@@ -205,26 +206,26 @@ export class AppendLane {
   }
 
   get isIdle(): boolean {
-    return this.#flight === null && this.#closed.length === 0 && this.#open.isEmpty
+    return this.#inFlight === null && this.#closed.length === 0 && this.#open.isEmpty
   }
 
   /** Stops retrying appends that fail. */
   stop(): void {
-    this.#sending.stop()
+    this.#sender.stop()
   }
 
   /** Another lane reached the store: retry now. */
-  hurry(): void {
-    this.#sending.hurry()
+  retryNow(): void {
+    this.#sender.retryNow()
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#flight !== null) return
+    if (this.#scheduled || this.#inFlight !== null) return
     this.#scheduled = true
     // Deferred, so that other facts of this turn of the event loop join the same commit.
     setImmediate(() => {
       this.#scheduled = false
-      void this.#fly()
+      void this.#sendNext()
     })
   }
 
@@ -234,43 +235,43 @@ export class AppendLane {
     this.#closed.push({ batch, stored: batch.close(this.#clock.now()) })
   }
 
-  async #fly(): Promise<void> {
-    if (this.#flight !== null) return
+  async #sendNext(): Promise<void> {
+    if (this.#inFlight !== null) return
     if (this.#closed.length === 0) {
       if (this.#open.isEmpty) return
       this.#closeOpen()
     }
     const { batch, stored } = this.#closed.shift()!
-    this.#flight = batch
+    this.#inFlight = batch
     failpoint("append.before")
-    let sent: AppendOutcome
+    let outcome: AppendOutcome
     try {
-      sent = await this.#sending.send(stored)
+      outcome = await this.#sender.send(stored)
     } catch (error) {
-      const given = [batch, ...this.#closed.map(closed => closed.batch), this.#open]
-      for (const waiter of given.flatMap(({ waiters }) => waiters)) waiter.reject(error)
+      const batches = [batch, ...this.#closed.map(closed => closed.batch), this.#open]
+      for (const waiter of batches.flatMap(({ waiters }) => waiters)) waiter.reject(error)
       return
     }
     failpoint("append.after")
-    this.#settle(batch, sent)
-    this.#flight = null
+    this.#settleOutcome(batch, outcome)
+    this.#inFlight = null
     failpoint("ack.before")
-    this.#act(batch)
+    this.#performEffects(batch)
     failpoint("ack.after")
     if (this.#closed.length > 0 || !this.#open.isEmpty) this.#schedule()
   }
 
   /** Discards fenced partitions and rejected jobs before any effect of the batch is performed. */
-  #settle(batch: Batch, sent: AppendOutcome): void {
+  #settleOutcome(batch: Batch, outcome: AppendOutcome): void {
     for (const job of batch.jobs) job.pendingBatches--
     for (const [partition, epoch] of batch.epochs)
-      if (!sent.held.has(partition) && this.#holdings.get(partition)?.epoch === epoch)
+      if (!outcome.held.has(partition) && this.#owned.get(partition)?.epoch === epoch)
         this.#events.fenced(partition)
-    for (const { jobId, error } of sent.refused) this.#giveUp(batch, jobId, error)
+    for (const { jobId, error } of outcome.refused) this.#dropRefused(batch, jobId, error)
   }
 
   /** The database will never accept this job's facts: facts that build on them must not be sent either. */
-  #giveUp(batch: Batch, jobId: string, error: unknown): void {
+  #dropRefused(batch: Batch, jobId: string, error: unknown): void {
     for (const { waiters } of [batch, ...this.#closed.map(closed => closed.batch), this.#open])
       for (const waiter of waiters) if (waiter.jobId === jobId) waiter.reject(error)
     this.#open.drop(jobId)
@@ -278,9 +279,9 @@ export class AppendLane {
     for (const job of batch.jobs) if (job.id === jobId) this.#events.refused(job, error)
   }
 
-  #act(batch: Batch): void {
+  #performEffects(batch: Batch): void {
     for (const waiter of batch.waiters) {
-      const epoch = this.#holdings.get(waiter.partition)?.epoch
+      const epoch = this.#owned.get(waiter.partition)?.epoch
       if (epoch !== undefined && epoch === waiter.epoch) waiter.resolve()
       else waiter.reject(partitionMoved(waiter.partition))
     }
@@ -288,8 +289,8 @@ export class AppendLane {
     for (let i = 0; i < effectKinds.length; i++) {
       const job = effectJobs[i]!
       if (job.evicted) continue
-      if (effectKinds[i] === DISPATCH) this.#events.dispatch(job, batch.attempted(i))
-      else if (effectKinds[i] === ABORT) this.#events.abort(job, batch.attempted(i))
+      if (effectKinds[i] === DISPATCH) this.#events.dispatch(job, batch.attemptRef(i))
+      else if (effectKinds[i] === ABORT) this.#events.abort(job, batch.attemptRef(i))
       else this.#events.ended(job)
     }
     this.#events.durable(batch.jobs)
@@ -299,10 +300,10 @@ export class AppendLane {
 
 /** Did an earlier attempt end without an answer from the provider? */
 function hasNoAnswer({ state }: LiveJob, attempted: AttemptRef): boolean {
-  const place = placeOf(state, attempted)
+  const place = findTask(state, attempted)
   return place?.state.unfollowed.get(place.position) === null
 }
 
-function itemOf(item: number | undefined): { readonly item?: number } {
+function itemField(item: number | undefined): { readonly item?: number } {
   return item === undefined ? {} : { item }
 }

@@ -1,6 +1,6 @@
 import type { AttemptRef } from "../../core/commands.ts"
 import type { Fact } from "../../core/facts.ts"
-import { placeOf, which } from "../../core/item-list.ts"
+import { findTask, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { BegunOperation, LeftBehind } from "../../journal/port/providers.ts"
 import type { LiveJob } from "../owner/live-job.ts"
@@ -23,7 +23,7 @@ export class OperationRows {
   }
 
   /** Call after the fact was applied. */
-  note(job: LiveJob, fact: Fact): void {
+  addFact(job: LiveJob, fact: Fact): void {
     switch (fact.type) {
       case "node_waiting":
       case "item_waiting":
@@ -58,10 +58,10 @@ export class OperationRows {
    */
   unseen(job: LiveJob, { node, item, attempt }: AttemptRef, at: number): void {
     const { provider } = job.plan.nodes[node]!
-    const of = which(item === undefined ? { node } : { node, item })
-    const key = keyOf(job.id, of)
+    const of = taskRef(item === undefined ? { node } : { node, item })
+    const key = rowKey(job.id, of)
     if (provider === null || this.#unseen.has(key)) return
-    const place = placeOf(job.state, of)
+    const place = findTask(job.state, of)
     const operation = place?.state.operations.get(place.position) ?? 0
     this.#unseen.set(key, {
       ...{ partition: job.partition, provider, externalId: unseenId(attempt), jobId: job.id, ...of, attempt },
@@ -91,8 +91,8 @@ export class OperationRows {
     const { provider, external_id: externalId } = waiting
     const times = { submittedAt: at, endedAt: null, cancelAt: null }
     const { id: jobId, partition } = job
-    const row = { partition, provider, externalId, jobId, ...which(fact), attempt, ...times }
-    this.#begun.set(keyOf(jobId, fact), row)
+    const row = { partition, provider, externalId, jobId, ...taskRef(fact), attempt, ...times }
+    this.#begun.set(rowKey(jobId, fact), row)
   }
 
   #leave(job: LiveJob, of: Place, at: number, operation: LeftBehind["operation"]): void {
@@ -100,20 +100,20 @@ export class OperationRows {
     if (provider === null) return
     this.freed.add(provider)
     // One statement does not see its own rows: an operation that began in this batch carries its end itself.
-    const key = keyOf(job.id, of)
+    const key = rowKey(job.id, of)
     const begun = this.#begun.get(key)
     // A fact may repeat the end that one of its effects reported before in more detail: the first counts, as for `left`.
     const slot = operation === "cancel" ? { slotUntil: at + this.#slotLeaseMs } : {}
     if (begun?.endedAt === null && operation !== "none")
       this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null, ...slot })
     if (this.#left.has(key)) return
-    this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation, ...slot })
+    this.#left.set(key, { partition: job.partition, jobId: job.id, ...taskRef(of), at, operation, ...slot })
   }
 
   #leaveAll(job: LiveJob, at: number): void {
     for (const provider of job.plan.providers) this.freed.add(provider)
     const { id: jobId, partition } = job
-    this.#left.set(keyOf(jobId, null), { partition, jobId, node: null, at, operation: "none" })
+    this.#left.set(rowKey(jobId, null), { partition, jobId, node: null, at, operation: "none" })
   }
 }
 
@@ -124,7 +124,7 @@ export class OperationRows {
  */
 function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "item_failed" }>): boolean {
   if (fact.retry_at === undefined) return false
-  const place = placeOf(job.state, fact)
+  const place = findTask(job.state, fact)
   return place?.state.unfollowed.has(place.position) === true
 }
 
@@ -134,8 +134,8 @@ function unseenId(attempt: number): string {
 }
 
 /** A node, or one of its items. */
-type Place = Parameters<typeof which>[0]
+type Place = Parameters<typeof taskRef>[0]
 
-function keyOf(jobId: string, of: Place | null): string {
+function rowKey(jobId: string, of: Place | null): string {
   return of === null ? jobId : `${jobId}/${of.node}/${of.item}`
 }

@@ -11,7 +11,7 @@ import { type ClosedBatch, filtered } from "./batch.ts"
  * 1. An append whose outcome is unknown is sent again, unchanged, until the outcome is known.
  * 2. The facts that the database rejects are found by trial; the rest is appended whole: seq order stays commit order.
  */
-export interface SendingParts {
+export interface AppendSenderParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly store: Availability
@@ -32,7 +32,7 @@ export class AppendSender {
   #stopped = false
   #endPause = () => {}
 
-  constructor(parts: SendingParts) {
+  constructor(parts: AppendSenderParts) {
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#store = parts.store
@@ -44,10 +44,10 @@ export class AppendSender {
     if ([facts, changedJobs, answers, messages].every(({ length }) => length === 0))
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     try {
-      const { held } = await this.#untilKnown(() => this.#append(stored))
+      const { held } = await this.#untilOutcomeKnown(() => this.#append(stored))
       return { held, refused: [] }
     } catch (error) {
-      if (isOfTheData(error)) return this.#sendTheRest(stored, error)
+      if (isDataError(error)) return this.#sendWithoutRefused(stored, error)
       throw error
     }
   }
@@ -61,14 +61,14 @@ export class AppendSender {
   }
 
   /** Retries until the store answers. A data error is an answer. */
-  async #untilKnown<T>(ask: () => Promise<T>): Promise<T> {
+  async #untilOutcomeKnown<T>(ask: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         const answer = await ask()
         if (tries > 1) this.#store.available()
         return answer
       } catch (error) {
-        if (isOfTheData(error) || this.#stopped) throw error
+        if (isDataError(error) || this.#stopped) throw error
         this.#store.unavailable(error, tries)
         await this.#pause(retryDelayMs(this.#journal.capabilities.retry, tries))
         if (this.#stopped) throw error
@@ -87,34 +87,34 @@ export class AppendSender {
   }
 
   /** A data error fails only the jobs it belongs to. */
-  async #sendTheRest(stored: ClosedBatch, error: unknown): Promise<AppendOutcome> {
-    const refused = await this.#refusedOf(stored, error)
+  async #sendWithoutRefused(stored: ClosedBatch, error: unknown): Promise<AppendOutcome> {
+    const refused = await this.#findRefused(stored, error)
     const ids = new Set(refused.map(({ jobId }) => jobId))
     const { held, refused: more } = await this.send(filtered(stored, jobId => !ids.has(jobId)))
     return { held, refused: [...refused, ...more] }
   }
 
   /** Bisects, trying each half without storing it. Jobs that are rejected only in combination are all given up. */
-  async #refusedOf(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
+  async #findRefused(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
     const ids = [...new Set([...stored.facts, ...stored.answers].map(row => row.jobId))]
     if (ids.length <= 1) return ids.map(jobId => ({ jobId, error }))
     const half = new Set(ids.slice(0, ids.length >> 1))
     const halves = [filtered(stored, id => half.has(id)), filtered(stored, id => !half.has(id))]
     const refused: Refused[] = []
     for (const part of halves) {
-      const reason = await this.#untilKnown(() => this.#trial(part))
-      if (reason !== null) refused.push(...(await this.#refusedOf(part, reason)))
+      const reason = await this.#untilOutcomeKnown(() => this.#tryAppend(part))
+      if (reason !== null) refused.push(...(await this.#findRefused(part, reason)))
     }
     return refused.length > 0 ? refused : ids.map(jobId => ({ jobId, error }))
   }
 
   /** null: the database would accept it. */
-  async #trial(stored: ClosedBatch): Promise<unknown> {
+  async #tryAppend(stored: ClosedBatch): Promise<unknown> {
     try {
       await this.#journal.tryAppend(stored)
       return null
     } catch (error) {
-      if (isOfTheData(error)) return error
+      if (isDataError(error)) return error
       throw error
     }
   }
@@ -126,13 +126,13 @@ export class AppendSender {
   }
 
   /** Another lane reached the store: retry now. */
-  hurry(): void {
+  retryNow(): void {
     this.#endPause()
   }
 }
 
 /** A statement that cannot be built fails the same way every time: the database is not unavailable. */
-function isOfTheData(error: unknown): boolean {
+function isDataError(error: unknown): boolean {
   return error instanceof JournalDataError || error instanceof TypeError || error instanceof RangeError
 }
 

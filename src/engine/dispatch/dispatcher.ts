@@ -11,13 +11,13 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import { type LiveJob, taskKey } from "../owner/live-job.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
-import { isFor, notForOwner } from "../providers/providers.ts"
+import { isAllowedFor, notForOwner } from "../providers/providers.ts"
 import { readOutput, readWhole } from "../recovery/fold.ts"
-import { needsOf } from "./pipeline-needs.ts"
+import { pipelineNeeds } from "./pipeline-needs.ts"
 import {
+  evictingInputs,
   largeInputs,
-  largeInputsOfOutput,
-  leavingInputs,
+  largeInputsForOutput,
   type RenderLimits,
   renderJobOutput,
   renderNode,
@@ -33,9 +33,9 @@ export class Dispatcher {
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
   readonly #external: ExternalWork
-  readonly #isDeparting: (partition: number) => boolean
+  readonly #isHandedOver: (partition: number) => boolean
   readonly #limits: RenderLimits
-  readonly #turns: TimeSlices
+  readonly #timeSlices: TimeSlices
 
   constructor(parts: {
     broker: Broker
@@ -55,23 +55,23 @@ export class Dispatcher {
     this.#command = parts.command
     this.#failed = parts.failed
     this.#external = parts.external
-    this.#isDeparting = parts.isDeparting
+    this.#isHandedOver = parts.isDeparting
     this.#limits = parts.limits
-    this.#turns = new TimeSlices(parts.clock, (job, at) => this.#dispatch(job, at))
+    this.#timeSlices = new TimeSlices(parts.clock, (job, at) => this.#dispatch(job, at))
   }
 
   dispatch(job: LiveJob, at: AttemptRef): void {
-    this.#turns.dispatch(job, at)
+    this.#timeSlices.dispatch(job, at)
   }
 
   stop(): void {
-    this.#turns.stop()
+    this.#timeSlices.stop()
   }
 
   #dispatch(job: LiveJob, at: AttemptRef): void {
-    if (!isWanted(job, at) || this.#isDeparting(job.partition)) return
+    if (!isWanted(job, at) || this.#isHandedOver(job.partition)) return
     const planNode = job.plan.nodes[at.node]!
-    if (!this.#isServed(planNode, job.plan.pipeline)) {
+    if (!this.#canRun(planNode, job.plan.pipeline)) {
       job.awaitingHandler ??= new Set()
       job.awaitingHandler.add(taskKey(at))
       return
@@ -79,15 +79,15 @@ export class Dispatcher {
     failpoint("dispatch.before")
     const { reads } = planNode
     const large = reads.length === 0 && job.plan.inDegrees[at.node] === 0 ? [] : largeInputs(job, at.node)
-    if (large.length === 0) this.#hand(job, at, leavingInputs(job))
+    if (large.length === 0) this.#tryRender(job, at, evictingInputs(job))
     else this.#fetchThen(job, at, large)
     failpoint("dispatch.after")
   }
 
   /** This process or a worker can run the node, with everything its routes need, and its provider is known. */
-  #isServed({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
+  #canRun({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
     return (
-      this.#broker.runs(handler, pipeline === null ? undefined : needsOf(pipeline)) &&
+      this.#broker.runs(handler, pipeline === null ? undefined : pipelineNeeds(pipeline)) &&
       (provider === null || this.#external.providers.terms(provider) !== undefined)
     )
   }
@@ -98,11 +98,11 @@ export class Dispatcher {
     last: { node: number; output: Output },
     use: (result: JobResult) => T,
   ): T | Promise<T> {
-    const large = largeInputsOfOutput(job)
+    const large = largeInputsForOutput(job)
     const { node } = last
     if (large.length === 0 && largeParts(last.output).length === 0) {
       const output = wholeOutput(last.output, () => null)
-      return use(renderJobOutput(job, { node, output }, leavingInputs(job), this.#limits.templates))
+      return use(renderJobOutput(job, { node, output }, evictingInputs(job), this.#limits.templates))
     }
     return this.#fetch(job, large).then(async fetched => {
       const output = await readWhole(last.output, seq => this.#readOutput(job, seq))
@@ -111,12 +111,12 @@ export class Dispatcher {
   }
 
   /** For a job that need not be in memory; null: the node has no task. */
-  async taskOf(job: LiveJob, at: AttemptRef): Promise<Task | null> {
+  async buildTask(job: LiveJob, at: AttemptRef): Promise<Task | null> {
     const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#limits)
     return "task" in rendered ? rendered.task : null
   }
 
-  #hand(job: LiveJob, at: AttemptRef, fetched: Fetched): void {
+  #tryRender(job: LiveJob, at: AttemptRef, fetched: Fetched): void {
     try {
       this.#render(job, at, fetched)
     } catch (error) {
@@ -131,7 +131,7 @@ export class Dispatcher {
       const { task } = rendered
       const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
       if (terms === undefined) this.#broker.dispatch(task)
-      else if (isFor(terms, task.owner)) this.#external.capacity.admit(job, task, terms)
+      else if (isAllowedFor(terms, task.owner)) this.#external.capacity.admit(job, task, terms)
       else {
         job.running.delete(taskKey(at))
         this.#command(job, { type: "failed", ...at, fault: notForOwner(task.nodeId, task.provider!) })
@@ -144,7 +144,7 @@ export class Dispatcher {
   #fetchThen(job: LiveJob, at: AttemptRef, large: readonly number[]): void {
     const fetching = at.item === undefined ? this.#fetch(job, large) : this.#fetchOnce(job, at.node, large)
     fetching
-      .then(fetched => !job.evicted && isWanted(job, at) && this.#hand(job, at, fetched))
+      .then(fetched => !job.evicted && isWanted(job, at) && this.#tryRender(job, at, fetched))
       .catch(error => this.#failed(job, error))
   }
 
@@ -161,7 +161,7 @@ export class Dispatcher {
   }
 
   async #fetch(job: LiveJob, large: readonly number[]): Promise<Fetched> {
-    const fetched = new Map<number, Json>(leavingInputs(job))
+    const fetched = new Map<number, Json>(evictingInputs(job))
     for (const node of large)
       fetched.set(node, await readWhole(job.state.outputs[node]!, seq => this.#readOutput(job, seq)))
     return fetched
@@ -174,13 +174,13 @@ export class Dispatcher {
         return await readOutput(this.#journal, job.id, seq)
       } catch (error) {
         if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
-        await new Promise<void>(resolve => this.#clock.after(AGAIN_MS, resolve))
+        await new Promise<void>(resolve => this.#clock.after(RETRY_MS, resolve))
       }
     }
   }
 }
 
-const AGAIN_MS = 1000
+const RETRY_MS = 1000
 
 /** The attempt may have become obsolete while the fact that caused the dispatch was being stored. */
 function isWanted(job: LiveJob, at: AttemptRef): boolean {

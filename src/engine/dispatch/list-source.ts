@@ -16,16 +16,16 @@ export interface ItemsToRun {
 }
 
 /** A template that only names a list yields the same array object, so identity proves the source. */
-export function sourceOf(job: LiveJob, { forEach }: PlanNode, list: readonly Json[]): Partial<ItemsToRun> {
+export function listSource(job: LiveJob, { forEach }: PlanNode, list: readonly Json[]): Partial<ItemsToRun> {
   for (const { template } of forEach!.templates)
     for (const reference of template.references) {
-      const source = placeOf(job, reference, list)
+      const source = findSource(job, reference, list)
       if (source !== null) return { source: { count: list.length, ...source } }
     }
   return {}
 }
 
-function placeOf({ state, plan }: LiveJob, { name, path }: Reference, list: readonly Json[]) {
+function findSource({ state, plan }: LiveJob, { name, path }: Reference, list: readonly Json[]) {
   if (name === "input") return valueAt(state.input, path) === list ? { input: path } : null
   const node = plan.positions.get(name === "nodes" ? String(path[0]) : name)
   const output = node === undefined ? undefined : state.outputs[node]

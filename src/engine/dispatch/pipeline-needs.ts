@@ -8,7 +8,7 @@ import { UmbraError } from "../../errors.ts"
 export type MustFit = (plan: Plan, owner: string) => void
 
 /** What the process that owns the job must have. The workers need the adapters of routes that run on workers. */
-export function needsOf({ routes }: PipelinePlan): PipelineNeeds {
+export function pipelineNeeds({ routes }: PipelinePlan): PipelineNeeds {
   const here = routes.filter(({ runOn }) => runOn === "engine")
   return {
     adapters: [...new Set(here.flatMap(({ adapters }) => adapters.map(({ type }) => type)))],
@@ -17,7 +17,7 @@ export function needsOf({ routes }: PipelinePlan): PipelineNeeds {
 }
 
 /** Adds what is missing in this process to a pipeline that waits for a process. */
-export function withLacking(waiting: WaitingOn | null, { adapters, redis }: PipelineNeeds): WaitingOn | null {
+export function withMissing(waiting: WaitingOn | null, { adapters, redis }: PipelineNeeds): WaitingOn | null {
   if (waiting?.kind !== "worker") return waiting
   return {
     ...waiting,
@@ -28,7 +28,7 @@ export function withLacking(waiting: WaitingOn | null, { adapters, redis }: Pipe
 
 /** Where no other process has the store open, no process that can reach workers would ever take the job. */
 export function mustReachWorkers({ pipeline }: Plan, lacks: (needs: PipelineNeeds) => PipelineNeeds): void {
-  if (pipeline === null || !lacks(needsOf(pipeline)).redis) return
+  if (pipeline === null || !lacks(pipelineNeeds(pipeline)).redis) return
   const names = pipeline.routes.filter(({ runOn }) => runOn === "workers").map(({ name }) => name)
   throw new UmbraError(
     "E711",

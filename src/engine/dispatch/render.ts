@@ -4,14 +4,14 @@ import type { AttemptRef, JobResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { largeParts, skippedOutput, wholeOutput } from "../../core/state.ts"
-import { isolationOf } from "../../core/suspects.ts"
+import { taskIsolation } from "../../core/suspects.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTruthy, withNode } from "../../template/index.ts"
 import type { Limits, Scope, Template, ValuePath } from "../../template/types.ts"
-import { type LiveJob, taskOfKey } from "../owner/live-job.ts"
-import { type ItemsToRun, sourceOf } from "./list-source.ts"
-import { type Each, type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
+import { type LiveJob, parseTaskKey } from "../owner/live-job.ts"
+import { type ItemsToRun, listSource } from "./list-source.ts"
+import { type Each, type Fetched, nodeOutput, nothingFetched, templateScope } from "./scope.ts"
 
 /** The result of rendering a ready node: a task for a worker, a list of items, a skip, or a fault. */
 export type Rendered =
@@ -30,16 +30,21 @@ export function renderNode(job: LiveJob, at: AttemptRef, fetched: Fetched, limit
   const options = { limits: limits.templates }
   try {
     if (at.item !== undefined)
-      return { task: renderTask(job, at, fetched, options, eachOf(job, at.node, at.item)) }
+      return { task: renderTask(job, at, fetched, options, itemVariables(job, at.node, at.item)) }
     const { when, forEach } = planNode
     if (when !== null) {
-      const condition = when.render(scopeOf(job, fetched, at.node), options)
+      const condition = when.render(templateScope(job, fetched, at.node), options)
       if (typeof condition === "string" && job.plan.rules >= 2)
         return { fault: textCondition(planNode, condition) }
       if (!isTruthy(condition)) return { skip: true }
     }
     if (forEach !== null)
-      return itemsOf(job, forEach.render(scopeOf(job, fetched, at.node), options), planNode, limits.maxItems)
+      return renderItems(
+        job,
+        forEach.render(templateScope(job, fetched, at.node), options),
+        planNode,
+        limits.maxItems,
+      )
     return { task: renderTask(job, at, fetched, options) }
   } catch (error) {
     return { fault: renderingFault(error, planNode) }
@@ -54,8 +59,8 @@ function renderTask(
   each?: Each,
 ): Task {
   const { config } = job.plan.nodes[at.node]!
-  if (config.templates.length === 0) return taskOf(job, at, config.source, fetched)
-  const scope = scopeOf(job, fetched, at.node, each)
+  if (config.templates.length === 0) return buildTask(job, at, config.source, fetched)
+  const scope = templateScope(job, fetched, at.node, each)
   const late: LateTemplate[] = []
   const rendered = config.render(scope, {
     ...options,
@@ -66,20 +71,20 @@ function renderTask(
       return null
     },
   })
-  return taskOf(job, at, rendered, fetched, late)
+  return buildTask(job, at, rendered, fetched, late)
 }
 
-function eachOf(job: LiveJob, node: number, index: number): Each {
+function itemVariables(job: LiveJob, node: number, index: number): Each {
   return { item: job.state.lists.get(node)!.items[index]!, index }
 }
 
-function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number): Rendered {
+function renderItems(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number): Rendered {
   const { id } = planNode
   if (!Array.isArray(list)) {
-    const message = `for_each of node "${id}" yields ${kindOf(list)}, not a list. Write an expression that yields a list.`
+    const message = `for_each of node "${id}" yields ${describeKind(list)}, not a list. Write an expression that yields a list.`
     return { fault: { code: "E433", message, retryable: false } }
   }
-  if (list.length <= maxItems) return { items: list, ...sourceOf(job, planNode, list) }
+  if (list.length <= maxItems) return { items: list, ...listSource(job, planNode, list) }
   const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (max_items).`
   return { fault: { code: "E434", message, retryable: false } }
 }
@@ -90,13 +95,13 @@ function textCondition({ id }: PlanNode, text: string): Fault {
   return { code: "E435", message, retryable: false }
 }
 
-function kindOf(value: Json): string {
+function describeKind(value: Json): string {
   if (value === null) return "nothing"
   if (value === skippedOutput) return "the output of a skipped node"
   return typeof value === "object" ? "a mapping" : `a ${typeof value}`
 }
 
-function taskOf(
+function buildTask(
   job: LiveJob,
   { node, item, attempt }: AttemptRef,
   config: Json,
@@ -107,7 +112,7 @@ function taskOf(
   const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
   const own = item === undefined ? state : state.lists.get(node)!.state
   const position = item ?? node
-  const isolation = isolationOf(own, position)
+  const isolation = taskIsolation(own, position)
   // Optional fields are assigned afterwards: three spreads would take longer than the rest of this function.
   const task: { -readonly [Field in keyof Task]: Task[Field] } = {
     jobId: job.id,
@@ -124,7 +129,7 @@ function taskOf(
     config,
     late,
     input: state.input,
-    parents: () => parentsOf(job, node, fetched),
+    parents: () => parentOutputs(job, node, fetched),
     timeoutSeconds,
     announce: own.suspects.size > 0 && own.suspects.has(position),
   }
@@ -138,12 +143,12 @@ function taskOf(
   return task
 }
 
-function parentsOf(job: LiveJob, node: number, fetched: Fetched): JsonObject {
+function parentOutputs(job: LiveJob, node: number, fetched: Fetched): JsonObject {
   const parents: { [id: string]: Json } = Object.create(null)
   const { starts, items } = job.plan.dependencies
   for (let i = starts[node]!; i < starts[node + 1]!; i++) {
     const parent = items[i]!
-    const output = outputOf(job, parent, fetched)
+    const output = nodeOutput(job, parent, fetched)
     if (output !== undefined) parents[job.plan.nodes[parent]!.id] = output
   }
   return parents
@@ -177,7 +182,7 @@ export function renderJobOutput(
   const { plan } = job
   if (plan.output === null) return {}
   try {
-    const scope = scopeOf(job, new Map(fetched).set(last.node, last.output), null)
+    const scope = templateScope(job, new Map(fetched).set(last.node, last.output), null)
     return { jobOutput: plan.output.render(scope, { limits }) }
   } catch (error) {
     return { jobFault: renderingFault(error, null) }
@@ -204,25 +209,25 @@ export function largeInputs(job: LiveJob, node: number): readonly number[] {
 
 const noInputs: readonly number[] = []
 
-export function largeInputsOfOutput(job: LiveJob): number[] {
+export function largeInputsForOutput(job: LiveJob): number[] {
   const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
   // A computed id may be that of any node.
   if (read.some(({ name, path }) => name === "nodes" && path.length === 0))
-    return largeOf(job, [...job.plan.nodes.keys()])
+    return onlyLarge(job, [...job.plan.nodes.keys()])
   const nodes = read.map(({ name, path }) =>
     job.plan.positions.get(name === "nodes" ? String(path[0]) : name),
   )
-  return largeOf(
+  return onlyLarge(
     job,
     nodes.filter(node => node !== undefined),
   )
 }
 
 /** Outputs that are still in memory and will have been evicted when the handler, or a later fetch, reads them. */
-export function leavingInputs(job: LiveJob): Fetched {
+export function evictingInputs(job: LiveJob): Fetched {
   if (job.evictingOutputs === null || job.evictingOutputs.size === 0) return nothingFetched
   const kept = new Map<number, Json>()
-  for (const { node } of [...job.evictingOutputs].map(taskOfKey)) {
+  for (const { node } of [...job.evictingOutputs].map(parseTaskKey)) {
     const output = job.state.outputs[node]
     if (output === undefined || kept.has(node)) continue
     kept.set(
@@ -233,7 +238,7 @@ export function leavingInputs(job: LiveJob): Fetched {
   return kept
 }
 
-function largeOf(job: LiveJob, nodes: readonly number[]): number[] {
+function onlyLarge(job: LiveJob, nodes: readonly number[]): number[] {
   return [...new Set(nodes)].filter(node => isLarge(job, node))
 }
 

@@ -19,18 +19,18 @@ export interface Each {
  * What the templates of a node can read: its dependencies, and no other node, whether that has ended or not. `node` null:
  * the job's output, which can read all nodes. Nothing is copied: a look-up reads the state itself.
  */
-export function scopeOf(job: LiveJob, fetched: Fetched, node: number | null, each?: Each): Scope {
+export function templateScope(job: LiveJob, fetched: Fetched, node: number | null, each?: Each): Scope {
   const names = {
     input: job.state.input,
     get job() {
-      return jobName(job)
+      return jobVariables(job)
     },
   }
   return {
     names: each === undefined ? names : Object.assign(names, each),
     node: id => {
       const other = job.plan.positions.get(id)
-      return other !== undefined && canRead(job, node, other) ? outputOf(job, other, fetched) : undefined
+      return other !== undefined && canRead(job, node, other) ? nodeOutput(job, other, fetched) : undefined
     },
     nodeIds: () =>
       readable(job, node)
@@ -59,7 +59,7 @@ function readable({ plan }: LiveJob, node: number | null): readonly number[] {
   return [...items.subarray(starts[node], starts[node + 1])]
 }
 
-function jobName({ id, state }: LiveJob): JsonObject {
+function jobVariables({ id, state }: LiveJob): JsonObject {
   return {
     id,
     workflow: state.workflow,
@@ -69,7 +69,7 @@ function jobName({ id, state }: LiveJob): JsonObject {
   }
 }
 
-export function outputOf(job: LiveJob, node: number | undefined, fetched: Fetched): Json | undefined {
+export function nodeOutput(job: LiveJob, node: number | undefined, fetched: Fetched): Json | undefined {
   if (node === undefined) return undefined
   const known = fetched.get(node)
   if (known !== undefined) return known

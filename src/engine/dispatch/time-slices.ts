@@ -14,20 +14,20 @@ const TURN_MS = 10
 
 export class TimeSlices {
   readonly #clock: Clock
-  readonly #hand: (job: LiveJob, at: AttemptRef) => void
+  readonly #run: (job: LiveJob, at: AttemptRef) => void
   /** Jobs in the order of their turns. */
   readonly #waiting = new Map<LiveJob, { readonly list: AttemptRef[]; next: number }>()
   /** When this turn of the event loop began to dispatch; null: it has not. */
   #since: number | null = null
   #stopped = false
 
-  constructor(clock: Clock, hand: (job: LiveJob, at: AttemptRef) => void) {
+  constructor(clock: Clock, run: (job: LiveJob, at: AttemptRef) => void) {
     this.#clock = clock
-    this.#hand = hand
+    this.#run = run
   }
 
   dispatch(job: LiveJob, at: AttemptRef): void {
-    if (this.#waiting.size === 0 && this.#hasTime()) this.#hand(job, at)
+    if (this.#waiting.size === 0 && this.#hasTime()) this.#run(job, at)
     else this.#wait(job, at)
   }
 
@@ -53,14 +53,14 @@ export class TimeSlices {
 
   #nextTurn(): void {
     this.#since = null
-    while (this.#waiting.size > 0 && this.#hasTime()) this.#handNext()
+    while (this.#waiting.size > 0 && this.#hasTime()) this.#runNext()
   }
 
-  #handNext(): void {
+  #runNext(): void {
     const [job, waiting] = this.#waiting.entries().next().value!
     this.#waiting.delete(job)
     const at = waiting.list[waiting.next++]!
     if (waiting.next < waiting.list.length && !job.evicted) this.#waiting.set(job, waiting)
-    this.#hand(job, at)
+    this.#run(job, at)
   }
 }

@@ -11,12 +11,12 @@ const TURN_MS = 10
 export class Alarms {
   readonly #heap: LiveJob[] = []
   readonly #clock: Clock
-  readonly #ring: (job: LiveJob) => void
+  readonly #onAlarm: (job: LiveJob) => void
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
 
-  constructor(clock: Clock, ring: (job: LiveJob) => void) {
+  constructor(clock: Clock, onAlarm: (job: LiveJob) => void) {
     this.#clock = clock
-    this.#ring = ring
+    this.#onAlarm = onAlarm
   }
 
   set(job: LiveJob, at: number | null): void {
@@ -30,7 +30,7 @@ export class Alarms {
       this.#heap.push(job)
     }
     job.alarmAt = at
-    this.#settle(job)
+    this.#reorder(job)
     this.#arm()
   }
 
@@ -42,7 +42,7 @@ export class Alarms {
     if (last === job) return
     last.alarmIndex = index
     this.#heap[index] = last
-    this.#settle(last)
+    this.#reorder(last)
   }
 
   stop(): void {
@@ -67,12 +67,12 @@ export class Alarms {
       // The other alarms fire in the next turns of the event loop.
       if (this.#clock.now() - now >= TURN_MS) break
       this.clear(first)
-      this.#ring(first)
+      this.#onAlarm(first)
     }
     this.#arm()
   }
 
-  #settle(job: LiveJob): void {
+  #reorder(job: LiveJob): void {
     const heap = this.#heap
     let index = job.alarmIndex
     for (

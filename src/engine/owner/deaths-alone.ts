@@ -12,8 +12,8 @@ export class DeathsAlone {
   #second: Death = none
 
   learn({ id, state }: LiveJob): void {
-    this.#learn(state, node => nameOf(id, { node }))
-    for (const [node, list] of state.lists) this.#learn(list.state, item => nameOf(id, { node, item }))
+    this.#learn(state, node => taskName(id, { node }))
+    for (const [node, list] of state.lists) this.#learn(list.state, item => taskName(id, { node, item }))
   }
 
   #learn({ suspects }: JobState, nameOf: (position: number) => string): void {
@@ -29,7 +29,7 @@ export class DeathsAlone {
   }
 
   latestOther({ id }: LiveJob, of: { readonly node: number; readonly item?: number }): number {
-    return this.#latest.name === nameOf(id, of) ? this.#second.at : this.#latest.at
+    return this.#latest.name === taskName(id, of) ? this.#second.at : this.#latest.at
   }
 }
 
@@ -40,6 +40,6 @@ interface Death {
 
 const none: Death = { name: "", at: Number.NEGATIVE_INFINITY }
 
-function nameOf(jobId: string, of: { readonly node: number; readonly item?: number }): string {
+function taskName(jobId: string, of: { readonly node: number; readonly item?: number }): string {
   return `${jobId}/${taskKey(of)}`
 }

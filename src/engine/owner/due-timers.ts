@@ -1,8 +1,8 @@
 import type { JobState } from "../../core/state.ts"
 import {
   resetEarliestTimer,
-  takeDueItems,
-  takeDueLooks,
+  takeDueItemPolls,
+  takeDueItemRetries,
   takeDuePolls,
   takeDueRetries,
 } from "../../core/timers.ts"
@@ -17,15 +17,15 @@ export interface Due {
   /** Tasks to dispatch again. */
   readonly tasks: readonly Place[]
   /** Operations to poll. */
-  readonly looks: readonly Place[]
+  readonly polls: readonly Place[]
 }
 
 export function takeDue(state: JobState, now: number): Due {
   const hasLists = state.lists.size > 0
   const retries = takeDueRetries(state, now).map(node => ({ node }))
-  const items = hasLists ? takeDueItems(state, now) : []
+  const items = hasLists ? takeDueItemRetries(state, now) : []
   const polls = takeDuePolls(state, now).map(node => ({ node }))
-  const itemLooks = hasLists ? takeDueLooks(state, now) : []
+  const itemPolls = hasLists ? takeDueItemPolls(state, now) : []
   resetEarliestTimer(state)
-  return { tasks: [...retries, ...items], looks: [...polls, ...itemLooks] }
+  return { tasks: [...retries, ...items], polls: [...polls, ...itemPolls] }
 }

@@ -4,7 +4,7 @@ import { ChildCounts } from "../children/child-counts.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
 import type { LiveJob } from "./live-job.ts"
-import { parkingOf } from "./parking.ts"
+import { decideParking } from "./parking.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock
@@ -21,7 +21,7 @@ export interface JobMemoryParts {
 export class JobMemory {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly #jobs = new Map<string, LiveJob>()
-  readonly #kin = new ChildCounts()
+  readonly #childCounts = new ChildCounts()
   readonly #parts: JobMemoryParts
 
   constructor(parts: JobMemoryParts) {
@@ -31,26 +31,26 @@ export class JobMemory {
 
   keep(job: LiveJob): void {
     this.#jobs.set(job.id, job)
-    this.#kin.came(job)
+    this.#childCounts.added(job)
   }
 
   remove(job: LiveJob): void {
     job.evicted = true
     this.#parts.alarms.clear(job)
     if (!this.#jobs.delete(job.id)) return
-    const parent = this.#kin.left(job)
+    const parent = this.#childCounts.removed(job)
     const inMemory = parent === null ? undefined : this.#jobs.get(parent)
-    if (inMemory !== undefined) this.letGo(inMemory)
+    if (inMemory !== undefined) this.parkIfIdle(inMemory)
   }
 
   /** Called whenever a job may have become idle. */
-  letGo(job: LiveJob): void {
+  parkIfIdle(job: LiveJob): void {
     const { clock, alarms, parkAfterMs, parked } = this.#parts
-    if (this.#kin.hasChildren(job.id)) return
-    const rest = parkingOf(job, { now: clock.now(), parkAfterMs })
-    if (rest === "stays") return
-    if (rest !== "leaves") {
-      alarms.set(job, Math.min(nextTimer(job.state) ?? rest.until, rest.until))
+    if (this.#childCounts.hasChildren(job.id)) return
+    const parking = decideParking(job, { now: clock.now(), parkAfterMs })
+    if (parking === "stays") return
+    if (parking !== "leaves") {
+      alarms.set(job, Math.min(nextTimer(job.state) ?? parking.until, parking.until))
       return
     }
     this.remove(job)

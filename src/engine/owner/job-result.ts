@@ -23,14 +23,14 @@ export function outputInMemory(state: JobState): Json | undefined {
  * Limit for the output in the job's row. Ten thousand items can make an output of 100 MB: writing it a second time
  * blocked the event loop for a second, with three copies of it. Above this limit it is read from the journal, which has its parts.
  */
-const ROW_OUTPUT = 1024 * 1024
+const MAX_ROW_OUTPUT = 1024 * 1024
 
 /** null: there is none, or it is read from the journal. */
 export function jobOutputText({ state, size }: LiveJob): string | null {
   if (state.status !== "COMPLETED") return null
   const output = outputInMemory(state)
   // Every part of an output is in a fact: most jobs are too small to be measured.
-  if (output === undefined || (size > ROW_OUTPUT && isLonger(output, ROW_OUTPUT))) return null
+  if (output === undefined || (size > MAX_ROW_OUTPUT && isLonger(output, MAX_ROW_OUTPUT))) return null
   return JSON.stringify(output)
 }
 
@@ -57,7 +57,7 @@ export interface JobError {
   readonly item?: number
 }
 
-export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
+export function jobError(plan: Plan, state: JobState): JobError | null {
   const { fault } = state
   if (fault === null) return null
   const { code, message } = fault.fault
@@ -74,7 +74,7 @@ export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
  * usage of the job, if there is any.
  */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
-  const error = jobErrorOf(plan, state)
+  const error = jobError(plan, state)
   const reason = state.endReason === null ? null : { reason: state.endReason }
   if (state.usage.size === 0)
     return error === null && reason === null ? null : JSON.stringify(error ?? reason)
@@ -82,27 +82,27 @@ export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): 
 }
 
 /** Reads the end of a job from its row, and the usage of the job when the row was written. */
-export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
+export function readEnd({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
   const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
   return {
     error: "code" in error ? (error as JobError) : null,
-    reason: reason ?? unwrittenReasons[status] ?? null,
+    reason: reason ?? defaultReasons[status] ?? null,
     usage,
   }
 }
 
 /** A text that changes whenever the usage of the job changes. */
-export function usedOf({ usage }: JobState): string {
+export function usageKey({ usage }: JobState): string {
   return usage.size === 0 ? "" : JSON.stringify([...usage])
 }
 
 /** A row is written whenever its job becomes idle, so it has all usage; while something is in flight it may lag. */
-export function isAtRest({ status, wakeAt }: Pick<JobRow, "status" | "wakeAt">, now: number): boolean {
+export function isIdle({ status, wakeAt }: Pick<JobRow, "status" | "wakeAt">, now: number): boolean {
   return jobHasEnded(status) || wakeAt === null || wakeAt > now
 }
 
 /** Releases before 0.2 did not store the reason in the row. */
-const unwrittenReasons: { readonly [status in JobStatus]?: string } = {
+const defaultReasons: { readonly [status in JobStatus]?: string } = {
   CANCELLED: noReason,
   EXPIRED: unknownExpiry,
 }

@@ -1,5 +1,5 @@
 import type { AttemptRef } from "../../core/commands.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import { LargeOutput, ListOutput } from "../../core/state.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 
@@ -7,14 +7,14 @@ import { type LiveJob, taskKey } from "./live-job.ts"
  * Evicts an output that is too large for memory as soon as it is durable; it is read from the journal when needed.
  * Called right after its fact was recorded.
  */
-export function leaveMemory(
+export function evictOutput(
   job: LiveJob,
   completed: AttemptRef,
   bytes: number,
   durable: Promise<void>,
 ): void {
   const large = new LargeOutput(job.seq, bytes)
-  const { state, position } = placeOf(job.state, completed)!
+  const { state, position } = findTask(job.state, completed)!
   const key = taskKey(completed)
   job.evictingOutputs ??= new Set()
   job.evictingOutputs.add(key)

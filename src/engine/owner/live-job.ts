@@ -1,5 +1,5 @@
 import type { Fact, ItemCompleted, NodeCompleted } from "../../core/facts.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
 import { isInFlight, type JobState } from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
@@ -48,7 +48,7 @@ export function taskKey({ node, item }: { readonly node: number; readonly item?:
   return item === undefined ? node : (item + 1) * NODES + node
 }
 
-export function taskOfKey(key: number): { readonly node: number; readonly item?: number } {
+export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
   return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
 }
 
@@ -62,13 +62,13 @@ export function currentTask(
   readonly item?: number
   readonly attempt: number
 } | null {
-  const place = placeOf(state, task)
+  const place = findTask(state, task)
   return place === null ? null : { jobId: id, ...task, attempt: place.state.attempt[place.position]! }
 }
 
 /** Does the node, or the item, continue under a later attempt? */
-export function isHandedOn({ state }: LiveJob, task: Parameters<typeof placeOf>[1]): boolean {
-  const place = placeOf(state, task)
+export function hasLaterAttempt({ state }: LiveJob, task: Parameters<typeof findTask>[1]): boolean {
+  const place = findTask(state, task)
   return place !== null && isInFlight(place.state, place.position)
 }
 

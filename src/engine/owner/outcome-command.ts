@@ -4,7 +4,7 @@ import type { Fault } from "../../core/faults.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 
 /** The command that an attempt's outcome becomes. `terms`: of the node's provider, if it has one that is known here. */
-export function commandOf(
+export function outcomeCommand(
   at: AttemptRef,
   outcome: Exclude<Outcome, { type: "child" }>,
   terms: (ProviderTerms & { readonly provider: string }) | undefined,
@@ -18,7 +18,7 @@ export function commandOf(
     case "waiting":
       return { type: "waiting", ...reported, waiting: outcome.waiting }
     case "submitted": {
-      if (terms === undefined) return { type: "failed", ...reported, fault: nobodyToAsk }
+      if (terms === undefined) return { type: "failed", ...reported, fault: noProvider }
       const { provider, poll, ttlSeconds } = terms
       return { type: "submitted", ...reported, provider, externalId: outcome.externalId, poll, ttlSeconds }
     }
@@ -37,7 +37,7 @@ function completed(
   return { type: "completed", ...at, output, times, ...(usage === undefined ? {} : { usage }) }
 }
 
-const nobodyToAsk: Fault = {
+const noProvider: Fault = {
   code: "E421",
   message:
     "The handler reported that the work was submitted, but the node has no provider to poll. " +

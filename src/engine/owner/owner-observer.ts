@@ -10,7 +10,7 @@ export interface OwnerObserver {
   progressed(job: LiveJob, node: number): void
   parked(wakeAt: number | null): void
   /** A node starts a child job. Resolves when the outcome of that request is decided. */
-  childWanted(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
+  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
   /** The job has ended, and its parent or children do not know yet. Called again whenever the job is loaded. */
   unsettled(job: LiveJob): void
   fenced(partition: number): void

@@ -4,10 +4,10 @@ import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/c
 import { decide } from "../../core/decide/decide.ts"
 import type { Fact } from "../../core/facts.ts"
 import { cut } from "../../core/faults.ts"
-import { placeOf, which } from "../../core/item-list.ts"
+import { findTask, taskRef } from "../../core/item-list.ts"
 import { completionOf } from "../../core/last-output.ts"
 import { newJobState } from "../../core/state.ts"
-import { isTriedAgain, nextTimer } from "../../core/timers.ts"
+import { isRetried, nextTimer } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { Journal } from "../../journal/port/journal.ts"
@@ -24,7 +24,7 @@ import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { partitionOf } from "../ids.ts"
 import type { EngineMetrics } from "../metrics.ts"
 import { Handover } from "../partitions/handover.ts"
-import { adoptTasks, cancelTasks, release } from "../partitions/task-handover.ts"
+import { adoptTasks, cancelTasks, releaseTasks } from "../partitions/task-handover.ts"
 import { type ExternalWork, externalWork } from "../providers/external-work.ts"
 import type { Providers } from "../providers/providers.ts"
 import type { EngineSettings } from "../settings.ts"
@@ -32,8 +32,8 @@ import { Alarms } from "./alarms.ts"
 import { DeathsAlone } from "./deaths-alone.ts"
 import { takeDue } from "./due-timers.ts"
 import { JobMemory } from "./job-memory.ts"
-import { leaveMemory } from "./large-outputs.ts"
-import { currentTask, isHandedOn, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
+import { evictOutput } from "./large-outputs.ts"
+import { currentTask, hasLaterAttempt, type LiveJob, newLiveJob, parseTaskKey, taskKey } from "./live-job.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import { PendingDecisions } from "./pending-decisions.ts"
 import { TaskReports } from "./reports.ts"
@@ -69,7 +69,7 @@ export type Decided = readonly Fact[] | Refusal
 
 export class PartitionOwner implements LaneEvents {
   readonly jobs: ReadonlyMap<string, LiveJob>
-  readonly holdings = new Map<number, OwnedPartition>()
+  readonly owned = new Map<number, OwnedPartition>()
   readonly broker: Broker
   readonly committer: Committer
   readonly #clock: Clock
@@ -82,12 +82,12 @@ export class PartitionOwner implements LaneEvents {
   readonly #dispatcher: Dispatcher
   readonly #reports: TaskReports
   readonly external: ExternalWork
-  readonly departures: Handover
+  readonly handover: Handover
   readonly #memory: JobMemory
-  readonly #undecided = new PendingDecisions()
+  readonly #pendingDecisions = new PendingDecisions()
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
-  #isJoined = false
+  #isInOneCommit = false
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer, metrics } = parts
@@ -99,7 +99,7 @@ export class PartitionOwner implements LaneEvents {
     this.#read = parts.read
     const available = (isAvailable: boolean) => observer.available(isAvailable)
     const store = new StoreHealth({ log, triesBeforePause: journal.capabilities.retry.tries, available })
-    this.committer = new Committer({ journal, clock, events: this, store, holdings: this.holdings, metrics })
+    this.committer = new Committer({ journal, clock, events: this, store, owned: this.owned, metrics })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
     this.#memory = new JobMemory({
       ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
@@ -116,19 +116,19 @@ export class PartitionOwner implements LaneEvents {
       dispatch: task => this.broker.dispatch(task),
       remote: () => this.broker.remote,
       broker: () => this.broker,
-      taskOf: submission => this.#taskOf(submission),
+      rebuildTask: submission => this.#rebuildTask(submission),
       settled: (provider, isToCancel) => observer.submissionSettled(provider, isToCancel),
       inboxChanged: partitions => observer.inboxChanged(partitions),
     })
-    this.departures = new Handover({
+    this.handover = new Handover({
       jobs: this.jobs,
       broker: () => this.broker,
-      tell: command,
+      command: command,
       durable: partition => this.#durable(partition),
       forget: partition => this.forget(partition),
     })
     this.#reports = new TaskReports({
-      ...{ jobs: this.jobs, command, durable, failed, observer, undecided: this.#undecided },
+      ...{ jobs: this.jobs, command, durable, failed, observer, pendingDecisions: this.#pendingDecisions },
       external: this.external,
       running: task => this.broker.runningTask(task),
       callsLost: () => this.#deaths.note("calls", clock.now()),
@@ -137,7 +137,7 @@ export class PartitionOwner implements LaneEvents {
     this.broker = parts.broker({
       id: parts.id,
       events: this.#reports,
-      epoch: partition => this.holdings.get(partition)?.epoch,
+      epoch: partition => this.owned.get(partition)?.epoch,
       durable: partition => this.#durable(partition),
       served: handler => this.handlerAdded(handler),
       isSure: parts.isSure,
@@ -149,15 +149,15 @@ export class PartitionOwner implements LaneEvents {
       command,
       failed,
       external: this.external,
-      isDeparting: partition => this.departures.has(partition),
+      isDeparting: partition => this.handover.has(partition),
       limits: { maxItems: settings.maxItems, templates: { ...defaultLimits, bytes: parts.maxOutputBytes } },
     })
   }
 
   async #durable(partition: number): Promise<void> {
-    const holding = this.holdings.get(partition)
-    await this.#undecided.decided(partition)
-    if (holding === undefined || this.holdings.get(partition) !== holding) throw partitionMoved(partition)
+    const owned = this.owned.get(partition)
+    await this.#pendingDecisions.whenDecided(partition)
+    if (owned === undefined || this.owned.get(partition) !== owned) throw partitionMoved(partition)
     return this.committer.durable({ partition, id: "" })
   }
 
@@ -184,11 +184,11 @@ export class PartitionOwner implements LaneEvents {
   /** Stores everything that `decide` does to jobs of one partition together or not at all. */
   inOneCommit(partition: number, decide: () => void): void {
     this.committer.closeIfFull({ partition })
-    this.#isJoined = true
+    this.#isInOneCommit = true
     try {
       decide()
     } finally {
-      this.#isJoined = false
+      this.#isInOneCommit = false
     }
   }
 
@@ -207,10 +207,10 @@ export class PartitionOwner implements LaneEvents {
 
   #decide(job: LiveJob, command: Command, outputText?: string): Decided {
     if (job.evicted) throw partitionMoved(job.partition)
-    const given = this.#contextFor(job, command)
-    const decided = decide(job.state, command, given)
+    const context = this.#contextFor(job, command)
+    const decided = decide(job.state, command, context)
     if ("refused" in decided) return decided
-    if (!this.#isJoined) this.committer.closeIfFull(job)
+    if (!this.#isInOneCommit) this.committer.closeIfFull(job)
     try {
       for (const fact of decided) {
         apply(job.state, fact, this.committer.effectsFor(job))
@@ -223,11 +223,11 @@ export class PartitionOwner implements LaneEvents {
     }
     this.#alarms.set(job, nextTimer(job.state))
     if (command.type === "recover") this.#deaths.learn(job)
-    if (isTriedAgain(job.state, command)) this.#metrics.retries++
+    if (isRetried(job.state, command)) this.#metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
-    if (command.type === "external") this.#reports.heard(job, command)
+    if (command.type === "external") this.#reports.operationReported(job, command)
     if (command.type === "completed" && outputText !== undefined)
-      this.#forgetLarge(job, command, outputText.length)
+      this.#evictLarge(job, command, outputText.length)
     return decided
   }
 
@@ -245,9 +245,9 @@ export class PartitionOwner implements LaneEvents {
     return { now, random, lossLimit }
   }
 
-  #forgetLarge(job: LiveJob, completed: AttemptRef, bytes: number): void {
+  #evictLarge(job: LiveJob, completed: AttemptRef, bytes: number): void {
     if (bytes > this.#settings.largeOutputBytes)
-      leaveMemory(job, completed, bytes, this.committer.durable(job))
+      evictOutput(job, completed, bytes, this.committer.durable(job))
   }
 
   /** Adds a job that was loaded from the journal. */
@@ -264,7 +264,7 @@ export class PartitionOwner implements LaneEvents {
     try {
       const decided = this.execute(job, command, outputText)
       if (decided instanceof Promise)
-        this.#undecided.add(
+        this.#pendingDecisions.add(
           job.partition,
           decided.catch(error => this.quarantine(job, error)),
         )
@@ -285,16 +285,16 @@ export class PartitionOwner implements LaneEvents {
       return
     }
     this.#try(job, { type: "wake" })
-    const { tasks, looks } = takeDue(job.state, this.#clock.now())
+    const { tasks, polls } = takeDue(job.state, this.#clock.now())
     this.#alarms.set(job, nextTimer(job.state))
     for (const task of tasks) this.#dispatchCurrent(job, task)
-    for (const look of looks) this.external.polls.start(job, look)
+    for (const poll of polls) this.external.polls.start(job, poll)
     this.parkIfIdle(job)
   }
 
   /** Dispatches a task that waits for its retry time before that time. */
   dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
-    const place = placeOf(job.state, task)
+    const place = findTask(job.state, task)
     if (place === null || !place.state.retryAt.has(place.position)) return
     place.state.retryAt.set(place.position, now)
     this.fireTimers(job)
@@ -304,7 +304,7 @@ export class PartitionOwner implements LaneEvents {
   handlerAdded(name: string): void {
     for (const job of this.jobs.values()) {
       for (const key of [...(job.awaitingHandler ?? [])]) {
-        const task = taskOfKey(key)
+        const task = parseTaskKey(key)
         const { handler, provider } = job.plan.nodes[task.node]!
         if (handler !== name && provider !== name) continue
         job.awaitingHandler?.delete(key)
@@ -329,7 +329,7 @@ export class PartitionOwner implements LaneEvents {
     this.#alarms.stop()
     this.#dispatcher.stop()
     this.external.capacity.stop()
-    this.external.left.stop()
+    this.external.leftSubmissions.stop()
     this.committer.stop()
   }
 
@@ -349,12 +349,12 @@ export class PartitionOwner implements LaneEvents {
     const key = taskKey(attempted)
     job.running.delete(key)
     job.awaitingHandler?.delete(key)
-    const isLeft = job.plan.nodes[attempted.node]!.provider !== null && !isHandedOn(job, attempted)
-    if (isLeft) this.external.left.left(job, attempted)
+    const isLeft = job.plan.nodes[attempted.node]!.provider !== null && !hasLaterAttempt(job, attempted)
+    if (isLeft) this.external.leftSubmissions.abandoned(job, attempted)
     else this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
   }
 
-  isHandedOut({ id: jobId }: LiveJob, attempted: AttemptRef): boolean {
+  isDispatched({ id: jobId }: LiveJob, attempted: AttemptRef): boolean {
     return this.broker.has({ jobId, ...attempted }) || this.#reports.isClaiming({ jobId, ...attempted })
   }
 
@@ -362,10 +362,10 @@ export class PartitionOwner implements LaneEvents {
     return this.#settings.slotLeaseSeconds * 1000
   }
 
-  async #taskOf(submission: UnseenSubmission): Promise<Task | null> {
+  async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
     const job = await this.#read(submission.jobId)
-    const at = { ...which(submission), attempt: submission.attempt }
-    return job === null ? null : this.#dispatcher.taskOf(job, at)
+    const at = { ...taskRef(submission), attempt: submission.attempt }
+    return job === null ? null : this.#dispatcher.buildTask(job, at)
   }
 
   ended(job: LiveJob): void {
@@ -393,11 +393,11 @@ export class PartitionOwner implements LaneEvents {
 
   /** Discards all memory of a partition. */
   forget(partition: number): void {
-    this.holdings.delete(partition)
+    this.owned.delete(partition)
     this.committer.forget(partition)
     this.broker.remote?.left([partition])
     for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
-    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, release)
+    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, releaseTasks)
   }
 
   refused(job: LiveJob, error: unknown): void {
@@ -423,7 +423,7 @@ export class PartitionOwner implements LaneEvents {
   }
 
   /** Resumes a job that was quarantined here or by an earlier owner: its row is written again. */
-  takeBack(job: LiveJob): void {
+  releaseFromQuarantine(job: LiveJob): void {
     this.#quarantined.delete(job.id)
     if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
     this.committer.writeRow(job, null)
@@ -434,9 +434,9 @@ export class PartitionOwner implements LaneEvents {
     return this.#quarantined.has(jobId)
   }
 
-  #discard(job: LiveJob, letGoOfTasks = cancelTasks): void {
+  #discard(job: LiveJob, endTasks = cancelTasks): void {
     job.evicted = true
-    letGoOfTasks(job, this.broker)
+    endTasks(job, this.broker)
     this.external.polls.drop(job)
     this.#memory.remove(job)
     this.#observer.changed(job)
@@ -444,6 +444,6 @@ export class PartitionOwner implements LaneEvents {
 
   /** Called whenever a job may have become idle. */
   parkIfIdle(job: LiveJob): void {
-    this.#memory.letGo(job)
+    this.#memory.parkIfIdle(job)
   }
 }

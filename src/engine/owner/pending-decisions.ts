@@ -10,14 +10,14 @@ export class PendingDecisions {
     const open = this.#byPartition.get(partition) ?? new Set()
     this.#byPartition.set(partition, open)
     open.add(decision)
-    const over = () => {
+    const remove = () => {
       open.delete(decision)
     }
-    decision.then(over, over)
+    decision.then(remove, remove)
   }
 
   /** Resolves when all decisions that are pending now are made; undefined: none is pending. */
-  decided(partition: number): Promise<unknown> | undefined {
+  whenDecided(partition: number): Promise<unknown> | undefined {
     const open = this.#byPartition.get(partition)
     return open === undefined || open.size === 0 ? undefined : Promise.allSettled(open)
   }

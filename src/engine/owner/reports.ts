@@ -9,12 +9,12 @@ import type {
 import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef, Command, External } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { isCurrent, placeOf } from "../../core/item-list.ts"
+import { findTask, isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
 import { partitionOf } from "../ids.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
-import { commandOf } from "./outcome-command.ts"
+import { outcomeCommand } from "./outcome-command.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { PendingDecisions } from "./pending-decisions.ts"
 
@@ -25,9 +25,9 @@ export interface TaskReportsParts {
   readonly durable: (job: LiveJob) => Promise<void>
   /** An unexpected error: the job cannot continue. */
   readonly failed: (job: LiveJob, error: unknown) => void
-  readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
-  readonly undecided: PendingDecisions
-  readonly external: Pick<ExternalWork, "providers" | "capacity" | "left">
+  readonly observer: Pick<OwnerObserver, "progressed" | "childRequested">
+  readonly pendingDecisions: PendingDecisions
+  readonly external: Pick<ExternalWork, "providers" | "capacity" | "leftSubmissions">
   /** null: no handler runs the task now. */
   readonly running: (task: TaskName) => RunningTask | null
   /** A process died while it ran calls for jobs that are not nodes. */
@@ -40,7 +40,7 @@ export interface TaskReportsParts {
 export class TaskReports implements RemoteTaskEvents {
   readonly #parts: TaskReportsParts
   /** Pending requests for a place in the provider's rate, by task name. */
-  readonly #asked = new Map<string, Promise<void>>()
+  readonly #ratePlaces = new Map<string, Promise<void>>()
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
@@ -49,10 +49,10 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   started(task: TaskNews, worker: string): Promise<void> {
-    const job = this.#jobOf(task)
-    const attempted = attemptedBy(task)
+    const job = this.#currentJob(task)
+    const attempted = attemptRef(task)
     if (job === null || !isCurrent(job.state, attempted))
-      return task.announce ? this.#mayGoOn(task) : Promise.resolve()
+      return task.announce ? this.#mayContinue(task) : Promise.resolve()
     const ranMs = this.#parts.running(task)?.ranMs
     this.#parts.command(job, {
       type: "started",
@@ -65,21 +65,21 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   /** A task that is over, or owned by another engine now, must not begin. A submission that its job has left continues. */
-  #mayGoOn(task: TaskNews): Promise<void> {
-    const submission = this.#parts.external.left.awaited(task)
+  #mayContinue(task: TaskNews): Promise<void> {
+    const submission = this.#parts.external.leftSubmissions.awaited(task)
     const isBegun = submission?.isRepeated === true || this.#parts.running(task) !== null
     return submission !== null && isBegun
-      ? this.#place(task, submission, Promise.resolve())
+      ? this.#waitForPlace(task, submission, Promise.resolve())
       : Promise.reject(new Error("the attempt is not current"))
   }
 
   #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
     const { provider } = job.plan.nodes[task.node]!
-    return this.#place(task, { provider, owner: job.state.owner }, this.#parts.durable(job))
+    return this.#waitForPlace(task, { provider, owner: job.state.owner }, this.#parts.durable(job))
   }
 
   /** A worker that gets no answer asks again; both requests share one place in the rate. */
-  #place(
+  #waitForPlace(
     task: TaskNews,
     { provider, owner }: { readonly provider: string | null; readonly owner: string },
     durable: Promise<void>,
@@ -88,22 +88,22 @@ export class TaskReports implements RemoteTaskEvents {
     const terms = provider === null ? undefined : providers.terms(provider)
     if (task.place !== true || terms === undefined) return durable
     const name = nameOf(task)
-    const asked = this.#asked.get(name)
+    const asked = this.#ratePlaces.get(name)
     if (asked !== undefined) return asked
     const answer = durable
-      .then(() => capacity.turn({ provider: provider!, owner, ...terms }))
-      .finally(() => this.#asked.delete(name))
-    this.#asked.set(name, answer)
+      .then(() => capacity.waitForPlace({ provider: provider!, owner, ...terms }))
+      .finally(() => this.#ratePlaces.delete(name))
+    this.#ratePlaces.set(name, answer)
     return answer
   }
 
   progress(task: TaskName, progress: Progress): void {
-    const job = this.#jobOf(task)
+    const job = this.#currentJob(task)
     if (job !== null) this.#progressed(job, task, progress)
   }
 
   /** A report on an operation that the job has accepted. */
-  heard(job: LiveJob, command: External): void {
+  operationReported(job: LiveJob, command: External): void {
     const { result } = command
     if (result.type === "running" && result.progress !== undefined)
       this.#progressed(job, command, result.progress)
@@ -117,16 +117,17 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   preview(task: TaskName, data: Json): void {
-    const job = this.#jobOf(task)
-    if (job !== null) this.#parts.command(job, { type: "preview", ...attemptedBy(task), data })
+    const job = this.#currentJob(task)
+    if (job !== null) this.#parts.command(job, { type: "preview", ...attemptRef(task), data })
   }
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
-    const job = this.#jobOf(task)
-    const { command, observer, undecided, external } = this.#parts
-    const attempted = attemptedBy(task)
+    const job = this.#currentJob(task)
+    const { command, observer, pendingDecisions, external } = this.#parts
+    const attempted = attemptRef(task)
     const isLeft = job === null || !isCurrent(job.state, attempted)
-    if (isLeft) undecided.add(partitionOf(task.jobId), external.left.finished(job, task, outcome))
+    if (isLeft)
+      pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
     if (job === null) return
     const key = taskKey(task)
     job.running.delete(key)
@@ -134,15 +135,15 @@ export class TaskReports implements RemoteTaskEvents {
     if (outcome.type === "child") {
       const { usage } = outcome
       const at = { ...attempted, times, ...(usage === undefined ? {} : { usage }) }
-      undecided.add(job.partition, observer.childWanted(job, at, outcome))
+      pendingDecisions.add(job.partition, observer.childRequested(job, at, outcome))
     } else if (isLeft) return
     else if (outcome.type === "submitted")
-      undecided.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
+      pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
     else {
       const { provider } = job.plan.nodes[task.node]!
-      const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+      const terms = provider === null ? undefined : this.#terms(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
-      command(job, commandOf(attempted, outcome, terms, times), text)
+      command(job, outcomeCommand(attempted, outcome, terms, times), text)
     }
   }
 
@@ -159,18 +160,24 @@ export class TaskReports implements RemoteTaskEvents {
   ): Promise<void> {
     const { command, failed, external } = this.#parts
     const { provider } = job.plan.nodes[task.node]!
-    const at = attemptedBy(task)
-    const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+    const at = attemptRef(task)
+    const terms = provider === null ? undefined : this.#terms(provider, outcome)
     this.#claiming.add(nameOf(task))
     try {
       const operation = { provider: provider!, externalId: outcome.externalId }
-      const isOwn = terms === undefined || (await external.capacity.claims(job.state.owner, operation))
-      if (!isCurrent(job.state, at)) await external.left.finished(job, task, outcome)
-      else if (isOwn) command(job, commandOf(at, outcome, terms, task.times))
+      const isOwn =
+        terms === undefined || (await external.capacity.claimOperation(job.state.owner, operation))
+      if (!isCurrent(job.state, at)) await external.leftSubmissions.finished(job, task, outcome)
+      else if (isOwn) command(job, outcomeCommand(at, outcome, terms, task.times))
       else
         command(
           job,
-          commandOf(at, { ...outcome, type: "failed", fault: notOwn(provider!) }, terms, task.times),
+          outcomeCommand(
+            at,
+            { ...outcome, type: "failed", fault: foreignOperation(provider!) },
+            terms,
+            task.times,
+          ),
         )
     } catch (error) {
       failed(job, error)
@@ -180,21 +187,21 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   /** Is this an attempt that its job no longer wants? */
-  #isLeft(job: LiveJob | null, task: TaskName): boolean {
-    return job === null || !isCurrent(job.state, attemptedBy(task))
+  #isAbandoned(job: LiveJob | null, task: TaskName): boolean {
+    return job === null || !isCurrent(job.state, attemptRef(task))
   }
 
   lost(tasks: readonly TaskName[], callsToo: boolean): void {
     if (callsToo) this.#parts.callsLost()
     const byJob = new Map<LiveJob, AttemptRef[]>()
     for (const task of tasks) {
-      const job = this.#jobOf(task)
-      if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
+      const job = this.#currentJob(task)
+      if (this.#isAbandoned(job, task)) this.#parts.external.leftSubmissions.lost(task)
       if (job === null) continue
       job.progress?.delete(taskKey(task))
       const lost = byJob.get(job)
-      if (lost === undefined) byJob.set(job, [attemptedBy(task)])
-      else lost.push(attemptedBy(task))
+      if (lost === undefined) byJob.set(job, [attemptRef(task)])
+      else lost.push(attemptRef(task))
     }
     for (const [job, only] of byJob) {
       this.#parts.command(job, { type: "recover", only })
@@ -205,9 +212,9 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** A task that is known to have begun becomes a new attempt. Others are dispatched again under the same attempt. */
   returned(task: TaskName): void {
-    const job = this.#jobOf(task)
-    const attempted = attemptedBy(task)
-    if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
+    const job = this.#currentJob(task)
+    const attempted = attemptRef(task)
+    if (this.#isAbandoned(job, task)) this.#parts.external.leftSubmissions.lost(task)
     if (job === null) return
     job.progress?.delete(taskKey(task))
     this.#parts.command(job, { type: "hand_over", only: [attempted] })
@@ -215,29 +222,29 @@ export class TaskReports implements RemoteTaskEvents {
     if (isCurrent(job.state, attempted)) this.#parts.dispatch(job, attempted)
   }
 
-  #termsOf(provider: string, outcome: Outcome) {
+  #terms(provider: string, outcome: Outcome) {
     const { capacity, providers } = this.#parts.external
-    if (outcome.type === "failed") capacity.complain(provider, "submit", outcome.fault)
+    if (outcome.type === "failed") capacity.reportFailure(provider, "submit", outcome.fault)
     const terms = providers.terms(provider)
     return terms === undefined ? undefined : { ...terms, provider }
   }
 
   /** null: the job is not in memory, or the attempt is not its current one. */
-  #jobOf(task: TaskName): LiveJob | null {
+  #currentJob(task: TaskName): LiveJob | null {
     const job = this.#parts.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
     if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
-    const place = placeOf(job.state, task)
+    const place = findTask(job.state, task)
     return place?.state.attempt[place.position] === task.attempt ? job : null
   }
 }
 
-function attemptedBy({ node, item, attempt }: TaskName): AttemptRef {
+function attemptRef({ node, item, attempt }: TaskName): AttemptRef {
   return item === undefined ? { node, attempt } : { node, item, attempt }
 }
 
 /** The message does not repeat the id: it belongs to another owner. */
-function notOwn(provider: string): Fault {
+function foreignOperation(provider: string): Fault {
   return {
     code: "E425",
     message:

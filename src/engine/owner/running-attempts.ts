@@ -2,7 +2,7 @@ import type { Broker } from "../../broker/port.ts"
 import { wholeMs } from "../../core/attempt-times.ts"
 import type { Command } from "../../core/commands.ts"
 import type { RunningAttempt } from "../../core/facts.ts"
-import { currentTask, type LiveJob, taskOfKey } from "./live-job.ts"
+import { currentTask, type LiveJob, parseTaskKey } from "./live-job.ts"
 
 /** May the command end attempts other than its own? A plain completion never does, and skips this work. */
 export function mayEndAttempts({ type }: Command): boolean {
@@ -24,7 +24,7 @@ export function mayEndAttempts({ type }: Command): boolean {
 export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] {
   const found: RunningAttempt[] = []
   for (const key of job.running) {
-    const task = taskOfKey(key)
+    const task = parseTaskKey(key)
     const current = currentTask(job, task)
     const running = current === null ? null : broker.runningTask(current)
     if (running === null) continue

@@ -4,7 +4,7 @@ import { type JobState, nodeStatusOf } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
 import { isoTime } from "../iso-time.ts"
-import { endOfRow, isAtRest, type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
+import { isIdle, type JobError, jobError, outputInMemory, readEnd } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** A job as users see it. */
@@ -43,7 +43,7 @@ export interface JobPreview {
 }
 
 /** The previews of a job whose status is PREVIEW; otherwise nothing. */
-export function previewsOf(state: JobState): { readonly previews?: readonly JobPreview[] } {
+export function previewsField(state: JobState): { readonly previews?: readonly JobPreview[] } {
   if (state.status !== "PREVIEW") return {}
   const isAtWork = (node: number) => !["COMPLETED", "FAILED", "CANCELLED"].includes(nodeStatusOf(state, node))
   const found = [...state.previews].filter(([node]) => isAtWork(node))
@@ -67,16 +67,16 @@ export class Stored {
 
   /** The job as it was submitted, whatever has happened since. */
   get began(): JobSnapshot {
-    return snapshotOfBeginning(this.#id, this.#command, this.#createdAt)
+    return initialSnapshot(this.#id, this.#command, this.#createdAt)
   }
 
   /** null: the job has not ended, or this process does not know. */
   get ended(): JobSnapshot | null {
-    return this.#job === null || this.#job.pendingBatches > 0 ? null : snapshotOfEnd(this.#job)
+    return this.#job === null || this.#job.pendingBatches > 0 ? null : endSnapshot(this.#job)
   }
 }
 
-function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number): JobSnapshot {
+function initialSnapshot(jobId: string, command: Submit, createdAt: number): JobSnapshot {
   const created_at = isoTime(createdAt)
   return {
     job_id: jobId,
@@ -98,7 +98,7 @@ function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number):
 }
 
 /** null: a large part of its output is only in the journal. */
-export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
+export function liveSnapshot(job: LiveJob): JobSnapshot | null {
   const { state } = job
   const output = state.status === "COMPLETED" ? outputInMemory(state) : null
   if (output === undefined) return null
@@ -110,10 +110,10 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
     parent_id: state.parent?.job_id ?? null,
     status: state.status,
     output,
-    error: jobErrorOf(job.plan, state),
+    error: jobError(job.plan, state),
     reason: state.endReason,
     usage: Object.fromEntries(state.usage),
-    ...previewsOf(state),
+    ...previewsField(state),
     labels: state.labels,
     priority: state.priority,
     created_at: isoTime(state.createdAt),
@@ -123,8 +123,8 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
 }
 
 /** The final snapshot; null unless the job has ended, or as `snapshotOfLive`. */
-export function snapshotOfEnd(job: LiveJob): JobSnapshot | null {
-  return jobHasEnded(job.state.status) ? snapshotOfLive(job) : null
+export function endSnapshot(job: LiveJob): JobSnapshot | null {
+  return jobHasEnded(job.state.status) ? liveSnapshot(job) : null
 }
 
 /** The job has an output, which is only in the journal. */
@@ -133,8 +133,8 @@ export function lacksOutput({ status, output }: JobRow): boolean {
 }
 
 /** `now`: by the engine's clock. */
-export function snapshotOfRow(row: JobRow, now: number): JobSnapshot {
-  const { usage, ...end } = endOfRow(row)
+export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
+  const { usage, ...end } = readEnd(row)
   return {
     job_id: row.id,
     workflow: row.workflow,
@@ -145,7 +145,7 @@ export function snapshotOfRow(row: JobRow, now: number): JobSnapshot {
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
     ...end,
-    usage: isAtRest(row, now) ? usage : null,
+    usage: isIdle(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,
     created_at: isoTime(row.createdAt),

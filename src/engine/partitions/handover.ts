@@ -1,11 +1,11 @@
 import type { Broker } from "../../broker/port.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import { handOver, isWorkedOnHere, type Tell } from "./task-handover.ts"
+import { handOverTasks, hasLocalTasks, type SendCommand } from "./task-handover.ts"
 
-export interface DeparturesParts {
+export interface HandoverParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly broker: () => Broker
-  readonly tell: Tell
+  readonly command: SendCommand
   /** Resolves when all decisions for the partition are stored. */
   readonly durable: (partition: number) => Promise<void>
   /** Discards all memory of the partition. */
@@ -18,47 +18,47 @@ export interface DeparturesParts {
  * owner begins it again, and this is not counted as a loss. Tasks on other workers continue, and are adopted.
  */
 export class Handover {
-  readonly #parts: DeparturesParts
-  readonly #departing = new Set<number>()
+  readonly #parts: HandoverParts
+  readonly #partitions = new Set<number>()
 
-  constructor(parts: DeparturesParts) {
+  constructor(parts: HandoverParts) {
     this.#parts = parts
   }
 
   has(partition: number): boolean {
-    return this.#departing.has(partition)
+    return this.#partitions.has(partition)
   }
 
   /** Resolves when nothing of the partition is in memory any more; rejects if it was lost meanwhile. */
-  async depart(partition: number, graceMs: number): Promise<void> {
-    const { broker, tell, durable, forget } = this.#parts
-    this.#departing.add(partition)
+  async handOver(partition: number, graceMs: number): Promise<void> {
+    const { broker, command, durable, forget } = this.#parts
+    this.#partitions.add(partition)
     try {
-      await this.#ended(partition, graceMs)
+      await this.#waitUntilIdle(partition, graceMs)
       broker().remote?.left([partition])
-      for (const job of this.#jobsOf(partition)) handOver(job, broker(), tell)
+      for (const job of this.#jobsIn(partition)) handOverTasks(job, broker(), command)
       await durable(partition)
       forget(partition)
     } finally {
-      this.#departing.delete(partition)
+      this.#partitions.delete(partition)
     }
   }
 
   /** Called before the process stops in order, after the grace time of running handlers. */
   handOverAll(): void {
-    const { jobs, broker, tell } = this.#parts
-    for (const job of [...jobs.values()]) handOver(job, broker(), tell)
+    const { jobs, broker, command } = this.#parts
+    for (const job of [...jobs.values()]) handOverTasks(job, broker(), command)
   }
 
-  async #ended(partition: number, graceMs: number): Promise<void> {
+  async #waitUntilIdle(partition: number, graceMs: number): Promise<void> {
     const until = performance.now() + graceMs
-    const isBusy = () => this.#jobsOf(partition).some(job => isWorkedOnHere(job, this.#parts.broker()))
-    while (performance.now() < until && isBusy()) await new Promise(resolve => setTimeout(resolve, LOOK_MS))
+    const isBusy = () => this.#jobsIn(partition).some(job => hasLocalTasks(job, this.#parts.broker()))
+    while (performance.now() < until && isBusy()) await new Promise(resolve => setTimeout(resolve, POLL_MS))
   }
 
-  #jobsOf(partition: number): LiveJob[] {
+  #jobsIn(partition: number): LiveJob[] {
     return [...this.#parts.jobs.values()].filter(job => job.partition === partition)
   }
 }
 
-const LOOK_MS = 20
+const POLL_MS = 20

@@ -41,8 +41,8 @@ async function send(): Promise<void> {
     beat = nextBeat(beat, Date.now())
     const follows = Atomics.load(counter, FOLLOWS) === 1
     const sentAt = monotonicMs()
-    const pulse = await journal.beat({ engine, place, beat, follows })
-    parentPort!.postMessage({ pulse, sentAt } satisfies HeartbeatMessage)
+    const heartbeat = await journal.beat({ engine, place, beat, follows })
+    parentPort!.postMessage({ heartbeat, sentAt } satisfies HeartbeatMessage)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     parentPort!.postMessage({ error: message } satisfies HeartbeatMessage)

@@ -22,7 +22,7 @@ export interface HeartbeatParts {
   readonly clock: Clock
   readonly log: Log
   /** `sentAt`: when the heartbeat was sent, by `monotonicMs`. */
-  readonly receive: (pulse: Heartbeat, sentAt: number) => void
+  readonly receive: (heartbeat: Heartbeat, sentAt: number) => void
 }
 
 export interface RunningHeartbeat {
@@ -45,7 +45,7 @@ export interface HeartbeatThreadData {
 
 /** Messages from the thread. */
 export type HeartbeatMessage =
-  | { readonly pulse: Heartbeat; readonly sentAt: number }
+  | { readonly heartbeat: Heartbeat; readonly sentAt: number }
   | { readonly error: string }
 
 /** Messages from the main thread to the heartbeat thread. */
@@ -59,14 +59,22 @@ export function nextBeat(last: number, now: number): number {
   return Math.max(last + 1, now)
 }
 
-export function startPulse(parts: HeartbeatParts): RunningHeartbeat {
-  return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
+export function startHeartbeat(parts: HeartbeatParts): RunningHeartbeat {
+  return parts.location === null ? beatInMainThread(parts) : beatInThread(parts, parts.location)
 }
 
 /** Its index in the memory shared with the thread. */
 export const FOLLOWS = 1
 
-function beatHere({ journal, engine, place, beatMs, clock, log, receive }: HeartbeatParts): RunningHeartbeat {
+function beatInMainThread({
+  journal,
+  engine,
+  place,
+  beatMs,
+  clock,
+  log,
+  receive,
+}: HeartbeatParts): RunningHeartbeat {
   let stopped = false
   let follows = false
   let cancel = () => {}
@@ -79,10 +87,10 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Heart
     const sentAt = monotonicMs()
     const row: EngineBeat = { engine, place: place(), beat: nextBeat(last, clock.now()), follows }
     try {
-      const pulse = await journal.beat(row)
-      if (!stopped) receive(pulse, sentAt)
+      const heartbeat = await journal.beat(row)
+      if (!stopped) receive(heartbeat, sentAt)
     } catch (error) {
-      log.warn({ error: String(error) }, "beat failed")
+      log.warn({ error: String(error) }, "heartbeat failed")
     }
     if (stopped) return
     next = () => {
@@ -128,8 +136,8 @@ function beatInThread(parts: HeartbeatParts, location: string): RunningHeartbeat
     thread = startThread(new URL("./heartbeat-thread", import.meta.url), { workerData })
     thread.on("message", (message: HeartbeatMessage) => {
       if (stopped) return
-      if ("pulse" in message) receive(message.pulse, message.sentAt)
-      else log.warn({ error: message.error }, "beat failed")
+      if ("heartbeat" in message) receive(message.heartbeat, message.sentAt)
+      else log.warn({ error: message.error }, "heartbeat failed")
     })
     thread.on("error", error => log.error({ error }, "the heartbeat thread died; starting another"))
     // Without a heartbeat peers take over, and this engine would not learn of it.

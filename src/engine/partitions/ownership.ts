@@ -21,8 +21,8 @@ export interface OwnershipParts {
   readonly recovery: Recovery
   readonly wakeups: Wakeups
   readonly inbox: Inbox
-  readonly retention: Pick<Retention, "partitionsCame">
-  readonly upkeep: Pick<ProviderSweep, "partitionsCame">
+  readonly retention: Pick<Retention, "partitionsAdded">
+  readonly sweep: Pick<ProviderSweep, "partitionsAdded">
   readonly leaseMs: number
   readonly beatMs: number
   /** A partition that is to be given away and does not become idle is handed over after this time. */
@@ -42,9 +42,9 @@ export class Ownership {
   /** Owned, recovered, and not about to be given away: new jobs go to these. */
   readonly #ready = new Set<number>()
   /** To be given away as soon as they are idle: since when. */
-  readonly #leaving = new Map<number, number>()
+  readonly #toGiveAway = new Map<number, number>()
   /** Handed over although they are not idle: none of their tasks begins here any more. */
-  readonly #departing = new Set<number>()
+  readonly #handingOver = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
   #picks = 0
   /** The number of live engines, this one included. */
@@ -75,16 +75,16 @@ export class Ownership {
   }
 
   owns(partition: number): boolean {
-    return this.#ready.has(partition) || this.#leaving.has(partition)
+    return this.#ready.has(partition) || this.#toGiveAway.has(partition)
   }
 
   get count(): number {
-    return this.#parts.owner.holdings.size
+    return this.#parts.owner.owned.size
   }
 
   /** Owns no partition although it should own one: it cannot take work yet. */
   get isShort(): boolean {
-    return this.#mayOwn && this.#ready.size + this.#leaving.size === 0
+    return this.#mayOwn && this.#ready.size + this.#toGiveAway.size === 0
   }
 
   /** With more engines than partitions some engines own none. */
@@ -93,7 +93,7 @@ export class Ownership {
   }
 
   partitions(): readonly number[] {
-    return [...this.#ready, ...this.#leaving.keys()]
+    return [...this.#ready, ...this.#toGiveAway.keys()]
   }
 
   /** Resolves once at least one partition is ready, or none will be. */
@@ -108,10 +108,10 @@ export class Ownership {
   }
 
   /** Handles the rows of a heartbeat. One adjustment runs at a time; the next heartbeat brings the rest. */
-  receive(pulse: Heartbeat): void {
+  receive(heartbeat: Heartbeat): void {
     if (this.#stopped) return
-    this.#letGoOfLost(pulse)
-    this.#adjusting ??= this.#adjust(pulse)
+    this.#dropLost(heartbeat)
+    this.#adjusting ??= this.#adjust(heartbeat)
       .catch(error =>
         this.#parts.log.warn(
           { error: String(error) },
@@ -121,21 +121,21 @@ export class Ownership {
       .finally(() => {
         this.#adjusting = null
       })
-    for (const partition of pulse.inbox) if (this.owns(partition)) void this.#parts.inbox.read(partition)
+    for (const partition of heartbeat.inbox) if (this.owns(partition)) void this.#parts.inbox.read(partition)
   }
 
   /** Runs at once, also during an adjustment. */
-  #letGoOfLost({ partitions }: Heartbeat): void {
+  #dropLost({ partitions }: Heartbeat): void {
     const { owner } = this.#parts
     for (const { partition, epoch } of partitions) {
-      const holding = owner.holdings.get(partition)
-      if (holding !== undefined && epoch > holding.epoch) owner.fenced(partition)
+      const owned = owner.owned.get(partition)
+      if (owned !== undefined && epoch > owned.epoch) owner.fenced(partition)
     }
   }
 
   lost(partition: number): void {
     this.#ready.delete(partition)
-    this.#leaving.delete(partition)
+    this.#toGiveAway.delete(partition)
     this.#refresh()
   }
 
@@ -151,7 +151,7 @@ export class Ownership {
     this.#stopped = true
     await this.#adjusting
     for (const wake of this.#readyWaiters) wake()
-    await this.#give([...this.#parts.owner.holdings.keys()])
+    await this.#give([...this.#parts.owner.owned.keys()])
     const { journal, engine } = this.#parts
     if (journal.capabilities.exclusive) return
     await journal.leave(engine)
@@ -159,26 +159,26 @@ export class Ownership {
     this.#parts.released()
   }
 
-  async #adjust(pulse: Heartbeat): Promise<void> {
+  async #adjust(heartbeat: Heartbeat): Promise<void> {
     const { engine, owner } = this.#parts
-    const alive = this.#peers.alive(pulse.engines).add(engine)
-    this.#parts.followed(pulse.engines.some(peer => peer.follows && alive.has(peer.engine)))
-    const sharers = pulse.engines.filter(peer => alive.has(peer.engine) && takesPartitions(peer.place))
+    const alive = this.#peers.alive(heartbeat.engines).add(engine)
+    this.#parts.followed(heartbeat.engines.some(peer => peer.follows && alive.has(peer.engine)))
+    const sharers = heartbeat.engines.filter(peer => alive.has(peer.engine) && takesPartitions(peer.place))
     this.#engines = sharers.length + 1
     if (!this.#mayOwn) this.#announce()
     const others = sharers.map(peer => peer.engine)
-    const share = this.#isLeaving ? 0 : shareOf(others, pulse.partitions)
-    await this.#shed(this.count - this.#departing.size - share)
-    const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))
+    const share = this.#isLeaving ? 0 : fairShare(others, heartbeat.partitions)
+    await this.#shed(this.count - this.#handingOver.size - share)
+    const free = heartbeat.partitions.filter(row => isFree(row, alive) && !owner.owned.has(row.partition))
     const room = share - this.count
     if (room > 0 && free.length > 0) await this.#take(free.slice(0, room))
-    await this.#disown(pulse.partitions)
+    await this.#disown(heartbeat.partitions)
   }
 
   /** Releases partitions that the store assigns to this engine but that it does not hold (a take-over that failed half way): no other engine would take them. */
   async #disown(rows: readonly PartitionRow[]): Promise<void> {
     const { journal, engine, owner } = this.#parts
-    const held = rows.filter(row => row.owner === engine && !owner.holdings.has(row.partition))
+    const held = rows.filter(row => row.owner === engine && !owner.owned.has(row.partition))
     if (held.length > 0) await journal.releasePartitions({ engine, held })
   }
 
@@ -188,54 +188,53 @@ export class Ownership {
    */
   async #shed(surplus: number): Promise<void> {
     if (surplus <= 0) {
-      for (const partition of this.#leaving.keys()) this.#ready.add(partition)
-      this.#leaving.clear()
+      for (const partition of this.#toGiveAway.keys()) this.#ready.add(partition)
+      this.#toGiveAway.clear()
       this.#refresh()
       return
     }
     const busy = new Set<number>()
     for (const job of this.#parts.owner.jobs.values()) busy.add(job.partition)
-    const restingFirst = [...this.#ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
-    for (const partition of restingFirst) {
-      if (this.#leaving.size >= surplus) break
-      this.#leaving.set(partition, performance.now())
+    const idleFirst = [...this.#ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
+    for (const partition of idleFirst) {
+      if (this.#toGiveAway.size >= surplus) break
+      this.#toGiveAway.set(partition, performance.now())
       this.#ready.delete(partition)
     }
     this.#refresh()
-    await this.#give([...this.#leaving.keys()].filter(partition => !busy.has(partition)))
+    await this.#give([...this.#toGiveAway.keys()].filter(partition => !busy.has(partition)))
     // When the process ends, its running handlers get the drain time, and then everything is given away.
     if (this.#isLeaving) return
     const since = performance.now() - this.#parts.rebalanceMs
-    for (const [partition, leavingSince] of [...this.#leaving])
-      if (leavingSince <= since) void this.#depart(partition)
+    for (const [partition, leavingSince] of [...this.#toGiveAway])
+      if (leavingSince <= since) void this.#handOver(partition)
   }
 
   /** Runs concurrently with everything else: handlers may take long to end. */
-  async #depart(partition: number): Promise<void> {
+  async #handOver(partition: number): Promise<void> {
     const { owner, journal, engine, drainMs, log } = this.#parts
-    const holding = owner.holdings.get(partition)
+    const owned = owner.owned.get(partition)
     this.lost(partition)
-    if (holding === undefined) return
-    this.#departing.add(partition)
+    if (owned === undefined) return
+    this.#handingOver.add(partition)
     try {
-      await owner.departures.depart(partition, drainMs)
-      await journal.releasePartitions({ engine, held: [{ partition, epoch: holding.epoch }] })
+      await owner.handover.handOver(partition, drainMs)
+      await journal.releasePartitions({ engine, held: [{ partition, epoch: owned.epoch }] })
       this.#parts.released()
     } catch (error) {
       // Lost meanwhile, or the store is unavailable: the next heartbeat shows the owner.
       log.debug({ partition, error: String(error) }, "could not hand over a partition")
-      if (owner.holdings.get(partition) === holding) owner.forget(partition)
+      if (owner.owned.get(partition) === owned) owner.forget(partition)
     } finally {
-      this.#departing.delete(partition)
+      this.#handingOver.delete(partition)
     }
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner, recovery, wakeups, inbox, retention, upkeep } = this.#parts
+    const { journal, engine, owner, recovery, wakeups, inbox, retention, sweep } = this.#parts
     const taken = await journal.takePartitions({ engine, expected: rows })
     if (taken.length === 0) return
-    for (const { partition, epoch } of taken)
-      owner.holdings.set(partition, { epoch, nextSeq: firstSeq(epoch) })
+    for (const { partition, epoch } of taken) owner.owned.set(partition, { epoch, nextSeq: firstSeq(epoch) })
     const partitions = taken.map(row => row.partition)
     let recoveredAt: number
     try {
@@ -246,15 +245,15 @@ export class Ownership {
       throw error
     }
     const isFirst = this.#ready.size === 0
-    for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
+    for (const partition of partitions) if (owner.owned.has(partition)) this.#ready.add(partition)
     this.#refresh()
     if (isFirst) this.#parts.released()
-    owner.broker.remote?.came(partitions.filter(partition => owner.holdings.has(partition)))
+    owner.broker.remote?.came(partitions.filter(partition => owner.owned.has(partition)))
     this.#announce()
-    retention.partitionsCame()
-    upkeep.partitionsCame()
+    retention.partitionsAdded()
+    sweep.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
-    await wakeups.partitionsCame(recoveredAt)
+    await wakeups.partitionsAdded(recoveredAt)
     const waiting = await journal.readMessages({ partitions, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
   }
@@ -263,10 +262,10 @@ export class Ownership {
     const { journal, engine, owner } = this.#parts
     const held: PartitionEpoch[] = []
     for (const partition of partitions) {
-      const holding = owner.holdings.get(partition)
-      if (holding === undefined) continue
-      held.push({ partition, epoch: holding.epoch })
-      owner.holdings.delete(partition)
+      const owned = owner.owned.get(partition)
+      if (owned === undefined) continue
+      held.push({ partition, epoch: owned.epoch })
+      owner.owned.delete(partition)
       this.lost(partition)
     }
     owner.broker.remote?.left(partitions)
@@ -294,11 +293,11 @@ const JOBS_PER_TURN = 256
  * Fair by count: in the end no two engines differ by more than one. Where the division leaves a remainder, engines that
  * have one more keep it, and only as many engines as the remainder take one more.
  */
-function shareOf(others: readonly string[], rows: readonly PartitionRow[]): number {
+function fairShare(others: readonly string[], rows: readonly PartitionRow[]): number {
   const engines = others.length + 1
   const even = Math.floor(rows.length / engines)
-  const countOf = (engine: string) => rows.filter(row => row.owner === engine).length
-  const richer = others.filter(other => countOf(other) > even).length
+  const count = (engine: string) => rows.filter(row => row.owner === engine).length
+  const richer = others.filter(other => count(other) > even).length
   return richer < rows.length % engines ? even + 1 : even
 }
 

@@ -10,30 +10,30 @@ import { lifeOf, ownIdentity, type ProcessIdentity } from "../../process-identit
  */
 export class Peers {
   readonly #leaseMs: number
-  readonly #blindMs: number
+  readonly #maxGapMs: number
   readonly #now: () => number
   readonly #seen = new Map<string, { beat: number; since: number }>()
-  #lastLook: number
+  #lastRead: number
 
   constructor(parts: { leaseMs: number; beatMs: number; now: () => number }) {
     this.#leaseMs = parts.leaseMs
-    this.#blindMs = Math.max(parts.leaseMs / 2, parts.beatMs * 1.5)
+    this.#maxGapMs = Math.max(parts.leaseMs / 2, parts.beatMs * 1.5)
     this.#now = parts.now
-    this.#lastLook = parts.now()
+    this.#lastRead = parts.now()
   }
 
   /** The ids of the live engines. */
   alive(engines: readonly EngineBeat[]): Set<string> {
     const now = this.#now()
-    if (now - this.#lastLook > this.#blindMs) this.#seen.clear()
-    this.#lastLook = now
+    if (now - this.#lastRead > this.#maxGapMs) this.#seen.clear()
+    this.#lastRead = now
     const living = new Set<string>()
     for (const { engine, beat, place } of engines) {
       const seen = this.#seen.get(engine)
       if (seen === undefined || seen.beat !== beat) this.#seen.set(engine, { beat, since: now })
       const hasBeaten = seen !== undefined && seen.beat !== beat
       const isSilent = seen !== undefined && seen.beat === beat && now - seen.since >= this.#leaseMs
-      if (hasBeaten || !(isSilent || hasDiedHere(place))) living.add(engine)
+      if (hasBeaten || !(isSilent || diedOnThisHost(place))) living.add(engine)
     }
     for (const engine of this.#seen.keys())
       if (!engines.some(row => row.engine === engine)) this.#seen.delete(engine)
@@ -64,7 +64,7 @@ export class StaleBeats {
   }
 }
 
-function hasDiedHere(place: string): boolean {
+function diedOnThisHost(place: string): boolean {
   try {
     return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"
   } catch {

@@ -2,14 +2,14 @@
 import type { Broker, TaskName } from "../../broker/port.ts"
 import type { AttemptRef, Command } from "../../core/commands.ts"
 import { tasksInFlight } from "../../core/item-list.ts"
-import { currentTask, type LiveJob, taskKey, taskOfKey } from "../owner/live-job.ts"
+import { currentTask, type LiveJob, parseTaskKey, taskKey } from "../owner/live-job.ts"
 
-export type Tell = (job: LiveJob, command: Command) => void
+export type SendCommand = (job: LiveJob, command: Command) => void
 
 /** After take-over: tasks that ran in the last owner's process are lost, tasks on other workers are adopted. */
-export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, tell: Tell): void {
+export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, command: SendCommand): void {
   if (remote === undefined) {
-    tell(job, { type: "recover" })
+    command(job, { type: "recover" })
     return
   }
   const lost: AttemptRef[] = []
@@ -18,23 +18,23 @@ export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, tell: 
     if (remote.adopt({ jobId: job.id, ...task }, handler)) job.running.add(taskKey(task))
     else lost.push(task)
   }
-  if (lost.length > 0) tell(job, { type: "recover", only: lost })
+  if (lost.length > 0) command(job, { type: "recover", only: lost })
 }
 
 /** For an orderly handover: the next owner begins running tasks again, and this is not counted as a loss. */
-export function handOver(job: LiveJob, { remote }: Broker, tell: Tell): void {
+export function handOverTasks(job: LiveJob, { remote }: Broker, tell: SendCommand): void {
   if (job.state.started.size === 0 && job.state.lists.size === 0) return
   const only = runningTasks(job).filter(task => remote?.has(task) !== true)
   if (only.length > 0) tell(job, { type: "hand_over", only })
 }
 
 /** Does this process itself run a task of the job? A task that waits, for a slot here or at its provider, can wait at another engine. */
-export function isWorkedOnHere(job: LiveJob, broker: Broker): boolean {
+export function hasLocalTasks(job: LiveJob, broker: Broker): boolean {
   return runningTasks(job).some(task => broker.isRunningHere(task))
 }
 
 /** The job has another owner: this process stops its tasks, the new owner continues them. */
-export function release(job: LiveJob, broker: Broker): void {
+export function releaseTasks(job: LiveJob, broker: Broker): void {
   for (const task of runningTasks(job)) {
     if (broker.remote === undefined) broker.cancel(task, "The job has moved to another engine.")
     else broker.remote.release(task)
@@ -47,5 +47,5 @@ export function cancelTasks(job: LiveJob, broker: Broker): void {
 }
 
 function runningTasks(job: LiveJob): TaskName[] {
-  return [...job.running].map(key => currentTask(job, taskOfKey(key))).filter(task => task !== null)
+  return [...job.running].map(key => currentTask(job, parseTaskKey(key))).filter(task => task !== null)
 }

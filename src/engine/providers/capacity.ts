@@ -1,7 +1,7 @@
 import type { Task } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { isCurrent, needsSlot, which } from "../../core/item-list.ts"
+import { isCurrent, needsSlot, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
@@ -40,14 +40,14 @@ export interface CapacityParts {
  */
 export class Capacity {
   readonly #parts: CapacityParts
-  readonly #pace: ProviderRate
+  readonly #rate: ProviderRate
   readonly #timers = new Set<() => void>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
-    this.#pace = new ProviderRate({
+    this.#rate = new ProviderRate({
       ...parts,
-      patiently: ask => this.#patiently(ask),
+      untilStoreAnswers: ask => this.#untilStoreAnswers(ask),
       until: at => this.#until(at),
     })
   }
@@ -59,30 +59,30 @@ export class Capacity {
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
     const { attempt } = task
     if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
-      if (!isWanted(job, task)) return this.#giveBack(job, task)
+      if (!isWanted(job, task)) return this.#releaseSlot(job, task)
       job.running.delete(taskKey(task))
-      this.#parts.command(job, { type: "await_slot", ...which(task), attempt, provider: task.provider! })
+      this.#parts.command(job, { type: "await_slot", ...taskRef(task), attempt, provider: task.provider! })
       await this.#parts.durable(job)
-      if (await this.#hasSlot(job, task)) await this.#remind(job, task)
+      if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
     }
-    await this.#pace.turn({ provider: task.provider!, owner: task.owner, ...terms })
+    await this.#rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
     if (isWanted(job, task)) this.#parts.dispatch(task)
-    else await this.#giveBack(job, task)
+    else await this.#releaseSlot(job, task)
   }
 
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
     const { id: jobId, partition, state } = job
-    const request = { jobId, ...which(task), partition, owner: state.owner }
-    return this.#patiently(() => this.#parts.slots.request(task.provider!, request))
+    const request = { jobId, ...taskRef(task), partition, owner: state.owner }
+    return this.#untilStoreAnswers(() => this.#parts.slots.request(task.provider!, request))
   }
 
   /** The job may have left memory by now: the message in its inbox loads it again. */
-  async #remind(job: LiveJob, task: Task): Promise<void> {
+  async #resendGrant(job: LiveJob, task: Task): Promise<void> {
     const { journal, clock } = this.#parts
     const { id, partition } = job
-    const command = JSON.stringify({ type: "grant_slot", ...which(task) } satisfies Command)
-    await this.#patiently(() =>
+    const command = JSON.stringify({ type: "grant_slot", ...taskRef(task) } satisfies Command)
+    await this.#untilStoreAnswers(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
     this.#parts.inboxChanged([partition])
@@ -92,28 +92,28 @@ export class Capacity {
    * Releases a slot that was requested after the end of the job, or of the node, had released everything: the webhook of
    * an operation that was about to be submitted again had ended it. A job that has only moved keeps its slot.
    */
-  async #giveBack(job: LiveJob, task: Task): Promise<void> {
+  async #releaseSlot(job: LiveJob, task: Task): Promise<void> {
     if (jobHasEnded(job.state.status))
-      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...taskRef(task) })
     // Whether that end is durable, and still valid, is decided by the current owner of the job.
-    else if (!needsSlot(job.state, task)) await this.#remind(job, task)
+    else if (!needsSlot(job.state, task)) await this.#resendGrant(job, task)
   }
 
   /** For a request that will be sent in any case. */
-  turn(request: RateRequest): Promise<void> {
-    return this.#pace.turn(request)
+  waitForPlace(request: RateRequest): Promise<void> {
+    return this.#rate.waitForPlace(request)
   }
 
   /** For a request that can be postponed. null: send it now; otherwise the time of its place, which is too far away. */
-  goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
-    return this.#pace.goAhead(request, maxWaitMs)
+  tryPlace(request: RateRequest, maxWaitMs: number): Promise<number | null> {
+    return this.#rate.tryPlace(request, maxWaitMs)
   }
 
   /**
    * Called before an operation is recorded: does it belong to this owner? It is claimed under every definition of the
    * account, in one order, so that of two owners that claim at once one gets all.
    */
-  async claims(owner: string, { provider, externalId }: OperationName): Promise<boolean> {
+  async claimOperation(owner: string, { provider, externalId }: OperationName): Promise<boolean> {
     const { sameAccount = [] } = this.#parts.providers.terms(provider) ?? {}
     for (const name of [provider, ...sameAccount].sort())
       if (!(await this.#claim(owner, { provider: name, externalId }))) return false
@@ -122,7 +122,7 @@ export class Capacity {
 
   #claim(owner: string, operation: OperationName): Promise<boolean> {
     const { journal, clock } = this.#parts
-    return this.#patiently(() => {
+    return this.#untilStoreAnswers(() => {
       const at = clock.now()
       return journal.providers.claimOperation({
         ...operation,
@@ -154,30 +154,30 @@ export class Capacity {
   }
 
   /** A request to the provider failed: the failure is stored for people, and a requested pause is observed. */
-  complain(provider: string, what: string, fault: Fault): void {
+  reportFailure(provider: string, what: string, fault: Fault): void {
     const { journal, clock, log } = this.#parts
     const at = clock.now()
     const { code, message } = fault
     Promise.all([
-      this.#pace.heed(provider, fault),
+      this.#rate.observePause(provider, fault),
       journal.providers.noteError({ provider, at, what, code, message }),
     ]).catch(error => log.warn({ provider, error: String(error) }, "could not store a provider's failure"))
   }
 
   /** While the store is unavailable the node waits: the node itself has no fault. */
-  async #patiently<T>(ask: () => Promise<T>): Promise<T> {
+  async #untilStoreAnswers<T>(ask: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
         return await ask()
       } catch (error) {
         if (!(error instanceof JournalUnavailableError) || error.final) throw error
-        await this.#until(this.#parts.clock.now() + AGAIN_MS)
+        await this.#until(this.#parts.clock.now() + RETRY_MS)
       }
     }
   }
 }
 
-const AGAIN_MS = 1000
+const RETRY_MS = 1000
 /** The time from an operation's claim to its record. After that another owner may have the claim: the process died in between. */
 const UNRECORDED_MS = 3600_000
 

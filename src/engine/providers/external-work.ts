@@ -8,7 +8,7 @@ import { Slots } from "./slots.ts"
 
 export interface ExternalWorkParts
   extends Omit<CapacityParts, "slots" | "guardMs" | "providers">,
-    Pick<LeftSubmissionsParts, "broker" | "taskOf" | "settled"> {
+    Pick<LeftSubmissionsParts, "broker" | "rebuildTask" | "settled"> {
   readonly settings: EngineSettings
   readonly providers: Providers
   readonly remote: () => RemoteWorkers | undefined
@@ -20,7 +20,7 @@ export interface ExternalWork {
   readonly slots: Slots
   readonly capacity: Capacity
   readonly polls: Polls
-  readonly left: LeftSubmissions
+  readonly leftSubmissions: LeftSubmissions
 }
 
 export function externalWork(parts: ExternalWorkParts): ExternalWork {
@@ -33,6 +33,6 @@ export function externalWork(parts: ExternalWorkParts): ExternalWork {
     concurrency: settings.pollConcurrency,
     maxWaitMs: settings.pollMaxWaitSeconds * 1000,
   })
-  const left = new LeftSubmissions({ ...parts, capacity })
-  return { providers, slots, capacity, polls, left }
+  const leftSubmissions = new LeftSubmissions({ ...parts, capacity })
+  return { providers, slots, capacity, polls, leftSubmissions }
 }

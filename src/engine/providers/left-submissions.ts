@@ -15,11 +15,11 @@ export interface LeftSubmissionsParts {
   readonly clock: Clock
   readonly log: Log
   readonly providers: Providers
-  readonly capacity: Pick<Capacity, "turn" | "claims">
+  readonly capacity: Pick<Capacity, "waitForPlace" | "claimOperation">
   readonly broker: () => Broker
   readonly durable: (job: LiveJob) => Promise<void>
   /** Builds the task of a submission again from the facts of its job; null: that is not possible. */
-  readonly taskOf: (submission: UnseenSubmission) => Promise<Task | null>
+  readonly rebuildTask: (submission: UnseenSubmission) => Promise<Task | null>
   /** The outcome is known and durable. */
   readonly settled: (provider: string, isToCancel: boolean) => void
 }
@@ -62,7 +62,7 @@ export class LeftSubmissions {
   }
 
   /** The attempt is no longer wanted, and that is durable. */
-  left(job: LiveJob, attempted: AttemptRef): void {
+  abandoned(job: LiveJob, attempted: AttemptRef): void {
     const task = { jobId: job.id, ...attempted }
     const broker = this.#parts.broker()
     // Its outcome arrived before that was durable: `finished` handles it.
@@ -124,7 +124,7 @@ export class LeftSubmissions {
     const at = clock.now()
     const awaited = new Set([...this.#awaited.keys()].map(name => name.slice(0, name.lastIndexOf("/"))))
     for (const submission of await journal.providers.unseenSubmissions({ partitions, at })) {
-      const key = keyOf(submission)
+      const key = submissionKey(submission)
       const isInFlight = awaited.has(nameOf(submission).slice(0, nameOf(submission).lastIndexOf("/")))
       if (isInFlight || this.#repeats.has(key)) continue
       // Until then it may be in flight in another process.
@@ -157,7 +157,7 @@ export class LeftSubmissions {
     const { jobId, node, item } = task
     const of: SlotKey = item === undefined ? { jobId, node } : { jobId, node, item }
     const attempt = task.attempt % REPEATED
-    const key = keyOf({ ...of, attempt })
+    const key = submissionKey({ ...of, attempt })
     this.#repeats.get(key)?.stopTimer()
     this.#repeats.delete(key)
     try {
@@ -178,7 +178,7 @@ export class LeftSubmissions {
     const submission = await this.#unseen(task)
     if (submission === undefined) return true
     const { provider, owner } = submission
-    return capacity.claims(owner, { provider, externalId })
+    return capacity.claimOperation(owner, { provider, externalId })
   }
 
   async #unseen({ jobId, node, item, attempt }: TaskName): Promise<UnseenSubmission | undefined> {
@@ -199,26 +199,27 @@ export class LeftSubmissions {
   #proceed(submission: UnseenSubmission): void {
     const { clock, providers } = this.#parts
     if (this.#isStopped || clock.now() >= submission.slotUntil) return
-    const key = keyOf(submission)
+    const key = submissionKey(submission)
     if (providers.terms(submission.provider)?.honoursKeys !== true) {
       this.#report(key, submission)
       return
     }
     const tries = (this.#repeats.get(key)?.tries ?? 0) + 1
-    const wait = Math.min(MOST_WAIT_MS, LEAST_WAIT_MS * 2 ** (tries - 1))
+    const wait = Math.min(MAX_WAIT_MS, MIN_WAIT_MS * 2 ** (tries - 1))
     const stopTimer = clock.after(wait, () => void this.#repeat(submission, tries))
     this.#repeats.set(key, { tries, stopTimer })
   }
 
   async #repeat(submission: UnseenSubmission, tries: number): Promise<void> {
-    const { capacity, taskOf, broker, providers, clock, log } = this.#parts
+    const { capacity, rebuildTask, broker, providers, clock, log } = this.#parts
     const { provider, owner, attempt, operation } = submission
     const terms = providers.terms(provider)
     if (this.#isStopped || terms === undefined || clock.now() >= submission.slotUntil) return
     try {
-      const task = await taskOf(submission)
-      if (task === null || !submitting.has(task.handler)) return this.#report(keyOf(submission), submission)
-      await capacity.turn({ provider, owner, ...terms })
+      const task = await rebuildTask(submission)
+      if (task === null || !submitting.has(task.handler))
+        return this.#report(submissionKey(submission), submission)
+      await capacity.waitForPlace({ provider, owner, ...terms })
       if (this.#isStopped) return
       // With its own name: a worker answers a task name that it knows with its earlier report.
       const { isolation: _, ...plain } = task
@@ -226,7 +227,7 @@ export class LeftSubmissions {
       this.#await(repeated, { provider, owner, isSubmission: true })
       broker().dispatch(repeated)
     } catch (error) {
-      this.#repeats.delete(keyOf(submission))
+      this.#repeats.delete(submissionKey(submission))
       log.warn({ provider, error: String(error) }, "could not repeat a submission; the sweep retries")
     }
   }
@@ -249,9 +250,9 @@ const submitting = new Set(["external", "call_external_service"])
 /** Higher than every attempt number. */
 const REPEATED = 1_000_000
 const MARGIN_MS = 5000
-const LEAST_WAIT_MS = 500
-const MOST_WAIT_MS = 60_000
+const MIN_WAIT_MS = 500
+const MAX_WAIT_MS = 60_000
 
-function keyOf({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): string {
+function submissionKey({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): string {
   return `${jobId}/${node}/${item}/${attempt}`
 }

@@ -1,11 +1,11 @@
 import type { RemoteWorkers } from "../../broker/port.ts"
 import type { Command, OperationResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import type { PollPolicy } from "../../core/plan.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Clock } from "../clock.ts"
-import { type LiveJob, taskKey, taskOfKey } from "../owner/live-job.ts"
+import { type LiveJob, parseTaskKey, taskKey } from "../owner/live-job.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Operation, Providers } from "./providers.ts"
 import type { RateRequest } from "./rate.ts"
@@ -26,7 +26,7 @@ export interface PollsParts {
 /** Polls operations that are due (X3): with limited concurrency, at the provider's rate, and aborted when a webhook arrives first. */
 export class Polls {
   readonly #parts: PollsParts
-  readonly #queue: Look[] = []
+  readonly #queue: PendingPoll[] = []
   #running = 0
 
   constructor(parts: PollsParts) {
@@ -35,17 +35,17 @@ export class Polls {
 
   /** Polls the operation of a node, or of one of its items. */
   start(job: LiveJob, of: Place): void {
-    const look = { job, of, abort: new AbortController() }
+    const poll = { job, of, abort: new AbortController() }
     job.activePolls ??= new Map()
-    job.activePolls.set(taskKey(of), look.abort)
-    this.#queue.push(look)
+    job.activePolls.set(taskKey(of), poll.abort)
+    this.#queue.push(poll)
     this.#pump()
   }
 
   /** X4, second layer: an operation that the job no longer waits for is not polled any longer. */
   drop(job: LiveJob): void {
     for (const [key, abort] of job.activePolls ?? []) {
-      const place = placeOf(job.state, taskOfKey(key))
+      const place = findTask(job.state, parseTaskKey(key))
       if (!job.evicted && place?.state.polling.has(place.position)) continue
       job.activePolls!.delete(key)
       abort.abort()
@@ -58,7 +58,7 @@ export class Polls {
       if (look === undefined) return
       if (look.abort.signal.aborted) continue
       this.#running++
-      this.#look(look)
+      this.#run(look)
         .catch(error => this.#parts.failed(look.job, error))
         .finally(() => {
           this.#running--
@@ -67,8 +67,8 @@ export class Polls {
     }
   }
 
-  async #look({ job, of, abort }: Look): Promise<void> {
-    const operation = operationOf(job, of)
+  async #run({ job, of, abort }: PendingPoll): Promise<void> {
+    const operation = waitingOperation(job, of)
     if (operation === null) return
     const terms = this.#parts.providers.terms(operation.provider)
     const result =
@@ -86,10 +86,10 @@ export class Polls {
   async #postponement(request: RateRequest): Promise<number | null> {
     const { capacity, maxWaitMs, clock } = this.#parts
     try {
-      return await capacity.goAhead(request, maxWaitMs)
+      return await capacity.tryPlace(request, maxWaitMs)
     } catch (error) {
       if (!(error instanceof JournalUnavailableError)) throw error
-      return clock.now() + AWAY_MS
+      return clock.now() + RETRY_MS
     }
   }
 
@@ -100,7 +100,7 @@ export class Polls {
     const handler = pollQueue(provider)
     const workers = remote()
     if (workers?.answers(handler) !== true)
-      return providers.poll(operation, { signal, place: () => capacity.turn(request) })
+      return providers.poll(operation, { signal, place: () => capacity.waitForPlace(request) })
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
     const outcome = await workers.call(of, signal)
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
@@ -122,12 +122,12 @@ export class Polls {
     if (signal.aborted) return { type: "hint" }
     const result = await this.#poll(operation, request, signal)
     if (result.type === "error" && !signal.aborted)
-      capacity.complain(operation.provider, "poll", result.fault)
+      capacity.reportFailure(operation.provider, "poll", result.fault)
     return result
   }
 }
 
-const AWAY_MS = 5000
+const RETRY_MS = 5000
 /** Error of a poll by a worker: the result itself fits, but not with the few fields around it. */
 const OUTPUT_TOO_LARGE = "E405"
 
@@ -136,9 +136,9 @@ export function pollQueue(provider: string): string {
   return `poll:${provider}`
 }
 
-type Place = Parameters<typeof placeOf>[1]
+type Place = Parameters<typeof findTask>[1]
 
-interface Look {
+interface PendingPoll {
   readonly job: LiveJob
   readonly of: Place
   readonly abort: AbortController
@@ -155,8 +155,8 @@ function unknownProvider(provider: string): Fault {
   }
 }
 
-function operationOf(job: LiveJob, of: Place): Operation | null {
-  const place = placeOf(job.state, of)
+function waitingOperation(job: LiveJob, of: Place): Operation | null {
+  const place = findTask(job.state, of)
   const waiting = place?.state.waiting.get(place.position)
   if (waiting?.kind !== "external") return null
   const { provider, external_id: externalId } = waiting

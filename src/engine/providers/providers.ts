@@ -50,7 +50,7 @@ export function usesSlots({ concurrency, concurrencyPerOwner }: ProviderTerms): 
 }
 
 /** May jobs of this owner use the provider? */
-export function isFor({ owners }: ProviderTerms, owner: string): boolean {
+export function isAllowedFor({ owners }: ProviderTerms, owner: string): boolean {
   return owners === null || owners.includes(owner)
 }
 
@@ -72,7 +72,7 @@ export function mustBeFor(
   if (named.length === 0) return
   for (const { id, provider } of nodes) {
     const terms = provider === null ? undefined : providers.terms(provider)
-    if (terms !== undefined && !isFor(terms, owner))
+    if (terms !== undefined && !isAllowedFor(terms, owner))
       throw new UmbraError("E426", notForOwner(id, provider!).message)
   }
 }

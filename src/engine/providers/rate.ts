@@ -2,11 +2,11 @@ import { type Fault, isRateLimited } from "../../core/faults.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 
-export interface PaceParts {
+export interface ProviderRateParts {
   readonly journal: Journal
   readonly clock: Clock
   /** Retries until the store has answered. */
-  readonly patiently: <T>(ask: () => Promise<T>) => Promise<T>
+  readonly untilStoreAnswers: <T>(ask: () => Promise<T>) => Promise<T>
   /** Waits for the time; returns how late the timer fired, in ms. */
   readonly until: (at: number) => Promise<number>
   readonly guardMs: number
@@ -32,7 +32,7 @@ interface Waiting {
 interface Queue {
   readonly waiting: Map<string, Waiting[]>
   /** Requests that missed their place; they go before all others. */
-  readonly again: Waiting[]
+  readonly missed: Waiting[]
   isBusy: boolean
 }
 
@@ -52,33 +52,33 @@ interface Queue {
  *    process that sends requests to it checks once a second whether it has.
  */
 export class ProviderRate {
-  readonly #parts: PaceParts
+  readonly #parts: ProviderRateParts
   /** By the subject of the rate: a provider, or an owner at a provider. */
   readonly #queues = new Map<string, Queue>()
   /** By provider: no request is sent from here before this time. */
-  readonly #stopped = new Map<string, number>()
+  readonly #pausedUntil = new Map<string, number>()
   /** By provider without a rate: the last check whether a pause is stored. */
-  readonly #looked = new Map<string, { readonly at: number; readonly done: Promise<void> }>()
+  readonly #pauseChecks = new Map<string, { readonly at: number; readonly done: Promise<void> }>()
 
-  constructor(parts: PaceParts) {
+  constructor(parts: ProviderRateParts) {
     this.#parts = parts
   }
 
   /** For a request that will be sent in any case. */
-  async turn({ provider, owner, rate, ratePerOwner }: RateRequest): Promise<void> {
-    const { patiently, until } = this.#parts
+  async waitForPlace({ provider, owner, rate, ratePerOwner }: RateRequest): Promise<void> {
+    const { untilStoreAnswers, until } = this.#parts
     const place = () =>
-      rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, owner, rate)
+      rate === null ? untilStoreAnswers(() => this.#checkPause(provider)) : this.#place(provider, owner, rate)
     if (ratePerOwner !== null) await this.#place(ownKey(provider, owner), owner, ratePerOwner)
     await place()
-    for (let stop = this.#stop(provider); stop !== null; stop = this.#stop(provider)) {
+    for (let stop = this.#pauseEnd(provider); stop !== null; stop = this.#pauseEnd(provider)) {
       await until(stop)
       await place()
     }
   }
 
   /** For a request that can be postponed. null: send it now; otherwise the time of its place, which is too far away. */
-  async goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
+  async tryPlace(request: RateRequest, maxWaitMs: number): Promise<number | null> {
     const { clock, until } = this.#parts
     const { provider, owner, rate, ratePerOwner } = request
     const latest = clock.now() + maxWaitMs
@@ -86,12 +86,12 @@ export class ProviderRate {
       const later = await this.#placeBefore(latest, ownKey(provider, owner), ratePerOwner)
       if (later !== null) return later
     }
-    if (rate === null) await this.#look(provider)
+    if (rate === null) await this.#checkPause(provider)
     else {
       const later = await this.#placeBefore(latest, provider, rate)
       if (later !== null) return later
     }
-    const stop = this.#stop(provider)
+    const stop = this.#pauseEnd(provider)
     if (stop === null) return null
     if (rate !== null || stop > latest) return stop
     await until(stop)
@@ -111,46 +111,46 @@ export class ProviderRate {
 
   /** A request that is late every time is sent at last: a process this slow cannot send a burst. */
   #isTooLate(lateMs: number, missed: number): boolean {
-    return lateMs > this.#parts.guardMs / 2 && missed < MOST_MISSED
+    return lateMs > this.#parts.guardMs / 2 && missed < MAX_MISSED
   }
 
   /** A request has failed. If the provider asked for a pause, all processes observe it from now on. */
-  async heed(provider: string, fault: Fault): Promise<void> {
+  async observePause(provider: string, fault: Fault): Promise<void> {
     const { journal, clock } = this.#parts
     if (!isRateLimited(fault) && fault.retry_after_seconds === undefined) return
     const asked = fault.retry_after_seconds ?? 0
-    const until = clock.now() + Math.min(Math.max(asked, LEAST_STOP_SECONDS), MOST_STOP_SECONDS) * 1000
-    this.#stopUntil(provider, until)
+    const until = clock.now() + Math.min(Math.max(asked, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS) * 1000
+    this.#pauseUntil(provider, until)
     await journal.providers.slowDown({ provider, until })
   }
 
-  #look(provider: string): Promise<void> {
+  #checkPause(provider: string): Promise<void> {
     const { clock, journal } = this.#parts
     const now = clock.now()
-    const known = this.#looked.get(provider)
+    const known = this.#pauseChecks.get(provider)
     if (known !== undefined && now - known.at < AHEAD_MS) return known.done
-    const done = journal.providers.restUntil({ provider }).then(until => this.#stopUntil(provider, until))
-    this.#looked.set(provider, { at: now, done })
-    done.catch(() => this.#looked.delete(provider))
+    const done = journal.providers.restUntil({ provider }).then(until => this.#pauseUntil(provider, until))
+    this.#pauseChecks.set(provider, { at: now, done })
+    done.catch(() => this.#pauseChecks.delete(provider))
     return done
   }
 
-  #stopUntil(provider: string, until: number): void {
-    this.#stopped.set(provider, Math.max(until, this.#stopped.get(provider) ?? 0))
+  #pauseUntil(provider: string, until: number): void {
+    this.#pausedUntil.set(provider, Math.max(until, this.#pausedUntil.get(provider) ?? 0))
   }
 
-  #stop(provider: string): number | null {
-    const until = this.#stopped.get(provider)
+  #pauseEnd(provider: string): number | null {
+    const until = this.#pausedUntil.get(provider)
     if (until === undefined) return null
     if (until > this.#parts.clock.now()) return until
-    this.#stopped.delete(provider)
+    this.#pausedUntil.delete(provider)
     return null
   }
 
   #place(key: string, owner: string, rate: number): Promise<void> {
     let queue = this.#queues.get(key)
     if (queue === undefined) {
-      queue = { waiting: new Map(), again: [], isBusy: false }
+      queue = { waiting: new Map(), missed: [], isBusy: false }
       this.#queues.set(key, queue)
     }
     const { waiting } = queue
@@ -167,11 +167,11 @@ export class ProviderRate {
   async #serve(key: string, rate: number, queue: Queue): Promise<void> {
     if (queue.isBusy) return
     queue.isBusy = true
-    const { patiently, until } = this.#parts
+    const { untilStoreAnswers, until } = this.#parts
     try {
       while (isWaitedFor(queue)) {
-        const missed = queue.again[0]?.missed ?? 0
-        const { taken, at } = await patiently(() => this.#take(key, rate, AHEAD_MS, missed))
+        const missed = queue.missed[0]?.missed ?? 0
+        const { taken, at } = await untilStoreAnswers(() => this.#take(key, rate, AHEAD_MS, missed))
         if (taken) void this.#use(key, rate, queue, at)
         else await until(at - AHEAD_MS)
       }
@@ -190,7 +190,7 @@ export class ProviderRate {
       return
     }
     next.missed++
-    queue.again.push(next)
+    queue.missed.push(next)
     void this.#serve(key, rate, queue)
   }
 
@@ -208,12 +208,12 @@ function ownKey(provider: string, owner: string): string {
   return `${provider}/${owner}`
 }
 
-function isWaitedFor({ waiting, again }: Queue): boolean {
-  return waiting.size + again.length > 0
+function isWaitedFor({ waiting, missed }: Queue): boolean {
+  return waiting.size + missed.length > 0
 }
 
-function takeNext({ waiting, again }: Queue): Waiting {
-  const late = again.shift()
+function takeNext({ waiting, missed }: Queue): Waiting {
+  const late = missed.shift()
   if (late !== undefined) return late
   const [owner, own] = waiting.entries().next().value!
   const next = own.shift()!
@@ -224,8 +224,8 @@ function takeNext({ waiting, again }: Queue): Waiting {
 
 const AHEAD_MS = 1000
 const LEAD_MS = 50
-const MOST_MISSED = 20
+const MAX_MISSED = 20
 /** Also where a provider asks for less: it has just answered that there were too many requests. */
-const LEAST_STOP_SECONDS = 1
+const MIN_PAUSE_SECONDS = 1
 /** A mistake in one answer must not pause the provider for a year. */
-const MOST_STOP_SECONDS = 3600
+const MAX_PAUSE_SECONDS = 3600

@@ -35,18 +35,18 @@ export class Slots {
   /** false: the request is queued. */
   request(provider: string, request: SlotRequest): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      this.#queueOf(provider).waiting.push({ request, resolve, reject })
+      this.#queue(provider).waiting.push({ request, resolve, reject })
       void this.#serve(provider)
     })
   }
 
   /** Grants slots that may have become free. */
   grant(provider: string): Promise<void> {
-    this.#queueOf(provider).isToGrant = true
+    this.#queue(provider).isToGrant = true
     return this.#serve(provider)
   }
 
-  #queueOf(provider: string) {
+  #queue(provider: string) {
     let queue = this.#queues.get(provider)
     if (queue === undefined) {
       queue = { waiting: [], isToGrant: false, isBusy: false }
@@ -57,14 +57,14 @@ export class Slots {
 
   /** Never rejects: each caller gets its own error, and the next sweep grants free slots. */
   async #serve(provider: string): Promise<void> {
-    const queue = this.#queueOf(provider)
+    const queue = this.#queue(provider)
     if (queue.isBusy) return
     queue.isBusy = true
     try {
       while (queue.waiting.length > 0 || queue.isToGrant) {
-        const waiting = queue.waiting.splice(0, MOST_AT_ONCE)
+        const waiting = queue.waiting.splice(0, MAX_AT_ONCE)
         queue.isToGrant = false
-        if (waiting.length > 0) await this.#ask(provider, waiting)
+        if (waiting.length > 0) await this.#requestAll(provider, waiting)
         else await this.#grant(provider)
       }
     } finally {
@@ -72,13 +72,13 @@ export class Slots {
     }
   }
 
-  async #ask(provider: string, waiting: readonly Waiting[]): Promise<void> {
+  async #requestAll(provider: string, waiting: readonly Waiting[]): Promise<void> {
     try {
       const requests = waiting.map(({ request }) => request)
       const terms = this.#terms(provider)
       const { held, told } = await this.#parts.journal.providers.requestSlots(terms, requests)
-      const names = new Set(held.map(nameOf))
-      for (const { request, resolve } of waiting) resolve(names.has(nameOf(request)))
+      const names = new Set(held.map(slotName))
+      for (const { request, resolve } of waiting) resolve(names.has(slotName(request)))
       this.#parts.inboxChanged(told)
     } catch (error) {
       for (const { reject } of waiting) reject(error)
@@ -103,10 +103,10 @@ export class Slots {
   }
 }
 
-const MOST_AT_ONCE = 500
+const MAX_AT_ONCE = 500
 /** For a provider that limits each owner but not the total. */
 const NO_LIMIT = 2 ** 31 - 1
 
-function nameOf({ jobId, node, item }: SlotKey): string {
+function slotName({ jobId, node, item }: SlotKey): string {
   return `${jobId}/${node}/${item}`
 }

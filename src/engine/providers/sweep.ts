@@ -1,6 +1,6 @@
 import type { Command } from "../../core/commands.ts"
 import { type Fault, isRateLimited } from "../../core/faults.ts"
-import { which } from "../../core/item-list.ts"
+import { taskRef } from "../../core/item-list.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { DueCancel, OperationName, SlotKey } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
@@ -17,7 +17,7 @@ export interface ProviderSweepParts {
   readonly providers: Providers
   readonly capacity: Capacity
   readonly slots: Slots
-  readonly left: Pick<LeftSubmissions, "sweep">
+  readonly leftSubmissions: Pick<LeftSubmissions, "sweep">
   readonly partitions: () => readonly number[]
   readonly inboxChanged: (partitions: readonly number[]) => void
   /** Does this process use the slot right now? */
@@ -61,7 +61,7 @@ export class ProviderSweep {
   }
 
   /** The last owner of new partitions may have died while operations were to be cancelled, which hold slots. */
-  partitionsCame(): void {
+  partitionsAdded(): void {
     if (this.#parts.providers.names().length > 0) this.abandoned()
   }
 
@@ -77,17 +77,17 @@ export class ProviderSweep {
     const { journal, clock, providers, partitions, inboxChanged, leaseMs } = this.#parts
     await journal.providers.renewSlots({ partitions: partitions(), at: clock.now(), leaseMs })
     for (const name of providers.names()) await this.#grant(name)
-    await this.#remind()
+    await this.#resendGrants()
     inboxChanged(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
     await this.#cancelDue()
-    await this.#parts.left.sweep(partitions())
+    await this.#parts.leftSubmissions.sweep(partitions())
   }
 
   /**
    * A process may have died with the message of a grant: then its node waits for a slot that it holds, or held until its
    * lease ended. A node that was notified without need ignores it, and one that needs no slot any more releases it.
    */
-  async #remind(): Promise<void> {
+  async #resendGrants(): Promise<void> {
     const { journal, clock, partitions, isUsed, inboxChanged, everyMs } = this.#parts
     const at = clock.now()
     const idle = await journal.providers.idleSlots({ partitions: partitions(), grantedBefore: at - everyMs })
@@ -153,15 +153,15 @@ export class ProviderSweep {
     const { provider, externalId, jobId, node, tries, owner } = cancel
     const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
     const request = { provider, owner, rate, ratePerOwner }
-    const later = await capacity.goAhead(request, MAX_WAIT_MS)
+    const later = await capacity.tryPlace(request, MAX_WAIT_MS)
     if (later !== null) return
     const id = (await nodeId(jobId, node)) ?? ""
     const fault: Fault | null = await providers.cancel(
       { provider, externalId, jobId, nodeId: id },
-      { signal: this.#abort.signal, place: () => capacity.turn(request) },
+      { signal: this.#abort.signal, place: () => capacity.waitForPlace(request) },
     )
     if (this.#isStopped && fault !== null) return
-    if (fault !== null) capacity.complain(provider, "cancel", fault)
+    if (fault !== null) capacity.reportFailure(provider, "cancel", fault)
     // A provider that asks for a pause has not refused; the retention of the operation's row, and so of its job, ends this.
     const isRefusal = fault !== null && !(fault.retryable && isRateLimited(fault))
     const isLast = isRefusal && (!fault.retryable || tries + 1 >= cancelTries)
@@ -169,7 +169,7 @@ export class ProviderSweep {
       log.warn({ provider, external_id: externalId, job_id: jobId, fault }, "could not cancel an operation")
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
     const settling = journal.providers.settleCancel({
-      ...{ provider, externalId, jobId, ...which(cancel) },
+      ...{ provider, externalId, jobId, ...taskRef(cancel) },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
     this.#settling.add(settling)

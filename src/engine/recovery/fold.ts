@@ -15,7 +15,7 @@ import { UmbraError } from "../../errors.ts"
 import type { FactRow, Journal } from "../../journal/port/journal.ts"
 import { atOnce, inTurns, type Work } from "../../turns.ts"
 import { partitionOf } from "../ids.ts"
-import { usedOf } from "../owner/job-result.ts"
+import { usageKey } from "../owner/job-result.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
 import type { Plans } from "../plans.ts"
 
@@ -53,7 +53,7 @@ export async function decodeRows(
 ): Promise<{ seq: number; fact: Fact }[]> {
   const large = new Map<number, Fact>()
   for (const row of rows) if (row.data === null) large.set(row.seq, await decodeLarge(parts, row))
-  return ofFacts(rows, function* () {
+  return inTurnsIfMany(rows, function* () {
     const facts: { seq: number; fact: Fact }[] = []
     for (const { data, ...row } of rows) {
       const fact = data === null ? large.get(row.seq)! : decodeFact({ ...row, data })
@@ -65,7 +65,7 @@ export async function decodeRows(
 }
 
 /** A list of 100,000 items takes a second or more. Short lists are processed synchronously: they delay no one. */
-export function ofFacts<T>(facts: readonly unknown[], work: () => Work<T>): T | Promise<T> {
+export function inTurnsIfMany<T>(facts: readonly unknown[], work: () => Work<T>): T | Promise<T> {
   return facts.length < MANY ? atOnce(work()) : inTurns(work())
 }
 
@@ -92,7 +92,7 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
     if (lacksItems(state, fact)) {
       apply(state, await withItems(parts, rows[0]!.jobId, state, fact))
       next++
-    } else next = await ofFacts(facts, () => applying(state, facts, next))
+    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next))
   }
   resetEarliestTimer(state)
   const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
@@ -100,7 +100,7 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
 }
 
 /** Applies facts up to one that needs something from the store. Returns its index. */
-function* applying(state: JobState, facts: FoldedJob["facts"], from: number): Work<number> {
+function* applyFacts(state: JobState, facts: FoldedJob["facts"], from: number): Work<number> {
   for (let next = from; next < facts.length; next++) {
     const { fact } = facts[next]!
     if (lacksItems(state, fact)) return next
@@ -158,7 +158,7 @@ async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
   const { plan, state, lastSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
-  const alarms = { wakeAt: alarmNow(state, alarm), used: usedOf(state) }
+  const alarms = { wakeAt: currentAlarm(state, alarm), used: usageKey(state) }
   const projected = { status: state.status, updatedAt: at, ...alarms }
   return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, size, projected })
 }
@@ -167,6 +167,6 @@ export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJo
  * The time that its row has now. The job was due, and is idle with another time: either the row is early, or the job was
  * in memory while the store was queried, did what was due, and was parked with a new row.
  */
-function alarmNow(state: JobState, alarm = wakeAt(state)): NonNullable<LiveJob["projected"]>["wakeAt"] {
+function currentAlarm(state: JobState, alarm = wakeAt(state)): NonNullable<LiveJob["projected"]>["wakeAt"] {
   return isBusy(state) || alarm === wakeAt(state) ? alarm : undefined
 }

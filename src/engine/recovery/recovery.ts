@@ -25,7 +25,7 @@ export class Recovery {
   /** Jobs of pages that are being woken. */
   readonly #waking = new Map<string, Promise<void>>()
   /** Jobs that are being purged. */
-  readonly #keptOut = new Map<string, Promise<void>>()
+  readonly #blocked = new Map<string, Promise<void>>()
   /** Partitions that are being recovered: no other code may load a job whose lost tasks are not known yet. */
   readonly #recovering = new Map<number, Promise<void>>()
 
@@ -38,7 +38,7 @@ export class Recovery {
 
   /** null: there is no such job. */
   async load(id: string): Promise<LiveJob | null> {
-    for (let busy = this.#busyWith(id); busy !== undefined; busy = this.#busyWith(id)) await busy
+    for (let busy = this.#inProgress(id); busy !== undefined; busy = this.#inProgress(id)) await busy
     const here = this.#owner.jobs.get(id)
     if (here !== undefined) return here
     const under = this.#loading.get(id)
@@ -61,23 +61,23 @@ export class Recovery {
   }
 
   #isFree(id: string): boolean {
-    return !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.#busyWith(id) === undefined
+    return !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.#inProgress(id) === undefined
   }
 
-  #busyWith(id: string): Promise<void> | undefined {
-    return this.#waking.get(id) ?? this.#keptOut.get(id) ?? this.#recovering.get(partitionOf(id))
+  #inProgress(id: string): Promise<void> | undefined {
+    return this.#waking.get(id) ?? this.#blocked.get(id) ?? this.#recovering.get(partitionOf(id))
   }
 
   /** No caller can load these jobs while `work` runs. Jobs that are being loaded already are left out. */
-  async keepOut<T>(ids: readonly string[], work: (free: readonly string[]) => Promise<T>): Promise<T> {
+  async blockLoading<T>(ids: readonly string[], work: (free: readonly string[]) => Promise<T>): Promise<T> {
     const free = ids.filter(id => this.#isFree(id))
     const working = work(free)
     const over = working.then(nothing, nothing)
-    for (const id of free) this.#keptOut.set(id, over)
+    for (const id of free) this.#blocked.set(id, over)
     try {
       return await working
     } finally {
-      for (const id of free) this.#keptOut.delete(id)
+      for (const id of free) this.#blocked.delete(id)
     }
   }
 
@@ -95,7 +95,7 @@ export class Recovery {
       const wasQuarantined = this.#owner.isQuarantined(id)
       this.#owner.keep(job)
       if (wasQuarantined) {
-        this.#owner.takeBack(job)
+        this.#owner.releaseFromQuarantine(job)
         this.#owner.recover(job)
       }
     }
@@ -103,7 +103,7 @@ export class Recovery {
   }
 
   #epoch(partition: number): number | undefined {
-    return this.#owner.holdings.get(partition)?.epoch
+    return this.#owner.owned.get(partition)?.epoch
   }
 
   /** After take-over: everything that was in flight was lost with its process, and is continued here. Returns the time up to which due jobs were loaded. */
@@ -149,7 +149,8 @@ export class Recovery {
       const found = due.jobs.map(job => job.id)
       // A job that another caller loads under an earlier epoch is not adopted: it must be read again here. All must be
       // free at the same time: while this code waits for one, another caller may begin with another.
-      for (let busy = this.#broughtIn(found); busy !== undefined; busy = this.#broughtIn(found)) await busy
+      for (let busy = this.#anyInProgress(found); busy !== undefined; busy = this.#anyInProgress(found))
+        await busy
       const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))
       const ids = found.filter(id => !this.#owner.jobs.has(id))
       if (ids.length > 0) await this.#wakePage(ids, { epochs, alarms }, act)
@@ -159,7 +160,7 @@ export class Recovery {
   }
 
   /** Set while another caller loads one of them. */
-  #broughtIn(ids: readonly string[]): Promise<unknown> | undefined {
+  #anyInProgress(ids: readonly string[]): Promise<unknown> | undefined {
     for (const id of ids) {
       const busy = this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing)
       if (busy !== undefined) return busy
@@ -167,8 +168,8 @@ export class Recovery {
     return undefined
   }
 
-  async #wakePage(ids: readonly string[], asked: Asked, act: (job: LiveJob) => void): Promise<void> {
-    const waking = this.#wakeAll(ids, asked, act)
+  async #wakePage(ids: readonly string[], query: DueQuery, act: (job: LiveJob) => void): Promise<void> {
+    const waking = this.#wakeAll(ids, query, act)
     const over = waking.catch(nothing)
     for (const id of ids) this.#waking.set(id, over)
     try {
@@ -180,7 +181,7 @@ export class Recovery {
 
   async #wakeAll(
     ids: readonly string[],
-    { epochs, alarms }: Asked,
+    { epochs, alarms }: DueQuery,
     act: (job: LiveJob) => void,
   ): Promise<void> {
     const rows = await readJobs(this.#parts, ids)
@@ -189,7 +190,7 @@ export class Recovery {
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       this.#owner.keep(job)
-      if (alarms.get(id) === QUARANTINED_AT) this.#owner.takeBack(job)
+      if (alarms.get(id) === QUARANTINED_AT) this.#owner.releaseFromQuarantine(job)
       act(job)
     }
   }
@@ -211,7 +212,7 @@ export class Recovery {
   }
 }
 
-interface Asked {
+interface DueQuery {
   /** From before the query: jobs that were due under an earlier owner may be lost for this one. */
   readonly epochs: ReadonlyMap<number, number | undefined>
   /** By job: when it was due, according to its row. */

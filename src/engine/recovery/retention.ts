@@ -5,8 +5,8 @@ import { partitionOf } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { Recovery } from "./recovery.ts"
 
-const LEAST_MS = 1000
-const MOST_MS = 10 * 60_000
+const MIN_MS = 1000
+const MAX_MS = 10 * 60_000
 const PAGE = 1000
 /** Rows of pipelines that are removed in one statement. */
 const ROW_PAGE = 10_000
@@ -33,7 +33,7 @@ export class Retention {
   }
 
   /** Jobs of new partitions may have waited long: their last owner may have been dead for weeks. */
-  partitionsCame(): void {
+  partitionsAdded(): void {
     this.#schedule(0)
   }
 
@@ -56,7 +56,7 @@ export class Retention {
     const { retentionSeconds, lineageRetentionSeconds } = this.#parts
     const never = Number.POSITIVE_INFINITY
     const kept = Math.min(retentionSeconds ?? never, lineageRetentionSeconds ?? never)
-    return Math.min(Math.max(kept * 100, LEAST_MS), MOST_MS)
+    return Math.min(Math.max(kept * 100, MIN_MS), MAX_MS)
   }
 
   async #run(): Promise<void> {
@@ -90,9 +90,9 @@ export class Retention {
     const { journal, owner, recovery, partitions } = this.#parts
     const unsettledBefore = this.#unsettledBefore()
     const found = await journal.endedJobs({ partitions: partitions(), before, unsettledBefore, limit: PAGE })
-    const purged = await recovery.keepOut(found, async free => {
+    const purged = await recovery.blockLoading(found, async free => {
       const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
-        const epoch = owner.holdings.get(partition)?.epoch
+        const epoch = owner.owned.get(partition)?.epoch
         return epoch === undefined ? [] : [{ partition, epoch }]
       })
       return fences.length === 0 ? 0 : journal.purge({ fences, jobIds: free, before })

@@ -11,10 +11,10 @@ export class Wakeups {
   /** All jobs due up to here have been woken. */
   #cursor: number
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
-  #looking: Promise<void> | null = null
+  #querying: Promise<void> | null = null
   /** Jobs that were parked while a query was in flight, and that it did not see, are due after this. */
   #rewoundTo = Number.POSITIVE_INFINITY
-  #lookAgain = false
+  #queryAgain = false
   #stopped = false
 
   constructor(parts: { clock: Clock; recovery: Recovery; partitions: () => readonly number[]; log: Log }) {
@@ -34,10 +34,10 @@ export class Wakeups {
   }
 
   /** This engine took partitions, in which all jobs due until `since` are awake. */
-  partitionsCame(since: number): Promise<void> {
+  partitionsAdded(since: number): Promise<void> {
     this.#rewind(since)
-    this.#lookAgain = true
-    return this.#lookNow()
+    this.#queryAgain = true
+    return this.#queryNow()
   }
 
   #rewind(to: number): void {
@@ -45,28 +45,28 @@ export class Wakeups {
     this.#rewoundTo = Math.min(this.#rewoundTo, to)
   }
 
-  #lookNow(): Promise<void> {
+  #queryNow(): Promise<void> {
     if (this.#stopped) return Promise.resolve()
-    this.#looking ??= this.#lookUntilDone().finally(() => {
-      this.#looking = null
+    this.#querying ??= this.#queryUntilDone().finally(() => {
+      this.#querying = null
     })
-    return this.#looking
+    return this.#querying
   }
 
-  async #lookUntilDone(): Promise<void> {
+  async #queryUntilDone(): Promise<void> {
     do {
-      this.#lookAgain = false
-      await this.#look()
-    } while (this.#lookAgain && !this.#stopped)
+      this.#queryAgain = false
+      await this.#query()
+    } while (this.#queryAgain && !this.#stopped)
   }
 
   stop(): Promise<void> {
     this.#stopped = true
     this.#timer?.cancel()
-    return this.#looking ?? Promise.resolve()
+    return this.#querying ?? Promise.resolve()
   }
 
-  async #look(): Promise<void> {
+  async #query(): Promise<void> {
     const at = this.#clock.now()
     this.#rewoundTo = Number.POSITIVE_INFINITY
     try {
@@ -89,8 +89,8 @@ export class Wakeups {
     const cancel = this.#clock.after(at - this.#clock.now(), () => {
       this.#timer = null
       // A query in flight may have been sent before the row of this job was stored.
-      this.#lookAgain ||= this.#looking !== null
-      void this.#lookNow()
+      this.#queryAgain ||= this.#querying !== null
+      void this.#queryNow()
     })
     this.#timer = { at, cancel }
   }

@@ -17,10 +17,10 @@ import type { Hurry, RemoteEngines } from "./remote-engines.ts"
 /** Commands from callers, as opposed to reports of workers and timers. */
 export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
 
-export interface RequestsParts {
+export interface CommandsParts {
   readonly owner: PartitionOwner
   readonly owns: (partition: number) => boolean
-  readonly elsewhere: RemoteEngines
+  readonly remoteEngines: RemoteEngines
   readonly recovery: Recovery
   readonly family: Family
   readonly clock: Clock
@@ -36,23 +36,23 @@ export interface RequestsParts {
  * process or another, and answered when it is durable.
  */
 export class Commands {
-  readonly #parts: RequestsParts
+  readonly #parts: CommandsParts
 
-  constructor(parts: RequestsParts) {
+  constructor(parts: CommandsParts) {
     this.#parts = parts
   }
 
   /** Resolves when the job is durable. The id must be new. */
   async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
-    const { owner, owns, elsewhere, clock, mustBeOpen } = this.#parts
+    const { owner, owns, remoteEngines, clock, mustBeOpen } = this.#parts
     mustBeOpen()
     const partition = partitionOf(id)
     // The partition may have moved since the id was made.
     if (!owns(partition)) {
-      const createdAt = await elsewhere.submit(id, command, hurry)
+      const createdAt = await remoteEngines.submit(id, command, hurry)
       return new Stored(id, command, createdAt ?? clock.now())
     }
-    this.#mustHaveRoom()
+    this.#checkRoom()
     const job = owner.submit(id, partition, plan, command)
     await owner.committer.durable(job)
     return new Stored(id, command, job.state.createdAt, job)
@@ -63,10 +63,10 @@ export class Commands {
    * and the answer is null. Its partition may have moved since the id was made; its current owner does the work.
    */
   async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
-    const { owner, owns, elsewhere, recovery, mustBeOpen } = this.#parts
+    const { owner, owns, remoteEngines, recovery, mustBeOpen } = this.#parts
     mustBeOpen()
     if (!owns(partitionOf(id))) {
-      const createdAt = await elsewhere.submit(id, command)
+      const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
     const loaded = await recovery.load(id)
@@ -79,25 +79,25 @@ export class Commands {
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
-    const { owns, elsewhere, mustBeOpen } = this.#parts
+    const { owns, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
     const answer = owns(partitionOf(jobId))
-      ? await this.#here(jobId, command)
-      : await elsewhere.command(jobId, command)
+      ? await this.#executeHere(jobId, command)
+      : await remoteEngines.command(jobId, command)
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
   }
 
-  async #here(jobId: string, command: JobCommand): Promise<Answer> {
+  async #executeHere(jobId: string, command: JobCommand): Promise<Answer> {
     const { owner, recovery, family } = this.#parts
     if (command.type === "delete") await family.hideChildren(jobId)
     const job = await recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
-    const giveBack = command.type === "retry" ? await this.#placeForRetry(job) : null
+    const releasePlace = command.type === "retry" ? await this.#placeForRetry(job) : null
     // The job left memory while the place was claimed, which is held now.
-    if (job.evicted && giveBack !== null) return this.#here(jobId, command)
+    if (job.evicted && releasePlace !== null) return this.#executeHere(jobId, command)
     const decided = await owner.execute(job, command)
     await owner.committer.durable(job)
-    if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
+    if ("refused" in decided && jobHasEnded(job.state.status)) await releasePlace?.()
     owner.parkIfIdle(job)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
@@ -112,7 +112,7 @@ export class Commands {
     }
   }
 
-  #mustHaveRoom(): void {
+  #checkRoom(): void {
     const { owner, maxLiveJobs, isAvailable } = this.#parts
     if (!isAvailable())
       throw new UmbraError(

@@ -1,5 +1,5 @@
 import type { Command } from "../../core/commands.ts"
-import { needsSlot, which } from "../../core/item-list.ts"
+import { needsSlot, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal, MessageRow } from "../../journal/port/journal.ts"
@@ -26,7 +26,7 @@ export class Inbox {
   readonly #claimExecution: ClaimExecution
   readonly #freed: (providers: readonly string[]) => void
   readonly #reading = new Set<number>()
-  readonly #again = new Set<number>()
+  readonly #readAgain = new Set<number>()
 
   constructor(parts: {
     journal: Journal
@@ -56,19 +56,19 @@ export class Inbox {
   /** Reads the inbox of this partition. */
   async read(partition: number): Promise<void> {
     if (this.#reading.has(partition)) {
-      this.#again.add(partition)
+      this.#readAgain.add(partition)
       return
     }
     this.#reading.add(partition)
     try {
       do {
-        this.#again.delete(partition)
-        const epoch = this.#epochOf(partition)
-        await this.#carryOutAll(
+        this.#readAgain.delete(partition)
+        const epoch = this.#epoch(partition)
+        await this.#executeAll(
           await this.#journal.readMessages({ partitions: [partition], limit: 1000 }),
           epoch,
         )
-      } while (this.#again.has(partition))
+      } while (this.#readAgain.has(partition))
     } catch (error) {
       this.#log.warn(
         { partition, error: String(error) },
@@ -79,13 +79,13 @@ export class Inbox {
     }
   }
 
-  #epochOf(partition: number): number | undefined {
-    return this.#owner.holdings.get(partition)?.epoch
+  #epoch(partition: number): number | undefined {
+    return this.#owner.owned.get(partition)?.epoch
   }
 
   /** A message that was read under an earlier epoch may have been executed by another owner since. */
-  #mustHold(partition: number, epoch: number | undefined): void {
-    if (epoch === undefined || this.#epochOf(partition) !== epoch) throw partitionMoved(partition)
+  #checkEpoch(partition: number, epoch: number | undefined): void {
+    if (epoch === undefined || this.#epoch(partition) !== epoch) throw partitionMoved(partition)
   }
 
   /**
@@ -93,7 +93,7 @@ export class Inbox {
    * thousand webhooks would take a thousand commits. The inbox is not read again before all are done, or a message could
    * be executed twice.
    */
-  async #carryOutAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
+  async #executeAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
     this.#recovery.prefetch(messages.map(({ jobId }) => jobId))
     const byJob = new Map<string, MessageRow[]>()
     for (const message of messages) {
@@ -103,13 +103,13 @@ export class Inbox {
     }
     const done = await Promise.allSettled(
       [...byJob.values()].map(async list => {
-        for (const message of list) await this.#carryOut(message, epoch)
+        for (const message of list) await this.#execute(message, epoch)
       }),
     )
     for (const result of done) if (result.status === "rejected") throw result.reason
   }
 
-  async #carryOut(message: MessageRow, epoch: number | undefined): Promise<void> {
+  async #execute(message: MessageRow, epoch: number | undefined): Promise<void> {
     const answer = await this.#decide(message, epoch).catch(error => this.#unreadable(message, error))
     this.#owner.committer.answer(
       { partition: message.partition, jobId: message.jobId },
@@ -131,11 +131,11 @@ export class Inbox {
         : null
     if (command.type === "delete") await this.#hideChildren(message.jobId)
     const loaded = await this.#recovery.load(message.jobId)
-    this.#mustHold(message.partition, epoch)
+    this.#checkEpoch(message.partition, epoch)
     // A caller that waited for the same load, and continued first, may have submitted it.
     const job = loaded ?? this.#owner.jobs.get(message.jobId)
     if (job === undefined) {
-      if (command.type === "grant_slot") await this.#giveBack(message.jobId, command)
+      if (command.type === "grant_slot") await this.#releaseSlot(message.jobId, command)
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
       if (!this.#hasRoom()) return { refused: "no_room" }
       const { state } = this.#owner.submit(message.jobId, message.partition, plan, command)
@@ -144,7 +144,7 @@ export class Inbox {
     if (command.type === "retry") return this.#retry(job, message, epoch)
     const decided = await this.#owner.execute(job, command)
     if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job.state, command)) {
-      await this.#giveBack(job.id, command)
+      await this.#releaseSlot(job.id, command)
       this.#freed(job.plan.providers)
     }
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
@@ -152,24 +152,24 @@ export class Inbox {
 
   /** A retried execution of a pipeline needs a place again. */
   async #retry(loaded: LiveJob, message: MessageRow, epoch: number | undefined): Promise<Answer> {
-    const giveBack = await placeForRetry(loaded, this.#claimExecution).catch(error => {
+    const releasePlace = await placeForRetry(loaded, this.#claimExecution).catch(error => {
       if (!isFull(error)) throw error
       return "none" as const
     })
-    if (giveBack === "none") return { refused: "no_place" }
-    this.#mustHold(message.partition, epoch)
+    if (releasePlace === "none") return { refused: "no_place" }
+    this.#checkEpoch(message.partition, epoch)
     // The job may have left memory while the place was claimed.
     const job = loaded.evicted ? await this.#recovery.load(message.jobId) : loaded
-    this.#mustHold(message.partition, epoch)
+    this.#checkEpoch(message.partition, epoch)
     if (job === null) return { refused: "no_such_job" }
     const decided = await this.#owner.execute(job, { type: "retry" })
-    if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
+    if ("refused" in decided && jobHasEnded(job.state.status)) await releasePlace?.()
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
   /** Releases a slot that a node requested while it or its job ended: no other code would release it. */
-  async #giveBack(jobId: string, of: Parameters<typeof which>[0]): Promise<void> {
-    await this.#journal.providers.releaseSlot({ jobId, ...which(of) })
+  async #releaseSlot(jobId: string, of: Parameters<typeof taskRef>[0]): Promise<void> {
+    await this.#journal.providers.releaseSlot({ jobId, ...taskRef(of) })
   }
 
   /** A job that cannot be folded must not block the messages behind it. */

@@ -16,7 +16,7 @@ export class KnownEngines {
   #partitions: (readonly number[])[] = []
   /** Engines that left a command without an answer, and their heartbeat at that time: after the next heartbeat they are used again. */
   readonly #silent = new Map<string, number>()
-  #anyLives = false
+  #anyAlive = false
   #hadTaker = false
   #engines: Heartbeat["engines"] = []
   #owned: Heartbeat["partitions"] = []
@@ -30,7 +30,7 @@ export class KnownEngines {
     this.#peers = new Peers({ leaseMs, beatMs, now: () => performance.now() })
     this.#stale = new StaleBeats({ deadMs: leaseMs, now: parts.now })
     this.#random = parts.random
-    this.#picks = this.#anyPlace()
+    this.#picks = this.#randomStart()
   }
 
   receive({ engines, partitions }: Heartbeat): void {
@@ -49,7 +49,7 @@ export class KnownEngines {
     this.#choose()
     this.#hadTaker ||= this.hasTaker
     // An engine that is about to end still answers.
-    this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
+    this.#anyAlive = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
     this.#isKnown = true
     for (const wake of this.#waiters.splice(0)) wake()
   }
@@ -71,7 +71,7 @@ export class KnownEngines {
 
   /** Is there an engine that could answer, now or after a take-over? Before the first heartbeat this is not known. */
   get mayAnswer(): boolean {
-    return this.#anyLives || !this.#isKnown
+    return this.#anyAlive || !this.#isKnown
   }
 
   /** The last owner of a partition that no live engine owns. null: an engine is alive, or none is known yet. */
@@ -98,12 +98,12 @@ export class KnownEngines {
   async whenKnown(patienceMs: number): Promise<void> {
     const until = performance.now() + patienceMs
     while (!this.#isKnown && !this.#isStopped) await this.#nextBeat()
-    while (!this.hasTaker && this.#anyLives && !this.#isStopped && performance.now() < until)
+    while (!this.hasTaker && this.#anyAlive && !this.#isStopped && performance.now() < until)
       await this.#nextBeat(until - performance.now())
   }
 
   /** Resolves with the first heartbeat, or after `patienceMs`. */
-  async whenHeard(patienceMs: number): Promise<void> {
+  async whenFirstHeartbeat(patienceMs: number): Promise<void> {
     if (!this.#isKnown && !this.#isStopped) await this.#nextBeat(patienceMs)
   }
 
@@ -136,7 +136,7 @@ export class KnownEngines {
   }
 
   /** A random start, so that several processes that submit jobs begin at different places. */
-  #anyPlace(): number {
+  #randomStart(): number {
     return Math.floor(this.#random() * PLACES)
   }
 }

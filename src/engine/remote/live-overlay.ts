@@ -1,14 +1,14 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
-import { placeOf } from "../../core/item-list.ts"
+import { findTask } from "../../core/item-list.ts"
 import { type JobState, QUEUED, RUNNING, WAITING } from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
 import { workerWait } from "../../core/view/view.ts"
-import { needsOf, withLacking } from "../dispatch/pipeline-needs.ts"
+import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
 import { currentTask, type LiveJob, taskKey } from "../owner/live-job.ts"
 import type { AwayOwner } from "./known-engines.ts"
 
 /** A query for the overlay of a job's nodes, or of a page of the items of one node. */
-export interface OverlayQuestion {
+export interface OverlayQuery {
   readonly jobId: string
   /** By position; absent: the nodes of the job. */
   readonly node?: number
@@ -26,7 +26,7 @@ export interface OverlayParts {
 }
 
 /** Waiting tasks are listed up to this many; the others are shown as QUEUED by the graph alone. */
-const MOST_QUEUED = 500
+const MAX_QUEUED = 500
 
 type TaskPlace = { readonly node: number; readonly item?: number }
 
@@ -34,14 +34,14 @@ type TaskPlace = { readonly node: number; readonly item?: number }
  * The live overlay (core/view/live-view.ts) of jobs that this process owns. `job` undefined: it is not in memory, so
  * nothing of it is in flight.
  */
-export function overlayOf(
+export function liveOverlay(
   job: LiveJob | undefined,
-  question: OverlayQuestion,
+  query: OverlayQuery,
   parts: OverlayParts,
 ): LiveGraph | LiveItems {
   const at = parts.now()
-  if (job === undefined) return question.node === undefined ? { at, nodes: [] } : { at, items: [] }
-  return overlay(new Tasks(job, at, inFlight(job, parts, at)), question, at)
+  if (job === undefined) return query.node === undefined ? { at, nodes: [] } : { at, items: [] }
+  return overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at)
 }
 
 export interface AwayParts {
@@ -55,14 +55,14 @@ export interface AwayParts {
  * The overlay of a job that no live engine owns. A recorded start counts as running only while a live worker holds the
  * task: everything that ran in the owner's own process has ended with it.
  */
-export function awayOverlay(state: JobState, question: OverlayQuestion, parts: AwayParts): Overlay {
+export function awayOverlay(state: JobState, question: OverlayQuery, parts: AwayParts): Overlay {
   const { owner, holder, now } = parts
   const { engine, beat } = owner
   const cause =
     engine === null ? "no engine runs" : `${engine} has stopped reporting, and no other engine runs`
   const wait = { reason: "owner_away", last_seen_at: beat, cause } as const
   const of = (task: TaskPlace): LiveTask => {
-    const { state: own, position } = placeOf(state, task)!
+    const { state: own, position } = findTask(state, task)!
     const isStarted = own.nodeStatus[position] === RUNNING
     const attempt = own.attempt[position]!
     const worker = isStarted ? holder({ jobId: question.jobId, ...task, attempt }) : null
@@ -73,14 +73,14 @@ export function awayOverlay(state: JobState, question: OverlayQuestion, parts: A
   return overlay(new Tasks({ state, progress: null }, now, of), question, now)
 }
 
-function overlay(tasks: Tasks, question: OverlayQuestion, at: number): Overlay {
+function overlay(tasks: Tasks, question: OverlayQuery, at: number): Overlay {
   const { node } = question
   return node === undefined
-    ? { at, nodes: nodesOf(tasks) }
-    : { at, items: itemsOf(tasks, { ...question, node }) }
+    ? { at, nodes: liveNodes(tasks) }
+    : { at, items: liveItems(tasks, { ...question, node }) }
 }
 
-function nodesOf(tasks: Tasks): LiveNode[] {
+function liveNodes(tasks: Tasks): LiveNode[] {
   const { nodes } = tasks.job.state.graph
   const found: LiveNode[] = []
   for (let node = 0; node < nodes.length; node++) {
@@ -90,9 +90,9 @@ function nodesOf(tasks: Tasks): LiveNode[] {
   return bounded(found)
 }
 
-function itemsOf(
+function liveItems(
   tasks: Tasks,
-  { node, after = -1, limit = 100 }: OverlayQuestion & { readonly node: number },
+  { node, after = -1, limit = 100 }: OverlayQuery & { readonly node: number },
 ): LiveItem[] {
   const size = tasks.job.state.lists.get(node)?.items.length ?? 0
   const found: LiveItem[] = []
@@ -105,14 +105,14 @@ function itemsOf(
 
 function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
   let queued = 0
-  return tasks.filter(({ status }) => status !== "QUEUED" || ++queued <= MOST_QUEUED)
+  return tasks.filter(({ status }) => status !== "QUEUED" || ++queued <= MAX_QUEUED)
 }
 
 /** The state of a task that is ready and has not ended. Valid for one answer: queues are ordered once for all tasks of the job. */
 function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskPlace) => LiveTask {
   const { plan, awaitingHandler } = job
   const waits = broker.waits()
-  const lacking = plan.pipeline === null ? null : lacks(needsOf(plan.pipeline))
+  const lacking = plan.pipeline === null ? null : lacks(pipelineNeeds(plan.pipeline))
   return task => {
     const current = currentTask(job, task)!
     const running = broker.runningTask(current)
@@ -129,12 +129,12 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
     const node = plan.nodes[task.node]!
     const wait = waits.of(current, node.handler, awaitingHandler?.has(taskKey(task)) === true)
     const waiting = { ...workerWait(node), ...wait }
-    return { ...idle, waiting_on: lacking === null ? waiting : withLacking(waiting, lacking) }
+    return { ...idle, waiting_on: lacking === null ? waiting : withMissing(waiting, lacking) }
   }
 }
 
 function recordedStart({ state }: LiveJob, task: TaskPlace) {
-  const place = placeOf(state, task)!
+  const place = findTask(state, task)!
   return place.state.started.get(place.position)
 }
 
@@ -157,7 +157,7 @@ class Tasks {
 
   /** null: nothing of it is in flight, and only its facts are known. */
   task(task: TaskPlace): LiveTask | null {
-    const place = placeOf(this.job.state, task)
+    const place = findTask(this.job.state, task)
     if (place === null) return null
     const { state, position } = place
     const status = state.nodeStatus[position]

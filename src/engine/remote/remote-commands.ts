@@ -14,21 +14,21 @@ import type { Answer } from "./inbox.ts"
  * 2. A command ends with its answer, or with its message withdrawn: then nothing has happened, and nothing will.
  * 3. A message whose answer is known here is removed: it holds a job's input, and no other process will read it.
  */
-export interface QuestionParts {
+export interface RemoteCommandsParts {
   readonly journal: Journal
   readonly clock: Clock
   /** false: no live engine could answer, so waiting is useless. */
   readonly mayAnswer?: () => boolean
 }
 
-interface Question {
+interface PendingCommand {
   readonly message: NewMessage
   readonly deadline: number
   readonly resolve: (answer: Answer) => void
   readonly reject: (error: unknown) => void
 }
 
-interface Sent extends Question {
+interface SentCommand extends PendingCommand {
   readonly id: number
   /** When its answer is polled next; `wait` is the interval after that. */
   due: number
@@ -36,21 +36,21 @@ interface Sent extends Question {
 }
 
 export class RemoteCommands {
-  readonly #parts: QuestionParts
-  readonly #unsent: Question[] = []
-  readonly #sent = new Map<number, Sent>()
-  #known: number[] = []
+  readonly #parts: RemoteCommandsParts
+  readonly #unsent: PendingCommand[] = []
+  readonly #sent = new Map<number, SentCommand>()
+  #answered: number[] = []
   #isSending = false
-  #isLooking = false
-  #isForgetting = false
+  #isPolling = false
+  #isRemoving = false
   #wake = () => {}
 
-  constructor(parts: QuestionParts) {
+  constructor(parts: RemoteCommandsParts) {
     this.#parts = parts
   }
 
   /** Throws E610 when there is no engine, E613 when no engine answered in time. */
-  ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
+  execute(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
     const sentAt = this.#parts.clock.now()
     const message = { partition: partitionOf(jobId), jobId, command: JSON.stringify(command), sentAt }
     return new Promise((resolve, reject) => {
@@ -67,25 +67,25 @@ export class RemoteCommands {
     this.#isSending = false
   }
 
-  #nextBatch(): Question[] {
+  #nextBatch(): PendingCommand[] {
     let bytes = 0
     const count = this.#unsent.findIndex(({ message }, index) => {
       bytes += message.command.length
-      return index === MOST_MESSAGES || (index > 0 && bytes > MOST_BYTES)
+      return index === MAX_MESSAGES || (index > 0 && bytes > MAX_BYTES)
     })
     return this.#unsent.splice(0, count < 0 ? this.#unsent.length : count)
   }
 
-  async #send(batch: readonly Question[]): Promise<void> {
+  async #send(batch: readonly PendingCommand[]): Promise<void> {
     try {
       const ids = await this.#parts.journal.sendMessages(batch.map(({ message }) => message))
       const now = this.#parts.clock.now()
       batch.forEach((question, index) => {
         const id = ids[index]!
-        this.#sent.set(id, { ...question, id, due: now + FIRST_LOOK_MS, wait: FIRST_LOOK_MS })
+        this.#sent.set(id, { ...question, id, due: now + FIRST_POLL_MS, wait: FIRST_POLL_MS })
       })
       this.#wake()
-      if (!this.#isLooking) void this.#lookUntilDone()
+      if (!this.#isPolling) void this.#pollUntilDone()
     } catch (error) {
       // A command that cannot be stored must not block the others.
       if (error instanceof JournalDataError && batch.length > 1)
@@ -94,15 +94,15 @@ export class RemoteCommands {
     }
   }
 
-  async #lookUntilDone(): Promise<void> {
-    this.#isLooking = true
+  async #pollUntilDone(): Promise<void> {
+    this.#isPolling = true
     while (this.#sent.size > 0) {
       await this.#untilDue()
-      await this.#look().catch(error => this.#lookFailed(error))
-      await this.#takeBackLate()
+      await this.#pollAnswers().catch(error => this.#pollFailed(error))
+      await this.#withdrawLate()
     }
-    this.#isLooking = false
-    this.#forgetSoon()
+    this.#isPolling = false
+    this.#removeAnsweredSoon()
   }
 
   /** Or until another command was sent, which may be due earlier. */
@@ -122,39 +122,39 @@ export class RemoteCommands {
   }
 
   /** Polls the answers of all of them: one more id in the list costs next to nothing. */
-  async #look(): Promise<void> {
-    const forget = this.#known
-    this.#known = []
+  async #pollAnswers(): Promise<void> {
+    const forget = this.#answered
+    this.#answered = []
     const answers = await this.#parts.journal.readAnswers({ messageIds: [...this.#sent.keys()], forget })
     for (const [id, answer] of answers) this.#settle(id, answer)
-    this.#putOff(question => question.wait * LATER)
+    this.#postpone(question => question.wait * LATER)
   }
 
-  #lookFailed(error: unknown): void {
+  #pollFailed(error: unknown): void {
     if (error instanceof JournalUnavailableError && error.final) {
       for (const { reject } of this.#sent.values()) reject(error)
       this.#sent.clear()
     }
-    this.#putOff(() => LONGEST_LOOK_MS)
+    this.#postpone(() => MAX_POLL_MS)
   }
 
-  #putOff(wait: (question: Sent) => number): void {
+  #postpone(wait: (question: SentCommand) => number): void {
     const now = this.#parts.clock.now()
     for (const question of this.#sent.values()) {
       if (question.due > now) continue
-      question.wait = Math.min(wait(question), LONGEST_LOOK_MS)
+      question.wait = Math.min(wait(question), MAX_POLL_MS)
       question.due = now + question.wait
     }
   }
 
   /** Usually the next poll removes them. Messages that a process leaves behind when it ends are removed by retention. */
-  #forgetSoon(): void {
-    if (this.#isForgetting) return
-    this.#isForgetting = true
+  #removeAnsweredSoon(): void {
+    if (this.#isRemoving) return
+    this.#isRemoving = true
     this.#parts.clock.after(FORGET_MS, () => {
-      this.#isForgetting = false
-      const forget = this.#known
-      this.#known = []
+      this.#isRemoving = false
+      const forget = this.#answered
+      this.#answered = []
       if (forget.length > 0) void this.#parts.journal.readAnswers({ messageIds: [], forget }).catch(() => {})
     })
   }
@@ -162,48 +162,48 @@ export class RemoteCommands {
   #settle(id: number, answer: string): void {
     const question = this.#sent.get(id)
     this.#sent.delete(id)
-    this.#known.push(id)
+    this.#answered.push(id)
     question?.resolve(JSON.parse(answer) as Answer)
   }
 
-  async #takeBackLate(): Promise<void> {
+  async #withdrawLate(): Promise<void> {
     const { clock, mayAnswer } = this.#parts
     const isHopeless = mayAnswer?.() === false
     const late = [...this.#sent.values()].filter(({ deadline }) => isHopeless || clock.now() >= deadline)
     for (const question of late) {
       this.#sent.delete(question.id)
-      await this.#takeBack(question, isHopeless).catch(question.reject)
+      await this.#withdraw(question, isHopeless).catch(question.reject)
     }
   }
 
-  async #takeBack({ id, resolve, reject }: Sent, isHopeless: boolean): Promise<void> {
+  async #withdraw({ id, resolve, reject }: SentCommand, isHopeless: boolean): Promise<void> {
     const { journal } = this.#parts
-    if (await journal.withdrawMessage(id)) return reject(isHopeless ? nobodyThere() : nobodyAnswered())
+    if (await journal.withdrawMessage(id)) return reject(isHopeless ? noEngine() : noAnswer())
     const answer = (await journal.readAnswers({ messageIds: [id] })).get(id)
-    this.#known.push(id)
-    if (answer === undefined) reject(nobodyAnswered())
+    this.#answered.push(id)
+    if (answer === undefined) reject(noAnswer())
     else resolve(JSON.parse(answer) as Answer)
   }
 }
 
 /** There is no engine that could take the message. */
-export function nobodyThere(): UmbraError {
+export function noEngine(): UmbraError {
   return new UmbraError(
     "E610",
     "No live engine owns a partition at the moment. Start one on this database (`umbra serve --roles engine,worker`), or try again shortly.",
   )
 }
 
-function nobodyAnswered(): UmbraError {
+function noAnswer(): UmbraError {
   return new UmbraError(
     "E613",
     "No engine answered in time; the command was withdrawn. Start an engine on this database and send the command again.",
   )
 }
 
-const FIRST_LOOK_MS = 2
+const FIRST_POLL_MS = 2
 const LATER = 1.5
-const LONGEST_LOOK_MS = 250
+const MAX_POLL_MS = 250
 const FORGET_MS = 200
-const MOST_MESSAGES = 500
-const MOST_BYTES = 4 * 1024 * 1024
+const MAX_MESSAGES = 500
+const MAX_BYTES = 4 * 1024 * 1024

@@ -7,7 +7,7 @@ import type { EngineSettings } from "../settings.ts"
 import type { Answer } from "./inbox.ts"
 import { type AwayOwner, KnownEngines } from "./known-engines.ts"
 import { refusalError } from "./refusals.ts"
-import { nobodyThere, RemoteCommands } from "./remote-commands.ts"
+import { noEngine, RemoteCommands } from "./remote-commands.ts"
 
 /** The request is given up early if no engine answers. */
 export type Hurry = "hurry"
@@ -16,10 +16,10 @@ export type Hurry = "hurry"
 export class RemoteEngines {
   readonly #journal: Journal
   readonly #clock: Clock
-  readonly #owners: KnownEngines
-  readonly #questions: RemoteCommands
+  readonly #knownEngines: KnownEngines
+  readonly #remoteCommands: RemoteCommands
   /** A dead engine is replaced only after its lease has passed: a caller that can use another engine need not wait for that. */
-  readonly #impatientMs: number
+  readonly #hurryMs: number
 
   constructor(parts: {
     readonly journal: Journal
@@ -31,61 +31,61 @@ export class RemoteEngines {
     const { journal, clock, settings, takesPartitions } = parts
     this.#journal = journal
     this.#clock = clock
-    this.#impatientMs = (settings.leaseSeconds * 1000) / 2
-    this.#owners = new KnownEngines({
+    this.#hurryMs = (settings.leaseSeconds * 1000) / 2
+    this.#knownEngines = new KnownEngines({
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
       random: () => clock.random(),
     })
-    const mayAnswer = () => takesPartitions || this.#owners.mayAnswer
-    this.#questions = new RemoteCommands({ journal, clock, mayAnswer })
+    const mayAnswer = () => takesPartitions || this.#knownEngines.mayAnswer
+    this.#remoteCommands = new RemoteCommands({ journal, clock, mayAnswer })
   }
 
-  receive(pulse: Heartbeat): void {
-    this.#owners.receive(pulse)
+  receive(heartbeat: Heartbeat): void {
+    this.#knownEngines.receive(heartbeat)
   }
 
   /** Does an engine of another process take jobs? */
   get hasTaker(): boolean {
-    return this.#owners.hasTaker
+    return this.#knownEngines.hasTaker
   }
 
   /** Has one done so since this process started? */
   get hadTaker(): boolean {
-    return this.#owners.hadTaker
+    return this.#knownEngines.hadTaker
   }
 
   /** Set if no live engine can know anything of the job. */
   awayOwner(jobId: string): AwayOwner | null {
-    return this.#owners.awayOwner(partitionOf(jobId))
+    return this.#knownEngines.awayOwner(partitionOf(jobId))
   }
 
   /** Resolves once a heartbeat has listed the engines; waits for an engine that is just taking its partitions. */
   whenKnown(): Promise<void> {
-    return this.#owners.whenKnown(this.#impatientMs)
+    return this.#knownEngines.whenKnown(this.#hurryMs)
   }
 
-  whenHeard(patienceMs: number): Promise<void> {
-    return this.#owners.whenHeard(patienceMs)
+  whenFirstHeartbeat(patienceMs: number): Promise<void> {
+    return this.#knownEngines.whenFirstHeartbeat(patienceMs)
   }
 
   stop(): void {
-    this.#owners.stop()
+    this.#knownEngines.stop()
   }
 
   /** The partition of a new job. Throws E610 when there is none. */
   pick(): number {
-    const partition = this.#owners.pick()
-    if (partition === null) throw nobodyThere()
+    const partition = this.#knownEngines.pick()
+    if (partition === null) throw noEngine()
     return partition
   }
 
   /** Resolves with the job's creation time when it is durable; null: it existed before. Throws E613: nothing has happened. */
   async submit(id: string, command: Submit, hurry?: Hurry): Promise<number | null> {
-    const patienceMs = hurry === "hurry" ? this.#impatientMs : ANSWER_MS
-    const answer = await this.#questions.ask(id, command, patienceMs).catch(error => {
-      if (error instanceof UmbraError && error.code === "E613") this.#owners.unanswered(partitionOf(id))
+    const patienceMs = hurry === "hurry" ? this.#hurryMs : ANSWER_MS
+    const answer = await this.#remoteCommands.execute(id, command, patienceMs).catch(error => {
+      if (error instanceof UmbraError && error.code === "E613") this.#knownEngines.unanswered(partitionOf(id))
       throw error
     })
     if (!("refused" in answer)) return answer.created_at ?? this.#clock.now()
@@ -96,7 +96,7 @@ export class RemoteEngines {
   /** An id may name a partition that does not exist: it is looked up first, or the command would wait in vain. */
   async command(jobId: string, command: Command): Promise<Answer> {
     if ((await this.#journal.readJob(jobId)) === null) return { refused: "no_such_job" }
-    return this.#questions.ask(jobId, command, ANSWER_MS)
+    return this.#remoteCommands.execute(jobId, command, ANSWER_MS)
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto"
 import type { JournalFeed } from "../../journal/port/feed.ts"
 import { SingleFlight } from "../single-flight.ts"
-import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
+import type { Overlay, OverlayQuery } from "./live-overlay.ts"
 
 /**
  * Live overlays of jobs that other processes own. Query and answer travel as notifications of the store's feed:
@@ -12,22 +12,22 @@ import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
  */
 export class RemoteOverlays {
   readonly #feed: JournalFeed
-  readonly #answer: (question: OverlayQuestion) => Overlay | null
-  readonly #questions = new SingleFlight<Overlay | null>()
+  readonly #answer: (question: OverlayQuery) => Overlay | null
+  readonly #queries = new SingleFlight<Overlay | null>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #id = randomUUID().slice(0, 13)
   #asked = 0
   #listening: Promise<() => Promise<void>> | null = null
 
   /** `answer`: null, if this process does not own the job. */
-  constructor(feed: JournalFeed, answer: (question: OverlayQuestion) => Overlay | null) {
+  constructor(feed: JournalFeed, answer: (question: OverlayQuery) => Overlay | null) {
     this.#feed = feed
     this.#answer = answer
   }
 
   async start(): Promise<void> {
     if (this.#feed.listen === null) return
-    this.#listening ??= this.#feed.listen(text => this.#hear(text))
+    this.#listening ??= this.#feed.listen(text => this.#receive(text))
     await this.#listening
   }
 
@@ -38,13 +38,13 @@ export class RemoteOverlays {
     await (await listening)?.()
   }
 
-  ask(question: OverlayQuestion): Promise<Overlay | null> {
+  query(question: OverlayQuery): Promise<Overlay | null> {
     if (this.#feed.listen === null) return Promise.resolve(null)
-    const answer = this.#questions.ask(JSON.stringify(question), () => this.#send(question))
+    const answer = this.#queries.run(JSON.stringify(question), () => this.#send(question))
     return withinTime(answer)
   }
 
-  async #send(question: OverlayQuestion): Promise<Overlay | null> {
+  async #send(question: OverlayQuery): Promise<Overlay | null> {
     await this.start()
     const id = `${this.#id}-${++this.#asked}`
     const answer = new Promise<Overlay | null>(resolve =>
@@ -55,12 +55,12 @@ export class RemoteOverlays {
   }
 
   /** The channel is shared: text that cannot be parsed here is neither a query nor an answer and is ignored. */
-  #hear(text: string): void {
+  #receive(text: string): void {
     const [word, id = "", at, count] = text.split(" ", 4)
     try {
       if (word === ASK) this.#reply(id, text.slice(`${ASK} ${id} `.length))
       else if (word === ANSWER)
-        this.#take(id, Number(at), Number(count), text.slice(`${ANSWER} ${id} ${at} ${count} `.length))
+        this.#addPart(id, Number(at), Number(count), text.slice(`${ANSWER} ${id} ${at} ${count} `.length))
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
     }
@@ -68,13 +68,13 @@ export class RemoteOverlays {
 
   #reply(id: string, question: string): void {
     if (id.startsWith(this.#id)) return
-    const overlay = this.#answer(JSON.parse(question) as OverlayQuestion)
+    const overlay = this.#answer(JSON.parse(question) as OverlayQuery)
     if (overlay === null) return
     const parts = slices(ascii(JSON.stringify(overlay)))
     for (const [at, part] of parts.entries()) this.#feed.tell(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
   }
 
-  #take(id: string, at: number, count: number, part: string): void {
+  #addPart(id: string, at: number, count: number, part: string): void {
     const waiting = this.#waiting.get(id)
     if (waiting === undefined) return
     waiting.parts.set(at, part)
@@ -103,7 +103,7 @@ function ascii(text: string): string {
 
 function slices(text: string): string[] {
   const found: string[] = []
-  for (let from = 0; from < text.length; from += MOST_BYTES) found.push(text.slice(from, from + MOST_BYTES))
+  for (let from = 0; from < text.length; from += MAX_BYTES) found.push(text.slice(from, from + MAX_BYTES))
   return found
 }
 
@@ -111,4 +111,4 @@ const ASK = "live?"
 const ANSWER = "live!"
 const ANSWER_MS = 500
 /** PostgreSQL accepts 7,999 bytes; the rest is for the prefix. */
-const MOST_BYTES = 7800
+const MAX_BYTES = 7800

@@ -5,7 +5,7 @@
  * 2. Emitted messages and stored values are handed over with the end, and only if it is an acknowledgement.
  * 3. No promise where no adapter needs one.
  */
-import { faultOf } from "../../core/faults.ts"
+import { toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { checkOutput, mustBeJson } from "../../worker/output.ts"
@@ -216,7 +216,7 @@ export class DeliveryRun implements Travelling {
       return
     }
     const { redactor } = this.chain
-    const fault = faultOf(thrown, {
+    const fault = toFault(thrown, {
       now: this.chain.now(),
       thrower: "adapter",
       ...(redactor === null ? {} : { clean: redactor.clean }),

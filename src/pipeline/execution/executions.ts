@@ -17,7 +17,7 @@ import type {
 } from "../../broker/port.ts"
 import type { TaskLane } from "../../broker/routed.ts"
 import { nameOf } from "../../broker/task-name.ts"
-import { type Fault, faultOf } from "../../core/faults.ts"
+import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { Clock } from "../../engine/clock.ts"
@@ -233,7 +233,7 @@ export class Executions implements TaskLane {
   }
 
   #faultOutcome(error: unknown): Outcome {
-    const fault: Fault = faultOf(error, { now: this.#parts.clock.now() })
+    const fault: Fault = toFault(error, { now: this.#parts.clock.now() })
     this.#parts.log.error({ error }, "a pipeline execution cannot continue")
     return { type: "failed", fault }
   }

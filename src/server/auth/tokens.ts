@@ -65,7 +65,7 @@ export class Tokens {
   async find(token: string): Promise<TokenRow | null> {
     if (!pattern.test(token)) return null
     const hash = hashOf(token)
-    const row = await this.#answers.ask(hash, () => this.#registry.readToken(hash))
+    const row = await this.#answers.run(hash, () => this.#registry.readToken(hash))
     const isGood = row !== null && timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash))
     if (!isGood) this.#seen.delete(hash)
     else if (this.#seen.size < MANY) this.#seen.add(hash)

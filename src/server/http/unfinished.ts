@@ -8,7 +8,7 @@
  *    limit is exact with one process; with several, they can exceed it by what they accept within that time.
  */
 
-import { firstIdOf } from "../../engine/ids.ts"
+import { firstIdAt } from "../../engine/ids.ts"
 import { SingleFlight } from "../../engine/single-flight.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
@@ -73,7 +73,7 @@ export class Unfinished {
     const key = keyOf(bound)
     const seen = this.#seenOf(key)
     if (isFull(seen, bound) || this.#now() - seen.lookedAt >= LOOK_AGAIN_MS) {
-      await this.#looks.ask(key, () => this.#lookAgain(bound, seen))
+      await this.#looks.run(key, () => this.#lookAgain(bound, seen))
       // Other submissions may have taken the room meanwhile: there is no await between this check and the count.
       if (isFull(seen, bound)) throw tooMany(bound)
     }
@@ -99,7 +99,7 @@ export class Unfinished {
     const at = this.#now()
     const known = [...seen.ids]
     const looksAtAll = at - seen.lookedAtAllAt >= LOOK_AT_ALL_MS
-    const after = firstIdOf(looksAtAll ? 0 : Math.max(0, seen.lookedAt - MARGIN_MS))
+    const after = firstIdAt(looksAtAll ? 0 : Math.max(0, seen.lookedAt - MARGIN_MS))
     const found = await this.#look({ owner, submittedBy, known, after, limit: Math.ceil(max) })
     const asked = new Set(known)
     const ids = new Set(found.filter(id => !seen.pending.has(id)))

@@ -157,7 +157,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       const job = await ownJob(umbra, request.caller, request.params.job)
       const { wait } = request.query
       return wait === undefined || jobHasEnded(job.status)
-        ? umbra.queries.filledIn(job)
+        ? umbra.queries.withDetails(job)
         : ended(parts, job.job_id, wait)
     },
   )

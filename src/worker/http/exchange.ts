@@ -3,7 +3,7 @@ import { type Agent, request as httpRequest, type IncomingMessage } from "node:h
 import { request as httpsRequest } from "node:https"
 import type { Readable } from "node:stream"
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib"
-import { faultOf } from "../../core/faults.ts"
+import { toFault } from "../../core/faults.ts"
 import { HandlerError } from "../fail.ts"
 import type { HttpRequest, HttpResponse } from "./client.ts"
 
@@ -102,7 +102,7 @@ function tooLarge(request: HttpRequest): HandlerError {
 
 /** The connection failed, or broke. Whether that may pass is read from the cause: a certificate does not heal. */
 function connectionFault({ url }: HttpRequest, error: unknown): HandlerError {
-  const { code, retryable, message } = faultOf(error, { now: 0 })
+  const { code, retryable, message } = toFault(error, { now: 0 })
   const why = message.includes(code) || code === "E401" ? message : `${code} ${message}`
   return new HandlerError(`${url.origin} cannot be reached: ${why}`, {
     code: "E408",

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest"
-import { faultOf } from "../../../src/core/faults.ts"
+import { toFault } from "../../../src/core/faults.ts"
 import { inputChecks } from "../../../src/definition/index.ts"
 import { json, serve } from "../../worker/server.ts"
 import { builtIn, run } from "../adapter-run.ts"
@@ -42,7 +42,7 @@ describe("http_fetch", () => {
       const error = await run(builtIn("http_fetch"), {
         config: { url: `${server.url}/${status}`, ...more },
       }).catch(error => error)
-      return faultOf(error, { now: 0 })
+      return toFault(error, { now: 0 })
     }
     expect(await faultWith(503)).toMatchObject({ code: "E410", retryable: true, retry_after_seconds: 7 })
     expect(await faultWith(429)).toMatchObject({ code: "E409", retryable: true, retry_after_seconds: 7 })
