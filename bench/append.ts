@@ -1,7 +1,7 @@
 /**
- * The append itself: batches of 1, 10, 100 and 1,000 facts, small and 1 KB each, beside a raw one-row commit on the
- * same store; and batches that also make and finish jobs. Facts are spread over all partitions, as an engine's are. And
- * commits of a pipeline, which are its appends.
+ * The append alone: batches of 1, 10, 100 and 1,000 facts, small and 1 KB each, compared with a raw one-row
+ * commit on the same store; and batches that also create and finish jobs. Facts are spread over all
+ * partitions, as an engine's are. Also commits of a pipeline, which are its appends.
  */
 import { randomUUID } from "node:crypto"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -91,7 +91,7 @@ function report(label: string, ms: number, size: number, raw: number): void {
   console.log(`    ${cells.join("")}   ${(ms / raw).toFixed(2)} × raw`)
 }
 
-/** Batches as an engine makes them: rising seqs, a hundred running jobs, every partition in turn. */
+/** Batches like those of an engine: rising seqs, a hundred running jobs, every partition in turn. */
 class Source {
   readonly #held: readonly PartitionEpoch[]
   readonly #jobs: readonly string[]
@@ -150,7 +150,7 @@ class Source {
     return { fences, newJobs: [], changedJobs: [], answers: [], messages: [], ...parts }
   }
 
-  /** Rising with time, as UUIDv7. */
+  /** Rising with time, like UUIDv7. */
   #id(): string {
     const time = (Date.now() * 64 + (++this.#counter % 64)).toString(16).padStart(12, "0").slice(-12)
     return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`

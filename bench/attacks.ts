@@ -1,4 +1,4 @@
-/** How long `GET /health` takes while each attack of the abuse suite is under way: p99 at most 50 ms, longest 150 ms. */
+/** How long `GET /health` takes during each attack of the abuse suite: p99 at most 50 ms, longest 150 ms. */
 import { heavy, hostileWorkflows } from "../test/server/abuse/heavy.ts"
 import { startServe } from "./server.ts"
 import { databaseUrl } from "./services.ts"

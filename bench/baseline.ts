@@ -1,6 +1,6 @@
 /**
- * The yardstick: the least a durable engine can do. Graphs in memory, one journal, one statement per group commit, no
- * retries, templates, timers, owners or recovery. What Umbra reaches is given as a share of this.
+ * The baseline: the least a durable engine can do. Graphs in memory, one journal, one statement per group
+ * commit, no retries, templates, timers, owners or recovery. Umbra's results are given as a share of this.
  */
 import { randomUUID } from "node:crypto"
 import { join } from "node:path"
@@ -14,7 +14,7 @@ interface Facts {
   readonly ended: readonly { j: string; o: unknown }[]
 }
 
-/** Each verb is one commit. */
+/** Each method is one commit. */
 export interface Store {
   prepare(): Promise<void>
   commitOne(id: number, data: string): Promise<void>
@@ -121,7 +121,7 @@ export class Baseline {
     return new Baseline(store)
   }
 
-  /** Milliseconds of one one-row commit, median. */
+  /** The median time of a one-row commit, in milliseconds. */
   async rawCommit(times: number): Promise<number> {
     const taken: number[] = []
     for (let i = 0; i < times; i++) {

@@ -1,4 +1,4 @@
-/** Workers of BullMQ in this process, chained: each puts what it is given into the next queue. */
+/** BullMQ workers in this process, chained: each puts its message into the next queue. */
 import { Queue, Worker } from "bullmq"
 
 const kept = { removeOnComplete: true, removeOnFail: true }
@@ -27,7 +27,7 @@ export class BullChain {
     )
   }
 
-  /** Messages a second. */
+  /** Returns messages per second. */
   async run(count: number): Promise<number> {
     const begun = performance.now()
     this.#left = count

@@ -1,4 +1,4 @@
-/** A worker of BullMQ in a process of its own (see fleet.ts). */
+/** A BullMQ worker in a separate process (see fleet.ts). */
 import { Worker } from "bullmq"
 
 const { hostname: host, port } = new URL(process.argv[2])

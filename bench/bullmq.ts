@@ -1,4 +1,4 @@
-/** The same workloads as flows of BullMQ: each job of a flow has one parent, which runs after its children. */
+/** The same workloads as BullMQ flows: each job of a flow has one parent, which runs after its children. */
 import { FlowProducer, Queue, QueueEvents } from "bullmq"
 import type { Workload } from "./workloads.ts"
 
@@ -40,7 +40,7 @@ export class BullBench {
     ])
   }
 
-  /** A chain is a flow. A fan begins with a job of its own, since no job has several parents. */
+  /** A chain is a flow. A fan begins with a separate job, because no job has several parents. */
   async runJob({ nodes }: Workload): Promise<void> {
     const isChain = nodes.every(({ dependencies }) => dependencies.length <= 1)
     if (isChain) return this.#ended(chainOf(nodes.length))

@@ -1,4 +1,7 @@
-/** One kept-alive HTTP connection that sends a request, reads the answer, and does little else: the server is measured. */
+/**
+ * One kept-alive HTTP connection that sends a request, reads the answer, and does little else: the server is
+ * measured.
+ */
 import { connect, type Socket } from "node:net"
 
 export class Connection {

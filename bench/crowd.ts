@@ -1,4 +1,4 @@
-/** What jobs cost in memory while they are active and while they wait, and what a second engine brings. */
+/** The memory of active and waiting jobs, and the gain of a second engine. */
 import { spawn } from "node:child_process"
 import { defineHandler, openUmbra } from "umbra"
 import { databaseUrl } from "./services.ts"
@@ -47,7 +47,7 @@ async function submitAll(
   await new Promise(resolve => setTimeout(resolve, 3000))
 }
 
-/** Heap after a collection: `node --expose-gc`, or the figure is what happens to be there. */
+/** The heap after a garbage collection: needs `node --expose-gc`, otherwise the number is arbitrary. */
 async function grownBy(work: () => Promise<void>): Promise<number> {
   const settled = () => {
     globalThis.gc?.()
@@ -72,7 +72,7 @@ async function twoEngines(): Promise<void> {
   )
 }
 
-/** An engine in a process of its own; answers its nodes per second over ten seconds, after both are ready. */
+/** An engine in a separate process; returns its nodes per second over ten seconds, after both are ready. */
 function engineProcess(url: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [new URL("./engine-process.js", import.meta.url).pathname, url], {

@@ -1,7 +1,7 @@
 /**
- * The figures of definitions: 100,000 nodes with 300,000 edges, each node with a template in its config, validated and
- * compiled as an object and as JSON text (goal: under 2 s and 500 MB), and YAML reading speed.
- * Each case runs in a process of its own, so that memory is that of the case alone.
+ * Measures definitions: 100,000 nodes with 300,000 edges, each node with a template in its config, validated
+ * and compiled as an object and as JSON text (goal: under 2 s and 500 MB), and YAML parsing speed. Each case
+ * runs in a separate process, so that memory is that of the case alone.
  */
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
@@ -12,9 +12,9 @@ import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "..
 export interface DefinitionFigure {
   readonly name: string
   readonly seconds: number
-  /** Of all threads, the garbage collector's included: steadier than `seconds` on a machine with other work. */
+  /** Of all threads, including the garbage collector's: steadier than `seconds` on a busy machine. */
   readonly cpuSeconds: number
-  /** Highest resident memory of the process. */
+  /** The peak resident memory of the process. */
   readonly megabytes: number
   readonly detail: string
 }

@@ -1,4 +1,4 @@
-/** One engine and its load, in a process of its own (see crowd.ts). Prints nodes per second. */
+/** One engine and its load, in a separate process (see crowd.ts). Prints nodes per second. */
 import { defineHandler, openUmbra } from "umbra"
 
 const noop = defineHandler({ name: "noop", run: () => ({ ok: true }) })
@@ -14,7 +14,7 @@ const nodes = Array.from({ length: 10 }, (_, i) => ({
 }))
 const definition = { name: "chain", nodes }
 await (await umbra.submit(definition, {})).wait()
-// The other engine needs a few beats to get its share of the partitions.
+// The other engine needs a few heartbeats to get its share of the partitions.
 await new Promise(resolve => setTimeout(resolve, 3000))
 const end = performance.now() + 8000
 let done = 0

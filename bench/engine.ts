@@ -1,4 +1,7 @@
-/** The engine beside the yardstick and a raw commit, in one run: only ratios mean something on a noisy machine. */
+/**
+ * The engine compared with the baseline and a raw commit, in one run: only ratios are meaningful on a noisy
+ * machine.
+ */
 import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -17,7 +20,10 @@ interface Target {
   readonly scale: number
   readonly location: string
   readonly store: () => Store
-  /** Milliseconds of a one-row commit by the way the engine's appends take, where that is another than the raw one's. */
+  /**
+   * The time of a one-row commit on the path of the engine's appends, in milliseconds, where that differs
+   * from the raw commit's path.
+   */
   readonly commitOnItsWay?: () => Promise<number>
   readonly clean: () => Promise<void>
 }
@@ -46,12 +52,12 @@ async function measure(target: Target): Promise<void> {
   await drive({ ...all[2]!, jobs: 200 }, await jobOf(umbra, all[2]!))
   const rates = new Map<string, number>()
   for (const workload of all) {
-    // The yardstick has its graph ready made; compiling is measured by `definitions`.
+    // The baseline has its graph prepared; `definitions` measures compiling.
     const [shape, run] = [shapeOf(workload), await jobOf(umbra, workload)]
     const round = { ...workload, jobs: Math.ceil(workload.jobs / ROUNDS) }
     const least: Measured[] = []
     const ours: Measured[] = []
-    // The first round is the compiler's: the yardstick has a hundredth of the code and is warm at once.
+    // The first round warms up the compiler: the baseline has a hundredth of the code and is warm at once.
     if (workload.jobs > 1) for (const job of [() => baseline.runJob(shape), run]) await drive(round, job)
     for (let i = 0; i < (workload.jobs === 1 ? 2 : ROUNDS); i++) {
       least.push(await drive(round, () => baseline.runJob(shape)))
@@ -67,12 +73,12 @@ async function measure(target: Target): Promise<void> {
   await largeJob(target.location)
 }
 
-/** In a process of its own, so that the memory is the engine's alone. */
+/** In a separate process, so that the memory is the engine's alone. */
 async function largeJob(location: string): Promise<void> {
   const script = fileURLToPath(new URL("./large-job-process.js", import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [script, location])
   const { seconds, megabytes } = JSON.parse(stdout) as { seconds: number; megabytes: number }
-  console.log(`  100,000 nodes in a process of its own: ${seconds.toFixed(1)} s, ${megabytes} MB at most`)
+  console.log(`  100,000 nodes in a separate process: ${seconds.toFixed(1)} s, ${megabytes} MB at most`)
 }
 
 /** A key is one row with one index. */
@@ -89,7 +95,7 @@ async function oneRowCommits(location: string): Promise<number> {
   return taken.slice(100).sort((a, b) => a - b)[150]!
 }
 
-/** Turn and turn about: whatever else the machine does in between falls on both. */
+/** Alternating rounds: other load of the machine affects both. */
 const ROUNDS = 5
 
 function middle(measured: readonly Measured[]): Measured {
@@ -113,7 +119,7 @@ function report(workload: Workload, ours: Measured, least: Measured, commits: re
     workload.inFlight === 1 && workload.name.startsWith("chain")
       ? `, a node takes ${commits.map(commit => (ours.p50 / 11 / commit).toFixed(2)).join(" and ")} × a raw commit`
       : ""
-  console.log(`  ${workload.name.padEnd(28)} ${rate}  ${share.padStart(4)} % of the yardstick${perNode}`)
+  console.log(`  ${workload.name.padEnd(28)} ${rate}  ${share.padStart(4)} % of the baseline${perNode}`)
 }
 
 async function postgres(scale: number): Promise<Target> {

@@ -1,4 +1,4 @@
-/** An engine of the fleet in a process of its own, with jobs in hand, waiting to be killed (see fleet.ts). */
+/** An engine of the fleet in a separate process, with running jobs, waiting to be killed (see fleet.ts). */
 import { openUmbra } from "umbra"
 
 const [url, redisUrl, prefix] = process.argv.slice(2)

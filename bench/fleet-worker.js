@@ -1,4 +1,4 @@
-/** A worker of the fleet in a process of its own (see fleet.ts). */
+/** A worker of the fleet in a separate process (see fleet.ts). */
 import { defineHandler, openWorker } from "umbra"
 
 const noop = defineHandler({ name: "noop", run: () => ({ ok: true, i: 1 }) })

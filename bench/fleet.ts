@@ -1,4 +1,7 @@
-/** Workers in processes of their own: through Redis, beside the local broker, and beside BullMQ on the same Redis. */
+/**
+ * Workers in separate processes: through Redis, compared with the local broker, and with BullMQ on the same
+ * Redis.
+ */
 import { type ChildProcess, spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { once } from "node:events"
@@ -58,7 +61,7 @@ function show({ name }: Workload, where: string, measured: Measured, ours?: Meas
   )
 }
 
-/** From submission until the handler runs, at a load that the fleet can bear. */
+/** The time from submission until the handler runs, at a load that the fleet can sustain. */
 async function queueWait(umbra: Umbra): Promise<void> {
   const waits: number[] = []
   const lane = async () => {
@@ -75,7 +78,7 @@ async function queueWait(umbra: Umbra): Promise<void> {
   console.log(`  from submission to the handler: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms (about 500 jobs/s)`)
 }
 
-/** From the kill of an engine until the last of its jobs has gone on under another. */
+/** The time from the kill of an engine until the last of its jobs continues on another. */
 async function takeOver({ umbra, args }: { umbra: Umbra; args: string[] }): Promise<void> {
   const engine = spawn(process.execPath, [
     fileURLToPath(new URL("fleet-engine.js", import.meta.url)),
@@ -99,7 +102,7 @@ async function takeOver({ umbra, args }: { umbra: Umbra; args: string[] }): Prom
   times.sort((a, b) => a - b)
   const seconds = (ms: number) => (ms / 1000).toFixed(2)
   console.log(
-    `  after SIGKILL of an engine its ${ids.length} jobs go on within ${seconds(times.at(-1)!)} s (median ${seconds(times[times.length >> 1]!)} s)`,
+    `  after SIGKILL of an engine its ${ids.length} jobs continue within ${seconds(times.at(-1)!)} s (median ${seconds(times[times.length >> 1]!)} s)`,
   )
 }
 

@@ -1,4 +1,7 @@
-/** Items of `for_each` beside as many plain parallel nodes, all in one job, and lists of 100 MB: decision 18. */
+/**
+ * Items of `for_each` compared with as many plain parallel nodes, all in one job, and lists of 100 MB:
+ * decision 18.
+ */
 import { execFile } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -35,7 +38,7 @@ export async function items(): Promise<void> {
   for (const name of ["made", "between", "given"]) await large(name)
 }
 
-/** Each in a process of its own, so that the memory is its alone. */
+/** Each in a separate process, so that the memory is its alone. */
 async function large(name: string): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
   await largeOn("SQLite", join(folder, "umbra"), name)

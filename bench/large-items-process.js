@@ -1,9 +1,9 @@
 /**
- * 10,000 items of `for_each` with 10 KB each, in a process of its own (see items.ts). Prints seconds, highest memory and
- * the longest time in which nothing else got its turn.
+ * 10,000 items of `for_each` with 10 KB each, in a separate process (see items.ts). Prints seconds, peak
+ * memory and the longest time for which the event loop was blocked.
  *
- * `given`: the items are the job's input. `made`: each item makes 10 KB, and the list is the job's output. `between`: a
- * second list goes over what the first has made.
+ * `given`: the items are the job's input. `made`: each item produces 10 KB, and the list is the job's output.
+ * `between`: a second list iterates over the output of the first.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { defineHandler, openUmbra } from "umbra"

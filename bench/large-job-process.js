@@ -1,4 +1,6 @@
-/** One job of 100,000 parallel nodes in a process of its own (see engine.ts). Prints seconds and highest memory. */
+/**
+ * One job of 100,000 parallel nodes in a separate process (see engine.ts). Prints seconds and peak memory.
+ */
 import { defineHandler, openUmbra } from "umbra"
 
 const noop = defineHandler({ name: "noop", run: () => ({ ok: true }) })

@@ -1,4 +1,7 @@
-/** `npm run bench`: everything; `npm run bench -- engine takeover`: those. `BENCH_SCALE=0.2` makes it shorter. */
+/**
+ * `npm run bench` runs everything; `npm run bench -- engine takeover` the named ones. `BENCH_SCALE=0.2` makes
+ * it shorter.
+ */
 import { append } from "./append.ts"
 import { attacks } from "./attacks.ts"
 import { crowd } from "./crowd.ts"

@@ -17,7 +17,7 @@ export class PipelineSource {
     this.#fence = fence
   }
 
-  /** Median of these many, in ms. */
+  /** The median of this many rounds, in ms. */
   async median(size: number, rounds: number): Promise<number> {
     const taken: number[] = []
     for (let round = 0; round < rounds; round++) {
@@ -48,7 +48,7 @@ export class PipelineSource {
   }
 }
 
-/** Of the message that this one comes from. */
+/** The adapter calls of the message that emitted this one. */
 function invocations({ parent, seq, at }: NewMessageRow): LineageRow[] {
   return Array.from({ length: ADAPTERS }, (_, adapter) => ({
     ...{ ...parent!, attempt: 1, adapter, at, durationUs: 100 + seq, status: "completed" },

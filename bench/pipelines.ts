@@ -1,6 +1,7 @@
 /**
- * Messages through a route of 1, 3 and 10 adapters with lineage on, on the embedded database and on PostgreSQL, beside
- * BullMQ workers chained by queues; memory over a million messages; how soon the end of an execution is seen.
+ * Messages through a route of 1, 3 and 10 adapters with lineage on, on the embedded database and on
+ * PostgreSQL, compared with BullMQ workers chained by queues; memory over a million messages; how soon the
+ * end of an execution is visible.
  */
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -12,7 +13,7 @@ import { databaseUrl, redisUrl } from "./services.ts"
 
 const nothing = z.strictObject({}).optional()
 
-/** Emits the numbers from 1 to `count`, a thousand to a message. */
+/** Emits the numbers from 1 to `count`, a thousand per message. */
 const source = defineAdapter({
   type: "bench_source",
   config: nothing,
@@ -84,7 +85,7 @@ async function messages(umbra: Umbra, adapters: number, count: number): Promise<
   return (count * 1000) / (performance.now() - begun)
 }
 
-/** From the last call of the last adapter until the job is COMPLETED for whoever waits. */
+/** The time from the last call of the last adapter until a waiting caller sees the job COMPLETED. */
 async function drains(umbra: Umbra, name: string): Promise<void> {
   const times: number[] = []
   for (let n = 0; n < 100; n++) {
@@ -119,7 +120,10 @@ async function million(umbra: Umbra, count: number): Promise<void> {
   )
 }
 
-/** A message passes three queues, each with a worker: what chained workers of BullMQ do for three steps. */
+/**
+ * A message passes three queues, each with a worker: the equivalent of three steps with chained BullMQ
+ * workers.
+ */
 async function bull(count: number): Promise<void> {
   for (const queues of [1, 3]) {
     const chain = new BullChain(await redisUrl(), queues)

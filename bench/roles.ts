@@ -1,10 +1,10 @@
-/** What it costs that the API is a process of its own: submissions to an engine, and through a process without one. */
+/** The cost of a separate API process: submissions to an engine, and through a process without one. */
 import { once } from "node:events"
 import { Connection, requestText } from "./connection.ts"
 import { drive, type Round, startServe } from "./server.ts"
 import { databaseUrl } from "./services.ts"
 
-/** Turn and turn about: whatever else the machine does in between falls on both. */
+/** Alternating rounds: other load of the machine affects both. */
 const ROUNDS = 5
 
 const workflow = { name: "bench", nodes: [{ id: "n", handler: "transform", config: { value: 1 } }] }
@@ -47,12 +47,12 @@ export async function roles(): Promise<void> {
   await drop()
 }
 
-/** The API process knows of the engine with its next beat. */
+/** The API process learns of the engine with its next heartbeat. */
 async function untilTaken(connection: Connection): Promise<void> {
   while ((await connection.send(submit)) >= 300) await new Promise(resolve => setTimeout(resolve, 100))
 }
 
-/** The round in the middle by ratio: both halves of it were measured side by side. */
+/** The median round by ratio: both halves of it were measured side by side. */
 function report(name: string, rounds: readonly { readonly local: Round; readonly through: Round }[]): void {
   const ratio = ({ local, through }: (typeof rounds)[number]) => local.perSecond / through.perSecond
   const { local, through } = [...rounds].sort((a, b) => ratio(a) - ratio(b))[rounds.length >> 1]!

@@ -1,4 +1,7 @@
-/** `umbra serve` over HTTP with 100 connections, beside the same server's `GET /health` in the same run. */
+/**
+ * `umbra serve` over HTTP with 100 connections, compared with the same server's `GET /health` in the same
+ * run.
+ */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -9,10 +12,10 @@ import { databaseUrl } from "./services.ts"
 import { measureStreams } from "./streams.ts"
 
 const CONNECTIONS = 100
-/** Turn and turn about: whatever else the machine does in between falls on all three. */
+/** Alternating rounds: other load of the machine affects all three. */
 const ROUNDS = 3
 
-/** One whose node only computes, which is one commit, and one whose node acts, which is two. */
+/** One whose node only computes, which is one commit, and one whose node runs a handler, which is two. */
 const workflows = [
   { name: "computes", nodes: [{ id: "n", handler: "transform", config: { value: 1 } }] },
   { name: "acts", nodes: [{ id: "n", handler: "echo", config: { value: 1 } }] },

@@ -6,7 +6,7 @@ let postgres: Promise<Postgres> | null = null
 let redis: Promise<Redis> | null = null
 let count = 0
 
-/** A database of its own on a private PostgreSQL, started on first use. */
+/** A separate database on a private PostgreSQL, started on first use. */
 export async function databaseUrl(): Promise<{ url: string; drop: () => Promise<void> }> {
   postgres ??= startPostgres()
   const { url } = await postgres

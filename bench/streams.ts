@@ -1,8 +1,9 @@
 /**
- * Live streams of `umbra serve`: how late an event is, and what an open stream costs.
+ * Live streams of `umbra serve`: the delay of an event, and the cost of an open stream.
  *
- * An event's time is when its fact was decided, before the append that makes it durable: what is measured is decision,
- * commit, reading, and delivery to a socket of this process. Everything shares the machine's cores.
+ * An event's time is when its fact was decided, before the append that makes it durable: the measurement
+ * includes decision, commit, reading, and delivery to a socket of this process. Everything shares the
+ * machine's cores.
  */
 import type { ChildProcess } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -11,10 +12,13 @@ import { Connection, requestText } from "./connection.ts"
 
 const STREAMS = 1000
 const MANY = 5000
-/** Jobs that live on through the whole bench, each a chain of waits; every stream of one job follows one of them. */
+/**
+ * Jobs that run during the whole benchmark, each a chain of waits; every stream of one job follows one of
+ * them.
+ */
 const LONG_JOBS = 500
 const SECONDS = 10
-/** One-node jobs submitted a second: each is five events on every stream of all jobs. */
+/** One-node jobs submitted per second: each is five events on every stream of all jobs. */
 const JOBS_PER_SECOND = 10
 
 const short = { name: "short", nodes: [{ id: "n", handler: "transform", config: { value: 1 } }] }
@@ -74,7 +78,7 @@ async function deliver(control: Connection, streams: readonly StreamSocket[]): P
   )
 }
 
-/** One after the other: jobs of users do not all wake in the same moment. */
+/** One after the other: jobs of users do not all wake at the same moment. */
 async function submitLong(port: number): Promise<string[]> {
   const ids: string[] = []
   for (let n = 0; n < LONG_JOBS; n++) {
@@ -89,13 +93,13 @@ async function submitLong(port: number): Promise<string[]> {
   return ids
 }
 
-/** Resident, as the kernel counts it. */
+/** Resident memory, as the kernel counts it. */
 function rss(child: ChildProcess): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8")
   return Math.round(Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024)
 }
 
-/** Reads as little as it can: the time of every event, and when it came. */
+/** Reads as little as possible: the time of every event, and when it arrived. */
 class StreamSocket {
   readonly begun: Promise<void>
   latencies: number[] | null = null

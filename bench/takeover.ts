@@ -1,4 +1,4 @@
-/** What a crowd of waiting jobs costs: taking over a database with a million of them, and an engine at rest. */
+/** The cost of many waiting jobs: taking over a database with a million of them, and an idle engine. */
 import pg from "pg"
 import { defineHandler, openUmbra } from "umbra"
 import { databaseUrl } from "./services.ts"
@@ -28,7 +28,7 @@ export async function takeover(): Promise<void> {
   await atRest()
 }
 
-/** In a database of its own: PostgreSQL's housekeeping after a million inserts is not the engine's doing. */
+/** In a separate database: PostgreSQL's housekeeping after a million inserts is not caused by the engine. */
 async function atRest(): Promise<void> {
   const { url, drop } = await databaseUrl()
   const umbra = await openUmbra(url, { handlers: [noop] })
@@ -73,7 +73,7 @@ async function makeWaiting(url: string, jobs: number): Promise<void> {
   await client.end()
 }
 
-/** Counted by the server itself, the beat included. */
+/** Counted by the server itself, including the heartbeat. */
 async function statementsPerSecond(url: string, seconds: number): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -84,12 +84,12 @@ async function statementsPerSecond(url: string, seconds: number): Promise<number
     )
     return Number(rows[0].n)
   }
-  // Sessions report what they did up to ten seconds later.
+  // Sessions report their statistics up to ten seconds later.
   await new Promise(resolve => setTimeout(resolve, 15_000))
   const before = await count()
   await new Promise(resolve => setTimeout(resolve, seconds * 1000))
   const after = await count()
   await client.end()
-  // Our own two look-ups and one count lie in between.
+  // Our own two queries and one count lie in between.
   return Math.max(0, after - before - 2) / seconds
 }

@@ -1,6 +1,6 @@
 /**
- * The figures of templates: what a reference costs, a config with five of them over outputs of 1 MB (goal: under
- * 0.1 ms), compiling, and text without templates. Ratios are to the plain property reads that do the same.
+ * Measures templates: the cost of a reference, a config with five of them over outputs of 1 MB (goal: under
+ * 0.1 ms), compiling, and text without templates. Ratios are to plain property reads that do the same.
  */
 import type { Json } from "../src/core/json.ts"
 import { compileTemplate, compileValue, type Scope } from "../src/template/index.ts"
@@ -8,7 +8,7 @@ import { compileTemplate, compileValue, type Scope } from "../src/template/index
 export interface TemplateFigure {
   readonly name: string
   readonly microseconds: number
-  /** Times the cost of the same reads in JavaScript. */
+  /** A multiple of the cost of the same reads in JavaScript. */
   readonly ratio: number
 }
 
@@ -40,7 +40,7 @@ const plainRead = (): unknown => (scope.node("a") as { body: { name: string } })
 const reference = compileTemplate("{{ a.body.name }}")
 const loop = compileTemplate("{% for r in a.body.rows %}{{ loop.index }}. {{ r.id }}\n{% endfor %}")
 let fresh = 0
-/** What was computed is kept, or the compiler would leave the computation out. */
+/** The result is kept, or the compiler would remove the computation. */
 let kept: unknown
 
 const cases: readonly (readonly [string, () => unknown, number])[] = [

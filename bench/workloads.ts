@@ -1,6 +1,6 @@
 import type { Json } from "../src/core/json.ts"
 
-/** The shapes every engine is measured on. The handler does nothing: what is measured is the engine. */
+/** The workloads that every engine is measured on. The handler does nothing: the engine is measured. */
 export interface Workload {
   readonly name: string
   readonly nodes: readonly {
@@ -28,7 +28,7 @@ export function workloads(scale: number): Workload[] {
   ]
 }
 
-/** Every second node only computes: the glue between those that act. */
+/** Every second node only computes: the glue between those that run a handler. */
 export function glued(scale: number): Workload {
   const nodes = chain(11).map((node, i) => (i % 2 === 0 ? { ...node, handler: "transform" } : node))
   const jobs = Math.max(1, Math.round(1250 * scale))

@@ -1,8 +1,8 @@
 /**
- * `npm run chaos -- --minutes 10 --jobs 20000 --seed 7` lets a fleet of real processes (3 engines, 6 workers, 2 API
- * processes, a PostgreSQL and a Redis of its own) work while they are killed, stopped and restarted, and the network
- * between them fails; then it checks that nothing was lost, nothing is stuck, and nothing completed ran again.
- * Exit 0: nothing found; 1: violations, each on a line. The seed repeats the plan of a run.
+ * `npm run chaos -- --minutes 10 --jobs 20000 --seed 7` runs a fleet of real processes (3 engines, 6 workers,
+ * 2 API processes, private PostgreSQL and Redis) while they are killed, stopped and restarted, and the
+ * network between them fails; then it checks that nothing was lost, nothing is stuck, and nothing completed
+ * ran again. Exit 0: no violation; 1: violations, each on a line. The seed repeats the plan of a run.
  */
 import { parseArgs } from "node:util"
 import { type ChaosReport, chaos } from "../test/chaos/campaign.ts"

@@ -1,8 +1,9 @@
 /**
- * `npm run crash -- --kills 200 --jobs 2000 --seed 7 --store sqlite|postgres|both` kills processes that run jobs, at
- * every failpoint and at random times, and then checks that nothing was lost and nothing completed ran again. With
- * `--pipelines` the jobs are executions of pipelines, the kills at any time, and every message is accounted for.
- * Exit 0: nothing found; 1: violations, each on a line; the seed repeats the plan of a run.
+ * `npm run crash -- --kills 200 --jobs 2000 --seed 7 --store sqlite|postgres|both` kills processes that run
+ * jobs, at every failpoint and at random times, and then checks that nothing was lost and nothing completed
+ * ran again. With `--pipelines` the jobs are executions of pipelines, the kills happen at any time, and every
+ * message is accounted for. Exit 0: no violation; 1: violations, each on a line. The seed repeats the plan of
+ * a run.
  */
 import { parseArgs } from "node:util"
 import { type CampaignOptions, campaign, type Report } from "../test/crash/campaign.ts"
@@ -64,7 +65,7 @@ async function onPostgres(run: Run): Promise<number> {
   }
 }
 
-/** Answers the number of violations. */
+/** Returns the number of violations. */
 async function campaignAt(store: string, options: CampaignOptions): Promise<number> {
   const report = values.pipelines ? await pipelineCampaign(options) : await campaign(options)
   const { jobs, deaths, violations } = report

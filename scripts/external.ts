@@ -1,10 +1,10 @@
 /**
- * `npm run external -- --jobs 5000 --processes 8 --kills 100 --limit 20 --webhooks 2 --faults --seed 7` lets processes
- * on one PostgreSQL work for a fake provider, kills them at random, and has the provider and the journal judge: each
- * job ended as its script says, each node completed once, never more operations than slots, every repetition under the
- * same key, all slots back. `--store sqlite`: one process at a time on a folder. `--work 300`: operations take up to so
- * many ms, so that all slots are in use.
- * Exit 0: nothing found; 1: problems, each on a line. UMBRA_TEST_POSTGRES_URL: a server that runs already.
+ * `npm run external -- --jobs 5000 --processes 8 --kills 100 --limit 20 --webhooks 2 --faults --seed 7` runs
+ * processes on one PostgreSQL that work for a fake provider, kills them at random, and checks with the
+ * records of the provider and the journal: each job ended as its script says, each node completed once, never
+ * more operations than slots, every repetition under the same key, all slots released. `--store sqlite`: one
+ * process at a time on a folder. `--work 300`: operations take up to this many ms, so that all slots are in
+ * use. Exit 0: no violation; 1: problems, each on a line. UMBRA_TEST_POSTGRES_URL: uses a running server.
  */
 import { parseArgs } from "node:util"
 import { externalCampaign } from "../test/provider/campaign/campaign.ts"
@@ -43,7 +43,7 @@ await main(async signal => {
   }
 })
 
-/** null: in a folder of its own. */
+/** null: in a separate folder. */
 async function run(location: string | null): Promise<number> {
   const processes = location === null ? 1 : count("processes")
   const figures = { jobs: count("jobs"), processes, kills: count("kills") }
@@ -59,7 +59,9 @@ async function run(location: string | null): Promise<number> {
   console.log(
     `  ${operations} operations, at most ${mostAtOnce} at once, ${repeated} submitted again under their key`,
   )
-  console.log(`  ${webhooks} webhooks, ${lies} of them lies; ${failed} jobs whose provider could not do it`)
+  console.log(
+    `  ${webhooks} webhooks, ${lies} of them forged or wrong; ${failed} jobs whose operation failed at the provider`,
+  )
   console.log(`  ${seconds.toFixed(1)} s, ${problems.length} problems`)
   for (const problem of problems.slice(0, 50)) console.log(`  ${problem}`)
   return problems.length === 0 ? 0 : 1

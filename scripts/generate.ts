@@ -1,7 +1,7 @@
 /**
- * Writes what has its one source elsewhere: the SQL module from the .sql files, the editor's JSON Schema from the
- * definition's schema. Run by the build; a file is touched only when its content changes, so that watchers and
- * incremental builds stay quiet.
+ * Writes generated files: the SQL module from the .sql files, the editor's JSON Schema from the definition's
+ * schema. Run by the build; a file is written only when its content changes, so that watchers and incremental
+ * builds are not triggered.
  */
 import { readFolder, writeIfChanged } from "./generate/files.ts"
 import { sqlModule } from "./generate/sql.ts"
@@ -14,7 +14,7 @@ const module = sqlModule({
 })
 await writeIfChanged(new URL("sql.generated.ts", postgres), module)
 
-// Imported only now: whatever the sources import, the generated module is there and current.
+// Imported only now: whatever the sources import, the generated module exists and is current.
 const { workflowJsonSchema } = await import("../src/definition/index.ts")
 const schema = new URL("../schema/workflow.schema.json", import.meta.url)
 await writeIfChanged(schema, `${JSON.stringify(workflowJsonSchema(), null, 2)}\n`)

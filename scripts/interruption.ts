@@ -1,10 +1,10 @@
 /**
- * Ctrl-C and its kin, as an AbortSignal: whoever started something ends it, in order, and only then do we exit,
- * with the code a shell expects (128 and the signal's number).
+ * Converts Ctrl-C and similar signals to an AbortSignal: the code that started something ends it, in order,
+ * and only then does the process exit, with the code a shell expects (128 plus the signal's number).
  */
 import { constants } from "node:os"
 
-/** How often we look whether npm, which started us, is still there. */
+/** The interval of the check whether npm, the parent process, still runs. */
 const PARENT_MS = 500
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const
@@ -21,7 +21,7 @@ class Interruption extends Error {
 /** Runs a script's main function and ends the process with the code it returns. */
 export async function main(body: (signal: AbortSignal) => Promise<number>): Promise<void> {
   const controller = new AbortController()
-  // Listening for good, not once: a second Ctrl-C must not end us while services are being stopped.
+  // Listeners stay registered: a second Ctrl-C must not end this process while services are being stopped.
   for (const name of SIGNALS) process.on(name, () => controller.abort(new Interruption(name)))
   if (process.env.npm_lifecycle_event !== undefined) {
     watchParent(() => controller.abort(new Interruption("SIGTERM")))
@@ -37,8 +37,9 @@ export async function main(body: (signal: AbortSignal) => Promise<number>): Prom
 }
 
 /**
- * A time limit often ends npm alone, with a signal it cannot pass on: without this the run would go on unseen. The
- * scripts of package.json begin with `exec`, so that npm itself is our parent and not a shell that survives it.
+ * A time limit often ends npm alone, with a signal that it cannot pass on: without this the run would
+ * continue unnoticed. The scripts of package.json begin with `exec`, so that npm itself is the parent process
+ * and not a shell that survives it.
  */
 function watchParent(gone: () => void): void {
   const parent = process.ppid

@@ -1,7 +1,7 @@
 /**
- * `npm run test:node24`: the contract of the embedded database on Node.js 24, whose own SQLite (`node:sqlite`) is used
- * there; `npm test` runs it on the installed Node.js. The program comes from the npm registry, at a pinned version, and is
- * removed again.
+ * `npm run test:node24`: the contract of the embedded database on Node.js 24, with its own SQLite
+ * (`node:sqlite`); `npm test` runs it on the installed Node.js. The program is downloaded from the npm
+ * registry, at a pinned version, and removed again.
  */
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"

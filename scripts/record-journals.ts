@@ -1,7 +1,8 @@
 /**
- * Keeps journals as this release writes them, in test/core/fixtures/journals/<major.minor>/, for every later release
- * to fold (DESIGN: stored facts are the real API). Run it once per minor release, or after adding a scenario; what
- * was recorded before is left alone. Then `npx biome check --write` on the new files: fixtures are linted too.
+ * Records journals as this release writes them, in test/core/fixtures/journals/<major.minor>/, for every
+ * later release to fold (DESIGN: stored facts are the real API). Run it once per minor release, or after
+ * adding a scenario; earlier recordings are not changed. Then run `npx biome check --write` on the new files:
+ * fixtures are linted too.
  */
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"

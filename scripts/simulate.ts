@@ -1,4 +1,7 @@
-/** `npm run simulate -- --seeds 1000 [--from 1]`: a fleet per seed (test/simulation); stops at the first that goes wrong. */
+/**
+ * `npm run simulate -- --seeds 1000 [--from 1]`: simulates one fleet per seed (test/simulation); stops at the
+ * first violation.
+ */
 import { parseArgs } from "node:util"
 import { Fleet } from "../test/simulation/fleet.ts"
 
@@ -15,4 +18,4 @@ for (let seed = from; seed < from + seeds; seed++) {
     process.exit(1)
   }
 }
-console.log(`${seeds} fleets, ${executions.toLocaleString("en")} executions, nothing wrong`)
+console.log(`${seeds} fleets, ${executions.toLocaleString("en")} executions, no violation`)

@@ -1,6 +1,6 @@
 /**
- * `npm test`: builds, brings the services, runs vitest with the arguments passed on (`npm test -- test/core`),
- * takes everything down again and closes with the counts alone on a line. The exit code is vitest's.
+ * `npm test`: builds, starts the services, runs vitest with the given arguments (`npm test -- test/core`),
+ * stops everything and prints the counts on the last line. The exit code is vitest's.
  */
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL("..", import.meta.url))
 const vitest = join(root, "node_modules", "vitest", "vitest.mjs")
 
 await main(async signal => {
-  // Tests that start real processes start what users start: the built package.
+  // Tests that start real processes use what users use: the built package.
   if ((await show("npm", ["run", "--silent", "build"], { signal })) !== 0) {
     throw new Error("the build failed, so no test was run")
   }

@@ -1,6 +1,6 @@
-/** Amounts counted by size, in plain numbers: adding one is a few comparisons, whoever looks does the rest. */
+/** A histogram in plain numbers: adding a value costs a few comparisons, readers do the rest. */
 export class Histogram {
-  /** Upper ends, rising; what is above the last is counted in one more place. */
+  /** Upper bounds, rising; values above the last are counted in one more bucket. */
   readonly bounds: readonly number[]
   readonly counts: Float64Array
   sum = 0

@@ -1,6 +1,6 @@
 /**
- * Which process is this, and does that one still live? A pid alone is not enough: it is reused, and it means
- * nothing in another container or on another machine that shares the store.
+ * Identifies this process, and tells whether another process is still alive. A pid alone is not enough: it is
+ * reused, and it has no meaning in another container or on another machine that shares the store.
  */
 import { readFileSync, readlinkSync } from "node:fs"
 import { hostname } from "node:os"
@@ -8,7 +8,10 @@ import { hostname } from "node:os"
 export interface ProcessIdentity {
   readonly pid: number
   readonly host: string
-  /** Linux: the boot and the pid namespace the pid belongs to, and the moment the process started. Else empty. */
+  /**
+   * Linux: the boot and the pid namespace that the pid belongs to, and the start time of the process.
+   * Otherwise empty.
+   */
   readonly boot: string
   readonly namespace: string
   readonly started: string
@@ -30,12 +33,12 @@ function identify(): ProcessIdentity {
   return { pid: process.pid, host: hostname(), boot, namespace, started }
 }
 
-/** Does its pid mean anything here? Not from another machine, boot or container. */
+/** Is its pid valid here? Not that of another machine, boot or container. */
 export function isVisible(other: ProcessIdentity, own: ProcessIdentity): boolean {
   return other.host === own.host && other.boot === own.boot && other.namespace === own.namespace
 }
 
-/** "unknown" where this process cannot see the other one: only a sign of life can tell. */
+/** "unknown" where this process cannot see the other one: only a heartbeat can tell. */
 export function lifeOf(other: ProcessIdentity, own: ProcessIdentity): Life {
   if (!isVisible(other, own)) return "unknown"
   if (!pidExists(other.pid)) return "dead"
@@ -49,12 +52,15 @@ function pidExists(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // EPERM: it exists and is somebody else's.
+    // EPERM: it exists and belongs to another user.
     return (error as NodeJS.ErrnoException).code !== "ESRCH"
   }
 }
 
-/** /proc/PID/stat: the name in brackets may hold spaces and brackets; state follows it, start time is field 22. */
+/**
+ * /proc/PID/stat: the name in brackets may contain spaces and brackets; the state follows it, the start time
+ * is field 22.
+ */
 function processStat(pid: number): { started: string; zombie: boolean } | null {
   const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, "utf8"))
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises"
 
-/** A file that was just made is there after a power failure only if its folder was synced. Windows does it by itself. */
+/** A new file survives a power failure only if its folder was synced. Windows does this by itself. */
 export async function syncFolders(...folders: readonly string[]): Promise<void> {
   if (process.platform === "win32") return
   for (const folder of folders) await sync(folder, "r")

@@ -1,9 +1,9 @@
 import { Worker, type WorkerOptions } from "node:worker_threads"
 
 /**
- * Starts one of our own modules in a thread. `entry` is its address without the ending: built, it is plain JavaScript;
- * from source it is TypeScript, and on Node 20 no flag brings a loader to a thread's entry file, so a line of
- * JavaScript registers the loader and imports it.
+ * Starts one of our own modules in a thread. `entry` is its address without the extension: built, it is plain
+ * JavaScript; from source it is TypeScript, and on Node 20 no flag loads a loader for a thread's entry file,
+ * so a line of JavaScript registers the loader and imports it.
  */
 export function startThread(entry: URL, options: WorkerOptions = {}): Worker {
   if (!import.meta.url.endsWith(".ts")) return new Worker(new URL(`${entry.href}.js`), options)

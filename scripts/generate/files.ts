@@ -19,7 +19,7 @@ export async function readFolder(folder: URL, ending: string): Promise<readonly 
   return files.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Moved into place whole, so that a process reading meanwhile sees the old file or the new one. */
+/** Moved into place as a whole, so that a process that reads meanwhile sees the old file or the new. */
 export async function writeIfChanged(file: URL, text: string): Promise<void> {
   if ((await readFile(file, "utf8").catch(() => null)) === text) return
   await mkdir(new URL("./", file), { recursive: true })

@@ -1,4 +1,7 @@
-/** Everything the tests talk to, started together; said in one line each, passed on in the environment. */
+/**
+ * Starts all services that the tests use; prints one line for each, and passes their addresses in the
+ * environment.
+ */
 import { findChromium } from "./chromium.ts"
 import { ensurePrograms } from "./packages.ts"
 import { startPostgres } from "./postgres.ts"

@@ -1,4 +1,4 @@
-/** Chromium: a program that tests start themselves, so here it is only found. */
+/** Chromium: tests start the program themselves, so this only finds it. */
 import { findExecutable, isExecutable } from "./executable.ts"
 import { capture } from "./run.ts"
 
@@ -13,7 +13,7 @@ export interface ChromiumProgram {
   readonly version: string
 }
 
-/** The program found, or what is missing. A stub that only points to another package is not one. */
+/** Returns the program, or what is missing. A stub that only points to another package does not count. */
 export async function findChromium(): Promise<ChromiumProgram | string> {
   const command = (await findExecutable(NAMES)) ?? (await firstExecutable(MAC))
   if (command === null) return "Chromium (chromium): it is not installed"

@@ -1,4 +1,4 @@
-/** Where programs are found: the folders of PATH. */
+/** Finds programs in the folders of PATH. */
 import { constants } from "node:fs"
 import { access } from "node:fs/promises"
 import { delimiter, join } from "node:path"

@@ -1,6 +1,7 @@
 /**
- * Who a service runs as. PostgreSQL refuses to run as root, and no server that takes commands over a port
- * should: as root, services get an unprivileged user of the system; otherwise they run as ourselves.
+ * The user that a service runs as. PostgreSQL refuses to run as root, and no server that accepts commands
+ * over a port should: as root, services run as an unprivileged user of the system; otherwise as the current
+ * user.
  */
 import { capture } from "./run.ts"
 
@@ -17,7 +18,9 @@ export async function serviceOwner(): Promise<Owner | null> {
     const owner = await lookUp(name)
     if (owner) return owner
   }
-  throw new Error(`running as root, but no user to run services as: create one of ${CANDIDATES.join(", ")}`)
+  throw new Error(
+    `running as root, but there is no user to run services as: create one of ${CANDIDATES.join(", ")}`,
+  )
 }
 
 async function lookUp(name: string): Promise<Owner | null> {

@@ -1,6 +1,6 @@
 /**
- * Installs what is missing from the distribution's packages: as root on Debian and its kin only. Anywhere else
- * the reader is told in one line what to install; nothing is skipped.
+ * Installs missing packages of the distribution: only as root on Debian and its derivatives. Elsewhere one
+ * line tells what to install; nothing is skipped.
  */
 import { rm, writeFile } from "node:fs/promises"
 import { findChromium } from "./chromium.ts"
@@ -10,7 +10,7 @@ import { findRedis } from "./redis.ts"
 import { capture } from "./run.ts"
 import { findStrace } from "./strace.ts"
 
-/** Asked by Debian's package scripts whether a service may be started; 101 is "no". */
+/** Debian's package scripts call it to learn whether a service may be started; 101 means "no". */
 const POLICY = "/usr/sbin/policy-rc.d"
 
 const needs = [
@@ -28,7 +28,8 @@ export async function ensurePrograms(signal?: AbortSignal): Promise<void> {
   console.log(`Installing ${names.join(", ")} from the distribution's packages, which can take minutes`)
   await install(names, signal)
   const still = await missingPrograms()
-  if (still.length > 0) throw new Error(`apt-get did not bring everything, please install ${sentence(still)}`)
+  if (still.length > 0)
+    throw new Error(`apt-get did not install everything, please install ${sentence(still)}`)
 }
 
 interface Missing {
@@ -68,9 +69,9 @@ async function aptGet(args: readonly string[], signal?: AbortSignal): Promise<vo
 }
 
 /**
- * The packages of PostgreSQL and Redis start a system-wide server when they are installed. We start private
- * ones, so for the time of the installation the package scripts are told not to. A policy that is already
- * there (as in container images) stays as it is.
+ * The packages of PostgreSQL and Redis start a system-wide server when they are installed. The tests start
+ * private ones, so during the installation this policy forbids it. An existing policy (as in container
+ * images) stays unchanged.
  */
 async function forbidServiceStarts(): Promise<() => Promise<void>> {
   try {

@@ -1,7 +1,7 @@
 /**
- * A port nobody listens on, outside the range the kernel hands to outgoing connections: a client that dials a
- * server which is down could otherwise be given that very port as its own and end up talking to itself, and
- * a server that is killed and started again could find its port taken.
+ * Finds a port without a listener, outside the range that the kernel assigns to outgoing connections:
+ * otherwise a client that connects to a server which is down could be assigned that very port and connect to
+ * itself, and a server that is killed and restarted could find its port taken.
  */
 import { randomInt } from "node:crypto"
 import { createServer } from "node:net"

@@ -1,7 +1,7 @@
 /**
- * A private PostgreSQL: its own cluster in a temporary folder, on a free port of 127.0.0.1, with default durable
- * settings (fsync stays on: crash tests rely on it). A password is asked for, since a superuser of PostgreSQL
- * can run programs as the user the server runs as.
+ * A private PostgreSQL: a separate cluster in a temporary folder, on a free port of 127.0.0.1, with default
+ * durable settings (fsync stays on: crash tests rely on it). It requires a password, because a superuser of
+ * PostgreSQL can run programs as the user that the server runs as.
  */
 import { randomBytes } from "node:crypto"
 import { chown, readdir, writeFile } from "node:fs/promises"
@@ -30,11 +30,11 @@ export interface Postgres extends Service {
 }
 
 export interface PostgresOptions {
-  /** Server settings beside ours, by name: `{ log_statement: "all" }`. */
+  /** Additional server settings, by name: `{ log_statement: "all" }`. */
   readonly settings?: Readonly<Record<string, string>>
 }
 
-/** The first program found that is new enough, or what stands in the way. */
+/** Returns the first program that is new enough, or what is missing. */
 export async function findPostgres(): Promise<PostgresProgram | string> {
   const tooOld: string[] = []
   for (const bin of await candidates()) {
@@ -94,7 +94,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   return { ...service, url, port, version: program.version }
 }
 
-/** Without `--no-sync` initdb alone takes seconds; a machine that loses power here loses only a test run. */
+/** Without `--no-sync` initdb alone takes seconds; after a power failure only a test run is lost. */
 const initdbArgs = (data: string, passwordFile: string): readonly string[] => [
   `--pgdata=${data}`,
   `--username=${USER}`,
@@ -110,7 +110,8 @@ const asFlags = (settings: Readonly<Record<string, string>>): readonly string[] 
 
 async function answersQueries(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 1_000 })
-  // A server that goes down while we connect reports on the client too; without a listener that would end us.
+  // A server that stops while we connect also emits an error on the client; without a listener that would end
+  // this process.
   client.on("error", () => {})
   try {
     await client.connect()

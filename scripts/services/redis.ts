@@ -20,7 +20,7 @@ export interface Redis extends Service {
   readonly version: string
 }
 
-/** The program found, or what is missing. */
+/** Returns the program, or what is missing. */
 export async function findRedis(): Promise<RedisProgram | string> {
   const command = await findExecutable(["redis-server"])
   if (command === null) return "Redis (redis-server): it is not installed"
@@ -59,7 +59,7 @@ export async function startRedis(): Promise<Redis> {
   return { ...service, url, port, version: program.version }
 }
 
-/** What the server says to PING, over a bare socket: no client is needed to know that it is up. */
+/** The server's reply to PING, over a bare socket: no client library is needed to know that it is up. */
 export async function ping(port: number): Promise<string> {
   const socket = createConnection({ host: "127.0.0.1", port })
   socket.setEncoding("utf8")

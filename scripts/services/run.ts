@@ -1,10 +1,10 @@
-/** Commands that run to their end: their output captured, or shown to the reader as it comes. */
+/** Runs commands to their end: captures their output, or shows it as it arrives. */
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { promisify } from "node:util"
 
 const execute = promisify(execFile)
 
-/** How long a command may take to end after it was asked to, before it is killed. */
+/** How long a command may take to end after it was signalled, before it is killed. */
 const GRACE_MS = 5_000
 
 export interface CaptureOptions {
@@ -16,7 +16,7 @@ export interface CaptureOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What the command printed. Rejects when it fails, with what it printed on its standard error. */
+/** Returns the output of the command. Rejects when it fails, with its standard error. */
 export async function capture(command: string, args: readonly string[], options: CaptureOptions = {}) {
   const { stdout } = await execute(command, args, { ...options, encoding: "utf8", maxBuffer: 16 << 20 })
   return stdout.trim()
@@ -24,11 +24,11 @@ export async function capture(command: string, args: readonly string[], options:
 
 export interface ShowOptions {
   readonly env?: NodeJS.ProcessEnv
-  /** Aborted: the command is asked to end, and killed if it does not. */
+  /** Aborted: the command is signalled to end, and killed if it does not. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Runs the command on our own terminal; its exit code, 1 when a signal ended it. */
+/** Runs the command on the current terminal; returns its exit code, 1 when a signal ended it. */
 export function show(command: string, args: readonly string[], options: ShowOptions = {}): Promise<number> {
   options.signal?.throwIfAborted()
   return new Promise((resolve, reject) => {

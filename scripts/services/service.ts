@@ -1,10 +1,12 @@
 /**
- * A server process of ours in a temporary folder of its own.
+ * A private server process in a separate temporary folder.
  *
- * 1. It never outlives us unless we are killed with SIGKILL: `stop` ends it, and so does our own exit.
+ * 1. It never outlives this process unless that is killed with SIGKILL: `stop` ends it, and so does the exit
+ *    of this process.
  * 2. It is ended by its pid, never by its name.
- * 3. It has its own process group, so Ctrl-C in the terminal reaches only us and we choose the order of ending.
- * 4. It writes to a file, so that nobody has to read a pipe to keep it running.
+ * 3. It has its own process group, so Ctrl-C in the terminal reaches only this process, which chooses the
+ *    order in which services end.
+ * 4. It writes to a file, so that it never blocks on a full pipe.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -26,13 +28,13 @@ export interface Recipe {
   readonly args: readonly string[]
   readonly folder: string
   readonly owner: Owner | null
-  /** Done once, before the first start. */
+  /** Called once, before the first start. */
   prepare?(): Promise<void>
-  /** Ends the process in order, keeping what it stored. */
+  /** Ends the process gracefully, keeping its data. */
   readonly restartSignal: NodeJS.Signals
-  /** Ends the process fast; what it stored goes with the folder. */
+  /** Ends the process fast; its data is removed with the folder. */
   readonly stopSignal: NodeJS.Signals
-  /** Does it answer? Rejects or resolves to false as long as it does not. */
+  /** Does the server answer? Rejects or resolves to false as long as it does not. */
   ready(): Promise<boolean>
 }
 
@@ -40,9 +42,9 @@ export interface Service {
   readonly folder: string
   /** Changes with every restart. */
   pid(): number
-  /** Ends the process in the given way (SIGKILL unless told) and keeps the folder, for `restart`. */
+  /** Ends the process with the given signal (default SIGKILL) and keeps the folder, for `restart`. */
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** Starts it again on the same port and folder, after ending it in order if it runs. */
+  /** Starts it again on the same port and folder, after ending it gracefully if it runs. */
   restart(): Promise<void>
   /** Ends the process and removes the folder. */
   stop(): Promise<void>
@@ -94,13 +96,13 @@ export async function startService(recipe: Recipe): Promise<Service> {
 interface Patience {
   readonly until: number
   /**
-   * Is a process that gives up by itself worth another try? After a SIGKILL it is: the old server's children
-   * may hold its shared memory for a moment, and PostgreSQL then rightly refuses to start.
+   * Should a process that exits by itself be started again? After a SIGKILL it should: the old server's
+   * children may hold its shared memory for a moment, and PostgreSQL then correctly refuses to start.
    */
   readonly again: boolean
 }
 
-/** True once the server answers, false if it gave up and should be started again; throws when it is hopeless. */
+/** Returns true once the server answers, false if it exited and should be started again; throws otherwise. */
 async function answers(recipe: Recipe, child: ChildProcess, patience: Patience): Promise<boolean> {
   while (isRunning(child) && performance.now() < patience.until) {
     if (await recipe.ready().catch(() => false)) return true

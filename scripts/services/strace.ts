@@ -1,4 +1,6 @@
-/** strace: a program that tests start themselves to see the system calls of a process. There is one on Linux alone. */
+/**
+ * strace: tests start the program themselves to see the system calls of a process. It exists only on Linux.
+ */
 import { findExecutable } from "./executable.ts"
 import { capture } from "./run.ts"
 
@@ -6,7 +8,7 @@ export interface StraceProgram {
   readonly command: string
 }
 
-/** The program found, or what is missing. Null: this system has none, and no test that needs it. */
+/** Returns the program, or what is missing. Null: this system has none, and no test needs it here. */
 export async function findStrace(): Promise<StraceProgram | string | null> {
   if (process.platform !== "linux") return null
   const command = await findExecutable(["strace"])

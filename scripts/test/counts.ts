@@ -1,5 +1,5 @@
 /**
- * How many tests passed and failed, from vitest's JSON report. A file that could not be loaded has no tests, and
+ * Counts passed and failed tests in vitest's JSON report. A file that could not be loaded has no tests, and
  * an error outside any test belongs to none: each counts as one failure, so "0 failed" always means success.
  */
 import { readFile } from "node:fs/promises"

@@ -1,5 +1,5 @@
 /**
- * Calls of a provider's own functions: bounded in time, total, and without secrets in what comes back.
+ * Calls of a provider's own functions: bounded in time, total, and without secrets in the result.
  *
  * 1. Nothing is thrown: whatever the function does, the answer is a result or a fault.
  * 2. A function that ignores its signal is not waited for beyond its time.
@@ -26,7 +26,10 @@ export interface ProviderCallsParts {
   readonly maxPreviewBytes: number
 }
 
-/** What the provider's requests read and what its webhooks are signed with, as far as this process has it. */
+/**
+ * The secrets that the provider's requests read and its webhooks are signed with, as far as this process has
+ * them.
+ */
 export function declaredSecrets(provider: Provider | undefined, source: ProviderSecretSource): Secret[] {
   const names = new Set([...(provider?.secrets ?? []), ...signingSecrets(provider?.verify)])
   return [...names].flatMap(name => {
@@ -64,7 +67,7 @@ export class ProviderCalls implements Providers {
       return resultOf(news, { ...this.#parts, redactor: call.redactor() })
     } catch (thrown) {
       const fault = this.#faultOf(thrown, call.redactor())
-      // Nothing is known of the operation: it is looked at once more, with a place of its own.
+      // Nothing is known of the operation: it is polled once more, with a separate place in the rate.
       if (call.lacksPlace) return { type: "hint" }
       return fault.code === ANSWER_TOO_LARGE
         ? { type: "error", fault, isFinal: true }
@@ -117,14 +120,14 @@ const ANSWER_TOO_LARGE = "E413"
 interface CallParts extends ProviderCall, Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
   readonly seconds: number
   readonly secrets: ProviderSecretSource
-  /** Secrets that may be in an answer although the call did not ask for them. */
+  /** Secrets that may be in an answer although the call did not read them. */
   readonly declared: () => readonly Secret[]
 }
 
-/** One call: its context, its time, and the secrets that it asked for. */
+/** One call: its context, its time limit, and the secrets that it has read. */
 class Call {
   readonly context: ProviderContext
-  /** Did the function ask for another place where there is none to be had? */
+  /** Did the function ask for another place where none is available? */
   lacksPlace = false
   readonly #seconds: number
   readonly #known = new Map<string, string>()
@@ -146,7 +149,7 @@ class Call {
       ...{ jobId, nodeId, now, log, signal: this.#abort.signal },
       place: async () => {
         this.lacksPlace = parts.place === undefined
-        if (parts.place === undefined) throw new Error("There is no place in the rate to be had from here.")
+        if (parts.place === undefined) throw new Error("No place in the provider's rate is available here.")
         await parts.place()
       },
       secret: name => {
@@ -162,7 +165,7 @@ class Call {
     const aborted = new Promise<never>((_, reject) =>
       signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
     )
-    // Whoever loses the race may still reject; nobody would hear it.
+    // The promise that loses the race may still reject, without a handler.
     aborted.catch(() => {})
     const asked = (async () => work())()
     asked.catch(() => {})

@@ -17,7 +17,7 @@ export function externalHandler(registry: ProviderRegistry, secrets: ProviderSec
     ...externalSpec,
     async run(config, ctx) {
       const provider = providerOf(registry, ctx)
-      // An answer may hold what it was sent, and what webhooks are signed with.
+      // An answer may contain what it was sent, and the keys that webhooks are signed with.
       const known = declaredSecrets(provider, secrets)
       const context = contextOf(ctx, name => {
         const value = providerSecret(name, secrets)
@@ -78,7 +78,8 @@ async function conclude(
   if (typeof submission === "object" && submission !== null && "externalId" in submission) {
     const { externalId } = submission
     if (!isExternalId(externalId)) throw notAnId(provider.name)
-    // Nobody waits for it any more, and nobody will know its name: the last chance to take it back.
+    // Nothing waits for the operation any more, and its id will not be stored: this is the last chance to
+    // cancel it.
     if (context.signal.aborted) await provider.cancel?.({ externalId }, context)
     return submitted(externalId)
   }
@@ -89,7 +90,7 @@ async function conclude(
 
 function notAnId(provider: string): HandlerError {
   return new HandlerError(
-    `submit of provider "${provider}" gave neither { externalId } (a text of 1 to 500 characters) nor { output }.`,
+    `submit of provider "${provider}" returned neither { externalId } (a text of 1 to 500 characters) nor { output }.`,
     { code: "E422", retryable: false },
   )
 }

@@ -1,6 +1,6 @@
 /**
- * What is wrong with a declarative provider is said when it is loaded. Found later, it would be found by the first job,
- * hours after the operator has gone.
+ * Checks a declarative provider when it is loaded. Found later, an error would appear with the first job,
+ * when the operator may no longer be present.
  */
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
@@ -14,7 +14,7 @@ export function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpe
   const name = JSON.stringify((definition as { name?: unknown } | null)?.name ?? "?")
   if (!success) {
     const problems = error.issues.map(({ path, message }) => `${path.join(".") || "provider"}: ${message}`)
-    throw new UmbraError("E605", `Provider ${name} is not right. ${problems.join("; ")}.`)
+    throw new UmbraError("E605", `Provider ${name} is invalid. ${problems.join("; ")}.`)
   }
   const problem =
     syntaxProblem(data) ??
@@ -52,13 +52,16 @@ function nameProblem(spec: HttpProviderSpec): string | undefined {
       const unknown = template.references.find(({ name }) => !known.includes(name))
       if (unknown === undefined) continue
       const place = [part, ...path].join(".")
-      return `the template at ${place} reads "${unknown.name}", which is not there. There is ${known.join(", ")}.`
+      return `the template at ${place} reads "${unknown.name}", which does not exist. Available: ${known.join(", ")}.`
     }
   }
   return undefined
 }
 
-/** What is compared with a number or boolean, or is one, must be an expression that can yield one. */
+/**
+ * A value that is compared with a number or boolean, or is one, must come from an expression that can yield
+ * one.
+ */
 function textProblem(spec: HttpProviderSpec): string | undefined {
   for (const part of ["poll", "webhook"] as const) {
     const { status, done = [], failed = [], retryable, progress } = spec[part] ?? {}
@@ -79,15 +82,13 @@ function textProblem(spec: HttpProviderSpec): string | undefined {
   return undefined
 }
 
-/** With credentials, whoever writes a workflow must not decide where they go. */
+/** With credentials, the author of a workflow must not decide where they are sent. */
 function originProblem(spec: HttpProviderSpec): string | undefined {
   const part = (["submit", "poll", "cancel"] as const).find(name => {
     const request = spec[name]
     return request !== undefined && hasOpenOrigin(request) && readsSecrets(request)
   })
-  return (
-    part && `${part} reads secrets, so the host of ${part}.url must be written out, or be a secret itself.`
-  )
+  return part && `${part} reads secrets, so the host of ${part}.url must be a constant, or a secret itself.`
 }
 
 function readsSecrets(request: object): boolean {
@@ -97,5 +98,5 @@ function readsSecrets(request: object): boolean {
 
 function endlessProblem({ submit, poll, webhook }: HttpProviderSpec): string | undefined {
   if (submit === undefined || poll !== undefined || webhook !== undefined) return undefined
-  return "nothing tells when what was submitted is over. Give poll, webhook, or better both."
+  return "there is no way to detect the end of an operation. Give poll, webhook, or better both."
 }

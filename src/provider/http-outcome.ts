@@ -1,4 +1,4 @@
-/** How a REST provider's answer or webhook becomes news of an operation. */
+/** Converts the answer or webhook of a REST provider to the state of an operation. */
 import type { Json } from "../core/json.ts"
 import { compileValue, type Encode, type Scope } from "../template/index.ts"
 import type { OperationNews } from "./provider.ts"
@@ -40,11 +40,12 @@ function failedNews(
   const retryable = attempt(spec.retryable, names)
   const message = `The provider says: ${why}`
   if (typeof retryable !== "string") return { status: "failed", message, retryable: retryable !== false }
-  const told = "`retryable` of its definition yields text, which is no condition, so it is not tried again."
+  const told =
+    "`retryable` of its definition yields text, which is not a condition, so the operation is not retried."
   return { status: "failed", message: `${message} (${told})`, retryable: false }
 }
 
-/** What is only shown may be missing. */
+/** Values that are only displayed may be missing. */
 function attempt(source: unknown, names: { readonly [name: string]: Json }): Json {
   if (source === undefined) return null
   try {

@@ -1,6 +1,7 @@
 /**
- * The declarative form: a provider that is plain REST becomes one of defineProvider's. Requests go out like those of
- * `call_external_service`: to allowed addresses, bounded in time and size, with secrets filled in last.
+ * The declarative form: converts a plain REST provider to one of defineProvider's. Requests are sent like
+ * those of `call_external_service`: to allowed addresses, bounded in time and size, with secrets filled in
+ * last.
  */
 import type { Json } from "../core/json.ts"
 import { compileValue } from "../template/index.ts"
@@ -34,7 +35,7 @@ export function httpProvider(
   return defineProvider({
     name: spec.name,
     secrets,
-    // Without credentials there is nothing that another origin could make use of.
+    // Without credentials there is nothing that another origin could misuse.
     origins: secrets.length === 0 && spec.origins === undefined ? null : originsOf(spec),
     ...figuresOf(spec),
     ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
@@ -100,7 +101,7 @@ function pollPart(client: Client, poll: NonNullable<HttpProviderSpec["poll"]>): 
   }
 }
 
-/** 404 and 410: it is gone, which is what was wanted; 409: it has ended by itself. */
+/** 404 and 410: the operation no longer exists, as intended; 409: it has already ended. */
 const alreadyOver = new Set([404, 409, 410])
 
 function cancelPart(client: Client, request: RequestSpec): Partial<ProviderDefinition> {
@@ -128,7 +129,7 @@ function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial
   }
 }
 
-/** "": none. `null` as text would be the one name of all that have none. */
+/** "": none. `null` as text would be one name for all operations without one. */
 function idIn(value: Json): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : ""
 }
@@ -147,7 +148,7 @@ interface Sending {
   readonly names: Names
   readonly ctx: ProviderContext
   readonly headers?: Readonly<Record<string, string>>
-  /** Statuses beside 2xx that are no failure. */
+  /** Statuses besides 2xx that are not failures. */
   readonly alsoFine?: ReadonlySet<number>
 }
 

@@ -1,8 +1,8 @@
-/** A provider that is plain REST, as data: what a file of providers may say, in the words of YAML. */
+/** A plain REST provider as data: the schema of a providers file in YAML. */
 import { z } from "zod"
 
 const template = z.string().min(1)
-/** One whose value is compared or counted: white space around it would make it text. */
+/** An expression whose value is compared or counted: white space around it would make it text. */
 const expression = z.string().trim().min(1)
 const seconds = z.number().positive()
 const scalar = z.union([z.string(), z.number(), z.boolean()])
@@ -16,7 +16,7 @@ const request = (method: "GET" | "POST" | "DELETE") =>
     json: z.unknown().optional().describe("A body of any shape, sent as application/json."),
   })
 
-/** How an answer, or a webhook, tells how an operation stands. */
+/** How an answer, or a webhook, tells the state of an operation. */
 const outcome = {
   status: expression.describe("What tells the state, for example `{{ body.status }}`."),
   done: z.array(scalar).min(1).describe("Values of `status` that mean done."),

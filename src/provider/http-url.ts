@@ -1,8 +1,8 @@
 /**
  * URLs of a declarative provider.
  *
- * 1. What an expression yields stays within its path segment or query value: it is percent-encoded, so that an external
- *    id such as `../../account/users/1` cannot name another resource.
+ * 1. The value of an expression stays within its path segment or query value: it is percent-encoded, so that
+ *    an external id such as `../../account/users/1` cannot name another resource.
  * 2. A request with credentials goes to an origin that the operator wrote, never to one that a job chose.
  */
 import type { Json } from "../core/json.ts"
@@ -24,17 +24,17 @@ export function renderUrl({ url, query }: RequestSpec, names: { readonly [name: 
   return rendered
 }
 
-/** `urlencode` of the templates leaves "/" as it is, as in Jinja2. */
+/** `urlencode` of the templates leaves "/" unchanged, as in Jinja2. */
 function encode(text: string, filter: string | null): string {
   if (filter === 'filter "urlencode"') return text.replaceAll("/", "%2F")
   try {
     return encodeURIComponent(text)
   } catch {
-    throw refused("A value in the provider's URL holds half a character (a lone surrogate).")
+    throw refused("A value in the provider's URL contains a lone surrogate (half a character).")
   }
 }
 
-/** URL parsers resolve such segments, in their encoded forms too. */
+/** URL parsers resolve such segments, also in their encoded forms. */
 function hasDotSegment(url: string): boolean {
   const [path = ""] = url.split(/[?#]/)
   return path.split(/[/\\]/).some(segment => /^(\.|%2e){1,2}$/i.test(segment))
@@ -44,22 +44,22 @@ function refused(message: string): HandlerError {
   return new HandlerError(message, { code: "E422", retryable: false })
 }
 
-/** The part of a URL template that decides where a request goes, with plain secrets taken for text. */
+/** The part of a URL template that decides where a request goes, with plain secrets treated as text. */
 function authority(template: string): string {
   const text = template.replaceAll(/\{\{-?\s*secrets\s*[.[][^{}|]*\}\}/g, "secret")
   return /^(?:[a-z]+:\/\/)?[^/?#]*/i.exec(text)![0]
 }
 
-/** May a job's data decide where the request goes? */
+/** Can a job's data decide where the request goes? */
 export function hasOpenOrigin({ url }: RequestSpec): boolean {
   return /\{[{%]/.test(authority(url))
 }
 
-/** Where its requests go, as far as the definition says so itself. */
+/** The origins of its requests, as far as the definition contains them. */
 export function writtenOrigins({ submit, poll, cancel }: HttpProviderSpec): string[] {
   const urls = [submit, poll, cancel].flatMap(request => (request === undefined ? [] : request.url))
   const origins = urls.map(url => /^https?:\/\/[^/?#{}]+/i.exec(url)?.[0] ?? "")
-  // What goes on with a template is not the whole origin.
+  // An origin that continues with a template is not complete.
   const isWhole = (origin: string, url: string) => !url.slice(origin.length).startsWith("{")
   return [
     ...new Set(

@@ -1,6 +1,6 @@
 /**
- * A user's providers: from a module (every export that is a provider, and every list of them), or from a YAML or JSON
- * file with one provider, or a list of them, in the declarative form.
+ * Loads a user's providers: from a module (every export that is a provider, and every list of them), or from
+ * a YAML or JSON file with one provider, or a list of them, in the declarative form.
  */
 import { readFile } from "node:fs/promises"
 import { parse } from "yaml"
@@ -16,11 +16,11 @@ export async function loadProviders(module: string): Promise<Provider[]> {
   if (found.length > 0) return found
   throw new UmbraError(
     "E605",
-    `${module} has no provider. Export what defineProvider({ name, … }) gives, or write one in YAML (docs/reference/providers.md).`,
+    `${module} has no provider. Export the result of defineProvider({ name, … }), or write one in YAML (docs/reference/providers.md).`,
   )
 }
 
-/** Of a module that may export other things too: those of `--handlers`. */
+/** For a module that may export other things too: those of `--handlers`. */
 export async function providersIn(module: string): Promise<Provider[]> {
   return [...new Set((await exportsIn(module)).filter(isProvider))]
 }
@@ -32,7 +32,7 @@ async function fromFile(file: string): Promise<Provider[]> {
   } catch (error) {
     const isAbsent = (error as NodeJS.ErrnoException).code === "ENOENT"
     const why = isAbsent
-      ? "does not exist. Check the path; it is taken from the current directory."
+      ? "does not exist. Check the path; it is relative to the current directory."
       : `cannot be read: ${(error as Error).message}`
     throw new UmbraError("E605", `${file} ${why}`, { cause: error })
   }

@@ -1,9 +1,10 @@
 /**
- * From what a provider says of an operation to what is stored of it: JSON only, bounded, without secrets.
+ * Converts a provider's report on an operation to what is stored of it: JSON only, bounded, without secrets.
  *
- * 1. Who says that an operation is over has ended it, whatever else is wrong with the news: a result that cannot be kept
- *    fails it as it would fail a handler. Asking again would bring the same.
- * 2. What is only shown (a preview, the details of a failure) is left out if it cannot be kept.
+ * 1. A report that an operation has ended ends it, whatever else is wrong with the report: a result that
+ *    cannot be stored fails the operation as it would fail a handler. Polling again would return the same.
+ * 2. Values that are only displayed (a preview, the details of a failure) are left out if they cannot be
+ *    stored.
  */
 import type { OperationResult } from "../core/commands.ts"
 import { cut, type Fault, toFault } from "../core/faults.ts"
@@ -22,7 +23,7 @@ export interface NewsLimits {
 
 const messageLength = 500
 
-/** Throws where the provider does not say how the operation stands. */
+/** Throws if the provider does not report the state of the operation. */
 export function resultOf(news: OperationNews, limits: NewsLimits): OperationResult {
   switch (news?.status) {
     case "completed":
@@ -32,7 +33,7 @@ export function resultOf(news: OperationNews, limits: NewsLimits): OperationResu
     case "running":
       return running(news, limits)
     default:
-      throw new HandlerError('A provider says that an operation is "completed", "failed" or "running".', {
+      throw new HandlerError('The status of an operation must be "completed", "failed" or "running".', {
         code: "E422",
         retryable: false,
       })
@@ -64,7 +65,7 @@ function failed(news: Extract<OperationNews, { status: "failed" }>, limits: News
   }
 }
 
-/** Of a check that threw: it may name a key of what was checked. */
+/** The fault of a check that threw: its message may contain a key of the checked value. */
 function unusable(thrown: unknown, { redactor }: NewsLimits): Fault {
   const about = { now: 0, thrower: "provider" }
   return toFault(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
@@ -102,7 +103,7 @@ function running(news: Extract<OperationNews, { status: "running" }>, limits: Ne
   return { type: "running", ...shown, ...(partial.preview === undefined ? {} : { preview: partial.preview }) }
 }
 
-/** Without it the operation goes on all the same; whoever waits for it is told why it is not there. */
+/** Without the preview the operation continues; the job shows why it is missing. */
 function previewOf(preview: unknown, limits: NewsLimits): { preview?: Json; leftOut?: string } {
   try {
     return { preview: checked(preview, limits.maxPreviewBytes, "preview", limits) }

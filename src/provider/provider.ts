@@ -1,33 +1,44 @@
-/** What a user writes to have work done elsewhere: `defineProvider({ name, submit, poll, cancel, verify, webhook })`. */
+/**
+ * What a user writes to have work done by an external service: `defineProvider({ name, submit, poll, cancel,
+ * verify, webhook })`.
+ */
 import type { Json, JsonObject } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { isPublicKey, type Signature } from "./signature.ts"
 
-/** What the functions of a provider get beside what they are about. */
+/** The context argument of a provider's functions. */
 export interface ProviderContext {
   readonly jobId: string
   readonly nodeId: string
-  /** Fires on timeout, when the answer is not wanted any more, and on shutdown. */
+  /** Fires on timeout, when the answer is no longer needed, and on shutdown. */
   readonly signal: AbortSignal
-  /** A provider's secret by name (`UMBRA_PROVIDER_SECRET_NAME`). It is taken out of everything that is stored or shown. */
+  /**
+   * A provider's secret by name (`UMBRA_PROVIDER_SECRET_NAME`). It is removed from everything that is stored
+   * or shown.
+   */
   secret(name: string): string
   /** Milliseconds since 1970, by the engine's clock. */
   now(): number
-  /** Waits for another place in the provider's rate, before every request but the first. Rejects where there is none to be had. */
+  /**
+   * Waits for another place in the provider's rate, before every request but the first. Rejects where none is
+   * available.
+   */
   place(): Promise<void>
   readonly log: Log
 }
 
 export interface SubmitContext extends ProviderContext {
-  /** The same for every repetition of one operation, after a crash too: the provider recognises it by this. */
+  /**
+   * The same for every repetition of one operation, also after a crash: the provider recognises it by this.
+   */
   readonly idempotencyKey: string
 }
 
-/** `externalId`: the provider does it, under this name. `output`: it was done at once. */
+/** `externalId`: the provider does the work, under this id. `output`: it was done at once. */
 export type Submission = { readonly externalId: string } | { readonly output: unknown }
 
-/** What is known of an operation. */
+/** The state of an operation. */
 export type OperationNews =
   | {
       readonly status: "completed"
@@ -38,11 +49,11 @@ export type OperationNews =
       readonly status: "failed"
       readonly message: string
       readonly code?: string
-      /** May a new operation succeed? Default true: the node's `retry` says how often. */
+      /** May a new operation succeed? Default true: the node's `retry` determines how often. */
       readonly retryable?: boolean
       readonly retryAfterSeconds?: number
       readonly details?: JsonObject
-      /** What it cost although it failed. */
+      /** The usage of an operation that failed. */
       readonly usage?: Readonly<Record<string, number>>
     }
   | {
@@ -54,7 +65,7 @@ export type OperationNews =
       readonly preview?: unknown
     }
 
-/** A webhook as it came, its signature verified. */
+/** A webhook as it arrived, with a verified signature. */
 export interface WebhookRequest {
   readonly body: Json
   /** Names in lower case. */
@@ -63,9 +74,9 @@ export interface WebhookRequest {
 
 export interface WebhookNews {
   readonly externalId: string
-  /** Recognises a repeated delivery. Default: the Standard Webhooks id, or a hash of the body. */
+  /** Identifies a repeated delivery. Default: the Standard Webhooks id, or a hash of the body. */
   readonly eventId?: string
-  /** Left out: it only says that something happened, and the provider is asked. */
+  /** Absent: the webhook only signals a change, and the provider is polled. */
   readonly news?: OperationNews
 }
 
@@ -80,43 +91,54 @@ export interface ProviderDefinition {
     ctx: ProviderContext,
   ) => Awaitable<OperationNews>
   readonly cancel?: (operation: { readonly externalId: string }, ctx: ProviderContext) => unknown
-  /** How its webhooks are signed. Without it none is let in. */
+  /** How its webhooks are signed. Without it none is accepted. */
   readonly verify?: Signature
-  /** What a webhook says; null: nothing that concerns an operation. */
+  /** Parses a webhook; null: it concerns no operation. */
   readonly webhook?: (request: WebhookRequest) => Awaitable<WebhookNews | null>
-  /** A webhook is only a hint: what it says is not believed, the provider is asked. */
+  /** A webhook is only a hint: its content is not trusted, and the provider is polled. */
   readonly webhookIsHint?: boolean
-  /** Names of secrets that its functions read. A webhook that echoes one of them is cleaned of it. */
+  /**
+   * The names of secrets that its functions read. They are removed from a webhook that echoes one of them.
+   */
   readonly secrets?: readonly string[]
-  /** Operations at once, over all processes; null: no limit. */
+  /** Concurrent operations, over all processes; null: no limit. */
   readonly concurrency?: number | null
-  /** Requests a second, over all processes; null: no limit. */
+  /** Requests per second, over all processes; null: no limit. */
   readonly rate?: number | null
-  /** Whose jobs may use it; left out: everybody's. */
+  /** The owners whose jobs may use it; absent: all owners. */
   readonly owners?: readonly string[]
-  /** Slots that one owner may hold; null: all of them. */
+  /** The number of slots that one owner may hold; null: all of them. */
   readonly concurrencyPerOwner?: number | null
-  /** Requests a second for one owner's operations; null: no limit of its own. */
+  /** Requests per second for one owner's operations; null: no limit per owner. */
   readonly ratePerOwner?: number | null
-  /** When operations are looked at: after each of these, and then always after the last. */
+  /** The intervals at which operations are polled: each of these once, then always the last. */
   readonly pollSeconds?: readonly number[]
   readonly pollJitter?: number
-  /** Looks in a row that may fail before the operation counts as failed; null: the job's time decides. */
+  /**
+   * The number of consecutive polls that may fail before the operation counts as failed; null: the job's time
+   * limit applies.
+   */
   readonly maxPollErrors?: number | null
-  /** A job whose operation takes longer expires; null: the job's own time decides. */
+  /** A job whose operation takes longer expires; null: the job's own time limit applies. */
   readonly ttlSeconds?: number | null
   /** For one call of poll or cancel. */
   readonly timeoutSeconds?: number
-  /** A submission that is repeated with the same idempotency key never begins a second operation. Default: not known. */
+  /**
+   * A submission that is repeated with the same idempotency key never begins a second operation. Default: not
+   * known.
+   */
   readonly honoursKeys?: boolean
   /** For `call_external_service` with this provider: the external id in the answer. */
   readonly externalIdOf?: (response: Json) => string | undefined
   /**
-   * Names the account at the service. Definitions with the same name share their operations: an id belongs to one owner
-   * in all of them. Left out: definitions that have an origin in common share them.
+   * Names the account at the service. Definitions with the same account share their operations: an id belongs
+   * to one owner in all of them. Absent: definitions that have an origin in common share them.
    */
   readonly account?: string
-  /** Where `call_external_service` with this provider may submit to; null: anywhere, for a provider without credentials. */
+  /**
+   * The origins to which `call_external_service` with this provider may submit; null: any, for a provider
+   * without credentials.
+   */
   readonly origins?: readonly string[] | null
 }
 
@@ -146,15 +168,15 @@ function problemOf(definition: ProviderDefinition): string | undefined {
   const wrong = functions.find(key => definition[key] !== undefined && typeof definition[key] !== "function")
   if (wrong !== undefined) return `${wrong} of provider "${name}" must be a function.`
   if ((verify === undefined) !== (webhook === undefined))
-    return `provider "${name}" needs both verify and webhook, or neither: what is not verified is not let in.`
+    return `provider "${name}" needs both verify and webhook, or neither: an unverified webhook is not accepted.`
   if (typeof verify === "object" && verify.scheme === "ed25519" && !verify.publicKeys.every(isPublicKey))
-    return `a public key of provider "${name}" is not one of ed25519: a PEM text, or 32 bytes as hex or base64.`
+    return `a public key of provider "${name}" is not an ed25519 key: a PEM text, or 32 bytes as hex or base64.`
   if (webhookIsHint === true && poll === undefined)
-    return `provider "${name}" has webhookIsHint, so it needs poll: somebody must be asked.`
+    return `provider "${name}" has webhookIsHint, so it needs poll: a hint is followed by a poll.`
   if (pollSeconds !== undefined && !(pollSeconds.length > 0 && pollSeconds.every(seconds => seconds > 0)))
     return `pollSeconds of provider "${name}" must be a list of numbers above 0.`
   if (owners !== undefined && !(owners.length > 0 && owners.every(owner => typeof owner === "string")))
-    return `owners of provider "${name}" must be a list of at least one owner; leave it out for all of them.`
+    return `owners of provider "${name}" must be a list of at least one owner; omit it to allow all owners.`
   if (origins != null && !origins.every(isOrigin))
     return `origins of provider "${name}" must be a list of http or https URLs, such as https://api.example.com.`
   if (account !== undefined && (typeof account !== "string" || account === ""))

@@ -1,4 +1,4 @@
-/** The providers a process knows, by name, with what they leave to the settings. */
+/** The providers of a process, by name, completed with the settings. */
 import type { PollPolicy } from "../core/plan.ts"
 import type { ProviderTerms } from "../engine/providers/providers.ts"
 import { UmbraError } from "../errors.ts"
@@ -26,7 +26,7 @@ export class ProviderRegistry {
     if (!isProvider(provider))
       throw new UmbraError(
         "E605",
-        "A provider is what defineProvider({ name, … }) or httpProvider({ … }) gives.",
+        "A provider is the result of defineProvider({ name, … }) or httpProvider({ … }).",
       )
     const { name } = provider
     if (this.#providers.has(name))
@@ -72,7 +72,7 @@ function pollPolicy(provider: Provider, settings: ProviderSettings): PollPolicy 
   }
 }
 
-/** Do ids of both name the same operations? Where no account is named, a common origin says so. */
+/** Do the ids of both name the same operations? Where no account is given, a common origin decides. */
 function sharesAccount(a: Provider, b: Provider): boolean {
   if (a.account !== undefined && b.account !== undefined) return a.account === b.account
   const origins = new Set(originsOf(a))

@@ -1,4 +1,7 @@
-/** The external services of a process: who they are, the handlers that submit to them, what an engine asks of them. */
+/**
+ * The external services of a process: the providers, the handlers that submit to them, and what an engine
+ * calls.
+ */
 import { pollQueue } from "../engine/providers/polls.ts"
 import type { ProviderStore } from "../journal/port/providers.ts"
 import type { Log } from "../log.ts"
@@ -20,9 +23,11 @@ export interface ExternalServicesOptions {
   /** External services that finish work out of band (docs/reference/providers.md). */
   readonly providers?: readonly Provider[]
   readonly provider?: Partial<ProviderSettings>
-  /** Where `{{ secrets.NAME }}` of workflows and pipelines comes from; default: variables `UMBRA_SECRET_NAME`. */
+  /**
+   * The source of `{{ secrets.NAME }}` of workflows and pipelines; default: variables `UMBRA_SECRET_NAME`.
+   */
   readonly secrets?: SecretSource
-  /** Where definitions of providers read theirs; default: variables `UMBRA_PROVIDER_SECRET_NAME`. */
+  /** The source of the secrets of provider definitions; default: variables `UMBRA_PROVIDER_SECRET_NAME`. */
   readonly providerSecrets?: ProviderSecretSource
 }
 
@@ -42,7 +47,7 @@ export class ExternalServices {
     this.#now = now
   }
 
-  /** The built-in ones: some of them submit. */
+  /** The built-in handlers: some of them submit. */
   handlers(): Handler[] {
     return [
       ...builtinHandlers(this.#worker, name => submissionRules(this.#registry.get(name))),
@@ -50,7 +55,7 @@ export class ExternalServices {
     ]
   }
 
-  /** S1: with these a worker looks at operations for the engines, in a queue for each provider. */
+  /** S1: with these handlers a worker polls operations for the engines, in a queue for each provider. */
   pollHandlers(log: Log): Handler[] {
     const calls = this.calls(log)
     const polled = this.#registry.names().filter(name => this.#registry.terms(name)?.poll != null)
@@ -93,7 +98,10 @@ export class ExternalServices {
   }
 }
 
-/** A provider that does not say where it is may be followed nowhere: its polls and cancels carry the operator's credentials. */
+/**
+ * A provider that does not declare its origins may be followed nowhere: its polls and cancels carry the
+ * operator's credentials.
+ */
 function submissionRules(provider: Provider | undefined): SubmissionRules | null {
   const { externalIdOf, origins } = provider ?? {}
   if (externalIdOf === undefined) return null

@@ -9,16 +9,16 @@ import {
 } from "../settings.ts"
 
 export interface ProviderSettings {
-  /** Operations at once of one provider, over all processes (X5). */
+  /** Concurrent operations of one provider, over all processes (X5). */
   readonly providerConcurrency: number
-  /** Requests a second to one provider, over all processes (X6). */
+  /** Requests per second to one provider, over all processes (X6). */
   readonly providerRate: number
-  /** When operations are looked at (X3). */
+  /** The intervals at which operations are polled (X3). */
   readonly pollSeconds: readonly number[]
   readonly pollJitter: number
   /** For one call of a provider's poll or cancel. */
   readonly providerTimeoutSeconds: number
-  /** Larger webhooks are refused. */
+  /** Larger webhooks are rejected. */
   readonly webhookMaxBytes: number
   /** How old, or how far in the future, a signed time may be. */
   readonly webhookToleranceSeconds: number

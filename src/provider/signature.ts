@@ -1,9 +1,10 @@
 /**
- * How a webhook proves that it comes from its provider (X2): a signature over the raw body.
+ * Verifies that a webhook comes from its provider (X2): a signature over the raw body.
  *
- * 1. Compared in constant time, with every secret in turn: which one fits, or how much of it, takes no measurable time.
- * 2. Where a time is signed along, it must be near: what was recorded cannot be played again later.
- * 3. A function of the user's own is possible; one that throws has refused.
+ * 1. Signatures are compared in constant time, with every secret in turn: the time does not reveal which
+ *    secret matches, or how much of it.
+ * 2. A signed time must be near: a recorded webhook cannot be replayed later.
+ * 3. The user may supply a function; one that throws has rejected.
  */
 import {
   createHmac,
@@ -18,9 +19,9 @@ export type Signature =
   | {
       /** HMAC-SHA256 of the body; with `timestampHeader`, of `<timestamp>.<body>`. */
       readonly scheme: "hmac-sha256"
-      /** Which header has it. Several signatures are joined by commas or spaces. */
+      /** The header with the signature. Several signatures are separated by commas or spaces. */
       readonly header: string
-      /** What stands before it, for example `sha256=`. */
+      /** The text before the signature, for example `sha256=`. */
       readonly prefix?: string
       readonly encoding?: "hex" | "base64" | "base64url"
       /** Seconds since 1970. */
@@ -35,14 +36,16 @@ export type Signature =
       readonly header: string
       readonly encoding?: "hex" | "base64" | "base64url"
       readonly timestampHeader?: string
-      /** Of the time and the body where a time is signed: Discord joins them with nothing. Default `.`. */
+      /** Between the time and the body where a time is signed: Discord uses none. Default `.`. */
       readonly separator?: string
       /** PEM, or the 32 bytes as hex or base64. */
       readonly publicKeys: readonly string[]
     }
   | SignatureCheck
 
-/** A check of the user's own. `secret` reads a provider's secret by name (`UMBRA_PROVIDER_SECRET_NAME`). */
+/**
+ * A check supplied by the user. `secret` reads a provider's secret by name (`UMBRA_PROVIDER_SECRET_NAME`).
+ */
 export type SignatureCheck = (
   request: SignedRequest,
   ctx: { readonly secret: (name: string) => string },
@@ -55,21 +58,24 @@ export interface SignedRequest {
 }
 
 export interface VerifyOptions {
-  /** null: not to be had; what is signed with the others is still let in. */
+  /** null: not available; a webhook signed with another secret is still accepted. */
   readonly secret: (name: string) => string | null
   /** Milliseconds since 1970. */
   readonly now: number
   readonly toleranceSeconds: number
-  /** Told what a function of the user's own threw. */
+  /** Receives the error that a function of the user threw. */
   readonly note?: (message: string) => void
 }
 
-/** Names of the secrets that webhooks are signed with; those that a function of the user's own reads are not known. */
+/**
+ * The names of the secrets that webhooks are signed with; those that a function of the user reads are not
+ * known.
+ */
 export function signingSecrets(signature: Signature | undefined): readonly string[] {
   return typeof signature === "object" && "secrets" in signature ? signature.secrets : []
 }
 
-/** null: it is genuine; else why not. */
+/** null: the webhook is genuine; else the reason of the rejection. */
 export async function refusalOf(
   signature: Signature,
   request: SignedRequest,
@@ -86,7 +92,10 @@ export async function refusalOf(
   }
 }
 
-/** Why a function refused, or what it threw, is for the operator: whoever sent the webhook may be anybody. */
+/**
+ * The reason of a rejection, or the error of the function, is for the operator only: the sender of the
+ * webhook is not authenticated.
+ */
 async function ownRefusal(
   verify: SignatureCheck,
   request: SignedRequest,
@@ -98,7 +107,7 @@ async function ownRefusal(
     return value
   }
   try {
-    return (await verify(request, { secret })) === true ? null : "the signature is not right"
+    return (await verify(request, { secret })) === true ? null : "the signature is wrong"
   } catch (error) {
     options.note?.(error instanceof Error ? error.message : String(error))
     return "the signature could not be checked"
@@ -118,7 +127,7 @@ function hmacRefusal(
   const given = signaturesIn(headers[header.toLowerCase()], prefix)
   if (given.length === 0) return `there is no signature in header ${header}`
   const made = known(secrets, options).map(secret => createHmac("sha256", secret).update(signed).digest())
-  return matches(given, encoding, made) ? null : "the signature is not right"
+  return matches(given, encoding, made) ? null : "the signature is wrong"
 }
 
 function standardRefusal(
@@ -136,10 +145,10 @@ function standardRefusal(
   const given = all.flatMap(each => (each.startsWith("v1,") ? each.slice(3) : []))
   if (given.length === 0) return "there is no v1 signature in header webhook-signature"
   const keys = known(secrets, options).map(secret => Buffer.from(secret.replace(/^whsec_/, ""), "base64"))
-  // What is no base64 leaves next to nothing, and with that anybody could sign.
+  // Text that is not base64 decodes to almost nothing, and anybody could sign with that.
   const usable = keys.filter(({ length }) => length >= SHORTEST_KEY)
   const made = usable.map(key => createHmac("sha256", key).update(signed).digest())
-  return matches(given, "base64", made) ? null : "the signature is not right"
+  return matches(given, "base64", made) ? null : "the signature is wrong"
 }
 
 const SHORTEST_KEY = 8
@@ -161,10 +170,10 @@ function ed25519Refusal(
   const given = Buffer.from(headers[header.toLowerCase()] ?? "", encoding)
   if (given.length !== 64) return `there is no signature of 64 bytes in header ${header}`
   const isRight = publicKeys.some(key => verifyBytes(null, signed, keyOf(key), given))
-  return isRight ? null : "the signature is not right"
+  return isRight ? null : "the signature is wrong"
 }
 
-/** Node reads raw keys only inside their ASN.1 frame, which is always the same for ed25519. */
+/** Node reads raw keys only inside their ASN.1 frame, which is constant for ed25519. */
 const frame = Buffer.from("302a300506032b6570032100", "hex")
 
 export function isPublicKey(text: string): boolean {
@@ -188,10 +197,10 @@ function signaturesIn(header: string | undefined, prefix: string): string[] {
   return all.flatMap(each => (each.startsWith(prefix) ? each.slice(prefix.length) : []))
 }
 
-/** More signatures than a rotation has are an attempt to guess. */
+/** More signatures than a rotation needs are an attempt to guess. */
 const MOST_SIGNATURES = 10
 
-/** Every pair is compared, also after one has matched. */
+/** Compares every pair, also after one has matched. */
 function matches(given: readonly string[], encoding: BufferEncoding, made: readonly Buffer[]): boolean {
   let found = false
   for (const text of given.slice(0, MOST_SIGNATURES)) {
@@ -209,5 +218,5 @@ function timeRefusal(text: string | undefined, { now, toleranceSeconds }: Verify
   return Math.abs(now / 1000 - Number(text)) <= toleranceSeconds ? null : TOO_OLD
 }
 
-/** What a replay is refused with. */
+/** The reason with which a replay is rejected. */
 export const TOO_OLD = "the signed time is too far away: it may be a replay"

@@ -4,7 +4,7 @@ import type { ProviderOverview } from "../journal/port/providers.ts"
 /** A provider as `GET /providers` shows it. */
 export interface ProviderView {
   readonly name: string
-  /** Whose jobs may use it; null: everybody's. */
+  /** The owners whose jobs may use it; null: all owners. */
   readonly owners: readonly string[] | null
   readonly slots: {
     /** null: no limit. */
@@ -20,15 +20,18 @@ export interface ProviderView {
     readonly oldest_asked_at: string | null
   }
   readonly rate: {
-    /** Requests a second; null: no limit. */
+    /** Requests per second; null: no limit. */
     readonly limit: number | null
     readonly limit_per_owner: number | null
-    /** Share of it in use: less than 1 after the provider has said that it has too much to do. */
+    /** The share of the rate in use: less than 1 after the provider has reported overload. */
     readonly pace: number
   }
-  /** Operations that are not over. */
+  /** The number of operations that have not ended. */
   readonly operations: number
-  /** Of jobs that have ended: submissions without an answer, so that an operation may be running unseen. They hold slots. */
+  /**
+   * For jobs that have ended: submissions without an answer, so that an operation may be running unseen. They
+   * hold slots.
+   */
   readonly unseen_operations: readonly {
     readonly job_id: string
     readonly owner: string
@@ -61,7 +64,7 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
       waiting,
       oldest_asked_at: oldestAskedAt === null ? null : iso(oldestAskedAt),
     },
-    // Where there is no limit there is no share of it: nothing would ever bring it back to 1.
+    // Without a limit there is no share of it: nothing would ever restore it to 1.
     rate: { limit: terms.rate, limit_per_owner: terms.ratePerOwner, pace: terms.rate === null ? 1 : pace },
     operations,
     unseen_operations: overview.unseen.map(({ jobId, owner, since, slotUntil }) => ({

@@ -1,12 +1,12 @@
 /**
- * What comes in at `POST /webhooks/{provider}` (X2).
+ * Receives webhooks at `POST /webhooks/{provider}` (X2).
  *
- * 1. Nothing is looked at before its signature is right; nothing is acted on before it is stored; `receive` resolves
- *    once both are durable.
- * 2. A provider may echo what it was sent: its secrets, and those that it signs with, are taken out of what is stored, as
- *    far as this process has them.
- * 3. What is refused is recorded, without its body, and at most so many a second of each provider: forgeries must
- *    neither fill the store nor hide those of another.
+ * 1. Nothing is parsed before its signature is verified; nothing is acted on before it is stored; `receive`
+ *    resolves once both are durable.
+ * 2. A provider may echo what it was sent: its secrets, and its signing secrets, are removed from what is
+ *    stored, as far as this process has them.
+ * 3. Rejected webhooks are recorded, without their body, and at most a limited number per second of each
+ *    provider: forgeries must neither fill the store nor hide those of another provider.
  */
 import { createHash } from "node:crypto"
 import type { External, OperationResult } from "../core/commands.ts"
@@ -28,14 +28,14 @@ export interface WebhooksParts {
   readonly store: ProviderStore
   readonly secrets: ProviderSecretSource
   readonly now: () => number
-  /** There are messages in the inboxes of these partitions. */
+  /** The inboxes of these partitions have new messages. */
   readonly inboxChanged: (partitions: readonly number[]) => void
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
 }
 
 export interface Received {
-  /** false: it was delivered before. Looked at again all the same. */
+  /** false: it was delivered before. It is processed again in any case. */
   readonly isNew: boolean
 }
 
@@ -47,7 +47,7 @@ export class Webhooks {
     this.#parts = parts
   }
 
-  /** The last ones of a provider, refused ones too; newest first. */
+  /** The last webhooks of a provider, including rejected ones; newest first. */
   async list(provider: string, limit: number): Promise<WebhookEventRow[]> {
     if (this.#parts.registry.get(provider) === undefined)
       throw new UmbraError("E660", `There is no provider "${cut(provider, 100)}" here.`)
@@ -62,7 +62,7 @@ export class Webhooks {
   async receive(name: string, request: SignedRequest): Promise<Received> {
     const provider = this.#parts.registry.get(name)
     if (provider?.verify === undefined || provider.webhook === undefined)
-      throw new UmbraError("E660", `No provider "${cut(name, 100)}" takes webhooks here.`)
+      throw new UmbraError("E660", `No provider "${cut(name, 100)}" accepts webhooks here.`)
     const bytes = request.body.length
     if (bytes > this.maxBytes) throw await this.tooLarge(name, bytes)
     await this.#verify(provider, request)
@@ -70,14 +70,20 @@ export class Webhooks {
     return heard === null ? { isNew: false } : this.#store(provider, request, heard)
   }
 
-  /** For whoever stopped reading: recorded like other refusals. */
+  /** For a caller that stopped reading the body: recorded like other rejections. */
   async tooLarge(name: string, bytes: number): Promise<UmbraError> {
-    const error = new UmbraError("E635", `A webhook has at most ${this.maxBytes} bytes (webhook_max_bytes).`)
+    const error = new UmbraError(
+      "E635",
+      `A webhook may have at most ${this.maxBytes} bytes (webhook_max_bytes).`,
+    )
     const provider = this.#parts.registry.get(name)
     return provider === undefined ? error : this.#refused(provider, bytes, error)
   }
 
-  /** Which secrets are not set, and what `verify` threw, is for the operator: recorded, and not told to the sender. */
+  /**
+   * Which secrets are not set, and what `verify` threw, is for the operator: it is recorded, and not sent to
+   * the sender.
+   */
   async #verify(provider: Provider, request: SignedRequest): Promise<void> {
     const { secrets, now, registry } = this.#parts
     const notes: string[] = []
@@ -94,11 +100,11 @@ export class Webhooks {
         notes.push(new Redactor([...this.#redactor(provider).secrets, ...asked]).clean(message)),
     })
     if (refusal === null) return
-    const error = new UmbraError("E661", `The webhook is refused: ${refusal}.`)
+    const error = new UmbraError("E661", `The webhook is rejected: ${refusal}.`)
     throw await this.#refused(provider, request.body.length, error, notes)
   }
 
-  /** null: it is of no concern. */
+  /** null: it concerns no operation. */
   async #heard(provider: Provider, { body, headers }: SignedRequest): Promise<Heard | null> {
     const redactor = this.#redactor(provider)
     try {
@@ -141,7 +147,7 @@ export class Webhooks {
       bytes: request.body.length,
       news: JSON.stringify(news),
     })
-    // Also when it is not new: whoever received it first may have died before it looked.
+    // Also when it is not new: the process that received it first may have died before this step.
     inboxChanged(await store.deliverEvents({ operation: { provider: name, externalId }, at: now() }))
     return { isNew }
   }
@@ -179,7 +185,7 @@ function reasonOf({ code, message }: Pick<Fault, "code" | "message">, notes: rea
   return cut([code, message, ...notes].join(" "), 500)
 }
 
-/** null, with why in `missing`. */
+/** null, with the reason in `missing`. */
 function secretOr(name: string, secrets: ProviderSecretSource, missing: string[]): string | null {
   try {
     return providerSecret(name, secrets)
@@ -196,8 +202,9 @@ function parsed(body: Buffer): Json {
 }
 
 /**
- * Standard Webhooks name each event; for others the same body is the same event. Their headers are not signed: with a
- * webhook-id of one's own a replay would be new, and an event that is to come could be made a repetition.
+ * Standard Webhooks identify each event; for others an equal body is the same event. Their headers are not
+ * signed: with a forged webhook-id a replay would be new, and a future event could be made to look like a
+ * repetition.
  */
 function eventIdOf({ verify }: Provider, { body, headers }: SignedRequest): string {
   const isSigned = typeof verify === "function" || verify?.scheme === "standard-webhooks"
@@ -205,15 +212,18 @@ function eventIdOf({ verify }: Provider, { body, headers }: SignedRequest): stri
   return id === undefined ? hashOf(body) : storable(id)
 }
 
-/** undefined: it has none. A provider that is no TypeScript may well hand on what it was sent: nothing, or a number. */
+/**
+ * undefined: it has none. A provider written in JavaScript may pass on anything it was sent: nothing, or a
+ * number.
+ */
 function eventName(id: unknown): string | undefined {
   if (id === undefined || id === null || id === "") return undefined
   if (typeof id === "string") return id
   if (typeof id === "number" || typeof id === "bigint") return String(id)
-  throw new TypeError("the name of its event is neither a text nor a number.")
+  throw new TypeError("the id of its event is neither a text nor a number.")
 }
 
-/** An index takes short texts only, and no text of PostgreSQL holds every character. */
+/** An index accepts only short texts, and text in PostgreSQL does not hold every character. */
 function storable(id: string): string {
   return isExternalId(id) ? id : hashOf(id)
 }

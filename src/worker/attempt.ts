@@ -3,13 +3,15 @@
  *
  *   running ──timeout───────────► timed out ──grace──► given up: fails with E402
  *      ├─────no heartbeat───────► silent ─────grace──► given up: fails with E418
- *      │                            └── ends within the grace: an output counts, an error is the timeout (the silence)
+ *      │                            └── ends within the grace period: an output counts, an error becomes the
+ *      │                                timeout (or the missed heartbeat)
  *      └─────abort──────────────► aborted ──ends, or grace──► ended(null)
  *
- * 1. `ended` is called exactly once, at the latest a grace after the abort signal; a late return is dropped.
- * 2. A result that arrives later than timeout + grace after the beginning does not count. The clock decides, not the
- *    timer: a handler that blocks the event loop delays the timer as well.
- * 3. Work that cannot be killed (a function of this process) goes on without a slot; a thread is terminated.
+ * 1. `ended` is called exactly once, at the latest one grace period after the abort signal; a late return is
+ *    dropped.
+ * 2. A result that arrives later than timeout + grace after the beginning does not count. The clock decides,
+ *    not the timer: a handler that blocks the event loop delays the timer as well.
+ * 3. Work that cannot be killed (a function of this process) continues without a slot; a thread is terminated.
  */
 import type { AttemptEvents, RunningAttempt } from "../broker/local.ts"
 import type { Outcome } from "../broker/port.ts"
@@ -17,16 +19,19 @@ import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
 import type { Deadline, Deadlines } from "./deadlines.ts"
 
-/** Work under way, wherever it runs. */
+/** Work in progress, in this process or in a thread. */
 export interface Work {
   /** Never rejects. */
   readonly outcome: Promise<Outcome>
   abort(reason: Error): void
-  /** What it has reported to have used so far; undefined: nothing. */
+  /** The usage that it has reported so far; undefined: none. */
   used(): JsonObject | undefined
-  /** Ends it for good if that is possible. */
+  /** Terminates it if that is possible. */
   kill(): void
-  /** The handler has not begun: its module, or its secrets, are being loaded. `onBegun` is called when it begins. */
+  /**
+   * The handler has not begun: its module, or its secrets, are being loaded. `onBegun` is called when it
+   * begins.
+   */
   readonly isLoading?: boolean
   onBegun?: () => void
 }
@@ -37,25 +42,28 @@ export interface AttemptOptions {
   readonly deadlines: Deadlines
   readonly startedAfterMs: number
   readonly limits: TimeLimits
-  /** When the attempt began: before the handler's synchronous part. */
+  /** When the attempt began: before the synchronous part of the handler. */
   readonly begunAt: number
-  /** When the handler last reported something; absent: it has not. */
+  /** When the handler last reported something; undefined: it has not. */
   readonly lastHeartbeat: () => number | undefined
   /** The longest time without a report for which the handler itself is known to be the cause. */
   readonly silentMs: (now: number, begun: number) => number
 }
 
-/** How long an attempt may take. */
+/** The time limits of an attempt. */
 export interface TimeLimits {
   readonly timeoutMs: number
   readonly graceMs: number
   /** The longest time without a heartbeat; Infinity: none is expected. */
   readonly heartbeatMs: number
-  /** The fault as the handler's retry rule wants it. */
+  /** Applies the handler's retry rule to the fault. */
   readonly fault: (fault: Fault) => Fault
 }
 
-/** The outcome of an attempt that took so long: past the timeout an error is the timeout, past the grace everything is. */
+/**
+ * The outcome of an attempt that took this long: after the timeout an error becomes the timeout, after the
+ * grace period everything does.
+ */
 export function outcomeInTime(
   outcome: Outcome | null,
   { ranMs, silentMs }: { readonly ranMs: number; readonly silentMs: number },
@@ -63,14 +71,14 @@ export function outcomeInTime(
   usage = outcome?.usage,
 ): Outcome {
   const { timeoutMs, graceMs, heartbeatMs } = limits
-  // A handler that blocked the event loop was not stopped in time; its result is late all the same.
+  // A handler that blocked the event loop was not stopped in time; its result is still late.
   if (silentMs >= heartbeatMs + graceMs) return failedWith(limits.fault(heartbeatFault(heartbeatMs)), usage)
   const limitMs = outcome?.type === "failed" ? timeoutMs : timeoutMs + graceMs
   if (outcome !== null && ranMs < limitMs) return outcome
   return failedWith(limits.fault(timeoutFault(timeoutMs)), usage)
 }
 
-/** What is due in the event loop is done within this. */
+/** Callbacks that are due in the event loop run within this time. */
 const lateHeartbeatMs = 20
 
 export class Attempt implements RunningAttempt, Deadline {
@@ -79,10 +87,10 @@ export class Attempt implements RunningAttempt, Deadline {
   readonly #options: AttemptOptions
   /** When the handler began; Infinity: it has not. */
   #begun: number
-  /** From when the timeout counts. Loading has as much time as the handler has afterwards. */
+  /** The start of the timeout. Loading has as much time as the handler has afterwards. */
   #timedFrom: number
   #stage: "running" | "timed out" | "silent" | "aborted" | "ended" = "running"
-  /** The heartbeat is overdue: it is waited for a moment longer. */
+  /** The heartbeat is overdue: the attempt waits a moment longer. */
   #isOverdue = false
   #reported = false
   #giveUpAt = Number.POSITIVE_INFINITY
@@ -136,8 +144,8 @@ export class Attempt implements RunningAttempt, Deadline {
   }
 
   /**
-   * A heartbeat may be late because something else blocked the event loop: it is missed only if the loop has gone on
-   * since and brought none.
+   * A heartbeat may be late because something else blocked the event loop: it is missed only if the loop has
+   * continued since without one.
    */
   #isSilent(now: number): boolean {
     const wasOverdue = this.#isOverdue

@@ -1,9 +1,9 @@
 /**
- * What a handler sees of its attempt, the same in the worker's process and in a thread.
+ * A handler's view of its attempt, the same in the worker's process and in a thread.
  *
- * 1. Nothing is made before it is used: an attempt that asks for no signal and no log costs this one object.
- * 2. Members are getters that give bound functions, so a handler may take the context apart.
- * 3. After the attempt has ended nothing is reported any more.
+ * 1. Parts are created on first use: an attempt that uses no signal and no log costs this one object.
+ * 2. Members are getters that return bound functions, so a handler may destructure the context.
+ * 3. After the attempt has ended nothing more is reported.
  */
 import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
@@ -15,10 +15,10 @@ import { checkOutput } from "./output.ts"
 import { ownCopy } from "./own-copy.ts"
 import type { Redactor } from "./redact.ts"
 
-/** What a handler may know of the task it works on. */
+/** What a handler may know about the task it works on. */
 export interface Call {
   readonly jobId: string
-  /** Of the job; a thread does not know it. */
+  /** The owner of the job; a thread does not know it. */
   readonly owner?: string
   readonly nodeId: string
   readonly item?: number
@@ -32,16 +32,19 @@ export interface Call {
   readonly operation?: number
 }
 
-/** Where reports go. None of these throws. */
+/** The receiver of reports. None of these methods throws. */
 export interface Reports {
-  /** Progress and previews count as heartbeats too. */
+  /** Progress and previews also count as heartbeats. */
   heartbeat(): void
-  /** Resolves when there is another place in the rate of the node's provider; absent: nobody here can ask. */
+  /**
+   * Resolves when another place in the rate of the node's provider is available; absent: this process cannot
+   * request one.
+   */
   place?(): Promise<void>
   progress(progress: Progress): void
   preview(data: Json): void
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
-  /** Of a handler that may be killed: what it has used so far, all in all. */
+  /** For a handler that may be killed: its total usage so far. */
   usage?(used: JsonObject): void
 }
 
@@ -55,7 +58,10 @@ export interface ContextOptions {
 
 const messageLength = 500
 
-/** An operation that failed at its provider is asked for anew: with the same key it would be answered with the old one. */
+/**
+ * An operation that failed at its provider is submitted under a new key: with the same key the provider would
+ * answer with the old one.
+ */
 function operationKey(task: string, operation: number): string {
   return operation === 0 ? task : `${task}/${operation}`
 }
@@ -104,7 +110,7 @@ export class Context implements HandlerContext {
     return this.#options.call.jobId
   }
 
-  /** For built-in handlers alone. */
+  /** For built-in handlers only. */
   get owner(): string | undefined {
     return this.#options.call.owner
   }
@@ -176,7 +182,7 @@ export class Context implements HandlerContext {
       const { call, reports } = this.#options
       if (call.provider === undefined) return
       if (reports.place === undefined)
-        throw new Error("A handler in a thread has the place of its first request alone.")
+        throw new Error("A handler in a thread has only the place of its first request in the rate.")
       await reports.place()
     }
   }
@@ -186,7 +192,7 @@ export class Context implements HandlerContext {
     return this.#log
   }
 
-  /** What `usage` summed up, undefined if it was not called. */
+  /** The sum of `usage` calls; undefined if there were none. */
   get used(): JsonObject | undefined {
     const amounts = this.#amounts
     return amounts && ((this.#options.redactor?.value(amounts) as JsonObject | undefined) ?? amounts)
@@ -197,7 +203,10 @@ export class Context implements HandlerContext {
     this.#controller?.abort(reason)
   }
 
-  /** Before a handler begins: one that only listens for the signal would never hear one that was given before. */
+  /**
+   * Called before a handler begins: a handler that only listens for the signal would never see one that fired
+   * before.
+   */
   throwIfAborted(): void {
     if (this.#abortReason !== undefined) throw this.#abortReason
   }

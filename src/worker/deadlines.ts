@@ -1,10 +1,10 @@
 /**
- * One timer for the deadlines of all running attempts. A `setTimeout` per attempt costs more than an empty attempt
- * does, and nearly every one would be cleared unused. Deadlines are kept to within `tickMs`; the timer runs only
- * while there are any.
+ * One timer for the deadlines of all running attempts. A `setTimeout` per attempt costs more than an empty
+ * attempt, and nearly every one would be cleared unused. Deadlines are precise to `tickMs`; the timer runs
+ * only while there are any.
  */
 export interface Deadline {
-  /** Kept by `Deadlines`: the tick it waits for. */
+  /** Maintained by `Deadlines`: the tick it waits for. */
   tick: number
   due(): void
 }
@@ -16,12 +16,12 @@ export class Deadlines {
   #timer: NodeJS.Timeout | undefined
   #last = 0
 
-  /** Milliseconds of a clock that never jumps. */
+  /** Milliseconds of a monotonic clock. */
   now(): number {
     return performance.now()
   }
 
-  /** Replaces the deadline that was set before. */
+  /** Replaces an earlier deadline. */
   set(deadline: Deadline, at: number): void {
     this.clear(deadline)
     if (this.#timer === undefined) this.#begin()

@@ -1,29 +1,31 @@
 /**
- * Secrets from environment variables, in two name spaces: `UMBRA_SECRET_NAME` is what workflows and pipelines read as
- * `{{ secrets.NAME }}`, `UMBRA_PROVIDER_SECRET_NAME` what definitions of providers read. No other variable is readable.
+ * Secrets from environment variables, in two name spaces: workflows and pipelines read `UMBRA_SECRET_NAME` as
+ * `{{ secrets.NAME }}`, definitions of providers read `UMBRA_PROVIDER_SECRET_NAME`. No other variable is
+ * readable.
  *
- * 1. Who may read a secret follows from the rules (setting `secrets`) alone, never from which owners exist: a worker of a
- *    fleet has no database, and a new owner must not change what others may read.
- * 2. Without a rule a secret is the local owner's, as long as the rules name no other owner. With several owners a secret
- *    needs a list of them or `shared: true`; without either nobody reads it, the local owner included.
- * 3. A variable that a rule names (`variable`) is readable through that rule alone: under its own name it is a secret only
- *    if that name has a rule too.
- * 4. An owner that was not given a secret gets the same message whether the variable is set or not.
+ * 1. Only the rules (setting `secrets`) decide which owners may read a secret, never which owners exist: a
+ *    worker of a fleet has no database, and a new owner must not change what others may read.
+ * 2. Without a rule only the local owner reads a secret, as long as the rules name no other owner. With
+ *    several owners a secret needs a list of them or `shared: true`; without either no owner reads it, not
+ *    even the local one.
+ * 3. A variable that a rule names (`variable`) is readable through that rule only: under its own name it is a
+ *    secret only if that name has a rule too.
+ * 4. An owner without access to a secret gets the same message whether the variable is set or not.
  */
 import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
 import { type Environment, readSettings, type Setting, type SettingTable, settingNames } from "../settings.ts"
 import type { ProviderSecretSource, SecretSource } from "./secrets.ts"
 
-/** Who may read a secret: the owners of a list, or everybody. */
+/** The owners that may read a secret: a list, or all. */
 export interface SecretRule {
   readonly owners?: readonly string[]
   readonly shared?: boolean
-  /** Default: `UMBRA_SECRET_` and the secret's name. Another one gives an owner a value of its own. */
+  /** Default: `UMBRA_SECRET_` and the secret's name. Another variable gives an owner a separate value. */
   readonly variable?: string
 }
 
-/** By the secret's name; `*` is for names that have no rule. */
+/** By the secret's name; `*` applies to names without a rule. */
 export type SecretRules = { readonly [name: string]: SecretRule | readonly SecretRule[] }
 
 const WORKFLOW_PREFIX = "UMBRA_SECRET_"
@@ -81,7 +83,8 @@ export function secretsFromEnvironment(environment: Environment = process.env): 
     const variable = rule.variable ?? WORKFLOW_PREFIX + name
     const value = readVariable(environment, variable)
     if (value !== undefined) return value
-    // By the rule "*" other owners could ask for any name: which variables exist is told for names that were given to them.
+    // With the rule "*" other owners could ask for any name: the existence of a variable is revealed only for
+    // names that a rule gives to them.
     const mayKnow = owner === localOwner || own !== undefined
     throw notSet(name, variable, mayKnow && readVariable(environment, name) !== undefined)
   }
@@ -98,13 +101,13 @@ export function providerSecretsFromEnvironment(environment: Environment = proces
   }
 }
 
-/** Do the rules name an owner beside the local one? */
+/** Do the rules name an owner besides the local one? */
 function namesOwners(secrets: SecretRules): boolean {
   const rules = Object.values(secrets).flat() as readonly SecretRule[]
   return rules.some(({ owners = [] }) => owners.some(owner => owner !== localOwner))
 }
 
-/** Variables that rules name. */
+/** The variables that rules name. */
 function assignedVariables(secrets: SecretRules): ReadonlySet<string> {
   const rules = Object.values(secrets).flat() as readonly SecretRule[]
   return new Set(rules.flatMap(({ variable }) => variable ?? []))
@@ -116,7 +119,7 @@ function ruleFor(entry: SecretRules[string], owner: string): SecretRule | undefi
   return [entry].flat().find(({ owners, shared }) => shared === true || owners?.includes(owner))
 }
 
-/** Names of variables, and safe in the command that a message tells the operator to run. */
+/** Valid names of variables, safe in the command that a message tells the operator to run. */
 function mustBeName(name: string): void {
   if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return
   throw new UmbraError(
@@ -125,14 +128,14 @@ function mustBeName(name: string): void {
   )
 }
 
-/** An empty variable is as good as none. */
+/** An empty variable counts as not set. */
 function readVariable(environment: Environment, variable: string): string | undefined {
   return (Object.hasOwn(environment, variable) ? environment[variable] : undefined) || undefined
 }
 
 function notSet(name: string, variable: string, isBare: boolean): UmbraError {
   const message = isBare
-    ? `The secret ${name} is not set: the variable ${name} is there, but only ${variable} is read. ` +
+    ? `The secret ${name} is not set: the variable ${name} is set, but only ${variable} is read. ` +
       `Where the worker runs: export ${variable}="$${name}"`
     : `The secret ${name} is not set. Where the worker runs: export ${variable}="…"`
   return new UmbraError("E407", message, { details: { secret: name, variable } })

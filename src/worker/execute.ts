@@ -1,10 +1,11 @@
 /**
- * One attempt, from a config whose secrets are filled in to an outcome:
- * check the config → run → check the output → outcome.
+ * One attempt, from a config with secrets filled in to an outcome: check the config → run → check the output
+ * → outcome.
  *
- * 1. Total: whatever the handler does, the answer is an outcome; nothing is thrown and no promise rejects.
- * 2. No promise where the handler and its schemas need none: an empty synchronous handler ends where it started.
- * 3. Nothing leaves with a secret in it.
+ * 1. Total: whatever the handler does, the result is an outcome; nothing is thrown and no promise rejects.
+ * 2. No promise where the handler and its schemas need none: an empty synchronous handler ends where it
+ *    started.
+ * 3. No result contains a secret.
  */
 import type { Outcome } from "../broker/port.ts"
 import { type Fault, toFault } from "../core/faults.ts"
@@ -104,7 +105,7 @@ function redacted(checked: Checked, redactor: Redactor): Checked {
   return { value, text: JSON.stringify(value) }
 }
 
-/** The outcome of an attempt that threw. The stack goes to the log, never into the fault. */
+/** The outcome of an attempt that threw. The stack is logged, and never stored in the fault. */
 export function failed(
   execution: Pick<Execution, "handler" | "context" | "redactor">,
   thrown: unknown,
@@ -123,7 +124,7 @@ export function failed(
   return usage === undefined ? outcome : { ...outcome, usage }
 }
 
-/** What the handler's own rule says of the fault. A rule that throws says nothing. */
+/** Applies the handler's own rule to the fault. A rule that throws has no effect. */
 export function withRule(handler: Handler, thrown: unknown, fault: Fault): Fault {
   const { retryable: rule } = handler
   if (rule === undefined) return fault

@@ -1,11 +1,11 @@
-/** How a handler says itself what kind of failure it met. Any other value may be thrown too. */
+/** How a handler describes its failure. Any other value may be thrown too. */
 
 export interface FailureOptions {
-  /** The fault's code, for example `CARD_DECLINED`. Default `E401`. */
+  /** The code of the fault, for example `CARD_DECLINED`. Default `E401`. */
   readonly code?: string
-  /** May another try help? Default: what the table of faults says of the code. */
+  /** May another try succeed? Default: from the table of faults. */
   readonly retryable?: boolean
-  /** No try before that. */
+  /** No retry before this time has passed. */
   readonly retryAfterSeconds?: number
   /** JSON, stored with the fault. */
   readonly details?: Readonly<Record<string, unknown>>

@@ -4,12 +4,16 @@ import { pureHandlers } from "./handlers/plain.ts"
 import { HandlerRegistry } from "./registry.ts"
 
 /**
- * Handlers that workflows may name: those that this process has, whether it runs nodes or not, and those that workers
- * say they have, or said not long ago: a fleet whose workers are all being restarted refuses no workflow. Of another
- * process's handler we know the name and not the schema: what is wrong with its config shows when it runs.
+ * The handlers that workflows may name: those of this process, whether it runs nodes or not, and those that
+ * workers report, or reported recently: a fleet whose workers are all being restarted rejects no workflow.
+ * For a handler of another process only the name is known, not the schema: errors in its config appear when
+ * it runs.
  */
 export class FleetCatalog implements HandlerCatalog {
-  /** What nodes are run with here. What only computes needs no worker: every engine runs it for itself. */
+  /**
+   * The handlers that run nodes here. Handlers that only compute need no worker: every engine runs them
+   * itself.
+   */
   readonly served: HandlerRegistry
   readonly #own: HandlerRegistry
   readonly #workers: () => readonly WorkerSays[]
@@ -20,12 +24,12 @@ export class FleetCatalog implements HandlerCatalog {
     this.#workers = parts.workers
   }
 
-  /** What others may count on this process for. */
+  /** The handlers that this process offers to others. */
   get offered(): readonly string[] {
     return this.served === this.#own ? this.served.names() : []
   }
 
-  /** Answers the names of those that nodes can be run with from now on. */
+  /** Returns the names of the handlers that can run nodes from now on. */
   add(handlers: readonly Handler[]): string[] {
     this.#own.addAll(handlers)
     return this.served === this.#own ? handlers.map(({ name }) => name) : []

@@ -7,43 +7,49 @@ import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Wait } from "./waiting.ts"
 
-/** What `run` gets beside its config. Its members can be taken apart: `run(config, { signal, log })`. */
+/** The second argument of `run`. It can be destructured: `run(config, { signal, log })`. */
 export interface HandlerContext {
-  /** Fires on timeout, a missed heartbeat, cancellation and shutdown; `signal.reason` says why. Pass it on; what ignores it loses its slot after the grace. */
+  /**
+   * Fires on timeout, a missed heartbeat, cancellation and shutdown; `signal.reason` is the reason. Pass it
+   * on: a handler that ignores it loses its slot after the grace period.
+   */
   readonly signal: AbortSignal
   /**
-   * The same for every attempt at this node of this job: for services that recognise repetitions. After an operation
-   * that its provider reported as failed it is another one.
+   * The same for every attempt at this node of this job: for services that recognise repetitions. It changes
+   * after an operation that its provider reported as failed.
    */
   readonly idempotencyKey: string
   /** The node's `provider`; null: it has none. */
   readonly provider: string | null
-  /** Counts the attempts at this node that have begun and were not handed over to another process. */
+  /** The number of attempts at this node that have begun and were not handed over to another process. */
   readonly attempt: number
-  /** Rises each time that the node is handed out, for whatever reason: no two runs have the same. */
+  /** Rises each time the node is dispatched, for any reason: no two runs have the same. */
   readonly fence: number
   readonly jobId: string
   readonly nodeId: string
   /** The job's input. */
   readonly input: Json
-  /** Outputs of the node's dependencies by id, read on first use. */
+  /** The outputs of the node's dependencies by id, read on first use. */
   readonly parents: JsonObject
   /** Milliseconds since 1970, by the engine's clock. */
   now(): number
   /**
-   * Says that the handler is alive. A node with `heartbeat_seconds` fails early when none comes for so long; `progress`
-   * and `preview` count as heartbeats. Cheap enough for every step of a loop.
+   * Reports that the handler is alive. A node with `heartbeat_seconds` fails early when none arrives for this
+   * long; `progress` and `preview` count as heartbeats. Cheap enough for every step of a loop.
    */
   heartbeat(): void
-  /** Latest wins; nothing is stored. `percent` is 0 to 100, or null if it is not known. */
+  /**
+   * The latest value replaces earlier ones; nothing is stored. `percent` is 0 to 100, or null if it is not
+   * known.
+   */
   progress(percent: number | null, message?: string): void
   /** Shows partial results on the job. JSON only. */
   preview(data: unknown): void
-  /** Numbers to be summed per key on the node and the job: `usage({ tokens: 120, usd: 0.002 })`. */
+  /** Numbers that are summed per key on the node and the job: `usage({ tokens: 120, usd: 0.002 })`. */
   usage(amounts: Readonly<Record<string, number>>): void
   /**
-   * Of a node with `provider`: waits for another place in the provider's rate, before every request but the first. The
-   * first has its place when `run` is called.
+   * For a node with `provider`: waits for another place in the provider's rate, before every request but the
+   * first. The first has its place when `run` is called.
    */
   place(): Promise<void>
   readonly log: Log
@@ -51,14 +57,14 @@ export interface HandlerContext {
 
 type Returned<Output> = Output | Wait | Promise<Output | Wait>
 
-/** Should the error be tried again? `undefined` leaves it to the table of faults. */
+/** Should the error be retried? `undefined`: the table of faults decides. */
 export type RetryRule = boolean | ((error: unknown, fault: Fault) => boolean | undefined)
 
 export interface Handler<Config = unknown, Output = unknown> extends HandlerSpec<Config, Output> {
-  /** Attempts of this handler that may run at once in one worker. */
+  /** The number of attempts of this handler that may run at once in one worker. */
   readonly concurrency?: number
   /**
-   * Runs in a worker thread and can really be killed: for work that keeps a processor busy. It is the module that
+   * Runs in a worker thread and can really be killed: for CPU-bound work. The value is the module that
    * exports the handler (`thread: import.meta.url`); `true` stands for the module given to `--handlers`.
    */
   readonly thread?: boolean | string | URL
@@ -77,9 +83,9 @@ type Schemas<C, O> = (C extends StandardSchemaV1 ? { readonly config: C } : unkn
 
 export interface HandlerDefinition<C, O> {
   readonly name: string
-  /** zod, or any Standard Schema. `run` gets what it gives. Left out: any JSON. */
+  /** zod, or any Standard Schema. `run` receives its result. Absent: any JSON. */
   readonly config?: C
-  /** What `run` returns is checked by it; what it gives is stored. Left out: any JSON. */
+  /** Checks what `run` returns; its result is stored. Absent: any JSON. */
   readonly output?: O
   readonly storesConfig?: boolean
   readonly concurrency?: number
@@ -88,7 +94,7 @@ export interface HandlerDefinition<C, O> {
   readonly run: (config: Parsed<C>, ctx: HandlerContext) => Given<O>
 }
 
-/** A handler whose config and output keep the types of their schemas. */
+/** A handler whose config and output have the types of their schemas. */
 export type DefinedHandler<C, O> = Handler<Parsed<C>, Parsed<O>> & Schemas<C, O>
 
 export function defineHandler<

@@ -1,6 +1,6 @@
 /**
- * A user's handlers from a module, TypeScript or JavaScript: every export that is a handler, and every list of them,
- * the default export included.
+ * Loads a user's handlers from a module, TypeScript or JavaScript: every export that is a handler, and every
+ * list of them, including the default export.
  */
 import { existsSync } from "node:fs"
 import { resolve } from "node:path"
@@ -9,7 +9,7 @@ import { createJiti } from "jiti"
 import { UmbraError } from "../errors.ts"
 import { defineHandler, type Handler, type HandlerDefinition, inModule, isHandler } from "./handler.ts"
 
-/** `module` is a file, a `file:` URL, or the name of a package that is installed where the user stands. */
+/** `module` is a file, a `file:` URL, or the name of a package that is installed in the working directory. */
 export async function loadHandlers(module: string): Promise<Handler[]> {
   const found = locate(module)
   const exported = exportsOf(await importModule(module, found))
@@ -21,16 +21,16 @@ export async function loadHandlers(module: string): Promise<Handler[]> {
   if (handlers.size > 0) return [...handlers.values()]
   throw new UmbraError(
     "E602",
-    `${module} exports no handler. Export what defineHandler({ name, run }) gives, or lists of it.`,
+    `${module} exports no handler. Export the result of defineHandler({ name, run }), or lists of such results.`,
   )
 }
 
-/** Everything that a module exports, lists taken apart. */
+/** Everything that a module exports, with lists flattened. */
 export async function exportsIn(module: string): Promise<unknown[]> {
   return exportsOf(await importModule(module, locate(module)))
 }
 
-/** CommonJS gives all it exports as the default export. */
+/** A CommonJS module has all its exports in the default export. */
 function exportsOf(module: Record<string, unknown>): unknown[] {
   const { default: standard } = module
   const more = typeof standard === "object" && standard !== null && !isHandler(standard) ? standard : {}
@@ -77,7 +77,7 @@ async function importModule(module: string, found: string): Promise<Record<strin
         `${module} is neither a file nor a package that is installed here. Check the path, or install it.`,
         { cause: error },
       )
-    // Where it was required from is a place in the loader.
+    // The require stack lists files of the loader.
     const why = said.replace(/\nRequire stack:[\s\S]*/, "").trim()
     throw new UmbraError("E602", `${module} cannot be loaded: ${why}`, { cause: error })
   }

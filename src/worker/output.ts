@@ -1,9 +1,10 @@
 /**
- * What a handler gave, as JSON text and as the value every later reader sees.
+ * The return value of a handler, as JSON text and as the value that every later reader sees.
  *
- * 1. Only what JSON can say passes; everything else is refused with its path, never silently changed.
- * 2. The value is parsed back from the text: nobody holds an alias to it, and live state equals replayed state.
- * 3. Work is bounded by the size limit before the text is made: a small graph of shared parts can be huge as text.
+ * 1. Only JSON values pass; everything else is rejected with its path, never silently changed.
+ * 2. The value is parsed back from the text: there is no alias to it, and live state equals replayed state.
+ * 3. Work is bounded by the size limit before the text is created: a small graph of shared parts can be huge
+ *    as text.
  */
 import type { Json } from "../core/json.ts"
 import { formatPath } from "../definition/problem.ts"
@@ -16,7 +17,7 @@ export interface Checked {
 
 const nothing: Checked = Object.freeze({ value: null, text: "null" })
 
-/** Deeper nesting is an accident (or a ring), and would end later readers' stacks. */
+/** Deeper nesting is an accident (or a cycle), and would overflow the stack of later readers. */
 const deepest = 500
 
 type Path = (string | number)[]
@@ -31,15 +32,16 @@ export function checkOutput(
   if (problem !== undefined) throw notJson(limits.what, problem)
   if (check.size > limits.maxBytes) throw tooLarge(limits)
   const text = JSON.stringify(value) as string | undefined
-  if (text === undefined) throw notJson(limits.what, { what: "a value whose toJSON gives nothing", path: [] })
-  // UTF-8 takes at most three bytes for a UTF-16 unit: most texts need no second look.
+  if (text === undefined)
+    throw notJson(limits.what, { what: "a value whose toJSON returns nothing", path: [] })
+  // UTF-8 takes at most three bytes for a UTF-16 unit: most texts need no second check.
   if (text.length * 3 > limits.maxBytes && Buffer.byteLength(text) > limits.maxBytes) throw tooLarge(limits)
   return { value: typeof value === "string" ? value : (JSON.parse(text) as Json), text }
 }
 
 /**
- * The same check for a value that is passed on as it is: nothing is made text, and nothing is copied. Values that are
- * plain at first sight cost one walk without an allocation.
+ * The same check for a value that is passed on unchanged: nothing is serialized, and nothing is copied.
+ * Values that are obviously plain cost one walk without an allocation.
  */
 export function mustBeJson(
   value: unknown,
@@ -53,11 +55,11 @@ export function mustBeJson(
   if (check.size > limits.maxBytes) throw tooLarge(limits)
 }
 
-/** Larger values, rings and deep nesting are left to `Check`, which is exact. */
+/** Larger values, cycles and deep nesting are left to `Check`, which is exact. */
 const QUICK_STEPS = 2000
 let stepsLeft = 0
 
-/** false: it may be JSON all the same. */
+/** false: it may be JSON nevertheless. */
 function isSurelyJson(value: unknown): boolean {
   if (stepsLeft-- <= 0) return false
   if (typeof value !== "object") {
@@ -114,14 +116,14 @@ class Check {
     if (depth >= deepest) {
       const ring = this.#ancestors.includes(value)
       return {
-        what: ring ? "a ring (it contains itself)" : `nesting deeper than ${deepest} levels`,
+        what: ring ? "a cycle (it contains itself)" : `nesting deeper than ${deepest} levels`,
         path: [],
       }
     }
     this.#ancestors[depth] = value
     if (Array.isArray(value)) return this.#items(value, depth + 1)
     const prototype = Object.getPrototypeOf(value)
-    // Plain objects of another realm count too: their prototype is somebody's Object.prototype.
+    // Plain objects of another realm count too: their prototype is the Object.prototype of that realm.
     const plain = prototype === null || Object.getPrototypeOf(prototype) === null
     return plain
       ? this.#fields(value as Record<string, unknown>, depth + 1)
@@ -176,14 +178,14 @@ function notJson(what: string, problem: Problem): UmbraError {
   )
 }
 
-/** The ends of a long path say enough. */
+/** The two ends of a long path suffice. */
 function pathText(path: Path): string {
   return path.length > 20
     ? `${formatPath(path.slice(0, 10))} … ${formatPath(path.slice(-10))}`
     : formatPath(path)
 }
 
-/** What can be raised, by what it is that is too large; a value in storage has a fixed bound. */
+/** The setting that raises the limit, by the kind of value; a value in storage has a fixed limit. */
 const settings = new Map([
   ["output", "UMBRA_MAX_OUTPUT_BYTES"],
   ["preview", "UMBRA_MAX_PREVIEW_BYTES"],

@@ -1,7 +1,7 @@
 /**
- * Takes secrets out of everything an attempt reports, also where they were written in a common encoding.
- * Whoever wants to carry a secret out on purpose can (reversed, letter by letter): the handler is trusted code. What
- * this stops is the accident: an error message, an echoing service, a log line.
+ * Removes secrets from everything an attempt reports, also where they were written in a common encoding. A
+ * handler that leaks a secret on purpose can do so (reversed, letter by letter): it is trusted code. This
+ * prevents accidents: an error message, a service that echoes, a log line.
  */
 import { cleaned } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
@@ -11,9 +11,9 @@ export interface Secret {
   readonly value: string
 }
 
-/** Shorter texts stand in ordinary words; to replace them would garble every output. */
+/** Shorter texts occur in ordinary words; replacing them would garble every output. */
 export const shortestSecret = 4
-/** Parts of a secret must be longer to be telling. */
+/** Only longer parts of a secret reveal it. */
 const shortestPart = 8
 
 export class Redactor {
@@ -26,7 +26,7 @@ export class Redactor {
     for (const { name, value } of secrets) {
       for (const text of writings(value)) if (!this.#names.has(text)) this.#names.set(text, name)
     }
-    // The longest first: an alternation takes the first that fits.
+    // The longest first: an alternation uses the first match.
     const texts = [...this.#names.keys()].sort((a, b) => b.length - a.length)
     const escaped = texts.map(text => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
     this.#pattern = escaped.length === 0 ? /(?!)/g : new RegExp(escaped.join("|"), "g")
@@ -44,7 +44,7 @@ export class Redactor {
   }
 }
 
-/** Fields that a logger was given, which may hold anything: what is not JSON becomes text. */
+/** Fields passed to a logger, which may contain anything: values that are not JSON become text. */
 export function plainFields(fields: object): JsonObject {
   try {
     return JSON.parse(
@@ -64,7 +64,7 @@ const errorFields = (error: Error) => ({
   stack: error.stack,
 })
 
-/** How a secret may look when it comes back. */
+/** The forms in which a secret may be returned. */
 function writings(secret: string): Set<string> {
   const found = new Set<string>()
   const lines = secret.split(/\r?\n/).filter(line => line.length >= shortestPart)
@@ -76,7 +76,7 @@ function writings(secret: string): Set<string> {
   return found
 }
 
-/** In JSON, in JSON within JSON, and as serialisers write it that keep to ASCII. */
+/** In JSON, in JSON within JSON, and as written by serializers that use only ASCII. */
 function escapedForms(text: string): string[] {
   const once = JSON.stringify(text).slice(1, -1)
   const ascii = once.replace(
@@ -96,7 +96,10 @@ function urlForms(text: string): string[] {
   return [...forms, ...forms.map(form => form.replace(/%[0-9A-F]{2}/g, code => code.toLowerCase()))]
 }
 
-/** Alone, and within a longer text such as `user:password`: there it starts at any of three positions of a group. */
+/**
+ * Alone, and within a longer text such as `user:password`: there it starts at any of three positions of a
+ * group.
+ */
 function base64Forms(text: string): string[] {
   const bytes = Buffer.from(text)
   const alone = bytes.toString("base64")

@@ -1,4 +1,4 @@
-/** The handlers a worker can run, by name. */
+/** The handlers that a worker can run, by name. */
 import type { HandlerCatalog } from "../definition/handler.ts"
 import { UmbraError } from "../errors.ts"
 import type { Handler } from "./handler.ts"

@@ -1,4 +1,4 @@
-/** Runs attempts: in this process, or in a thread for handlers that ask for one. */
+/** Runs attempts: in this process, or in a thread for handlers that require one. */
 import type { Limit } from "../broker/lanes.ts"
 import type { AttemptEvents, Runner, RunningAttempt } from "../broker/local.ts"
 import type { Outcome, Task } from "../broker/port.ts"
@@ -29,7 +29,7 @@ export interface TaskRunnerOptions {
   readonly now?: () => number
 }
 
-/** Nothing to abort: the attempt had ended when it was handed out. */
+/** Nothing to abort: the attempt had ended when `start` returned. */
 const endedAtOnce: RunningAttempt = { abort: () => {} }
 
 export class TaskRunner implements Runner {
@@ -40,9 +40,12 @@ export class TaskRunner implements Runner {
   readonly #now: () => number
   readonly #deadlines = new Deadlines()
   readonly #threads: ThreadPool
-  /** Of attempts whose node sets none. */
+  /** The limits of attempts whose node sets none. */
   readonly #defaultLimits = new WeakMap<Handler, TimeLimits>()
-  /** Attempts whose handler runs on the event loop of this process, and when there last was more than one. */
+  /**
+   * The number of attempts whose handler runs on the event loop of this process, and when there last was more
+   * than one.
+   */
   #active = 0
   #crowdedAt = 0
 
@@ -103,7 +106,7 @@ export class TaskRunner implements Runner {
       deadlines: this.#deadlines,
       startedAfterMs: this.settings.startedAfterSeconds * 1000,
       lastHeartbeat: () => reports.heartbeatAt,
-      // After its synchronous part the event loop may be blocked by another handler, if there is one.
+      // After its synchronous part another handler, if there is one, may block the event loop.
       silentMs: (end, begun) => {
         const since = Math.max(reports.lastAt, begun)
         return isHere && this.#isAloneSince(since) ? Math.max(atFirst, end - since) : atFirst
@@ -119,7 +122,10 @@ export class TaskRunner implements Runner {
     if (this.#active-- > 1) this.#crowdedAt = now
   }
 
-  /** Has no other handler run on this event loop since then, the one that asks being about to end or running? */
+  /**
+   * Has no other handler run on this event loop since then, apart from the caller, which is running or about
+   * to end?
+   */
   #isAloneSince(at: number): boolean {
     return this.#active <= 1 && this.#crowdedAt < at
   }
@@ -135,7 +141,7 @@ export class TaskRunner implements Runner {
   #begin(call: TaskCall): Outcome | Work {
     const { handler, task, reports } = call
     try {
-      // Field by field: a spread takes 2 µs here, as long as all else that an empty attempt needs.
+      // Field by field: a spread takes 2 µs here, as long as everything else that an empty attempt needs.
       if (task.late.length === 0)
         return this.#run({ handler, task, reports, config: task.config, redactor: null })
       const secrets = secretsOf(task.late, this.#secrets, task.owner)

@@ -1,4 +1,7 @@
-/** A value through a Standard Schema: what the schema gives, or an error that names every path that does not fit. */
+/**
+ * Checks a value against a Standard Schema: returns the schema's result, or throws an error that names every
+ * path that does not match.
+ */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import { firstIssues } from "../definition/document/first-issues.ts"
 import { formatPath } from "../definition/problem.ts"
@@ -14,7 +17,7 @@ export interface SchemaCheck {
 
 const issuesShown = 10
 
-/** A promise only if the schema itself is asynchronous. */
+/** Returns a promise only if the schema itself is asynchronous. */
 export function checkSchema(check: SchemaCheck): unknown {
   const found = firstIssues(check.schema, check.value)
   if (found.length > 0) return accepted(check, { issues: found as StandardSchemaV1.FailureResult["issues"] })
@@ -29,7 +32,7 @@ function accepted(check: SchemaCheck, result: StandardSchemaV1.Result<unknown>):
     .map(({ message, path }) => ({ path: pathText(path), message }))
   const text = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ")
   const more = result.issues.length > issuesShown ? ` (and ${result.issues.length - issuesShown} more)` : ""
-  throw new UmbraError(check.code, `The ${check.what} does not fit its schema: ${text}${more}.`, {
+  throw new UmbraError(check.code, `The ${check.what} does not match its schema: ${text}${more}.`, {
     details: { issues },
   })
 }

@@ -1,6 +1,6 @@
 /**
- * Secrets are filled in where the handler runs, as the last thing before it runs. Before that they are only names;
- * afterwards only the handler has them: whatever the attempt reports goes through the redactor.
+ * Secrets are filled in where the handler runs, immediately before it runs. Before that they are only names;
+ * afterwards only the handler has them: everything that the attempt reports passes the redactor.
  */
 import type { LateTemplate } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
@@ -11,8 +11,9 @@ import type { Scope, Template } from "../template/types.ts"
 import { Redactor, type Secret, shortestSecret } from "./redact.ts"
 
 /**
- * Where `{{ secrets.NAME }}` of workflows and pipelines comes from. `owner` is the job's: a source answers for that owner
- * alone. A source that has to ask a vault answers with a promise; the attempt waits for it within its timeout.
+ * The source of `{{ secrets.NAME }}` of workflows and pipelines. `owner` is that of the job: a source answers
+ * for that owner alone. A source that queries a vault returns a promise; the attempt waits for it within its
+ * timeout.
  */
 export type SecretSource = (
   name: string,
@@ -20,12 +21,16 @@ export type SecretSource = (
 ) => string | undefined | Promise<string | undefined>
 
 /**
- * Where definitions of providers read their credentials and signing keys: never what a workflow can read. Synchronous, as
- * `ctx.secret(name)` is: these names are the operator's own, and can be fetched before the process opens.
+ * The source of credentials and signing keys of provider definitions: never readable by a workflow.
+ * Synchronous, as `ctx.secret(name)` is: the operator chooses these names, and can fetch them before the
+ * process opens.
  */
 export type ProviderSecretSource = (name: string) => string | undefined
 
-/** The secrets that these templates name, each known and long enough. Throws E407 with the name, never the value. */
+/**
+ * The secrets that these templates name, each known and long enough. Throws E407 with the name, never the
+ * value.
+ */
 export function secretsOf(
   late: readonly LateTemplate[],
   source: SecretSource,
@@ -38,7 +43,7 @@ export function secretsOf(
   )
 }
 
-/** A promise only where the source gives one. */
+/** Returns a promise only where the source does. */
 export function readSecrets(
   names: readonly string[],
   source: SecretSource,
@@ -52,7 +57,7 @@ export function readSecrets(
       continue
     }
     const secret = value.then(late => ({ name, value: usable(name, late) }))
-    // A name after this one may throw, and then nobody awaits this promise.
+    // A later name may throw, and then nothing awaits this promise.
     secret.catch(() => {})
     found.push(secret)
   }
@@ -88,7 +93,7 @@ function usable(name: string, value: string | undefined): string {
   if (value.length >= shortestSecret) return value
   throw new UmbraError(
     "E407",
-    `The secret ${name} is shorter than ${shortestSecret} characters: it could not be kept out of outputs and logs. ` +
+    `The secret ${name} is shorter than ${shortestSecret} characters: it could not be removed from outputs and logs. ` +
       "Use a longer one.",
     { details: { secret: name } },
   )
@@ -96,7 +101,10 @@ function usable(name: string, value: string | undefined): string {
 
 const noScope: Scope = { names: {}, node: () => undefined, nodeIds: () => [] }
 
-/** `config` with its late templates rendered. `redactor` knows the secrets, and what templates made of them. */
+/**
+ * `config` with its late templates rendered. `redactor` knows the secrets, and the values that templates
+ * derived from them.
+ */
 export function fillIn(
   config: Json,
   late: readonly LateTemplate[],
@@ -106,7 +114,7 @@ export function fillIn(
   const secrets = Object.fromEntries(redactor.secrets.map(({ name, value }) => [name, value]))
   const derived: Secret[] = []
   let filled = config
-  // One rendering, as all templates of a config are.
+  // One run, as for all templates of a config.
   const run = new Run(noScope, { ...defaultLimits, bytes: maxBytes })
   for (const { path, source, names, nodes } of late) {
     const template = compileTemplate(source)
@@ -125,7 +133,7 @@ export function fillIn(
   }
 }
 
-/** A filter may have changed a secret beyond recognition (`| upper`): then the whole rendered text is one too. */
+/** A filter may have transformed a secret (`| upper`): then the whole rendered text is a secret too. */
 function derivedFrom(value: Json, template: Template, redactor: Redactor): Secret[] {
   if (typeof value !== "string" || value.length < 8 || redactor.clean(value) !== value) return []
   return [{ name: secretNames(template).join(" "), value }]

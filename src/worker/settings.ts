@@ -1,4 +1,4 @@
-/** The figures of a worker, their defaults and the variables that set them. */
+/** The settings of a worker, their defaults and their environment variables. */
 import { availableParallelism } from "node:os"
 import {
   amount,
@@ -11,26 +11,26 @@ import {
 } from "../settings.ts"
 
 export interface WorkerSettings {
-  /** Attempts that run at once. */
+  /** The number of concurrent attempts. */
   readonly concurrency: number
   /** For nodes without `timeout_seconds`. */
   readonly timeoutSeconds: number
   /** From the abort signal until the attempt is given up. */
   readonly graceSeconds: number
-  /** Work that runs longer is reported as started. */
+  /** An attempt that runs longer is reported as started. */
   readonly startedAfterSeconds: number
-  /** Larger outputs are refused. */
+  /** Larger outputs are rejected. */
   readonly maxOutputBytes: number
-  /** Larger previews are refused. */
+  /** Larger previews are rejected. */
   readonly maxPreviewBytes: number
-  /** Worker threads for handlers that ask for one. */
+  /** The number of worker threads for handlers that require one. */
   readonly threads: number
-  /** Heap of one thread; a thread that needs more ends, and its attempt fails. */
+  /** The heap of one thread; a thread that needs more ends, and its attempt fails. */
   readonly threadMemoryMb: number
   /**
-   * May handlers reach private, loopback and link-local addresses? `true`, `false`, or the ranges that they may
-   * reach (`10.2.0.0/16`, `127.0.0.1`). The operator says so, not the workflow: whoever may write a workflow could
-   * otherwise read what only this machine can see.
+   * May handlers reach private, loopback and link-local addresses? `true`, `false`, or the ranges that they
+   * may reach (`10.2.0.0/16`, `127.0.0.1`). The operator decides, not the workflow: otherwise the author of a
+   * workflow could read what only this machine can access.
    */
   readonly allowPrivateAddresses: boolean | readonly string[]
 }
@@ -54,7 +54,7 @@ export const workerTable: SettingTable<WorkerSettings> = {
   allowPrivateAddresses: privateAddresses,
 }
 
-/** What is given, else what the environment says, else the default. */
+/** Precedence: the given value, then the environment, then the default. */
 export function workerSettings(given?: Partial<WorkerSettings>, environment?: Environment): WorkerSettings {
   return readSettings(workerTable, given, environment)
 }

@@ -1,4 +1,4 @@
-/** What a handler returns instead of an output when its node should wait without holding a worker. */
+/** What a handler returns instead of an output when its node is to wait without holding a worker. */
 import type { Outcome } from "../broker/port.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
@@ -18,17 +18,19 @@ export type Wait =
   | { readonly [brand]: "signal"; readonly name: string; readonly until?: number; readonly default?: unknown }
   | { readonly [brand]: "external"; readonly externalId: string }
 
-/** What the built-in handler `workflow` returns: a child job does the work, and its end is the node's. */
+/** Returned by the built-in handler `workflow`: a child job does the work, and its end is the node's. */
 export function runWorkflow(workflow: string, input: unknown): Wait {
   return { [brand]: "child", workflow, input }
 }
 
-/** What the built-in handler `pipeline` returns: the node ends when the execution has drained. */
+/** Returned by the built-in handler `pipeline`: the node ends when the execution has drained. */
 export function runPipeline(pipeline: string, input: unknown): Wait {
   return { [brand]: "child", workflow: pipeline, input, isPipeline: true }
 }
 
-/** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
+/**
+ * `return waitUntil(time, output)`: the node waits until then, across restarts, and completes with `output`.
+ */
 export function waitUntil(time: Date | number, output: unknown = null): Wait {
   const until = Number(time)
   if (!Number.isFinite(until)) throw new TypeError("waitUntil expects a Date or milliseconds since 1970.")
@@ -36,8 +38,8 @@ export function waitUntil(time: Date | number, output: unknown = null): Wait {
 }
 
 /**
- * `return waitForSignal(name)`: the node waits for a signal and completes with what it carries. At `until` it completes
- * with `default`, or fails (E416) where there is none.
+ * `return waitForSignal(name)`: the node waits for a signal and completes with its data. At `until` it
+ * completes with `default`, or fails (E416) where there is none.
  */
 export function waitForSignal(
   name: string,
@@ -46,9 +48,7 @@ export function waitForSignal(
   if (typeof name !== "string" || name === "") throw new TypeError("waitForSignal expects the signal's name.")
   if (options.until === undefined) {
     if (options.default === undefined) return { [brand]: "signal", name }
-    throw new TypeError(
-      "waitForSignal: a default is what the node completes with at until, so say until when.",
-    )
+    throw new TypeError("waitForSignal: the node completes with default at until, so until is required.")
   }
   const until = Number(options.until)
   if (!Number.isFinite(until))
@@ -58,8 +58,9 @@ export function waitForSignal(
 }
 
 /**
- * `return submitted(id)`, in a node with `provider:`: the provider has taken the work under this name. The node waits,
- * over restarts, for its webhook or for what a poll finds, whichever is first (docs/reference/providers.md).
+ * `return submitted(id)`, in a node with `provider:`: the provider has accepted the work under this id. The
+ * node waits, across restarts, for its webhook or for the result of a poll, whichever is first
+ * (docs/reference/providers.md).
  */
 export function submitted(externalId: string): Wait {
   if (!isExternalId(externalId))
@@ -83,7 +84,7 @@ export function isWait(value: unknown): value is Wait {
   return typeof value === "object" && value !== null && brand in value
 }
 
-/** `value` has been checked by then: what the node completes with when its time comes, or the child's input. */
+/** `value` is already checked: the output of the node when its time comes, or the child's input. */
 export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => string): Outcome {
   switch (wait[brand]) {
     case "child":
@@ -102,7 +103,7 @@ export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => 
 
 type Timed = Extract<Wait, { readonly [brand]: "timer" | "signal" }>
 
-/** `clean` takes secrets out of a name. */
+/** `clean` removes secrets from a name. */
 function waitingOf(wait: Timed, output: Json, clean: (text: string) => string): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { until } = wait
@@ -112,7 +113,7 @@ function waitingOf(wait: Timed, output: Json, clean: (text: string) => string): 
   return wait.default === undefined ? waiting : { ...waiting, default: output }
 }
 
-/** What a wait carries that must be JSON. */
+/** The part of a wait that must be JSON. */
 export function jsonOf(wait: Wait): unknown {
   switch (wait[brand]) {
     case "child":

@@ -81,7 +81,7 @@ it("S6 a connection that only listens ends when nobody is there to be heard", as
   const connection = await Connection.open({ url, answerMs: 200 })
   await connection.subscribe("c", () => {})
   isSilent = true
-  expect(await connection.ended).toContain("No answer")
+  expect(await connection.ended).toContain("No reply")
 })
 
 it("S6 a connection that only listens stays while it is answered", async () => {

@@ -28,7 +28,7 @@ const wrong: readonly (readonly [name: string, value: unknown, path: string, wha
   ["an instance of a class", { price: new Money() }, "price", /an instance of Money/],
   ["a Date", { at: new Date(0) }, "at", /toISOString/],
   ["a Buffer", { bytes: Buffer.from("a") }, "bytes", /encode it as text/],
-  ["a ring", ring, "", /ring/],
+  ["a cycle", ring, "", /cycle/],
   ["a symbol", { s: Symbol("s") }, "s", /a symbol/],
 ]
 

@@ -258,7 +258,7 @@ describe("an execution", () => {
     expect((await umbra!.pipelines.deadLetters(jobId)).dead_letters).toMatchObject([
       {
         ...{ id: "round:7", attempts: 0 },
-        error: { code: "E704", message: expect.stringContaining("gone on to a route 5 times") },
+        error: { code: "E704", message: expect.stringContaining("has passed 5 routes") },
       },
     ])
     const { message, outputs } = await umbra!.pipelines.lineage(jobId, "round:6")

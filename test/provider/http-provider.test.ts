@@ -86,7 +86,7 @@ describe("a provider that is plain REST", () => {
       {
         status: "failed",
         message:
-          "The provider says: no film (`retryable` of its definition yields text, which is no condition, so it is not tried again.)",
+          "The provider says: no film (`retryable` of its definition yields text, which is not a condition, so the operation is not retried.)",
         retryable: false,
       },
     ],
@@ -179,11 +179,11 @@ describe("a provider that is plain REST", () => {
     )
     const poll = { url: "http://x", status: "{{ body.s }}", done: ["a"], output: "{{ secrets.S }}" }
     expect(wrong({ poll })).toThrow(/poll.output reads "secrets"/)
-    expect(wrong({ poll: undefined })).toThrow(/nothing tells when .* is over/)
+    expect(wrong({ poll: undefined })).toThrow(/there is no way to detect the end of an operation/)
     const ed25519 = { scheme: "ed25519", header: "x", public_keys: ["short"] }
     expect(wrong({ webhook: { external_id: "x", is_hint: true, signature: ed25519 } })).toThrow(/public key/)
     expect(wrong({ concurrency: 0 })).toThrow(/concurrency/)
-    expect(() => httpProvider(null as never)).toThrow(/Provider "\?" is not right/)
+    expect(() => httpProvider(null as never)).toThrow(/Provider "\?" is invalid/)
   })
 })
 
@@ -205,7 +205,7 @@ describe("a file of providers", () => {
     expect((await loadProviders(module)).map(({ name }) => name)).toEqual(["one"])
     const wrong = join(folder, "wrong.yaml")
     await writeFile(wrong, "name: acme\nsubmitt: {}\n")
-    await expect(loadProviders(wrong)).rejects.toThrow(/wrong.yaml: Provider "acme" is not right/)
+    await expect(loadProviders(wrong)).rejects.toThrow(/wrong.yaml: Provider "acme" is invalid/)
     const none = join(folder, "none.mjs")
     await writeFile(none, "export const x = 1")
     await expect(loadProviders(none)).rejects.toMatchObject({ code: "E605" })

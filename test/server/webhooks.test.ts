@@ -132,7 +132,7 @@ describe("POST /webhooks/{provider}", () => {
     })
     const answer = await stage.ask("/webhooks/strict", { method: "POST", body: "{}" })
     expect([answer.status, answer.body.code]).toEqual([401, "E661"])
-    expect(answer.body.detail).toBe("The webhook is refused: the signature could not be checked.")
+    expect(answer.body.detail).toBe("The webhook is rejected: the signature could not be checked.")
     const { webhooks } = (await stage.ask("/providers/strict/webhooks", { token: admin })).body
     expect(webhooks[0].reason).toContain("cannot compare with [secret SIGNING] in /srv/keys")
   })

@@ -52,7 +52,7 @@ describe("the SQL module", () => {
   it("refuses a statement that is only a comment, and a name that is not snake_case", () => {
     const withStatement = (name: string, text: string) => () =>
       sqlModule({ statements: [{ name, text }], migrations: [] })
-    expect(withStatement("append", "-- later\n")).toThrow("statements/append.sql: holds no statement")
+    expect(withStatement("append", "-- later\n")).toThrow("statements/append.sql: contains no statement")
     expect(withStatement("takeOver", "select 1")).toThrow("name it in snake_case")
   })
 })

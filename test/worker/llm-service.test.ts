@@ -103,7 +103,7 @@ describe("llm_service", () => {
     const fault = faultIn(await ask({ base_url: bad.url, model: "m", prompt: "p", json: schema }))
     expect(fault).toMatchObject({
       code: "E414",
-      message: "The model's answer does not fit the schema. answer.a: String does not match pattern.",
+      message: "The model's answer does not match the schema. answer.a: String does not match pattern.",
     })
   })
 

@@ -3,7 +3,7 @@ import { z } from "zod"
 import type { HandlerSpec } from "../../definition/handler.ts"
 
 const status = z.int().min(100).max(599)
-/** What a query parameter or header may be; a number is written as text. */
+/** The type of a query parameter or header; a number is written as text. */
 const scalar = z.union([z.string(), z.number(), z.boolean()])
 
 const config = z

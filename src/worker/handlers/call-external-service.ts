@@ -15,9 +15,9 @@ const repeatable = new Set(["GET", "HEAD", "OPTIONS"])
 
 /** How a request of this handler becomes a submission to the node's provider. */
 export interface SubmissionRules {
-  /** The operation that an answer names; undefined: the answer is the node's output. */
+  /** The id of the operation in an answer; undefined: the answer is the node's output. */
   externalId(answer: Json): string | undefined
-  /** Where the request may go; null: anywhere. */
+  /** The origins to which the request may go; null: any. */
   readonly origins: ReadonlySet<string> | null
 }
 
@@ -38,36 +38,36 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       if (externalId === undefined) return answer
       if (isExternalId(externalId)) return submitted(externalId)
       throw new HandlerError(
-        `The answer has no id of an operation that can be used (external_id of provider "${ctx.provider}").`,
+        `The answer contains no usable id of an operation (external_id of provider "${ctx.provider}").`,
         { code: "E422", retryable: false },
       )
     },
   })
 
-/** Behind a shared front a Host header would have another site answer in the provider's place. */
+/** Behind a shared front end a Host header would let another site answer in the provider's place. */
 function checkProviderHeaders(config: Config): void {
   const name = Object.keys(headersOf(config)).find(header =>
     callExternalServiceSpec.providerHeaders.includes(header),
   )
   if (name === undefined) return
   throw new HandlerError(
-    `A node with a provider cannot set the header "${name}", so nothing was sent. Leave it out.`,
+    `A node with a provider cannot set the header "${name}", so nothing was sent. Remove the header.`,
     { code: "E424", retryable: false, details: { header: name } },
   )
 }
 
-/** What a request needs to know of whoever makes it. */
+/** What a request needs to know about its caller. */
 export interface Caller
   extends Pick<HandlerContext, "signal" | "idempotencyKey" | "now">,
     Pick<HttpRequest, "origins" | "again"> {}
 
-/** With a provider, whatever is sent beyond the first takes a place in its rate. */
+/** With a provider, every request beyond the first takes a place in its rate. */
 export function callerOf({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
   const caller = { signal, idempotencyKey, now }
   return provider === null ? caller : { ...caller, again: place }
 }
 
-/** The answer, with one of the statuses that were expected. */
+/** The answer, with one of the expected statuses. */
 export async function requestAnswer(http: HttpClient, config: Config, ctx: Caller): Promise<HttpResponse> {
   const response = await http.send(requestOf(config, ctx))
   if (isExpected(response.status, config.expected_status)) return response

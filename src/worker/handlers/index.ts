@@ -1,4 +1,4 @@
-/** The handlers every worker has (S8). */
+/** The handlers that every worker has (S8). */
 import type { Handler } from "../handler.ts"
 import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"

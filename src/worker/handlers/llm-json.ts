@@ -1,4 +1,4 @@
-/** A model's answer as the JSON it was asked for. */
+/** Parses a model's answer as the JSON that was requested. */
 import { setTimeout } from "node:timers/promises"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { inputChecks } from "../../definition/index.ts"
@@ -10,7 +10,7 @@ export interface JsonAnswer {
   /** `true`: any JSON. */
   readonly schema: true | Readonly<Record<string, unknown>>
   readonly finish_reason: string | null
-  /** Whose time for checks is used. */
+  /** The owner whose time budget for checks is used. */
   readonly owner: string
   readonly signal: AbortSignal
 }
@@ -22,10 +22,10 @@ export async function jsonAnswer(answer: JsonAnswer): Promise<Json> {
   const { problems } = value === null ? nullProblem : await check(value, answer)
   if (problems === undefined) return value
   const list = problems.map(({ path, message }) => `${path.replace(/^input/, "answer")}: ${message}`)
-  throw unusable(`The model's answer does not fit the schema. ${list.slice(0, 5).join(" ")}`, text)
+  throw unusable(`The model's answer does not match the schema. ${list.slice(0, 5).join(" ")}`, text)
 }
 
-/** The answer was paid for: when the time for checks is used up, it is checked later. */
+/** The answer was paid for: when the time budget for checks is used up, it is checked later. */
 async function check(value: Json, { schema, owner, signal }: JsonAnswer) {
   for (;;) {
     try {
@@ -37,11 +37,11 @@ async function check(value: Json, { schema, owner, signal }: JsonAnswer) {
   }
 }
 
-/** A check takes null for "no input"; a model that answers null has not answered. */
+/** A check treats null as "no input"; a model that answers null has not answered. */
 const nullProblem = { problems: [{ path: "input", message: "The value is null." }] }
 
 function parse(text: string, finishReason: string | null): Json {
-  // Models that have no JSON mode put their JSON between fences.
+  // Models without a JSON mode put their JSON between fences.
   const inner = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1] ?? text
   try {
     return JSON.parse(inner) as Json
@@ -57,7 +57,7 @@ function parse(text: string, finishReason: string | null): Json {
   }
 }
 
-/** Another try may give a better answer: models are not deterministic. */
+/** Another try may return a better answer: models are not deterministic. */
 function unusable(message: string, text: string): HandlerError {
   return new HandlerError(message, { code: "E414", retryable: true, details: { answer: text.slice(0, 500) } })
 }

@@ -1,4 +1,4 @@
-/** `llm_service`: one chat completion of any endpoint that speaks OpenAI's protocol. */
+/** `llm_service`: one chat completion of any endpoint with OpenAI's protocol. */
 import { z } from "zod"
 import type { HandlerSpec } from "../../definition/handler.ts"
 

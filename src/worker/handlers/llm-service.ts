@@ -1,4 +1,4 @@
-/** `llm_service`: one chat completion of any endpoint that speaks OpenAI's protocol (S8). */
+/** `llm_service`: one chat completion of any endpoint with OpenAI's protocol (S8). */
 import { z } from "zod"
 import { activeTraceHeader } from "../../trace.ts"
 import { HandlerError } from "../fail.ts"
@@ -31,7 +31,7 @@ const completion = z.object({
     .min(1),
 })
 
-/** Read by itself: an answer that cannot be used has cost what it says. */
+/** Parsed separately: an unusable answer has a cost too. */
 const cost = z.object({
   usage: z.object({ prompt_tokens: count, completion_tokens: count, total_tokens: count }),
 })
@@ -48,7 +48,10 @@ export const llmService = (http: HttpClient) =>
     },
   })
 
-/** `usage` is reported even if the answer cannot be used. `owner`: of the job, whose time for checks is used. */
+/**
+ * `usage` is reported even if the answer is unusable. `owner`: of the job, whose time budget for checks is
+ * used.
+ */
 export async function completeChat(
   http: HttpClient,
   config: Config,
@@ -85,7 +88,7 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
     },
     body: JSON.stringify(bodyOf(config)),
     timeoutSeconds: config.timeout_seconds,
-    // Endpoints of this protocol do not redirect; a key must not be led elsewhere.
+    // Endpoints of this protocol do not redirect; a key must not be sent elsewhere.
     maxRedirects: 0,
     maxResponseBytes,
     signal: ctx.signal,
@@ -93,7 +96,7 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
   }
 }
 
-/** Fields left out are undefined, which JSON leaves out too. */
+/** Absent fields are undefined, which JSON omits too. */
 function bodyOf(config: Config): Record<string, unknown> {
   const { model, temperature, top_p, max_tokens, stop, seed, extra } = config
   return {
@@ -140,7 +143,7 @@ function textOf(answer: Completion): string {
   throw new HandlerError(`The model ${what}.`, { code: "E414", retryable: false })
 }
 
-/** null: the answer does not say. */
+/** null: the answer does not report it. */
 function usageOf(body: unknown) {
   const result = cost.safeParse(body)
   if (!result.success) return null

@@ -13,7 +13,7 @@ import {
 
 export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
 
-/** An empty config counts as none: the engine hands out `{}` where the definition has no config. */
+/** An empty config counts as none: the engine sends `{}` where the definition has no config. */
 export const output = defineHandler({
   ...outputSpec,
 
@@ -53,8 +53,8 @@ export const pipeline = defineHandler({
 })
 
 /**
- * These touch nothing outside, cannot end the process, and take no longer than the rendering of their config, which is
- * bounded: they may run before their attempt is stored (docs/decisions/0024).
+ * These have no side effects, cannot end the process, and take no longer than the rendering of their config,
+ * which is bounded: they may run before their attempt is stored (docs/decisions/0024).
  */
 export const pureHandlers: ReadonlySet<Handler> = new Set<Handler>([
   input,

@@ -1,6 +1,7 @@
 /**
- * What the built-in handlers take and give: the schemas that definitions are checked against, that types are drawn
- * from and that are documented. Unknown keys are refused everywhere, so that a misspelt one is not ignored.
+ * The inputs and outputs of the built-in handlers: the schemas that definitions are checked against, that
+ * types are inferred from and that are documented. Unknown keys are rejected everywhere, so that a misspelt
+ * one is not ignored.
  */
 import { z } from "zod"
 import type { HandlerSpec } from "../../definition/handler.ts"
@@ -59,8 +60,8 @@ export const sleepSpec = {
 } satisfies HandlerSpec
 
 /**
- * Waits for somebody outside, without holding a worker: an approval, a payment, any event. The output is what the
- * signal carries. A signal that came before the node asked counts.
+ * Waits for an external event, without holding a worker: an approval, a payment, any event. The output is the
+ * data of the signal. A signal that arrived before the node waited counts.
  */
 export const waitForSignalSpec = {
   name: "wait_for_signal",
@@ -99,7 +100,7 @@ const reference = z
   .describe("Which: name, name@3 or name@stable. The version is settled when the job begins.")
 const childInput = z.unknown().optional().describe("The job's input. Left out: an empty mapping.")
 
-/** Another workflow, one with nodes, does the node's work, as a job of its own; the output is that job's. */
+/** Another workflow, one with nodes, does the node's work, as a separate job; the output is that job's. */
 export const workflowSpec = {
   name: "workflow",
   config: z.strictObject({ workflow: reference, input: childInput }),
@@ -109,7 +110,10 @@ export const workflowSpec = {
 
 const total = z.number().int()
 
-/** A pipeline does the node's work, as a job of its own: the node waits until all messages are done or dead letters. */
+/**
+ * A pipeline does the node's work, as a separate job: the node waits until all messages are done or dead
+ * letters.
+ */
 export const pipelineSpec = {
   name: "pipeline",
   config: z.strictObject({ pipeline: reference, input: childInput }),
@@ -124,7 +128,10 @@ export const pipelineSpec = {
   storesConfig: true,
 } satisfies HandlerSpec
 
-/** The node's provider does the work; the config is what its `submit` gets, and each provider says what it needs. */
+/**
+ * The node's provider does the work; the config is the argument of its `submit`, and each provider defines
+ * what it needs.
+ */
 export const externalSpec = {
   name: "external",
   config: z.record(z.string(), z.unknown()).optional(),
@@ -132,7 +139,7 @@ export const externalSpec = {
   needsProvider: true,
 } satisfies HandlerSpec
 
-/** What every workflow can use without registering anything. */
+/** The handlers that every workflow can use without registration. */
 export const builtinSpecs = [
   inputSpec,
   outputSpec,

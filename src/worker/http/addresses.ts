@@ -1,7 +1,8 @@
 /**
- * Which addresses a handler may connect to. Everything that is not a public unicast address is refused unless the
- * operator allows it: a workflow is data that others may write, and this machine's neighbours trust this machine.
- * Addresses are judged as bytes, after name resolution, so no notation and no name server can disguise one.
+ * Decides which addresses a handler may connect to. Every address that is not public unicast is rejected
+ * unless the operator allows it: a workflow is data that others may write, and neighbours of this machine
+ * trust this machine. Addresses are checked as bytes, after name resolution, so no notation and no name
+ * server can disguise one.
  */
 import { BlockList, isIP } from "node:net"
 import { UmbraError } from "../../errors.ts"
@@ -24,7 +25,10 @@ const refusedIPv4 = [
   "240.0.0.0/4",
 ]
 
-/** 2000::/3 is all there is of public IPv6; within it, what documents, tunnels and benchmarks use is refused too. */
+/**
+ * 2000::/3 is all of public IPv6; within it, the ranges for documentation, tunnels and benchmarks are
+ * rejected too.
+ */
 const publicIPv6 = "2000::/3"
 const refusedIPv6 = ["2001::/23", "2001:db8::/32", "3fff::/20"]
 
@@ -70,8 +74,8 @@ function listOf(ranges: readonly string[]): BlockList {
     if (version === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > most || bits === "") {
       throw new UmbraError(
         "E620",
-        `allowPrivateAddresses (UMBRA_ALLOW_PRIVATE_ADDRESSES) takes 1, 0, or addresses and ranges such as ` +
-          `127.0.0.1,10.2.0.0/16; "${range}" is none.`,
+        `allowPrivateAddresses (UMBRA_ALLOW_PRIVATE_ADDRESSES) accepts 1, 0, or addresses and ranges such as ` +
+          `127.0.0.1,10.2.0.0/16; "${range}" is neither.`,
       )
     }
     list.addSubnet(address, prefix, version === 4 ? "ipv4" : "ipv6")
@@ -79,7 +83,10 @@ function listOf(ranges: readonly string[]): BlockList {
   return list
 }
 
-/** The IPv4 address that an IPv6 address stands for: mapped (::ffff:0:0/96), NAT64 (64:ff9b::/96), 6to4 (2002::/16). */
+/**
+ * The IPv4 address that an IPv6 address stands for: mapped (::ffff:0:0/96), NAT64 (64:ff9b::/96), 6to4
+ * (2002::/16).
+ */
 function innerIPv4(address: string): string | undefined {
   if (isIP(address) !== 6) return undefined
   const groups = groupsOf(address)
@@ -93,7 +100,7 @@ function dotted(high: string, low: string): string {
   return [a >> 8, a & 255, b >> 8, b & 255].join(".")
 }
 
-/** Eight groups in lower case without leading zeros; the URL parser knows every way to write them. */
+/** Eight groups in lower case without leading zeros; the URL parser accepts every notation. */
 function groupsOf(address: string): string[] {
   const short = new URL(`http://[${address}]/`).hostname.slice(1, -1)
   const [left = "", right] = short.split("::")

@@ -1,4 +1,4 @@
-/** What an HTTP answer means: success or a fault of the table, and its body as JSON or text. */
+/** Interprets an HTTP answer: success or a fault of the table, and its body as JSON or text. */
 import { isRetryableStatus, retryAfterSeconds } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { HandlerError } from "../fail.ts"
@@ -6,7 +6,7 @@ import type { HttpResponse } from "./client.ts"
 
 const excerptLength = 500
 
-/** The fault of an answer that was not wanted. */
+/** The fault for an answer with an unexpected status. */
 export function statusFault(response: HttpResponse, now: number): HandlerError {
   const { status, url, headers } = response
   const wait = retryAfterSeconds(headers["retry-after"], now)
@@ -30,7 +30,7 @@ function meaning(status: number): string {
 
 export type Body = { readonly encoding: "json" | "text" | "base64"; readonly body: Json }
 
-/** Parsed if the answer says it is JSON; otherwise text, or base64 if its bytes are no text. */
+/** Parsed if the answer declares JSON; otherwise text, or base64 if its bytes are not text. */
 export function bodyOf(response: HttpResponse): Body {
   if (response.body.length === 0) return { encoding: "text", body: null }
   const type = response.headers["content-type"] ?? ""

@@ -2,7 +2,7 @@
  * One HTTP request with its redirects: bounded in time and size, to allowed addresses only.
  *
  * 1. Every hop is checked like the first.
- * 2. Nothing a service was meant to see alone goes to another origin: of the headers only those in `harmless`, and no body.
+ * 2. Confidential data is not sent to another origin: of the headers only those in `harmless`, and no body.
  * 3. Bytes are counted after decompression, while they arrive.
  */
 
@@ -24,9 +24,12 @@ export interface HttpRequest {
   readonly maxRedirects: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal
-  /** Asked before everything that is sent beyond the first: a repetition on a new connection, a redirect. Rejects: not now. */
+  /**
+   * Called before everything that is sent beyond the first request: a repetition on a new connection, a
+   * redirect. Rejects: not now.
+   */
   readonly again?: () => Promise<void>
-  /** Where it may go, redirects included; absent: to every allowed address. */
+  /** The allowed origins, redirects included; absent: every allowed address. */
   readonly origins?: ReadonlySet<string>
 }
 
@@ -89,8 +92,8 @@ export class HttpClient {
 }
 
 /**
- * Those that say where a message ends, or what becomes of the connection, are the client's own: connections are kept, and
- * the next request on one may be another owner's.
+ * Headers that delimit a message, or control the connection, are set by the client only: connections are
+ * kept, and the next request on one may belong to another owner.
  */
 const ofConnection = new Set([
   ...["connection", "content-length", "expect", "keep-alive", "proxy-connection", "te"],
@@ -106,7 +109,7 @@ function checkHeaders(headers: HttpRequest["headers"]): void {
   }
 }
 
-/** The value is not quoted: it may hold a secret. */
+/** The message does not contain the value: it may be a secret. */
 function headerProblem(name: string, value: string): string | undefined {
   if (ofConnection.has(name.toLowerCase())) return "it is set by the connection itself. Leave it out"
   try {

@@ -7,7 +7,7 @@ import { toFault } from "../../core/faults.ts"
 import { HandlerError } from "../fail.ts"
 import type { HttpRequest, HttpResponse } from "./client.ts"
 
-/** Of connections that are kept and used again, and of those for one request. */
+/** The agent for connections that are kept and reused, and the one for single requests. */
 export interface Agents {
   readonly kept: Agent
   readonly fresh: Agent
@@ -24,8 +24,8 @@ export async function exchange(request: HttpRequest, agents: Agents): Promise<Ht
 }
 
 /**
- * A kept connection may be closed by the other side just as it is used again. That says nothing about the service,
- * so the request is sent once more, on a new one.
+ * The other side may close a kept connection just as it is reused. That says nothing about the service, so
+ * the request is sent once more, on a new connection.
  */
 async function answerTo(request: HttpRequest, { kept, fresh }: Agents): Promise<IncomingMessage> {
   const first = begin(request, kept)
@@ -100,7 +100,10 @@ function tooLarge(request: HttpRequest): HandlerError {
   return new HandlerError(message, { code: "E413", retryable: false })
 }
 
-/** The connection failed, or broke. Whether that may pass is read from the cause: a certificate does not heal. */
+/**
+ * The connection failed, or broke. The cause tells whether a retry may help: an invalid certificate stays
+ * invalid.
+ */
 function connectionFault({ url }: HttpRequest, error: unknown): HandlerError {
   const { code, retryable, message } = toFault(error, { now: 0 })
   const why = message.includes(code) || code === "E401" ? message : `${code} ${message}`

@@ -1,4 +1,7 @@
-/** What runs in a worker thread: one attempt at a time, with the same checks as in the worker's own process. */
+/**
+ * The entry of a worker thread: runs one attempt at a time, with the same checks as in the worker's own
+ * process.
+ */
 import { parentPort } from "node:worker_threads"
 import type { Outcome } from "../../broker/port.ts"
 import { withinTrace } from "../../trace.ts"
@@ -14,7 +17,10 @@ if (port === null) throw new Error("This file runs in a worker thread only.")
 
 const say = (message: FromThread): void => port.postMessage(message)
 
-/** A handler may send a heartbeat with every step of a busy loop: only one in so many milliseconds becomes a message. */
+/**
+ * A handler may send a heartbeat with every step of a busy loop: at most one per this many milliseconds
+ * becomes a message.
+ */
 const heartbeatMs = 10
 let nextHeartbeat = 0
 

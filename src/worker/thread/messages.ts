@@ -1,4 +1,4 @@
-/** What the worker and one of its threads say to each other. */
+/** The messages between the worker and one of its threads. */
 import type { Outcome } from "../../broker/port.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
@@ -21,7 +21,7 @@ export interface RunMessage {
   readonly operation?: number
   readonly config: Json
   readonly secrets: readonly Secret[]
-  /** Of the span that the attempt runs in. */
+  /** Of the span in which the attempt runs. */
   readonly traceparent: string | undefined
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
@@ -35,7 +35,7 @@ export interface AbortMessage {
 
 export type ToThread = RunMessage | AbortMessage
 
-/** An output crosses as its text: it is made once, and parsed once where it is used. */
+/** An output is sent as its text: it is serialized once, and parsed once where it is used. */
 export type ThreadOutcome =
   | Exclude<Outcome, { readonly type: "completed" }>
   | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject }

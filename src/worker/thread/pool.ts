@@ -1,7 +1,7 @@
 /**
- * Threads for handlers that keep a processor busy. One attempt per thread; a thread that has ended an attempt waits
- * for the next, one that was killed or has died is replaced when it is needed. How many run at once is the broker's
- * business (the limit "threads").
+ * Threads for CPU-bound handlers. One attempt per thread; a thread that has finished an attempt waits for the
+ * next, one that was killed or has died is replaced when needed. The broker limits how many run at once (the
+ * limit "threads").
  */
 import type { Task } from "../../broker/port.ts"
 import type { Json } from "../../core/json.ts"
@@ -33,7 +33,7 @@ export class ThreadPool {
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
     const { jobId, nodeId, attempt, shownAttempt, handler, input, provider, operation = 0 } = task
     const item = task.item === undefined ? {} : { item: task.item }
-    // A thread cannot ask for them while its handler runs, so they go along.
+    // A thread cannot request them while its handler runs, so they are sent with the task.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
     const traceparent = activeTraceparent()

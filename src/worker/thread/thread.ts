@@ -1,6 +1,6 @@
 /**
- * One worker thread. Its end, whatever brought it about (process.exit in the handler, no memory left, an error
- * outside the handler's promise, `kill`), is the end of the attempt it ran: a fault that may be tried again.
+ * One worker thread. Its end, for any reason (process.exit in the handler, out of memory, an error outside
+ * the handler's promise, `kill`), ends the attempt that it ran, with a retryable fault.
  */
 import type { Worker } from "node:worker_threads"
 import type { Outcome } from "../../broker/port.ts"
@@ -18,7 +18,7 @@ function startWorker(memoryMb: number): Worker {
 
 interface Current {
   readonly reports: Reports
-  /** Takes the task's secrets out of a text. */
+  /** Removes the task's secrets from a text. */
   readonly clean: ((text: string) => string) | undefined
   /** The handler begins. */
   readonly begun: () => void
@@ -48,13 +48,13 @@ export class Thread {
   run(message: RunMessage, call: Pick<Current, "reports" | "clean" | "begun">): Promise<Outcome> {
     return new Promise(resolve => {
       this.#current = { ...call, end: resolve, usage: undefined }
-      // A thread at rest does not keep the process alive; one at work does.
+      // An idle thread does not keep the process alive; a busy one does.
       this.#worker.ref()
       this.#send(message)
     })
   }
 
-  /** What the attempt that runs has reported so far. */
+  /** The usage that the current attempt has reported so far. */
   get used(): JsonObject | undefined {
     return this.#current?.usage
   }
