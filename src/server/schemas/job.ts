@@ -169,7 +169,8 @@ export const waitQuery = z.strictObject({
 
 /** The answer of a live stream. */
 export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
-  const description = "Server-Sent Events, each with one JSON document. docs/reference/streams.md describes them."
+  const description =
+    "Server-Sent Events, each with one JSON document. docs/reference/streams.md describes them."
   return textAnswer("text/event-stream", description, example)
 }
 
