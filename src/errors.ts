@@ -11,26 +11,35 @@ export interface ErrorKind {
   readonly status: number
   /** May the same action succeed later without a change? */
   readonly retryable: boolean
+  /** Of a command: 1, the result is negative; 2, the arguments are invalid. */
+  readonly exitCode: 1 | 2
 }
 
-const kind = (title: string, status: number, retryable = false): ErrorKind => ({ title, status, retryable })
+const kind = (title: string, status: number, retryable = false): ErrorKind => {
+  return { title, status, retryable, exitCode: 1 }
+}
+
+/** An error about what was given to a command: a document, a file, an option, a setting. */
+const invalid = (title: string, status: number): ErrorKind => {
+  return { title, status, retryable: false, exitCode: 2 }
+}
 
 export const errorTable = {
-  E101: kind("invalid document", 422),
-  E102: kind("config fails the schema of its handler or adapter", 422),
-  E103: kind("unknown handler or adapter type", 422),
-  E104: kind("duplicate id, name or reader of a queue", 422),
-  E105: kind("missing dependency", 422),
-  E106: kind("node depends on itself", 422),
-  E107: kind("cycle", 422),
-  E108: kind("no entry or no exit", 422),
-  E109: kind("unreachable node or route", 422),
-  E110: kind("template syntax", 422),
-  E111: kind("reference to an unknown name", 422),
-  E112: kind("secret in a value that is stored", 422),
-  E113: kind("queue that no route reads", 422),
-  E114: kind("emitted kind without a queue", 422),
-  E115: kind("adapter not allowed at this position", 422),
+  E101: invalid("invalid document", 422),
+  E102: invalid("config fails the schema of its handler or adapter", 422),
+  E103: invalid("unknown handler or adapter type", 422),
+  E104: invalid("duplicate id, name or reader of a queue", 422),
+  E105: invalid("missing dependency", 422),
+  E106: invalid("node depends on itself", 422),
+  E107: invalid("cycle", 422),
+  E108: invalid("no entry or no exit", 422),
+  E109: invalid("unreachable node or route", 422),
+  E110: invalid("template syntax", 422),
+  E111: invalid("reference to an unknown name", 422),
+  E112: invalid("secret in a value that is stored", 422),
+  E113: invalid("queue that no route reads", 422),
+  E114: invalid("emitted kind without a queue", 422),
+  E115: invalid("adapter not allowed at this position", 422),
 
   E201: kind("missing value in a template", 422),
   E202: kind("template cannot be evaluated", 422),
@@ -39,11 +48,11 @@ export const errorTable = {
   E301: kind("no such job", 404),
   E302: kind("job has ended", 409),
   E303: kind("job has not ended", 409),
-  E304: kind("input fails the workflow's schema", 422),
+  E304: invalid("input fails the workflow's schema", 422),
   E305: kind("no such workflow", 404),
   E306: kind("idempotency key used for another submission", 409),
   E307: kind("nothing to retry", 409),
-  E309: kind("invalid argument", 422),
+  E309: invalid("invalid argument", 422),
   E310: kind("no such node", 404),
   E311: kind("invalid alias target", 422),
   E312: kind("resume token is stale", 409),
@@ -85,40 +94,40 @@ export const errorTable = {
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage rejected the data", 422),
   E503: kind("folder in use by another process", 409, true),
-  E504: kind("unknown storage location", 422),
+  E504: invalid("unknown storage location", 422),
   E505: kind("database does not match this release", 500),
   E506: kind("database denied access or rejected a statement", 500),
   E507: kind("journal of a job cannot be read", 500),
   E508: kind("embedded database cannot be used", 500),
 
-  E601: kind("file cannot be read", 400),
-  E602: kind("handlers cannot be loaded", 400),
-  E603: kind("input is not JSON", 400),
-  E604: kind("options missing or conflicting", 400),
-  E605: kind("providers cannot be loaded", 400),
+  E601: invalid("file cannot be read", 400),
+  E602: invalid("handlers cannot be loaded", 400),
+  E603: invalid("input is not JSON", 400),
+  E604: invalid("options missing or conflicting", 400),
+  E605: invalid("providers cannot be loaded", 400),
   E610: kind("partition moved to another engine", 503, true),
   E611: kind("engine is overloaded", 503, true),
   E612: kind("engine is closed", 503),
   E613: kind("no engine answered", 503, true),
   E614: kind("time for input checks exhausted", 503, true),
-  E620: kind("invalid setting", 400),
+  E620: invalid("invalid setting", 400),
   E630: kind("not authenticated", 401),
   E631: kind("not allowed", 403),
   E632: kind("too many requests", 429, true),
-  E633: kind("invalid request", 400),
+  E633: invalid("invalid request", 400),
   E634: kind("no such path", 404),
   E635: kind("request body too large", 413),
   E636: kind("unsupported content type", 415),
-  E637: kind("refused to listen without authentication", 400),
-  E638: kind("cannot listen on the address", 400),
+  E637: invalid("refused to listen without authentication", 400),
+  E638: invalid("cannot listen on the address", 400),
   E639: kind("internal error", 500),
   E645: kind("signing keys cannot be fetched", 503, true),
   E646: kind("too many unfinished jobs", 429, true),
   E647: kind("method not allowed", 405),
   E650: kind("server cannot be reached", 503, true),
-  E651: kind("not an Umbra server", 502),
-  E652: kind("server runs another release", 502),
-  E660: kind("no such provider", 404),
+  E651: invalid("not an Umbra server", 502),
+  E652: invalid("server runs another release", 502),
+  E660: invalid("no such provider", 404),
   E661: kind("webhook is not authentic", 401),
   E662: kind("webhook cannot be read", 422),
 
@@ -134,7 +143,7 @@ export const errorTable = {
   E710: kind("workflow cannot be used here", 422),
   E711: kind("not available on workers", 422),
   E712: kind("too many dead letters", 422),
-  E720: kind("adapters cannot be loaded", 400),
+  E720: invalid("adapters cannot be loaded", 400),
   E721: kind("file not allowed", 403),
   E722: kind("file of a pipeline cannot be read", 500, true),
   E723: kind("file of a pipeline cannot be written", 500, true),
