@@ -176,8 +176,8 @@ function prose(raw: string): string {
 
 const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
 h2{margin-top:3rem;text-transform:capitalize}section{border-top:1px solid #ddd;padding:.5rem 0}
-nav{columns:2;font-size:.85rem}nav b{text-transform:capitalize}nav ul{list-style:none;margin:0 0 1rem;padding:0}nav li{break-inside:avoid}
+nav{columns:2 22rem;font-size:.85rem}nav b{text-transform:capitalize}nav ul{list-style:none;margin:0 0 1rem;padding:0}nav li{break-inside:avoid}
 span.get,span.post,span.put,span.delete{display:inline-block;min-width:4rem;font-weight:600;color:#1971c2}
-span.delete{color:#c92a2a}span.post,span.put{color:#2b8a3e}a{color:inherit}
+span.delete{color:#c92a2a}span.post,span.put{color:#2b8a3e}a{color:inherit;overflow-wrap:anywhere}h3,p{overflow-wrap:anywhere}td:last-child{overflow-wrap:anywhere;min-width:10rem}table{display:block;overflow-x:auto}
 td{vertical-align:top;padding:.1rem .8rem .1rem 0}pre{background:#f6f6f6;padding:.7rem;overflow:auto;font-size:.85rem}
 code{font-size:.95em}summary{font-size:.85rem;color:#666}.errors{font-size:.85rem;color:#555}.errors span{margin-right:.8rem}`
