@@ -17,7 +17,11 @@ export function serveHealth(worker: FleetWorker, host: string, port: number): Pr
   return new Promise((resolve, reject) => {
     server.once("error", error =>
       reject(
-        new UmbraError("E638", `Cannot listen on ${host} port ${port}: ${error.message}.`, { cause: error }),
+        new UmbraError(
+          "E638",
+          `Cannot listen on ${host} port ${port}: ${error.message}. Choose another port with --port.`,
+          { cause: error },
+        ),
       ),
     )
     server.listen(port, host, () => resolve(server))

@@ -83,9 +83,13 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     await app.listen({ host, port })
   } catch (error) {
     await app.close()
-    throw new UmbraError("E638", `Cannot listen on ${host} port ${port}: ${(error as Error).message}.`, {
-      cause: error,
-    })
+    throw new UmbraError(
+      "E638",
+      `Cannot listen on ${host} port ${port}: ${(error as Error).message}. Choose another port with --port.`,
+      {
+        cause: error,
+      },
+    )
   }
   return {
     url: urlOf(app),
