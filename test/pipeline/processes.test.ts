@@ -169,7 +169,8 @@ const deadlyPipeline = {
 
 it("P4 a message that kills a process which has just taken over from one that ended in order is found too", async () => {
   const [source, work, store] = deadlyPipeline.routes
-  const backoff = { initial_seconds: 1, max_seconds: 1, jitter: 0 }
+  // Longer than it takes to see that all were tried, and to end the process in order.
+  const backoff = { initial_seconds: 8, max_seconds: 8, jitter: 0 }
   const definition = {
     ...deadlyPipeline,
     init: { queue: "source", body: { from: 0, job: 0, step: 100, to: 12 } },
