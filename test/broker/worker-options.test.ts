@@ -21,6 +21,7 @@ it("S5 the time to end runs from the moment it is told, whether Redis answers or
   // Long before Redis has failed to answer.
   await until("it is told to stop", () => signal.aborted)
   proxy.heal()
+  proxy.drop()
   stuck.open()
   await closed
 })
