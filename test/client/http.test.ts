@@ -105,7 +105,7 @@ describe("retries", () => {
 
   it("also follow a request that gets no answer", async () => {
     const server = await scripted(() => {}, json(job))
-    expect(await connect({ url: server.url, ...quick, timeoutMs: 100 }).job("j")).toEqual(job)
+    expect(await connect({ url: server.url, ...quick, timeoutMs: 1000 }).job("j")).toEqual(job)
   })
 })
 

@@ -31,9 +31,9 @@ export interface Report extends Verdict {
 }
 
 const SHAPES = 24
-const OPEN_MS = 60_000
+const OPEN_MS = 180_000
 /** Nothing in the workload takes a second by itself: longer means stuck. */
-const IDLE_MS = 60_000
+const IDLE_MS = 180_000
 
 export async function campaign(options: CampaignOptions): Promise<Report> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-crash-"))

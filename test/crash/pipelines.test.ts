@@ -12,7 +12,7 @@ it("P2 P3 P5 a process on the embedded database is killed 4 times: every message
   ).toEqual([])
   // The message of the call that never returned, at least.
   expect(report.repeated).toBeGreaterThan(0)
-}, 240_000)
+}, 900_000)
 
 it("P2 P3 P5 two processes on one PostgreSQL are killed 8 times: every message is settled once, as foretold", async () => {
   const postgres = await startPostgres({ settings: { track_commit_timestamp: "on" } })
@@ -24,4 +24,4 @@ it("P2 P3 P5 two processes on one PostgreSQL are killed 8 times: every message i
   ).toEqual([])
   // The message of the call that never returned, at least.
   expect(report.repeated).toBeGreaterThan(0)
-}, 240_000)
+}, 900_000)

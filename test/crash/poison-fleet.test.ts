@@ -50,4 +50,4 @@ it("in a fleet a node that kills its worker is failed (E417), innocent ones of t
   )
   // Once or twice beside others, then twice alone.
   expect([3, 4]).toContain(deaths())
-}, 240_000)
+}, 900_000)

@@ -19,7 +19,7 @@ it("a node that kills its process is failed (E417), 20 innocent ones beside it c
   expect([poisoned, innocent], `seed ${seed}`).toEqual([["FAILED E417"], new Set(["COMPLETED"])])
   // Once or twice beside the others, then three times alone.
   expect([4, 5]).toContain(deaths)
-}, 240_000)
+}, 900_000)
 
 it("of two nodes that kill their process both are failed, innocent ones complete", async () => {
   const report = await poisonRun({
@@ -31,7 +31,7 @@ it("of two nodes that kill their process both are failed, innocent ones complete
     ["FAILED E417", "FAILED E417"],
     new Set(["COMPLETED"]),
   ])
-}, 240_000)
+}, 900_000)
 
 it("12 kills from outside blame no innocent node of at most a second", async () => {
   const report = await poisonRun({
@@ -40,4 +40,4 @@ it("12 kills from outside blame no innocent node of at most a second", async () 
     location: await database(),
   })
   expect(report, `seed ${seed}`).toEqual({ poisoned: [], innocent: new Set(["COMPLETED"]), deaths: 0 })
-}, 240_000)
+}, 900_000)

@@ -30,8 +30,8 @@ export interface PoisonReport {
   readonly deaths: number
 }
 
-const OPEN_MS = 60_000
-const IDLE_MS = 120_000
+const OPEN_MS = 180_000
+const IDLE_MS = 180_000
 const POISON_MS = 300
 
 export function innocentNode(ms: number): WorkflowDefinition["nodes"][number] {

@@ -133,12 +133,12 @@ describe("YAML that is wrong everywhere", () => {
 
   it("is told once per line, and in a time that grows with its length", () => {
     const time = (anchors: number) => {
-      const began = performance.now()
+      const began = process.cpuUsage()
       expect(messages(`- &a ${"&b ".repeat(anchors)}\n- ]`)).toEqual([
         "1:6 Not valid YAML: A node can have at most one anchor.",
         '2:3 Not valid YAML: Unexpected flow-seq-end token in YAML stream: "]".',
       ])
-      return performance.now() - began
+      return process.cpuUsage(began).user / 1000
     }
     time(1000)
     // Eight times as much took sixty-four times as long when each fault was looked at with its whole line.

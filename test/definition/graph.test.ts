@@ -144,15 +144,15 @@ describe("limits", () => {
 
   it("suggestions for 20,000 unknown names among 20,000 do not take quadratic time", () => {
     const nodes = chain(20_000).map((node, i) => ({ ...node, dependencies: [`missing_${i}`] }))
-    const begun = performance.now()
+    const begun = process.cpuUsage()
     expect(validateWorkflow({ name: "x", nodes }, { handlers })).toHaveLength(20_000)
-    expect(performance.now() - begun).toBeLessThan(5000)
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(5000)
   })
 
   it("20,000 problems in one JSON text are located without rescanning it", () => {
     const nodes = chain(20_000).map(node => ({ ...node, handler: "gone" }))
-    const begun = performance.now()
+    const begun = process.cpuUsage()
     expect(problemsOf(JSON.stringify({ name: "x", nodes }))).toHaveLength(20_000)
-    expect(performance.now() - begun).toBeLessThan(5000)
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(5000)
   })
 })

@@ -50,7 +50,8 @@ it("S6 gets its share under load; what ends within the drain time is not begun t
       await new Promise(resolve => setTimeout(resolve, 10))
       return where
     })
-  const nodes = Array.from({ length: 30 }, (_, n) => ({
+  // Enough for a second at least: the other engine comes meanwhile.
+  const nodes = Array.from({ length: 100 }, (_, n) => ({
     id: `n${n}`,
     handler: "step",
     ...(n === 0 ? {} : { dependencies: [`n${n - 1}`] }),

@@ -3,7 +3,9 @@ import type { Json } from "../../src/core/json.ts"
 import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { logTo } from "../../src/log.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
+import { until } from "../engine/stage.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"
 
 let umbra: Umbra
@@ -38,9 +40,20 @@ describe("bounds of a route", () => {
   })
 
   it("P4 rate: messages are begun evenly", async () => {
+    const clock = new VirtualClock()
     const times: number[] = []
-    const note = adapter("note", () => void times.push(performance.now()))
-    await run([numbers, note], [source, route("work", ["note"], { rate: 100 })])
+    const note = adapter("note", () => void times.push(clock.now()))
+    let isOver = false
+    const over = run([numbers, note], [source, route("work", ["note"], { rate: 100 })], { clock }).finally(
+      () => {
+        isOver = true
+      },
+    )
+    await until("it is over", () => {
+      clock.advance(1)
+      return isOver
+    })
+    await over
     expect(times.length).toBe(40)
     expect(times.at(-1)! - times[0]!).toBeGreaterThan(330)
     for (let i = 10; i < times.length; i++) expect(times[i]! - times[i - 10]!).toBeGreaterThan(60)

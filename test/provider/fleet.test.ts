@@ -20,7 +20,7 @@ describe("several processes on one PostgreSQL", () => {
     })
     // Every fifth is a list of three.
     expect(verdict).toMatchObject({ problems: [], operations: 56 })
-  }, 240_000)
+  }, 900_000)
 
   it("X5 never run more operations than there are slots, whoever is killed, and all capacity is back at the end", async () => {
     const verdict = await externalCampaign({
@@ -29,7 +29,7 @@ describe("several processes on one PostgreSQL", () => {
     })
     expect(verdict.problems).toEqual([])
     expect(verdict.mostAtOnce).toBe(3)
-  }, 240_000)
+  }, 900_000)
 })
 
 describe("a soak", () => {
@@ -42,7 +42,7 @@ describe("a soak", () => {
     expect(verdict.repeated).toBeGreaterThan(0)
     expect(verdict.failed).toBeGreaterThan(0)
     expect(verdict.lies).toBeGreaterThan(0)
-  }, 240_000)
+  }, 900_000)
 })
 
 describe("a process killed between submitting and recording", () => {
@@ -75,7 +75,7 @@ describe("a process killed between submitting and recording", () => {
       expect([...fake.operations.values()].map(({ submissions }) => submissions)).toEqual([1])
       const second = new ProviderLife(share)
       onTestFinished(() => second.kill())
-      await second.says("idle", 60_000)
+      await second.says("idle", 180_000)
       await second.close()
       expect([...fake.operations.values()].map(({ submissions }) => submissions)).toEqual([2])
     },

@@ -61,9 +61,9 @@ function isJson(value: unknown): boolean {
 describe("J11 random template text", () => {
   it("never crashes, hangs or escapes: it renders to JSON or raises an UmbraError", () => {
     const check = fc.property(source, text => {
-      const start = performance.now()
+      const start = process.cpuUsage()
       const result = outcome(() => compileTemplate(text).render(scope))
-      expect(performance.now() - start).toBeLessThan(1000)
+      expect(process.cpuUsage(start).user / 1000).toBeLessThan(1000)
       if (result instanceof UmbraError) expect(result.code).toMatch(/^(E110|E201|E202|E203)$/)
       else expect(isJson(result)).toBe(true)
     })

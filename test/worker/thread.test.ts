@@ -153,18 +153,17 @@ describe("handlers in threads", () => {
   })
 
   it("the abort signal reaches a thread that listens", async () => {
-    const { run, of } = threaded({ threads: 1, graceSeconds: 30 })
+    // Without the signal it would run for the grace, which is longer than the test may take.
+    const { run, of } = threaded({ threads: 1, graceSeconds: 3600 })
     await run(task("where"))
-    const begun = performance.now()
     expect(faultIn(await run(task("polite", { timeoutSeconds: 1.5 }))).code).toBe("E402")
-    expect(performance.now() - begun).toBeLessThan(10_000)
     expect(of("progress")).toHaveLength(1)
   })
 
   it("J13 a handler does not begin when its attempt timed out while its module was loaded", async () => {
     const module = new URL("./fixtures/late.ts", import.meta.url).href
     const late = defineHandler({ name: "late", thread: module, run: () => null })
-    const one = worker([late], { settings: { threads: 1, graceSeconds: 30 } })
+    const one = worker([late], { settings: { threads: 1, graceSeconds: 3600 } })
     started.push(one)
     expect(faultIn(await one.run(task("late", { timeoutSeconds: 0.1 }))).code).toBe("E402")
     expect(one.of("progress")).toEqual([])

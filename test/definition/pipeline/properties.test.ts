@@ -170,10 +170,10 @@ describe("any route graph", () => {
         Array.from({ length: count / 2 - 1 }, (_, j) => [`k${j}`, `q${j + count / 2 + 1}`]),
       ),
     }))
-    const begun = performance.now()
+    const begun = process.cpuUsage()
     const found = validateWorkflow({ name: "x", max_hops: 1, init: { queue: "q500" }, routes }, catalogs)
     expect(found.map(({ code }) => code)).toEqual(Array.from({ length: 500 }, () => "E109"))
-    expect(performance.now() - begun).toBeLessThan(10_000)
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(10_000)
   })
 
   it("E107, E109: cycles and unreached routes are found, and nothing else", () => {

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -107,26 +107,21 @@ describe("built-in adapters in a pipeline", () => {
   })
 })
 
-/** Runs until the output has so many lines, then dies; null: to the end. */
-async function copy(parameters: readonly string[], out: string, dieAt: number | null): Promise<string> {
+/** Runs until so many lines are about to be written, then dies; 0: to the end. */
+async function copy(parameters: readonly string[], dieAt: number): Promise<string> {
   const script = fileURLToPath(new URL("./pipeline-child.ts", import.meta.url))
-  const child = spawn(process.execPath, ["--import", "tsx", script, ...parameters], {
+  const child = spawn(process.execPath, ["--import", "tsx", script, ...parameters, String(dieAt)], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   let said = ""
   child.stdout.on("data", data => {
     said += data
   })
-  const lines = () => (existsSync(out) ? readFileSync(out, "utf8").split("\n").length - 1 : 0)
-  const watch = setInterval(() => {
-    if (dieAt !== null && lines() >= dieAt) child.kill("SIGKILL")
-  }, 5)
   await new Promise(resolve => child.on("close", resolve))
-  clearInterval(watch)
   return said
 }
 
-it("P3 killed in the midst of copying: every line is written once", { timeout: 60_000 }, async () => {
+it("P3 killed in the midst of copying: every line is written once", { timeout: 240_000 }, async () => {
   const place = join(folder, "killed")
   mkdirSync(place)
   const [file, out] = [join(place, "in"), join(place, "out")]
@@ -135,9 +130,9 @@ it("P3 killed in the midst of copying: every line is written once", { timeout: 6
   const database = await freshDatabase()
   onTestFinished(database.drop)
   const parameters = [database.url, file, out]
-  expect(await copy(parameters, out, 300)).toBe("")
+  expect(await copy(parameters, 300)).toBe("")
   expect(rows("killed/out").length).toBeLessThan(1000)
-  expect(await copy(parameters, out, null)).toBe("COMPLETED")
+  expect(await copy(parameters, 0)).toBe("COMPLETED")
   const written = rows("killed/out").map(({ text }) => text)
   expect(written.sort()).toEqual(texts.sort())
 })

@@ -39,9 +39,9 @@ export interface ExternalVerdict extends Judgement {
   readonly seconds: number
 }
 
-const OPEN_MS = 60_000
+const OPEN_MS = 180_000
 /** On a busy machine of two cores a job takes up to 80 ms: longer means stuck. */
-const idleMs = (jobs: number) => 60_000 + 300 * jobs
+const idleMs = (jobs: number) => 180_000 + 300 * jobs
 
 const film = {
   id: "film",
