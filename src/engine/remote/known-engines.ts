@@ -141,7 +141,7 @@ export class KnownEngines {
   }
 }
 
-/** An engine that owned a job, and is not alive any more; `engine` null: it stopped in order. */
+/** An engine that owned a job, and is not alive any more; `engine` null: it shut down cleanly. */
 export interface AwayOwner {
   readonly engine: string | null
   /** The time of its last heartbeat, by its own clock; null: not known. */
