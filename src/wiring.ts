@@ -151,9 +151,9 @@ export function wire({
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })
-  const ownOverlay = (question: OverlayQuery) =>
-    engine.owns(question.jobId)
-      ? liveOverlay(engine.live(question.jobId), question, {
+  const ownOverlay = (query: OverlayQuery) =>
+    engine.owns(query.jobId)
+      ? liveOverlay(engine.live(query.jobId), query, {
           broker,
           lacks: needs => broker.lacks(needs),
           now,
@@ -165,9 +165,9 @@ export function wire({
     plans: engine.plans,
     largeOutputBytes: figures.largeOutputBytes,
     live: id => engine.live(id),
-    overlay: question => {
-      const own = ownOverlay(question)
-      return own === null ? overlays.query(question) : Promise.resolve(own)
+    overlay: query => {
+      const own = ownOverlay(query)
+      return own === null ? overlays.query(query) : Promise.resolve(own)
     },
     awayOwner: id => engine.awayOwner(id),
     holder: task => broker.remote?.holder(task) ?? null,

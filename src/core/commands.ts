@@ -31,7 +31,7 @@ export type Command =
   | ({ readonly type: "wake" } & JobResult)
   /** The process that ran the job's nodes has died; or, with `only`, the processes that ran these. */
   | ({ readonly type: "recover" } & Some)
-  /** The process that runs the job's nodes, or `only` these, stops in order, and does not wait for them. */
+  /** The process that runs the job's nodes, or `only` these, shuts down cleanly, and does not wait for them. */
   | ({ readonly type: "hand_over" } & Some)
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }

@@ -203,7 +203,7 @@ export interface NodeSkipped {
 
 /**
  * The process that had these attempts has died. They go back to the queue with the next attempt number. `handed_over`:
- * it stopped in order, so the nodes did not cause its end.
+ * it shut down cleanly, so the nodes did not cause its end.
  */
 export interface TasksLost extends Ends {
   readonly type: "tasks_lost"

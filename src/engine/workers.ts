@@ -33,7 +33,7 @@ export class Workers {
       const description = parseDescription(place)
       if (description === null || description.worker.handlers.length === 0) return []
       const isLive = living.has(engine) && !this.#stale.has({ engine, beat })
-      return [workerView({ engine, said: description, beat, partitions: owned.get(engine) ?? 0, isLive })]
+      return [workerView({ engine, description, beat, partitions: owned.get(engine) ?? 0, isLive })]
     })
     const dead = this.#others.filter(({ state }) => state === "dead").length
     this.#counts = { live: this.#own() + this.#others.length - dead, dead }
@@ -53,9 +53,9 @@ export class Workers {
 
   list(): WorkerView[] {
     const { engine, worker, partitions, now } = this.#parts
-    const said = { ...ownIdentity(), worker: worker() }
-    const own = workerView({ engine, said, beat: now(), partitions: partitions(), isLive: true })
-    return [...(said.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
+    const description = { ...ownIdentity(), worker: worker() }
+    const own = workerView({ engine, description, beat: now(), partitions: partitions(), isLive: true })
+    return [...(description.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
   }
 
   #remote(): WorkerView[] {
@@ -70,12 +70,12 @@ export class Workers {
   /** The description that this process sends with its heartbeat: where it runs, and its worker. */
   place(): string {
     const { worker, takesPartitions } = this.#parts
-    const said: ProcessDescription & TakesPartitions = {
+    const description: ProcessDescription & TakesPartitions = {
       ...ownIdentity(),
       worker: worker(),
       takes_partitions: takesPartitions(),
     }
-    return JSON.stringify(said)
+    return JSON.stringify(description)
   }
 
   #own(): number {
@@ -131,13 +131,13 @@ const LAST_TIME = 8.64e15
 
 function workerView(found: {
   engine: string
-  said: ProcessDescription
+  description: ProcessDescription
   beat: number
   partitions: number
   isLive: boolean
 }): WorkerView {
-  const { engine, said, beat, partitions, isLive } = found
-  const { host, pid, worker } = said
+  const { engine, description, beat, partitions, isLive } = found
+  const { host, pid, worker } = description
   const { version, handlers, concurrency, running, queued } = worker
   const last_beat = new Date(Math.min(beat, LAST_TIME)).toISOString()
   const state = isLive ? "live" : "dead"
@@ -166,9 +166,9 @@ function remoteView(worker: RemoteWorker, state: WorkerView["state"]): WorkerVie
 /** null: another release formats it differently. */
 function parseDescription(place: string): ProcessDescription | null {
   try {
-    const said = JSON.parse(place) as Partial<ProcessDescription>
-    return Array.isArray(said.worker?.handlers) && typeof said.host === "string"
-      ? (said as ProcessDescription)
+    const description = JSON.parse(place) as Partial<ProcessDescription>
+    return Array.isArray(description.worker?.handlers) && typeof description.host === "string"
+      ? (description as ProcessDescription)
       : null
   } catch {
     return null

@@ -73,9 +73,9 @@ export class Feed {
     this.#schedule()
   }
 
-  progressed(news: NodeProgress): void {
-    if (this.#watches.get(news.owner)?.wants(news.job_id) !== true) return
-    this.#progress.add(news)
+  progressed(progress: NodeProgress): void {
+    if (this.#watches.get(progress.owner)?.wants(progress.job_id) !== true) return
+    this.#progress.add(progress)
     this.#progressTimer ??= setTimeout(() => {
       this.#progressTimer = null
       this.#isProgressDue = true
@@ -203,19 +203,19 @@ export class Feed {
       inlineBytes: INLINE_BYTES,
     })
     const wanted = page.facts.filter(({ owner, jobId }) => this.#watches.get(owner)?.wants(jobId))
-    const told = await expandFacts(this.parts, wanted, {
+    const expanded = await expandFacts(this.parts, wanted, {
       known: this.#known,
       withNodes: ({ owner, jobId }) => this.#watches.get(owner)?.byJob.has(jobId) ?? false,
     })
     // All followers may have stopped, and a new one begun, meanwhile.
-    if (this.#seqs === seqs) this.#deliver(seqs, page, told)
+    if (this.#seqs === seqs) this.#deliver(seqs, page, expanded)
   }
 
   /** Synchronous: between two pages all followers have everything up to the same position. */
-  #deliver(seqs: number[], page: FeedPage, told: readonly FactChanges[]): void {
+  #deliver(seqs: number[], page: FeedPage, expanded: readonly FactChanges[]): void {
     const byOwner = new Map<string, OwnerChange[]>()
     const byJob = new Map<string, { owner: string; changes: Change[] }>()
-    for (const { row, changes, job, list: listNode } of told) {
+    for (const { row, changes, job, list: listNode } of expanded) {
       const watch = this.#watches.get(row.owner)
       seqs[row.partition] = Math.max(seqs[row.partition]!, row.seq)
       if (watch === undefined) continue
@@ -239,12 +239,12 @@ export class Feed {
       if (isMore) this.#dirty.add(partition)
     }
     for (const [owner, changes] of byOwner) {
-      const news = new OwnerChanges(this.#store, changes, seqs.slice())
-      for (const follower of this.#watches.get(owner)?.all ?? []) follower.changed(news)
+      const changed = new OwnerChanges(this.#store, changes, seqs.slice())
+      for (const follower of this.#watches.get(owner)?.all ?? []) follower.changed(changed)
     }
     for (const [jobId, { owner, changes }] of byJob) {
-      const news = new JobChanges(changes)
-      for (const follower of this.#watches.get(owner)?.byJob.get(jobId) ?? []) follower.changed(news)
+      const changed = new JobChanges(changes)
+      for (const follower of this.#watches.get(owner)?.byJob.get(jobId) ?? []) follower.changed(changed)
     }
   }
 
@@ -259,15 +259,15 @@ export class Feed {
       ({ jobId, seq }) => seq <= (seqs[partitionOf(jobId)] ?? 0),
     )
     const frames = new Map<OwnerFollowers, Map<string, string[]>>()
-    for (const news of all) {
-      const job = this.#known.get(news.job_id) ?? found.get(news.job_id)
-      const watch = this.#watches.get(news.owner)
+    for (const progress of all) {
+      const job = this.#known.get(progress.job_id) ?? found.get(progress.job_id)
+      const watch = this.#watches.get(progress.owner)
       if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
-      job.message = news.message ?? job.message
+      job.message = progress.message ?? job.message
       this.#known.keep(job)
       const byJob = frames.get(watch) ?? new Map<string, string[]>()
       const ofJob = byJob.get(job.id) ?? []
-      ofJob.push(progressFrame(job, news))
+      ofJob.push(progressFrame(job, progress))
       frames.set(watch, byJob.set(job.id, ofJob))
     }
     for (const [watch, byJob] of frames) watch.deliverProgress(byJob)

@@ -39,13 +39,15 @@ export class JobStream extends Stream<JobChanges> {
     if (status !== null && jobHasEnded(status)) this.#endAs(status)
   }
 
-  protected override pass(news: JobChanges): void {
-    const fresh = news.changes.filter(({ seq }) => seq > this.#floor)
+  protected override pass(batch: JobChanges): void {
+    const fresh = batch.changes.filter(({ seq }) => seq > this.#floor)
     if (fresh.length === 0) return
     const last = fresh.findIndex(({ status }) => status !== null && jobHasEnded(status))
-    const told = last === -1 ? fresh : fresh.slice(0, last + 1)
-    this.sink.write(told.length === news.changes.length ? news.bytes : Buffer.from(jobFrames(told)))
-    this.#floor = told.at(-1)!.seq
+    const delivered = last === -1 ? fresh : fresh.slice(0, last + 1)
+    this.sink.write(
+      delivered.length === batch.changes.length ? batch.bytes : Buffer.from(jobFrames(delivered)),
+    )
+    this.#floor = delivered.at(-1)!.seq
     if (last !== -1) this.#endAs(fresh[last]!.status!)
   }
 

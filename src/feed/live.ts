@@ -58,7 +58,7 @@ export class Live implements EngineObserver {
         this.feed.changed(partitions)
         this.ends.changed(partitions)
       },
-      progressed: news => this.feed.progressed(news),
+      progressed: nodeProgress => this.feed.progressed(nodeProgress),
       released: () => parts.beatNow(),
     })
   }
@@ -94,15 +94,15 @@ export class Live implements EngineObserver {
     this.#watchers.progressed(job)
     const progress = job.progress?.get(node)
     if (progress === undefined) return
-    const news: NodeProgress = {
+    const nodeProgress: NodeProgress = {
       job_id: job.id,
       owner: job.state.owner,
       node: job.plan.nodes[node]!.id,
       ...progress,
       at: this.#now(),
     }
-    if (this.feed.isFollowed) this.feed.progressed(news)
-    this.#neighbours.progressed(news)
+    if (this.feed.isFollowed) this.feed.progressed(nodeProgress)
+    this.#neighbours.progressed(nodeProgress)
   }
 
   released(): void {

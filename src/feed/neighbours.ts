@@ -14,7 +14,7 @@ export interface NeighbourParts {
   readonly validMs: number
   /** Another engine has committed facts in these partitions. */
   changed(partitions: readonly number[]): void
-  progressed(news: NodeProgress): void
+  progressed(nodeProgress: NodeProgress): void
   /** Another engine has released partitions, or has taken its first. */
   released(): void
 }
@@ -78,9 +78,9 @@ export class Neighbours {
     this.#schedule()
   }
 
-  progressed(news: NodeProgress): void {
+  progressed(nodeProgress: NodeProgress): void {
     if (!this.#isFollowed) return
-    this.#progress.add(news)
+    this.#progress.add(nodeProgress)
     this.#schedule()
   }
 
@@ -99,26 +99,26 @@ export class Neighbours {
     const partitions = [...this.#partitions]
     const progress: NodeProgress[] = []
     let bytes = 400
-    for (const news of this.#progress.take()) {
-      bytes += Buffer.byteLength(JSON.stringify(news)) + 1
+    for (const nodeProgress of this.#progress.take()) {
+      bytes += Buffer.byteLength(JSON.stringify(nodeProgress)) + 1
       if (bytes > MAX_BYTES) break
-      progress.push(news)
+      progress.push(nodeProgress)
     }
     this.#partitions.clear()
     this.#send({ partitions, ...(progress.length > 0 ? { progress } : {}) })
   }
 
-  #send(told: Omit<Notification, "from">): void {
-    this.#parts.feed.tell(JSON.stringify({ from: this.#id, ...told } satisfies Notification))
+  #send(notification: Omit<Notification, "from">): void {
+    this.#parts.feed.tell(JSON.stringify({ from: this.#id, ...notification } satisfies Notification))
   }
 
   #receive(text: string): void {
-    const told = parseNotification(text)
-    if (told === null || told.from === this.#id) return
-    if (told.follows === true) this.#followedUntil = performance.now() + this.#parts.validMs
-    if (told.released === true) this.#parts.released()
-    if (told.partitions !== undefined) this.#parts.changed(told.partitions)
-    for (const news of told.progress ?? []) this.#parts.progressed(news)
+    const notification = parseNotification(text)
+    if (notification === null || notification.from === this.#id) return
+    if (notification.follows === true) this.#followedUntil = performance.now() + this.#parts.validMs
+    if (notification.released === true) this.#parts.released()
+    if (notification.partitions !== undefined) this.#parts.changed(notification.partitions)
+    for (const nodeProgress of notification.progress ?? []) this.#parts.progressed(nodeProgress)
   }
 }
 

@@ -56,18 +56,18 @@ export class OwnerStream extends Stream<OwnerChanges> {
     return this.#snapshot()
   }
 
-  protected override pass(news: OwnerChanges): void {
+  protected override pass(batch: OwnerChanges): void {
     const floor = this.#floor
     if (floor === null) {
-      this.sink.write(news.bytes)
+      this.sink.write(batch.bytes)
       return
     }
-    const fresh = news.changes
+    const fresh = batch.changes
       .filter(({ partition, seq }) => seq > floor[partition]!)
       // The client has changes that this process has not delivered yet: its next position must include them.
       .map(change => ({ ...change, seqs: furthest(change.seqs, floor) }))
     if (fresh.length > 0) this.sink.write(Buffer.from(ownerFrames(this.#store, fresh)))
-    if (news.seqs.every((seq, partition) => seq >= floor[partition]!)) this.#floor = null
+    if (batch.seqs.every((seq, partition) => seq >= floor[partition]!)) this.#floor = null
   }
 
   /** Jobs that ended after this position may have been removed since. */
@@ -95,10 +95,10 @@ export class OwnerStream extends Stream<OwnerChanges> {
     const facts = await factsBetween(feed, owner, after, upTo)
     if (facts === null) return null
     // With its own states: those of the feed are of another position.
-    const told = await expandFacts(feed.parts, facts, { known: new KnownJobs(0), withNodes: () => false })
+    const expanded = await expandFacts(feed.parts, facts, { known: new KnownJobs(0), withNodes: () => false })
     const seqs = [...after.seqs]
     const missed: OwnerChange[] = []
-    for (const { row, changes } of told) {
+    for (const { row, changes } of expanded) {
       seqs[row.partition] = row.seq
       for (const change of changes)
         if (!(isPartlyDelivered(after, row) && change.place <= after.place))
@@ -119,12 +119,12 @@ async function factsBetween(
     .map((seq, partition) => ({ partition, after: rangeStart(after, partition), upTo: seq }))
     .filter(range => range.upTo > range.after)
   const facts: FeedFact[] = []
-  let looked = 0
+  let scanned = 0
   while (ranges.length > 0) {
     const page = await journal.feed.read({ ranges, owners: [owner], limit: PAGE, inlineBytes: INLINE_BYTES })
     facts.push(...page.facts)
-    for (const reach of page.reached) looked += reach.looked
-    if (facts.length > settings.catchUpFacts || looked > settings.catchUpLooked) return null
+    for (const reach of page.reached) scanned += reach.looked
+    if (facts.length > settings.catchUpFacts || scanned > settings.catchUpLooked) return null
     ranges = page.reached
       .filter(({ isMore }) => isMore)
       .map(({ partition, seq }) => ({ partition, after: seq, upTo: upTo[partition]! }))
@@ -134,8 +134,8 @@ async function factsBetween(
   return facts.sort((a, b) => isFirst(b) - isFirst(a) || inFeedOrder(a, b))
 }
 
-function rangeStart({ seqs, partition: told }: Position, partition: number): number {
-  return told === partition ? seqs[partition]! - 1 : seqs[partition]!
+function rangeStart({ seqs, partition: partlyDelivered }: Position, partition: number): number {
+  return partlyDelivered === partition ? seqs[partition]! - 1 : seqs[partition]!
 }
 
 function isPartlyDelivered(after: Position, { partition, seq }: FeedFact): boolean {

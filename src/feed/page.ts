@@ -29,7 +29,7 @@ export async function expandFacts(
   { known, withNodes }: { known: KnownJobs; withNodes: (fact: FeedFact) => boolean },
 ): Promise<FactChanges[]> {
   const jobs = await jobsBefore(parts, facts, known)
-  const told: FactChanges[] = []
+  const expanded: FactChanges[] = []
   for (const row of facts) {
     const fact = await readFact(parts.journal, row)
     if (fact === null) continue
@@ -37,9 +37,9 @@ export async function expandFacts(
     if (job === null) continue
     jobs.set(row.jobId, job)
     const changes = expandChanges(job, { seq: row.seq, fact }, { withNodes: withNodes(row) })
-    told.push({ row, job, changes, list: listNode(fact) })
+    expanded.push({ row, job, changes, list: listNode(fact) })
   }
-  return told
+  return expanded
 }
 
 /** One read of the journal for all jobs of a page that are not known. New jobs begin in the page itself. */

@@ -17,12 +17,12 @@ export interface NodeProgress {
 export class LatestProgress {
   readonly #byJob = new Map<string, Map<string, NodeProgress>>()
 
-  add(news: NodeProgress): void {
-    const byNode = this.#byJob.get(news.job_id) ?? new Map<string, NodeProgress>()
-    this.#byJob.set(news.job_id, byNode)
+  add(progress: NodeProgress): void {
+    const byNode = this.#byJob.get(progress.job_id) ?? new Map<string, NodeProgress>()
+    this.#byJob.set(progress.job_id, byNode)
     // The latest report is delivered last: a job shows the last message.
-    byNode.delete(news.node)
-    byNode.set(news.node, news)
+    byNode.delete(progress.node)
+    byNode.set(progress.node, progress)
   }
 
   /** Returns and removes all of it. */

@@ -19,9 +19,9 @@ export interface Sink {
 /** A stream with more held changes than this while it catches up never will. */
 const MAX_HELD = 10_000
 
-export abstract class Stream<News extends { readonly changes: readonly unknown[] }> {
+export abstract class Stream<Batch extends { readonly changes: readonly unknown[] }> {
   protected readonly sink: Sink
-  #held: News[] | null = []
+  #held: Batch[] | null = []
   #heldChanges = 0
   #following: Following | null = null
   #isClosed = false
@@ -36,7 +36,7 @@ export abstract class Stream<News extends { readonly changes: readonly unknown[]
     if (this.#isClosed) return this.#following.leave()
     try {
       await this.catchUp(this.#following)
-      for (const news of this.#held ?? []) if (!this.#isClosed) this.pass(news)
+      for (const batch of this.#held ?? []) if (!this.#isClosed) this.pass(batch)
       this.#held = null
     } catch (error) {
       this.close()
@@ -44,15 +44,15 @@ export abstract class Stream<News extends { readonly changes: readonly unknown[]
     }
   }
 
-  changed(news: News): void {
+  changed(batch: Batch): void {
     if (this.#isClosed) return
-    if (this.#held === null) this.pass(news)
-    else this.#hold(this.#held, news)
+    if (this.#held === null) this.pass(batch)
+    else this.#hold(this.#held, batch)
   }
 
-  #hold(held: News[], news: News): void {
-    held.push(news)
-    this.#heldChanges += news.changes.length
+  #hold(held: Batch[], batch: Batch): void {
+    held.push(batch)
+    this.#heldChanges += batch.changes.length
     if (this.#heldChanges <= MAX_HELD) return
     this.close()
     this.sink.drop()
@@ -75,7 +75,7 @@ export abstract class Stream<News extends { readonly changes: readonly unknown[]
 
   /** Sends everything before the position at which the changes begin. */
   protected abstract catchUp(following: Following): Promise<void>
-  protected abstract pass(news: News): void
+  protected abstract pass(batch: Batch): void
 
   protected reset(reason: ResetReason): void {
     this.sink.write(Buffer.from(frame("reset", { reason })))

@@ -37,8 +37,8 @@ export class JobChanges {
   }
 }
 
-export interface Follower<News> {
-  changed(news: News): void
+export interface Follower<Batch> {
+  changed(batch: Batch): void
   progressed(frames: Buffer): void
 }
 

@@ -126,9 +126,10 @@ function isoPayload(payload: JsonObject): JsonObject {
 }
 
 function isoFields(values: JsonObject, names: readonly string[]): JsonObject {
-  const told: Record<string, Json> = { ...values }
-  for (const name of names) if (typeof told[name] === "number") told[name] = isoTime(told[name])
-  return told
+  const formatted: Record<string, Json> = { ...values }
+  for (const name of names)
+    if (typeof formatted[name] === "number") formatted[name] = isoTime(formatted[name])
+  return formatted
 }
 
 function maybeTime(ms: number | null): string | null {

@@ -45,7 +45,7 @@ export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be queried. */
-  overlay?(question: OverlayQuery): Promise<Overlay | null>
+  overlay?(query: OverlayQuery): Promise<Overlay | null>
   /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
   awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
   /** The live worker that holds a task; null: none is known here. */
@@ -212,11 +212,11 @@ export class Queries {
     }
   }
 
-  async #overlay(question: OverlayQuery, state: JobState): Promise<Overlay | null> {
+  async #overlay(query: OverlayQuery, state: JobState): Promise<Overlay | null> {
     const { overlay, awayOwner, holder = () => null, now } = this.#parts
-    const owner = (await awayOwner?.(question.jobId)) ?? null
-    if (owner !== null) return awayOverlay(state, question, { owner, holder, now: now() })
-    return (await overlay?.(question)) ?? null
+    const owner = (await awayOwner?.(query.jobId)) ?? null
+    if (owner !== null) return awayOverlay(state, query, { owner, holder, now: now() })
+    return (await overlay?.(query)) ?? null
   }
 
   /** X5: the positions of nodes or items in the queues for slots. */
@@ -280,8 +280,8 @@ export class Queries {
       const { live } = await this.#withOverlay(jobId, state, graph, id)
       return live ? { ...live, nodes: live.nodes.filter(each => each.id === id) } : null
     }
-    const question = { jobId, node, after: item - 1, limit: 1 }
-    const live = await this.#itemsOverlay(question, [{ ...view, index: item }], state)
+    const query = { jobId, node, after: item - 1, limit: 1 }
+    const live = await this.#itemsOverlay(query, [{ ...view, index: item }], state)
     return live && { at: live.at, nodes: live.items.map(({ index: _, ...task }) => ({ id, ...task })) }
   }
 
@@ -300,14 +300,14 @@ export class Queries {
   }
 
   async #itemsOverlay(
-    question: Required<OverlayQuery>,
+    query: Required<OverlayQuery>,
     items: readonly Pick<ItemView, "index" | "status" | "waiting_on">[],
     state: JobState,
   ): Promise<LiveItems | null> {
     if (items.length === 0) return { at: this.#parts.now(), items: [] }
-    const live = (await this.#overlay(question, state)) as LiveItems | null
+    const live = (await this.#overlay(query, state)) as LiveItems | null
     if (live === null) return null
-    const { jobId, node, after } = question
+    const { jobId, node, after } = query
     const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
     const slots = await this.#slotPositions(items, ({ index }) => ({ jobId, node, item: index }))
     return { ...live, items: [...tasks, ...slots.map(([{ index }, slot]) => ({ index, ...slot }))] }
@@ -343,16 +343,16 @@ export class Queries {
     let seen = facts.at(-1)!.seq
     // From here on only new facts are read: a job of 10,000 nodes changes thousands of times.
     while (signal?.aborted !== true) {
-      const news = watchers.next(jobId, POLL_MS)
+      const change = watchers.next(jobId, POLL_MS)
       for (const recorded of await this.#factsAfter(jobId, seen)) {
         seen = recorded.seq
         yield* expand(state, jobId, recorded)
       }
       if (jobHasEnded(state.status)) {
-        news.cancel()
+        change.cancel()
         return
       }
-      await news.settled
+      await change.settled
     }
   }
 

@@ -51,7 +51,7 @@ export class Reader {
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
-      overlay: question => this.#overlays.query(question),
+      overlay: query => this.#overlays.query(query),
       now: () => systemClock.now(),
       awayOwner: jobId => this.#awayOwner(jobId),
     })

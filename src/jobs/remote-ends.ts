@@ -42,7 +42,7 @@ export class RemoteEnds {
       const others = (this.#awaited.get(jobId) ?? 1) - 1
       if (others > 0) this.#awaited.set(jobId, others)
       else this.#awaited.delete(jobId)
-      if (this.#awaited.size === 0) this.#stopTimer()
+      if (this.#awaited.size === 0) this.#stopFollowing()
     }
   }
 
@@ -53,7 +53,7 @@ export class RemoteEnds {
     this.#schedule()
   }
 
-  #stopTimer(): void {
+  #stopFollowing(): void {
     clearTimeout(this.#timer ?? undefined)
     this.#timer = null
     this.#dirty.clear()

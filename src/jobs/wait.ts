@@ -22,16 +22,16 @@ export async function waitForEnd(jobId: string, timeoutMs: number, waiting: Wait
     for (;;) {
       const left = deadline - performance.now()
       const isHere = waiting.isHere()
-      const news = waiting.watchers.next(jobId, Math.min(left, MAX_SILENCE_MS))
+      const change = waiting.watchers.next(jobId, Math.min(left, MAX_SILENCE_MS))
       if (!isHere && left > 0) leave ??= waiting.awaitRemoteEnd()
       if (!isHere || left <= 0) {
         const job = await waiting.read()
         if (jobHasEnded(job.status) || left <= 0) {
-          news.cancel()
+          change.cancel()
           return job
         }
       }
-      const ended = await news.settled
+      const ended = await change.settled
       if (ended !== null) return ended
     }
   } finally {

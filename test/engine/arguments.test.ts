@@ -8,7 +8,7 @@ const one = flow([{ id: "a", handler: "input" }])
 const ring: Record<string, unknown> = {}
 ring.ring = ring
 
-describe("what comes beside a workflow and its input", () => {
+describe("arguments besides a workflow and its input", () => {
   it.each([
     { owner: 5 },
     { owner: "" },
@@ -33,12 +33,15 @@ describe("what comes beside a workflow and its input", () => {
     expect((await (await umbra.submit(one, {})).wait()).status).toBe("COMPLETED")
   })
 
-  it.each([null, undefined, 5, () => 1])("a workflow that is none is refused with E101: %s", async source => {
-    const umbra = await open()
-    await expect(umbra.submit(source as never)).rejects.toMatchObject({ code: "E101" })
-  })
+  it.each([null, undefined, 5, () => 1])(
+    "a value that is not a workflow is refused with E101: %s",
+    async source => {
+      const umbra = await open()
+      await expect(umbra.submit(source as never)).rejects.toMatchObject({ code: "E101" })
+    },
+  )
 
-  it.each(["flow@99999999999", "a\0b", ""])("a name that no workflow can have is unknown: %j", async name => {
+  it.each(["flow@99999999999", "a\0b", ""])("an invalid workflow name is unknown: %j", async name => {
     const umbra = await open()
     await expect(umbra.submit(name)).rejects.toMatchObject({ code: "E305" })
   })
@@ -52,7 +55,7 @@ describe("what comes beside a workflow and its input", () => {
   )
 })
 
-describe("what a caller keeps", () => {
+describe("objects that the caller keeps", () => {
   it("J5 input and labels changed after submit do not change the job", async () => {
     const through = gate()
     const umbra = await open({ handlers: [through.handler] })
@@ -106,15 +109,15 @@ describe("commands", () => {
     },
   )
 
-  it("a job id with a partition that does not exist names no job, at once", async () => {
+  it("a job id with a partition that does not exist is rejected at once", async () => {
     const umbra = await open()
     const unknown = "0198c0de-7a11-7fff-9abc-0123456789ab"
     await expect(umbra.cancel(unknown)).rejects.toMatchObject({ code: "E301" })
   })
 })
 
-describe("a batch that cannot be made into a statement", () => {
-  it("fails the job it belongs to, and nobody is told that the database is away", async () => {
+describe("a batch that cannot be encoded as a statement", () => {
+  it("fails the job it belongs to, and the database is not reported as unavailable", async () => {
     const journal = openMemory(createMemoryStore())
     const append = journal.append.bind(journal)
     journal.append = async batch => {

@@ -39,7 +39,7 @@ describe("the attempts of a node", () => {
     expect(node.duration_ms).toBe(node.finished_at! - node.started_at!)
   })
 
-  it("say that one ran which was cancelled within its first second, and since when", async () => {
+  it("show an attempt that was cancelled within its first second, and its start", async () => {
     const { handler: held, came } = gate()
     const umbra = await open({ handlers: [held], worker: { concurrency: 1, graceSeconds: 0.02 } })
     const job = await umbra.submit(flow(["a", "b"].map(id => ({ id, handler: "gate" }))))
@@ -58,7 +58,7 @@ describe("the attempts of a node", () => {
     ])
   })
 
-  it("say that a sibling ran when the job failed within its first second", async () => {
+  it("show that a sibling ran when the job failed within its first second", async () => {
     const { handler: held, came } = gate()
     const waits = handler("waits", async () => {
       await came()
@@ -123,7 +123,7 @@ describe("the usage of failed attempts", () => {
       throw Object.assign(new Error("broken"), { retryable: false })
     })
 
-  it("counts of a sibling that is aborted because another node failed, once, and of its items", async () => {
+  it("counts for a sibling that is aborted because another node failed, once, and for its items", async () => {
     const held = gate()
     const handlers = [held.handler, failing(held, 3)]
     const umbra = await open({ handlers, worker: { graceSeconds: 0.02 } })
@@ -149,7 +149,7 @@ describe("the usage of failed attempts", () => {
     expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
   })
 
-  it("counts of a child job that is cancelled because another node failed", async () => {
+  it("counts for a child job that is cancelled because another node failed", async () => {
     const held = gate()
     const handlers = [held.handler, failing(held, 1)]
     const umbra = await open({ handlers, worker: { graceSeconds: 0.02 } })
@@ -214,7 +214,7 @@ describe("the usage of failed attempts", () => {
     expect(graph.nodes.map(({ usage }) => usage)).toEqual([{ tokens: 21 }, { tokens: 1 }])
   })
 
-  it("counts of an attempt that timed out", async () => {
+  it("counts for an attempt that timed out", async () => {
     const stuck = handler("stuck", (_, ctx) => {
       ctx.usage({ tokens: 5 })
       return new Promise(() => {})
@@ -230,7 +230,7 @@ describe("the usage of failed attempts", () => {
     ])
   })
 
-  it("counts of items, each on its own and on the node", async () => {
+  it("counts for items, each on its own and on the node", async () => {
     let calls = 0
     const costly = handler("costly", ({ n }: { n: number }, ctx) => {
       ctx.usage({ tokens: n })
@@ -252,7 +252,7 @@ describe("the usage of failed attempts", () => {
     expect([graph.usage, graph.nodes[0]?.usage]).toEqual([{ tokens: 5 }, { tokens: 5 }])
   })
 
-  it("of a child job counts on its parent once, whether it fails, goes on or completes", async () => {
+  it("of a child job counts on its parent once, whether it fails, continues or completes", async () => {
     let calls = 0
     const costly = handler("costly", (_, ctx) => {
       ctx.usage({ tokens: 3 })
@@ -302,7 +302,7 @@ describe("why a job ended before its work was done", () => {
     letThrough()
   })
 
-  it.each([undefined, "", " "])("is said to be unknown if the caller gave none: %j", async given => {
+  it.each([undefined, "", " "])("is shown as unknown if the caller gave none: %j", async given => {
     const { held, came, worker } = waits()
     const umbra = await open({ handlers: [held], worker })
     const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
@@ -325,7 +325,7 @@ describe("why a job ended before its work was done", () => {
     expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
   })
 
-  it("is handed down to child jobs, their nodes and their abort signals", async () => {
+  it("is passed on to child jobs, their nodes and their abort signals", async () => {
     const { held, came, worker } = waits()
     const umbra = await open({ handlers: [held], worker })
     await umbra.register({ name: "inner", nodes: [{ id: "x", handler: "gate" }] })

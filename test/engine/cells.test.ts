@@ -20,7 +20,7 @@ it("the id of a job, and of its children, names its cell and its partition", () 
   )
 })
 
-it("a store goes on with jobs of before it was a cell, and does not know those of another", async () => {
+it("a store continues jobs from before it was a cell, and does not know those of another cell", async () => {
   const store = createMemoryStore()
   const quick = flow([{ id: "q", handler: "transform", config: { value: 1 } }])
   const before = await openOn(store)

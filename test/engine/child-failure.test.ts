@@ -53,7 +53,7 @@ describe("J14 a child that does not complete", () => {
     expect(await job.wait()).toMatchObject({ status: "FAILED", error: { code: "E405" } })
   })
 
-  it("fails the node with what failed and where, if that will not pass", async () => {
+  it("fails the node with the cause and its place, if the failure is not transient", async () => {
     const umbra = await open({ handlers: [broken] })
     await umbra.register(inner([{ id: "deep", handler: "broken" }]))
     const job = await umbra.submit(outer())
@@ -63,7 +63,7 @@ describe("J14 a child that does not complete", () => {
     expect(await states(umbra, job.id)).toEqual({ before: "COMPLETED", child: "FAILED", after: "FAILED" })
   })
 
-  it("goes on when its parent is retried, and is not begun anew", async () => {
+  it("continues when its parent is retried, and does not start over", async () => {
     let isMended = false
     const umbra = await open({
       handlers: [
@@ -82,7 +82,7 @@ describe("J14 a child that does not complete", () => {
     expect((await umbra.jobs({ parentId: job.id })).map(({ job_id }) => job_id)).toEqual([childOf(job.id)])
   })
 
-  it("J13 that was told when to come back has its parent come back then", async () => {
+  it("J13 with a Retry-After delays its parent by the same time", async () => {
     const clock = new VirtualClock()
     let calls = 0
     const umbra = await open({
@@ -108,7 +108,7 @@ describe("J14 a child that does not complete", () => {
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 3 })
   })
 
-  it("is an error of the node when somebody cancels it", async () => {
+  it("is an error of the node when it is cancelled", async () => {
     const { handler: held, came } = gate()
     const umbra = await open({ handlers: [held], worker: { graceSeconds: 0.02 } })
     await umbra.register(inner([{ id: "x", handler: "gate" }]))

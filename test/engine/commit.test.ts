@@ -21,7 +21,7 @@ it("the log names the reason where a driver rejects with a plain object", () => 
 })
 
 describe("group commit", () => {
-  it("whoever waits for a batch is answered, also when all that was in it has been forgotten", async () => {
+  it("waiters of a batch are settled, also when its whole content has been forgotten", async () => {
     const owned = new Map([
       [0, { epoch: 1, nextSeq: 1 }],
       [2, { epoch: 1, nextSeq: 1 }],
@@ -40,7 +40,7 @@ describe("group commit", () => {
     await expect(own).rejects.toMatchObject({ code: "E610" })
   })
 
-  it("what the database refuses fails its own jobs, and the rest of the batch goes in whole: seq order stays commit order", async () => {
+  it("facts that the database rejects fail their own jobs, and the rest of the batch is appended whole: seq order stays commit order", async () => {
     const journal = openMemory()
     const stored: Batch[] = []
     const bad = new Set<string>()
@@ -76,7 +76,7 @@ describe("group commit", () => {
     expect(completed).toHaveLength(journal.capabilities.appendLanes)
   })
 
-  it("an append that hangs holds up its own lane only", async () => {
+  it("an append that hangs delays its own lane only", async () => {
     const journal = openMemory()
     const { append } = journal
     let stuck = -1
@@ -101,7 +101,7 @@ describe("group commit", () => {
     expect(ended).toHaveLength(8)
   })
 
-  it("a store that is away is said to be away once, and every lane goes on when one gets through", async () => {
+  it("an unavailable store is reported once, and every lane retries when one succeeds", async () => {
     const journal = openMemory()
     const clock = new VirtualClock()
     const { append } = journal

@@ -21,7 +21,7 @@ async function submitted(umbra: Umbra): Promise<string> {
 }
 
 describe("J1 a job that is deleted", () => {
-  it("takes its children along, those of items and theirs too", async () => {
+  it("deletes its children, those of items and theirs too", async () => {
     const umbra = await open()
     const id = await submitted(umbra)
     expect((await umbra.jobs()).length).toBe(6)
@@ -33,7 +33,7 @@ describe("J1 a job that is deleted", () => {
     await expect(umbra.delete(id)).rejects.toMatchObject({ code: "E307" })
   })
 
-  it("reads many children at once: a delete of a job with hundreds is a few questions to the store", async () => {
+  it("reads many children at once: deleting a job with hundreds costs a few queries", async () => {
     const journal = openMemory()
     const readFacts = journal.readFacts.bind(journal)
     let reads = 0
@@ -80,7 +80,7 @@ describe("J1 a job that is deleted", () => {
 describe("J14 a child that was deleted before it was done", () => {
   const failing = { ...leaf, nodes: [{ id: "leaf", handler: "broken" }] }
 
-  it("is begun anew by the next try of its parent's node, with the version of that time", async () => {
+  it("is started again by the next try of its parent's node, with the version of that time", async () => {
     const umbra = await open({ handlers: [broken] })
     await umbra.register(failing)
     const job = await umbra.submit(flow([run("leaf")]))
@@ -97,7 +97,7 @@ describe("J14 a child that was deleted before it was done", () => {
     expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
   })
 
-  it("concerns one item alone: the children of the others go on with what they have", async () => {
+  it("concerns one item alone: the children of the others continue", async () => {
     const runs: string[] = []
     const once = handler("once", () => runs.push("ran"))
     const umbra = await open({ handlers: [broken, once] })

@@ -35,7 +35,7 @@ function fill(file: string): void {
 }
 
 it.runIf(process.platform === "linux")(
-  "a full disk: the engine pauses, keeps results, and goes on when there is space; nothing runs again",
+  "a full disk: the engine pauses, keeps results, and resumes when there is space; nothing runs again",
   async () => {
     const disk = await smallDisk("16m")
     const [folder, ballast] = [join(disk, "data"), join(disk, "ballast")]

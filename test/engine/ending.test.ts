@@ -41,7 +41,7 @@ describe("cancellation", () => {
     expect((await job.wait()).status).toBe("CANCELLED")
   })
 
-  it("commands for a job that does not exist say so", async () => {
+  it("commands for a job that does not exist are rejected", async () => {
     const umbra = await open()
     const unknown = "01a1deea-cb7a-7005-99af-1ee1cda6255e"
     await expect(umbra.cancel(unknown)).rejects.toMatchObject({ code: "E301" })
@@ -177,7 +177,7 @@ describe("close", () => {
     await expect(umbra.submit(flow([{ id: "a", handler: "input" }]))).rejects.toMatchObject({ code: "E612" })
   })
 
-  it("S5 what does not end within the drain time is aborted, and goes on in the next process", async () => {
+  it("S5 handlers that do not end within the drain time are aborted, and run again in the next process", async () => {
     const store = createMemoryStore()
     const stuck = gate()
     const first = await openOn(store, { handlers: [stuck.handler], engine: { drainSeconds: 0.02 } })
@@ -197,7 +197,7 @@ describe("close", () => {
     stuck.open()
   })
 
-  it("a store that cannot be written to does not keep close waiting for ever, and nobody is left hanging", async () => {
+  it("a store that cannot be written to does not block close for ever, and every waiter is settled", async () => {
     const { log, said } = collectLog()
     const journal = openMemory()
     const append = journal.append.bind(journal)

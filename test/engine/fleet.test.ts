@@ -55,7 +55,7 @@ function slowJobs(count: number): Workload {
 }
 
 describe("two engines in one process", () => {
-  it("share the partitions, answer commands for each other's jobs, and take over what the other hands on", async () => {
+  it("share the partitions, answer commands for each other's jobs, and take over what the other hands over", async () => {
     const busy = gate()
     const first = await open({ at: database.url, engine, handlers: [busy.handler] })
     const started = await first.submit(flow([{ id: "a", handler: "gate" }]))
@@ -82,7 +82,7 @@ describe("two engines in one process", () => {
 })
 
 describe("processes", () => {
-  it("jobs of a killed process go on in another, and its completed nodes do not run again", async () => {
+  it("jobs of a killed process continue in another, and its completed nodes do not run again", async () => {
     const folder = await freshFolder()
     const fresh = await freshDatabase()
     onTestFinished(fresh.drop)
@@ -105,7 +105,7 @@ describe("processes", () => {
     expect((await check({ journal: store, folder, workload })).violations).toEqual([])
   })
 
-  it("a process stopped past its lease writes nothing when it goes on, and learns how its jobs ended", async () => {
+  it("a process stopped past its lease writes nothing when it resumes, and learns how its jobs ended", async () => {
     const folder = await freshFolder()
     const fresh = await freshDatabase()
     onTestFinished(fresh.drop)

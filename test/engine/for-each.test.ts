@@ -200,7 +200,7 @@ describe("J21 for_each", () => {
     expect(runs.sort()).toEqual([2, 3, 4])
   })
 
-  it("with fail_fast: false the others go on; the node fails with the first error, and a retry runs what failed", async () => {
+  it("with fail_fast: false the others continue; the node fails with the first error, and a retry runs what failed", async () => {
     const runs: number[] = []
     let isMended = false
     const umbra = await open({
@@ -311,7 +311,7 @@ describe("J21 for_each", () => {
     })
   })
 
-  it("J14 J16 the children of items are cancelled with their parent, and go on with its retry", async () => {
+  it("J14 J16 the children of items are cancelled with their parent, and continue with its retry", async () => {
     const umbra = await open()
     const inner = flow([{ id: "ask", handler: "wait_for_signal", config: { signal: "go" } }], {
       output: "{{ ask }}",
@@ -348,7 +348,7 @@ describe("J21 for_each", () => {
     expect((await umbra.items(job.id, "each", { after: 9_998 })).items).toMatchObject([{ index: 9_999 }])
   })
 
-  it("S7 goes on in the next engine with the list it had and without the items that are done", async () => {
+  it("S7 continues in the next engine with the same list and without the items that are done", async () => {
     const store = createMemoryStore()
     const ran: string[] = []
     const held = gate("double")

@@ -77,7 +77,7 @@ describe("fan-out and fan-in", () => {
 })
 
 describe("when", () => {
-  it("J12 a false condition skips the node, dependents go on, and so does a chain of skips", async () => {
+  it("J12 a false condition skips the node, dependents continue, and so does a chain of skips", async () => {
     const ran: string[] = []
     const note = handler("note", (_config, ctx) => {
       ran.push(ctx.nodeId)
@@ -156,7 +156,7 @@ describe("output", () => {
     expect((await job.graph()).usage).toEqual({ tokens: 32, usd: 1 })
   })
 
-  it("J15 a preview shows the job in PREVIEW with the data, and the job goes on", async () => {
+  it("J15 a preview shows the job in PREVIEW with the data, and the job continues", async () => {
     let finish: (output: string) => void = () => {}
     const show = handler("show", (_config, ctx) => {
       ctx.preview({ half: true })

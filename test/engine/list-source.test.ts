@@ -64,7 +64,7 @@ describe("J21 the list of for_each", () => {
 })
 
 describe("the output of a job", () => {
-  it("is in the journal alone when its parts are many, and is read from there by whoever asks", async () => {
+  it("is only in the journal when its parts are many, and is read from there by every process", async () => {
     const store = createMemoryStore()
     const page = handler("page", ({ n }: { n: number }) => ({ n, text: "x".repeat(100_000) }))
     const pages = { id: "pages", handler: "page", config: { n: "{{ item }}" }, for_each: "{{ range(50) }}" }

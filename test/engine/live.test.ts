@@ -38,7 +38,7 @@ describe("J19 the live overlay", () => {
     expect(await job.graph()).not.toHaveProperty("live")
   })
 
-  it("stays while facts of the job are on their way to the store", async () => {
+  it("stays while facts of the job are not durable yet", async () => {
     const journal = openMemory()
     const append = journal.append.bind(journal)
     let release = () => {}
@@ -65,7 +65,7 @@ describe("J19 the live overlay", () => {
     expect((await job.wait()).status).toBe("COMPLETED")
   })
 
-  it("comes from the owner's process: one question for all who ask, and nothing is written", async () => {
+  it("comes from the owner's process: one query for all callers, and nothing is written", async () => {
     const store = createMemoryStore()
     const long = gate("long")
     const owner = await openOn(store, { handlers: [long.handler] })

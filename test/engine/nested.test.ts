@@ -105,7 +105,7 @@ describe("J14 a node that runs another workflow", () => {
     expect((await umbra.job(child)).status).toBe("EXPIRED")
   })
 
-  it("gives up the child after the node's timeout_seconds", async () => {
+  it("abandons the child after the node's timeout_seconds", async () => {
     const clock = new VirtualClock()
     const umbra = await open({ clock, engine: { ttlSeconds: null } })
     await umbra.register(inner([{ id: "nap", handler: "sleep", config: { seconds: 9000 } }]))
@@ -220,7 +220,7 @@ describe("J14 J16 the end of a parent", () => {
     },
   )
 
-  it("retried after a cancellation, both go on", async () => {
+  it("retried after a cancellation, both continue", async () => {
     const umbra = await open()
     await umbra.register(
       inner([{ id: "ask", handler: "wait_for_signal", config: { signal: "go" } }], {
@@ -238,7 +238,7 @@ describe("J14 J16 the end of a parent", () => {
 })
 
 describe("J14 over engines", () => {
-  it("a child that ended while its parent's owner was dying is told once by the next", async () => {
+  it("a child that ended while its parent's owner was dying is reported once by the next owner", async () => {
     const store = createMemoryStore()
     const clock = new VirtualClock()
     const first = await openOn(store, { clock })

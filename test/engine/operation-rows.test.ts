@@ -50,13 +50,13 @@ const news = (externalId: string, type: "error" | "failed"): Command => ({
 })
 
 describe("operations that begin and end in one commit", () => {
-  it("J16 are cancelled if they could not be looked at any more and are not tried again", () => {
+  it("J16 are cancelled if they could not be polled any more and are not retried", () => {
     const rows = rowsOf(1, [submitted("op-1"), news("op-1", "error")])
     expect(rows.begun).toMatchObject([{ externalId: "op-1", endedAt: 1000, cancelAt: 1000 }])
     expect(rows.left).toMatchObject([{ node: 0, operation: "cancel" }, { node: null }])
   })
 
-  it("X4 have ended if their provider says that they failed", () => {
+  it("X4 have ended if their provider reports that they failed", () => {
     const rows = rowsOf(1, [submitted("op-1"), news("op-1", "failed")])
     expect(rows.begun).toMatchObject([{ externalId: "op-1", endedAt: 1000, cancelAt: null }])
   })

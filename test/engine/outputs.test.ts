@@ -59,7 +59,7 @@ describe("large outputs", () => {
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { text: 2000, mark: 7 } })
   })
 
-  it("J3 a job that has ended and is still here, to tell its parent, is shown with it", async () => {
+  it("J3 a job that has ended and is still in memory, to notify its parent, is shown with it", async () => {
     const journal = openMemory()
     const reads = holding(journal, "readFact")
     const umbra = await open({ at: journal, handlers: [produce], engine: { largeOutputBytes: 1000 } })

@@ -80,7 +80,7 @@ describe("a job quarantined after an internal error", () => {
     240_000,
   )
 
-  it("goes on with the next command for it", async () => {
+  it("continues with the next command for it", async () => {
     const { umbra, id } = await stopped()
     await umbra.signal(id, "anything", 1)
     expect(await umbra.wait(id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", error: null })

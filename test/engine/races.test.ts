@@ -52,7 +52,7 @@ describe("loading", () => {
     expect((await job.status()).status).toBe("CANCELLED")
   })
 
-  it("J5 a job that acted and left while the store was asked what is due is found by whoever takes over", async () => {
+  it("J5 a job that acted and was parked during the query for due jobs is found by the next owner", async () => {
     const [clock, journal, door] = [new VirtualClock(), openMemory(), gate()]
     const due = holding(journal, "dueJobs")
     const umbra = await open({ at: journal, clock, handlers: [door.handler], engine: { ttlSeconds: null } })
@@ -101,7 +101,7 @@ describe("loading", () => {
     expect(factsOf(store, job.id).map(fact => fact.type)).toEqual(["job_submitted", "node_waiting"])
   })
 
-  it("jobs that could not be read because the store was away are woken when it is back", async () => {
+  it("jobs that could not be read because the store was unavailable are woken when it is back", async () => {
     const clock = new VirtualClock()
     const journal = openMemory()
     const readFact = journal.readFact.bind(journal)
@@ -135,7 +135,7 @@ describe("loading", () => {
 })
 
 describe("fencing", () => {
-  it("what was decided before a partition was lost is never stored, also when the partition comes back", async () => {
+  it("decisions made before a partition was lost are never stored, also when the partition comes back", async () => {
     const store = createMemoryStore({ partitions: 1 })
     const journal = openMemory(store)
     const appends = holding(journal, "append")
@@ -191,7 +191,7 @@ describe("fencing", () => {
     expect(umbra.owns(job.id)).toBe(true)
   })
 
-  it("whoever waits for a job hears of its end when the job has moved to another engine", async () => {
+  it("a waiting caller learns of a job's end when the job has moved to another engine", async () => {
     const store = createMemoryStore({ partitions: 1 })
     const stuck = gate()
     const journal = openMemory(store)
@@ -215,7 +215,7 @@ describe("fencing", () => {
 })
 
 describe("take-over", () => {
-  it("that fails half way, because the store went away, is begun again", async () => {
+  it("that fails half way, because the store became unavailable, is repeated", async () => {
     const store = createMemoryStore()
     const busy = gate()
     const first = await openOn(store, { handlers: [busy.handler], engine: { drainSeconds: 0.01 } })
@@ -234,7 +234,7 @@ describe("take-over", () => {
     busy.open()
   })
 
-  it("wakes what waits also when the messages could not be read", async () => {
+  it("wakes waiting jobs also when the messages could not be read", async () => {
     const store = createMemoryStore()
     const clock = new VirtualClock()
     const first = await openOn(store, { clock })
@@ -255,7 +255,7 @@ describe("take-over", () => {
     expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   })
 
-  it("does not follow from a database that was away for everybody", () => {
+  it("does not follow an outage of the database for all engines", () => {
     let now = 0
     const peers = new Peers({ leaseMs: 10_000, beatMs: 3_000, now: () => now })
     const peer = (beat: number) => [{ engine: "peer", place: "elsewhere#1", beat, follows: false }]
@@ -275,7 +275,7 @@ describe("take-over", () => {
 })
 
 describe("inbox", () => {
-  it("a command for a job that cannot be read is refused, and those behind it are carried out", async () => {
+  it("a command for a job that cannot be read is refused, and those behind it are executed", async () => {
     const store = createMemoryStore({ partitions: 2 })
     const first = await openOn(store)
     const second = await openOn(store)
@@ -293,7 +293,7 @@ describe("inbox", () => {
 })
 
 describe("memory", () => {
-  it("a job that a refused command brought in is let go again", async () => {
+  it("a job that was loaded for a refused command is parked again", async () => {
     const store = createMemoryStore()
     const first = await openOn(store)
     const second = await openOn(store)

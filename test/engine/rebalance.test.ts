@@ -16,7 +16,7 @@ async function submitMany(umbra: Umbra, workflow: ReturnType<typeof flow>): Prom
 
 const hasOne = (umbra: Umbra) => until("it has its share", () => umbra.health().partitions === 1)
 
-it("S6 gets its share although handlers run on; they begin again there, and nobody has died", async () => {
+it("S6 gets its share although handlers keep running; they start again there, and no death is counted", async () => {
   const store = createMemoryStore({ partitions: 2 })
   const [first, second] = [gate(), gate()]
   const engine = { rebalanceSeconds: 0.05, drainSeconds: 0.05, lossLimit: 1 }
@@ -68,7 +68,7 @@ it("S6 gets its share under load; what ends within the drain time is not begun t
   expect([...runs.values()].some(places => places.includes("new"))).toBe(true)
 })
 
-it("S6 does not wait for what only waits for a slot of the old engine", async () => {
+it("S6 does not wait for tasks that only wait for a slot of the old engine", async () => {
   const store = createMemoryStore({ partitions: 2 })
   const [first, second] = [gate(), gate()]
   const engine = { rebalanceSeconds: 0.05, drainSeconds: 3600 }
@@ -89,7 +89,7 @@ it("S6 does not wait for what only waits for a slot of the old engine", async ()
   expect([first.entered.length, second.entered.length]).toEqual([1, 1])
 })
 
-it("S6 adopts what workers elsewhere have in hand, and nothing is begun again", async () => {
+it("S6 adopts the tasks of remote workers, and nothing is started again", async () => {
   const stage = new FleetStage(undefined, undefined, 2)
   const engine = { rebalanceSeconds: 0.05 }
   const old = await stage.engine({ engine })
@@ -107,7 +107,7 @@ it("S6 adopts what workers elsewhere have in hand, and nothing is begun again", 
   for (const { signal } of slow.entered) expect(signal.aborted).toBe(false)
 })
 
-it("S6 waits for ever if it is told to", async () => {
+it("S6 waits for ever if configured so", async () => {
   const store = createMemoryStore({ partitions: 2 })
   const slow = gate()
   const engine = { rebalanceSeconds: null, drainSeconds: 0.05 }

@@ -78,7 +78,7 @@ describe("retention", () => {
     expect(facts.map(({ type }) => type).slice(0, 3)).toEqual(["job_submitted", "node_failed", "job_retried"])
   })
 
-  it("J17 a job that somebody is reading, to retry it, is not purged under their eyes", async () => {
+  it("J17 a job that is being loaded for a retry is not purged", async () => {
     const [clock, journal] = [new VirtualClock(), openMemory()]
     const [reads, purges] = [holding(journal, "readFacts"), holding(journal, "endedJobs")]
     const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })

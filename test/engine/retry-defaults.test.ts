@@ -24,7 +24,7 @@ const factsOf = async (store: MemoryStore, jobId: string) =>
   (await openMemory(store).readFacts([jobId])).map(({ data }) => JSON.parse(data ?? "null"))
 
 describe("retry where the definition does not say it", () => {
-  it("is what the settings say, field by field", async () => {
+  it("follows the settings, field by field", async () => {
     const { runs, handler } = failing()
     const umbra = await open({ handlers: [handler], engine: five })
     const run = async (retry?: object) => {
@@ -67,7 +67,7 @@ describe("retry where the definition does not say it", () => {
     expect((await factsOf(store, job.id))[0].retry_defaults).toMatchObject({ max_attempts: 5 })
   })
 
-  it("goes on as recorded after a take-over in the middle of the tries", async () => {
+  it("continues as recorded after a take-over in the middle of the tries", async () => {
     const [store, clock, { runs, handler }] = [createMemoryStore(), new VirtualClock(), failing()]
     const engine = { ...five, retryInitialSeconds: 60, retryMultiplier: 1, ttlSeconds: null }
     const first = await openOn(store, { clock, handlers: [handler], engine })

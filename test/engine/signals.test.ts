@@ -31,7 +31,7 @@ describe("wait_for_signal", () => {
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { ok: "yes" } })
   })
 
-  it("counts a signal that came before the node asked, each once and in order", async () => {
+  it("counts a signal that arrived before the node waited for it, each once and in order", async () => {
     const umbra = await open()
     const twice = flow([
       { id: "nap", handler: "sleep", config: { seconds: 0.05 } },

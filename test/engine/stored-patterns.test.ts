@@ -9,7 +9,7 @@ const definition = {
   input: { properties: { a: { type: "string", pattern: "^(?=a)(a|aa)+$" } } },
 }
 
-it("E101 a lookahead is refused at push; a stored version with one goes on working, within its time", async () => {
+it("E101 a lookahead is refused at push; a stored version with one keeps working, within its time limit", async () => {
   const journal = openMemory(createMemoryStore({ partitions: 4 }))
   const umbra = await open({ at: journal })
   await expect(umbra.register(definition)).rejects.toMatchObject({

@@ -96,7 +96,7 @@ describe("idempotency keys", () => {
   })
 })
 
-describe("the way in", () => {
+describe("submission", () => {
   it("bad input, an unknown workflow and bad options are refused with a code, and nothing is stored", async () => {
     const umbra = await open()
     const typed = flow([{ id: "a", handler: "input" }], {
@@ -111,7 +111,7 @@ describe("the way in", () => {
     expect(await umbra.jobs()).toEqual([])
   })
 
-  it("overload is refused early and taken again when there is room", async () => {
+  it("overload is refused early, and jobs are accepted again when there is room", async () => {
     const busy = gate()
     const umbra = await open({ handlers: [busy.handler], engine: { maxLiveJobs: 2 } })
     const held = flow([{ id: "a", handler: "gate" }])
@@ -136,8 +136,8 @@ it("J1 a job is PROCESSING, in lists too, from the write of its submission, whil
   await job.wait()
 })
 
-describe("handlers that are not here", () => {
-  it("a ready node waits for a worker with its handler, says so, and goes on when one is there", async () => {
+describe("handlers that are not registered here", () => {
+  it("a ready node waits for a worker with its handler, shows so, and continues when one connects", async () => {
     const store = createMemoryStore()
     const busy = gate("special")
     const first = await openOn(store, { handlers: [busy.handler], engine: { drainSeconds: 0.01 } })
@@ -154,7 +154,7 @@ describe("handlers that are not here", () => {
     busy.open()
   })
 
-  it("X1 a node whose provider is not here says which one it waits for", async () => {
+  it("X1 a node whose provider is not known here shows which one it waits for", async () => {
     const umbra = await openOn(createMemoryStore())
     const job = await umbra.submit(flow([{ id: "a", handler: "external", provider: "acme" }]))
     await until("it knows that it cannot run it", () => umbra.activity(job.id).unserved.length === 1)

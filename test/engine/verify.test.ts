@@ -8,7 +8,7 @@ const gated = flow([
   { id: "second", handler: "gate", dependencies: ["first"] },
 ])
 
-it("J18 a row that would be looked at too late differs, also when only the facts behind it say so", async () => {
+it("J18 a row whose alarm is too late differs, also when only facts after it show so", async () => {
   const [store, door] = [createMemoryStore(), gate()]
   const waiting = flow([
     { id: "go", handler: "wait_for_signal", config: { signal: "go" } },
@@ -28,7 +28,7 @@ it("J18 a row that would be looked at too late differs, also when only the facts
   door.open()
 })
 
-it("J18 a job that goes on while it is compared does not differ", async () => {
+it("J18 a job that continues while it is compared does not differ", async () => {
   const [store, door] = [createMemoryStore(), gate()]
   const umbra = await openOn(store, { handlers: [door.handler] })
   const job = await umbra.submit(gated)

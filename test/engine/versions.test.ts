@@ -98,7 +98,7 @@ describe("references", () => {
     await expect(submit({ other: 1 })).rejects.toMatchObject({ code: "E306" })
   })
 
-  it("many at once cost two look-ups, and none is answered by one that began before it asked", async () => {
+  it("many at once cost two queries, and no caller gets the answer of a query that began before its call", async () => {
     const journal = openMemory()
     const put = (hash: string) =>
       journal.putWorkflow({ owner: "o", name: "flow", hash, definition: "{}", createdAt: 1 })

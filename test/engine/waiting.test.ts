@@ -30,7 +30,7 @@ describe("jobs that only wait", () => {
     }
   })
 
-  it("wake in time although what would have woken them first is over", async () => {
+  it("wake in time although an earlier timer has been removed", async () => {
     const clock = new VirtualClock()
     const umbra = await open({ clock, engine: { ttlSeconds: null } })
     const wait = (id: string, hours: number) => ({
@@ -54,7 +54,7 @@ describe("jobs that only wait", () => {
     })
   })
 
-  it("wake in time after a restart, also when their time came while nobody was there", async () => {
+  it("wake in time after a restart, also when they became due while no process ran", async () => {
     const store = createMemoryStore()
     const clock = new VirtualClock()
     const first = await openOn(store, { clock })
@@ -122,7 +122,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
     return { clock, looks, owned, wakeups }
   }
 
-  it("looks behind its cursor when partitions come that were recovered until then", async () => {
+  it("queries before its cursor when it gets partitions that were recovered until then", async () => {
     const { clock, looks, owned, wakeups } = alarmClock()
     wakeups.parked(2_000)
     clock.advance(4_000)
@@ -133,7 +133,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
     expect(looks[1]).toMatchObject({ partitions: [0, 1], after: 1_500 })
   })
 
-  it("looks again when partitions come while it is looking", async () => {
+  it("queries again when it gets partitions during a query", async () => {
     const { clock, looks, owned, wakeups } = alarmClock()
     wakeups.parked(2_000)
     clock.advance(4_000)

@@ -51,7 +51,7 @@ it("a text with problems is refused with their lines and columns", async () => {
   await expect(umbra.register("greeting")).rejects.toMatchObject({ code: "E101" })
 })
 
-it("what passes on a name never stores a text", async () => {
+it("code that passes on a name never stores a text", async () => {
   const umbra = await open()
   for (const text of [yaml, json]) await expect(umbra.accept(text)).rejects.toMatchObject({ code: "E305" })
 })

@@ -30,7 +30,7 @@ export interface PipelineProgress {
   roots: number
   /** All initial messages are stored. */
   isBegun: boolean
-  /** A process runs it. A process that stops in order resets this. */
+  /** A process runs it. A process that shuts down cleanly resets this. */
   isOpen: boolean
   /** It failed on `max_dead_letters`: when its job is retried, its dead letters are retried first. */
   isOverLimit: boolean

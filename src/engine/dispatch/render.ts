@@ -197,13 +197,13 @@ export function largeInputs(job: LiveJob, node: number): readonly number[] {
   const { starts, items } = job.plan.dependencies
   const { reads } = job.plan.nodes[node]!
   let large: Set<number> | undefined
-  const look = (input: number) => {
+  const collect = (input: number) => {
     if (!isLarge(job, input)) return
     large ??= new Set()
     large.add(input)
   }
-  for (let i = 0; i < reads.length; i++) look(reads[i]!)
-  for (let i = starts[node]!; i < starts[node + 1]!; i++) look(items[i]!)
+  for (let i = 0; i < reads.length; i++) collect(reads[i]!)
+  for (let i = starts[node]!; i < starts[node + 1]!; i++) collect(items[i]!)
   return large === undefined ? noInputs : [...large]
 }
 

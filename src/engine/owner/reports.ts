@@ -88,8 +88,8 @@ export class TaskReports implements RemoteTaskEvents {
     const terms = provider === null ? undefined : providers.terms(provider)
     if (task.place !== true || terms === undefined) return durable
     const name = nameOf(task)
-    const asked = this.#ratePlaces.get(name)
-    if (asked !== undefined) return asked
+    const waiting = this.#ratePlaces.get(name)
+    if (waiting !== undefined) return waiting
     const answer = durable
       .then(() => capacity.waitForPlace({ provider: provider!, owner, ...terms }))
       .finally(() => this.#ratePlaces.delete(name))

@@ -14,7 +14,7 @@ export interface HandoverParts {
 
 /**
  * Busy partitions that are given to another engine while this one keeps running. None of their tasks begins here any
- * more, running handlers get time to end, and the rest is handed over as by a process that stops in order: the next
+ * more, running handlers get time to end, and the rest is handed over as by a process that shuts down cleanly: the next
  * owner begins it again, and this is not counted as a loss. Tasks on other workers continue, and are adopted.
  */
 export class Handover {
@@ -44,7 +44,7 @@ export class Handover {
     }
   }
 
-  /** Called before the process stops in order, after the grace time of running handlers. */
+  /** Called before the process shuts down cleanly, after the grace time of running handlers. */
   handOverAll(): void {
     const { jobs, broker, command } = this.#parts
     for (const job of [...jobs.values()]) handOverTasks(job, broker(), command)

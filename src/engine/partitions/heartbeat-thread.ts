@@ -14,9 +14,9 @@ const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData
 let place = atFirst
 let isHurried = false
 let wake = () => {}
-parentPort!.on("message", (news: HeartbeatCommand) => {
-  place = news.place ?? place
-  if (news.beatNow === true) {
+parentPort!.on("message", (command: HeartbeatCommand) => {
+  place = command.place ?? place
+  if (command.beatNow === true) {
     isHurried = true
     wake()
   }

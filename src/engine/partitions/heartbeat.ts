@@ -28,7 +28,7 @@ export interface HeartbeatParts {
 export interface RunningHeartbeat {
   /** Sets whether the next heartbeats say that this engine follows the commits of others. */
   follow(isFollowing: boolean): void
-  /** Sends the next heartbeat at once: there may be partitions to take, or news to announce. */
+  /** Sends the next heartbeat at once: there may be partitions to take, or something to announce. */
   beatNow(): void
   stop(): Promise<void>
 }
@@ -120,19 +120,19 @@ function beatInThread(parts: HeartbeatParts, location: string): RunningHeartbeat
   const { engine, place, beatMs, leaseMs, log, receive } = parts
   const shared = new SharedArrayBuffer(8)
   const counter = new Int32Array(shared)
-  let said = ""
+  let sentPlace = ""
   const tick = setInterval(() => {
     Atomics.add(counter, 0, 1)
     const now = place()
-    if (now !== said) thread.postMessage({ place: now } satisfies HeartbeatCommand)
-    said = now
+    if (now !== sentPlace) thread.postMessage({ place: now } satisfies HeartbeatCommand)
+    sentPlace = now
   }, Math.min(beatMs, 1000) / 2)
   tick.unref()
   let stopped = false
   let thread: ReturnType<typeof startThread>
   const begin = (): void => {
-    said = place()
-    const workerData: HeartbeatThreadData = { location, engine, place: said, beatMs, leaseMs, shared }
+    sentPlace = place()
+    const workerData: HeartbeatThreadData = { location, engine, place: sentPlace, beatMs, leaseMs, shared }
     thread = startThread(new URL("./heartbeat-thread", import.meta.url), { workerData })
     thread.on("message", (message: HeartbeatMessage) => {
       if (stopped) return

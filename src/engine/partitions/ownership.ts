@@ -31,7 +31,7 @@ export interface OwnershipParts {
   readonly drainMs: number
   /** Reports whether another live engine follows the commits of this one. */
   readonly followed: (isFollowed: boolean) => void
-  /** This engine released partitions that others may take; or it takes jobs now, where no engine did. */
+  /** This engine released partitions that others may take; or it took its first partitions. */
   readonly released: () => void
   readonly log: Log
 }
@@ -297,8 +297,8 @@ function fairShare(others: readonly string[], rows: readonly PartitionRow[]): nu
   const engines = others.length + 1
   const even = Math.floor(rows.length / engines)
   const count = (engine: string) => rows.filter(row => row.owner === engine).length
-  const richer = others.filter(other => count(other) > even).length
-  return richer < rows.length % engines ? even + 1 : even
+  const larger = others.filter(other => count(other) > even).length
+  return larger < rows.length % engines ? even + 1 : even
 }
 
 function isFree(row: PartitionRow, alive: ReadonlySet<string>): boolean {

@@ -54,12 +54,12 @@ export class Polls {
 
   #pump(): void {
     while (this.#running < this.#parts.concurrency) {
-      const look = this.#queue.shift()
-      if (look === undefined) return
-      if (look.abort.signal.aborted) continue
+      const next = this.#queue.shift()
+      if (next === undefined) return
+      if (next.abort.signal.aborted) continue
       this.#running++
-      this.#run(look)
-        .catch(error => this.#parts.failed(look.job, error))
+      this.#run(next)
+        .catch(error => this.#parts.failed(next.job, error))
         .finally(() => {
           this.#running--
           this.#pump()

@@ -65,8 +65,8 @@ export class KnownEngines {
     for (const [engine, beat] of this.#silent)
       if (!this.#takers.some(taker => taker.engine === engine && taker.beat === beat))
         this.#silent.delete(engine)
-    const heard = this.#takers.filter(({ engine }) => !this.#silent.has(engine))
-    this.#partitions = (heard.length > 0 ? heard : this.#takers).map(({ partitions }) => partitions)
+    const responsive = this.#takers.filter(({ engine }) => !this.#silent.has(engine))
+    this.#partitions = (responsive.length > 0 ? responsive : this.#takers).map(({ partitions }) => partitions)
   }
 
   /** Is there an engine that could answer, now or after a take-over? Before the first heartbeat this is not known. */
@@ -141,7 +141,7 @@ export class KnownEngines {
   }
 }
 
-/** An engine that owned a job, and is not alive any more; `engine` null: it stopped in order. */
+/** An engine that owned a job, and is not alive any more; `engine` null: it shut down cleanly. */
 export interface AwayOwner {
   readonly engine: string | null
   /** The time of its last heartbeat, by its own clock; null: not known. */

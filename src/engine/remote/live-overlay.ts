@@ -55,7 +55,7 @@ export interface AwayParts {
  * The overlay of a job that no live engine owns. A recorded start counts as running only while a live worker holds the
  * task: everything that ran in the owner's own process has ended with it.
  */
-export function awayOverlay(state: JobState, question: OverlayQuery, parts: AwayParts): Overlay {
+export function awayOverlay(state: JobState, query: OverlayQuery, parts: AwayParts): Overlay {
   const { owner, holder, now } = parts
   const { engine, beat } = owner
   const cause =
@@ -65,19 +65,19 @@ export function awayOverlay(state: JobState, question: OverlayQuery, parts: Away
     const { state: own, position } = findTask(state, task)!
     const isStarted = own.nodeStatus[position] === RUNNING
     const attempt = own.attempt[position]!
-    const worker = isStarted ? holder({ jobId: question.jobId, ...task, attempt }) : null
+    const worker = isStarted ? holder({ jobId: query.jobId, ...task, attempt }) : null
     if (worker !== null)
       return { ...idle, status: "RUNNING", worker, started_at: own.startedAt[position] || null }
     return { ...idle, waiting_on: { ...workerWait(state.graph.nodes[task.node]!), ...wait } }
   }
-  return overlay(new Tasks({ state, progress: null }, now, of), question, now)
+  return overlay(new Tasks({ state, progress: null }, now, of), query, now)
 }
 
-function overlay(tasks: Tasks, question: OverlayQuery, at: number): Overlay {
-  const { node } = question
+function overlay(tasks: Tasks, query: OverlayQuery, at: number): Overlay {
+  const { node } = query
   return node === undefined
     ? { at, nodes: liveNodes(tasks) }
-    : { at, items: liveItems(tasks, { ...question, node }) }
+    : { at, items: liveItems(tasks, { ...query, node }) }
 }
 
 function liveNodes(tasks: Tasks): LiveNode[] {

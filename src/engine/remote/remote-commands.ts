@@ -80,16 +80,16 @@ export class RemoteCommands {
     try {
       const ids = await this.#parts.journal.sendMessages(batch.map(({ message }) => message))
       const now = this.#parts.clock.now()
-      batch.forEach((question, index) => {
+      batch.forEach((pending, index) => {
         const id = ids[index]!
-        this.#sent.set(id, { ...question, id, due: now + FIRST_POLL_MS, wait: FIRST_POLL_MS })
+        this.#sent.set(id, { ...pending, id, due: now + FIRST_POLL_MS, wait: FIRST_POLL_MS })
       })
       this.#wake()
       if (!this.#isPolling) void this.#pollUntilDone()
     } catch (error) {
       // A command that cannot be stored must not block the others.
       if (error instanceof JournalDataError && batch.length > 1)
-        for (const question of batch) await this.#send([question])
+        for (const pending of batch) await this.#send([pending])
       else for (const { reject } of batch) reject(error)
     }
   }
@@ -127,7 +127,7 @@ export class RemoteCommands {
     this.#answered = []
     const answers = await this.#parts.journal.readAnswers({ messageIds: [...this.#sent.keys()], forget })
     for (const [id, answer] of answers) this.#settle(id, answer)
-    this.#postpone(question => question.wait * LATER)
+    this.#postpone(pending => pending.wait * LATER)
   }
 
   #pollFailed(error: unknown): void {
@@ -138,12 +138,12 @@ export class RemoteCommands {
     this.#postpone(() => MAX_POLL_MS)
   }
 
-  #postpone(wait: (question: SentCommand) => number): void {
+  #postpone(wait: (pending: SentCommand) => number): void {
     const now = this.#parts.clock.now()
-    for (const question of this.#sent.values()) {
-      if (question.due > now) continue
-      question.wait = Math.min(wait(question), MAX_POLL_MS)
-      question.due = now + question.wait
+    for (const pending of this.#sent.values()) {
+      if (pending.due > now) continue
+      pending.wait = Math.min(wait(pending), MAX_POLL_MS)
+      pending.due = now + pending.wait
     }
   }
 
@@ -160,19 +160,19 @@ export class RemoteCommands {
   }
 
   #settle(id: number, answer: string): void {
-    const question = this.#sent.get(id)
+    const pending = this.#sent.get(id)
     this.#sent.delete(id)
     this.#answered.push(id)
-    question?.resolve(JSON.parse(answer) as Answer)
+    pending?.resolve(JSON.parse(answer) as Answer)
   }
 
   async #withdrawLate(): Promise<void> {
     const { clock, mayAnswer } = this.#parts
     const isHopeless = mayAnswer?.() === false
     const late = [...this.#sent.values()].filter(({ deadline }) => isHopeless || clock.now() >= deadline)
-    for (const question of late) {
-      this.#sent.delete(question.id)
-      await this.#withdraw(question, isHopeless).catch(question.reject)
+    for (const pending of late) {
+      this.#sent.delete(pending.id)
+      await this.#withdraw(pending, isHopeless).catch(pending.reject)
     }
   }
 

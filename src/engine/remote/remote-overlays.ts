@@ -12,15 +12,15 @@ import type { Overlay, OverlayQuery } from "./live-overlay.ts"
  */
 export class RemoteOverlays {
   readonly #feed: JournalFeed
-  readonly #answer: (question: OverlayQuery) => Overlay | null
+  readonly #answer: (query: OverlayQuery) => Overlay | null
   readonly #queries = new SingleFlight<Overlay | null>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #id = randomUUID().slice(0, 13)
-  #asked = 0
+  #queryCount = 0
   #listening: Promise<() => Promise<void>> | null = null
 
   /** `answer`: null, if this process does not own the job. */
-  constructor(feed: JournalFeed, answer: (question: OverlayQuery) => Overlay | null) {
+  constructor(feed: JournalFeed, answer: (query: OverlayQuery) => Overlay | null) {
     this.#feed = feed
     this.#answer = answer
   }
@@ -38,19 +38,19 @@ export class RemoteOverlays {
     await (await listening)?.()
   }
 
-  query(question: OverlayQuery): Promise<Overlay | null> {
+  query(query: OverlayQuery): Promise<Overlay | null> {
     if (this.#feed.listen === null) return Promise.resolve(null)
-    const answer = this.#queries.run(JSON.stringify(question), () => this.#send(question))
+    const answer = this.#queries.run(JSON.stringify(query), () => this.#send(query))
     return withinTime(answer)
   }
 
-  async #send(question: OverlayQuery): Promise<Overlay | null> {
+  async #send(query: OverlayQuery): Promise<Overlay | null> {
     await this.start()
-    const id = `${this.#id}-${++this.#asked}`
+    const id = `${this.#id}-${++this.#queryCount}`
     const answer = new Promise<Overlay | null>(resolve =>
       this.#waiting.set(id, { parts: new Map(), resolve }),
     )
-    this.#feed.tell(`${ASK} ${id} ${JSON.stringify(question)}`)
+    this.#feed.tell(`${ASK} ${id} ${JSON.stringify(query)}`)
     return withinTime(answer).finally(() => this.#waiting.delete(id))
   }
 
@@ -66,9 +66,9 @@ export class RemoteOverlays {
     }
   }
 
-  #reply(id: string, question: string): void {
+  #reply(id: string, query: string): void {
     if (id.startsWith(this.#id)) return
-    const overlay = this.#answer(JSON.parse(question) as OverlayQuery)
+    const overlay = this.#answer(JSON.parse(query) as OverlayQuery)
     if (overlay === null) return
     const parts = slices(ascii(JSON.stringify(overlay)))
     for (const [at, part] of parts.entries()) this.#feed.tell(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)

@@ -12,8 +12,8 @@ function lookUps() {
   return { begun, lookUp }
 }
 
-describe("look-ups that many ask for at once", () => {
-  it("those who ask in one turn of the event loop share one", async () => {
+describe("queries of concurrent callers", () => {
+  it("callers of one turn of the event loop share one", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
     const all = Array.from({ length: 1000 }, () => answers.run("k", lookUp))
@@ -25,7 +25,7 @@ describe("look-ups that many ask for at once", () => {
     expect(begun).toHaveLength(1)
   })
 
-  it("whoever asks while one is under way gets a later one, together with the others who do", async () => {
+  it("a caller that arrives while one is in flight gets a later one, shared with other late callers", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
     const first = answers.run("k", lookUp)
@@ -60,7 +60,7 @@ describe("look-ups that many ask for at once", () => {
     expect(await a).toBe("a")
   })
 
-  it("one that fails fails those who waited for it, and not the next", async () => {
+  it("a failure rejects the callers that waited for it, and not later ones", async () => {
     const { begun, lookUp } = lookUps()
     const answers = new SingleFlight<string>()
     const failing = Promise.allSettled([answers.run("k", lookUp), answers.run("k", lookUp)])
@@ -78,7 +78,7 @@ describe("look-ups that many ask for at once", () => {
     expect(await next).toBe("back")
   })
 
-  it("nothing is kept: who asks afterwards, be it after a failure, is answered by a look-up of its own", async () => {
+  it("nothing is cached: a later caller, also after a failure, gets a query of its own", async () => {
     const answers = new SingleFlight<number>()
     let looks = 0
     expect(await answers.run("k", async () => ++looks)).toBe(1)

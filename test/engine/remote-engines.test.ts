@@ -121,7 +121,7 @@ describe("a process without an engine", () => {
     expect(both.filter(({ isNew }) => isNew)).toHaveLength(1)
   })
 
-  it("J5 a key whose job another process has just asked for is answered when that job is durable, not before", async () => {
+  it("J5 a key whose job another process has just submitted is answered when that job is durable, not before", async () => {
     const store = createMemoryStore()
     const journal = openMemory(store)
     const { append } = journal
@@ -184,7 +184,7 @@ describe("a process without an engine", () => {
     expect(jobsOf(store)).toHaveLength(4)
   })
 
-  it("S1 without any engine refuses at once, and goes on when one comes", async () => {
+  it("S1 without any engine refuses at once, and continues when one starts", async () => {
     const store = createMemoryStore()
     const front = await openOn(store, { roles: api })
     await expect(front.submit(quick, { n: 1 })).rejects.toMatchObject({ code: "E610", status: 503 })
@@ -203,7 +203,7 @@ describe("a process without an engine", () => {
     await expect(front.retry(job.id)).rejects.toMatchObject({ code: "E610" })
   })
 
-  it("S1 a submission waits for an engine that lives and has not taken its partitions yet, and not for ever", async () => {
+  it("S1 a submission waits for a live engine that has not taken its partitions yet, and not for ever", async () => {
     const store = createMemoryStore()
     // It is starting: it beats, and owns nothing.
     putEngine(store, { engine: "starting", place: "{}", beat: Date.now() + 60_000, follows: false })
@@ -224,7 +224,7 @@ describe("a process without an engine", () => {
     await expect(impatient.submit(quick, { n: 1 })).rejects.toMatchObject({ code: "E610" })
   })
 
-  it("S1 an engine that is full refuses what others hand it, and takes it again later", async () => {
+  it("S1 an engine that is full refuses jobs of other processes, and accepts them again later", async () => {
     const busy = gate()
     const { front, engine } = await pair({ handlers: [busy.handler], engine: { maxLiveJobs: 2 } })
     const long = flow([{ id: "g", handler: "gate" }])
@@ -236,7 +236,7 @@ describe("a process without an engine", () => {
     expect((await (await front.submit(long)).wait()).status).toBe("COMPLETED")
   })
 
-  it("S1 takes workflows with handlers that live workers say they have, and no others", async () => {
+  it("S1 accepts workflows with handlers of live workers, and no others", async () => {
     const known = handler("known", () => 1)
     const store = createMemoryStore()
     await openOn(store, { handlers: [known] })
@@ -247,7 +247,7 @@ describe("a process without an engine", () => {
     await expect(front.submit(named("unheard_of"))).rejects.toMatchObject({ code: "E103" })
   })
 
-  it("S1 is refused on a store that one process has to itself", async () => {
+  it("S1 is refused on an exclusive store", async () => {
     await expect(openUmbra("memory:", { roles: api })).rejects.toMatchObject({
       code: "E620",
       message: expect.stringContaining("Use PostgreSQL"),
@@ -262,7 +262,7 @@ describe("a process without an engine", () => {
 describe("a process without a worker", () => {
   const say = handler("say", () => 1)
 
-  it("S1 takes jobs and runs none of their handlers: each says which it waits for", async () => {
+  it("S1 accepts jobs and runs none of their handlers: each node shows which one it waits for", async () => {
     const store = createMemoryStore()
     const umbra = await openOn(store, { roles: ["engine"], handlers: [say] })
     const job = await umbra.submit(flow([{ id: "a", handler: "say" }]))
@@ -275,7 +275,7 @@ describe("a process without a worker", () => {
     expect((await whole.wait(job.id)).status).toBe("COMPLETED")
   })
 
-  it("S1 runs what only computes by itself, in the commit that made it ready", async () => {
+  it("S1 runs nodes that only compute itself, in the commit that made them ready", async () => {
     const umbra = await openOn(createMemoryStore(), { roles: ["engine"] })
     const { stored } = await umbra.accept(quick, { n: 7 })
     expect(stored!.ended).toMatchObject({ status: "COMPLETED", output: { a: 7 } })
@@ -287,7 +287,7 @@ describe("engines that share partitions", () => {
   const counts = async (store: ReturnType<typeof createMemoryStore>) =>
     [...(await partitionsOf(store)).values()].sort((a, b) => a - b)
 
-  it("S1 are never more than one apart, however many come and go", async () => {
+  it("S1 never differ by more than one, however many start and stop", async () => {
     const store = createMemoryStore()
     const engines: Umbra[] = []
     const fair = (count: number) => {
@@ -302,7 +302,7 @@ describe("engines that share partitions", () => {
     await until("the other three are fair", async () => `${await counts(store)}` === `${fair(3)}`)
   })
 
-  it("S1 one that is told to end hands over at once what rests, while a handler of another job still runs", async () => {
+  it("S1 one that shuts down hands over idle partitions at once, while a handler of another job still runs", async () => {
     const store = createMemoryStore()
     const busy = gate()
     const leaving = await openOn(store, { handlers: [busy.handler] })
@@ -320,7 +320,7 @@ describe("engines that share partitions", () => {
   })
 })
 
-describe("questions to other engines", () => {
+describe("commands to other engines", () => {
   function counted() {
     const store = createMemoryStore()
     const journal = openMemory(store)
@@ -350,7 +350,7 @@ describe("questions to other engines", () => {
     await until("they are gone", () => inboxOf(store).length === 0)
   })
 
-  it("one that nobody answers in time is taken back", async () => {
+  it("one that is not answered in time is withdrawn", async () => {
     const { store, journal } = counted()
     const questions = new RemoteCommands({ journal, clock: systemClock })
     const id = "01a1e030-8ba6-7000-92de-166371451f10"
@@ -359,14 +359,14 @@ describe("questions to other engines", () => {
   })
 })
 
-describe("who owns what, as beats tell", () => {
+describe("ownership according to heartbeats", () => {
   const now = 1_000_000
   const engine = (id: string, beat: number, place = "{}") => ({ engine: id, beat, place, follows: false })
   const owners = () => new KnownEngines({ leaseMs: 10_000, beatMs: 3000, now: () => now, random: () => 0 })
   const rows = (...list: (string | null)[]): Heartbeat["partitions"] =>
     list.map((owner, partition) => ({ partition, owner, epoch: 1 }))
 
-  it("an engine that was silent before we came is not asked, one that is about to end gets no new job", () => {
+  it("an engine that was silent before this process started gets no command, one that is about to end gets no new job", () => {
     const known = owners()
     expect(known.mayAnswer).toBe(true)
     known.receive({ engines: [engine("a", now - 20_000)], partitions: rows("a", "a"), inbox: [] })

@@ -24,7 +24,7 @@ function stage() {
 }
 
 describe("alarms", () => {
-  it("that are due together ring in several turns of the event loop, each once", async () => {
+  it("that are due together fire in several turns of the event loop, each once", async () => {
     const clock = new VirtualClock()
     const rung: string[] = []
     const alarms = new Alarms(clock, ({ id }) => {
@@ -40,8 +40,8 @@ describe("alarms", () => {
   })
 })
 
-describe("handing out", () => {
-  it("goes on in later turns of the event loop, each node once and in order", async () => {
+describe("dispatch in time slices", () => {
+  it("continues in later turns of the event loop, each node once and in order", async () => {
     const { handed, dispatch } = stage()
     dispatch(job("a"), 8)
     expect(handed).toEqual(["a0", "a1", "a2"])
@@ -51,7 +51,7 @@ describe("handing out", () => {
     expect(handed).toEqual(Array.from({ length: 8 }, (_, node) => `a${node}`))
   })
 
-  it("a job with many nodes does not keep those of others waiting until all of them are out", async () => {
+  it("a job with many nodes does not delay other jobs until all its nodes are dispatched", async () => {
     const { handed, dispatch } = stage()
     dispatch(job("a"), 100)
     dispatch(job("b"), 2)
@@ -60,7 +60,7 @@ describe("handing out", () => {
     expect(handed).toEqual(["a0", "a1", "a2", "a3", "b0", "a4", "b1", "a5", "a6"])
   })
 
-  it("drops what waits of a job that is gone, and all when it is stopped", async () => {
+  it("drops waiting nodes of an evicted job, and all when it is stopped", async () => {
     const { turns, handed, dispatch } = stage()
     const [gone, other] = [job("a"), job("b")]
     dispatch(gone, 50)

@@ -2,7 +2,7 @@ import { expect, it } from "vitest"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, openOn, until } from "./stage.ts"
 
-it("S7 however often its process is stopped in order, a node that outlives it is begun again and not failed", async () => {
+it("S7 however often its process shuts down cleanly, a node that outlives it is started again and not failed", async () => {
   const store = createMemoryStore()
   const limits = { lossLimit: 3, drainSeconds: 0.01 }
   let jobId = ""

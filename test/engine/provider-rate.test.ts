@@ -32,7 +32,7 @@ function stage() {
   return { send, sent, pass }
 }
 
-it("X6 owners take turns in the rate of a provider: a backlog does not stand before another's single request", async () => {
+it("X6 owners take turns in the rate of a provider: a backlog does not delay another owner's single request", async () => {
   const { send, sent, pass } = stage()
   for (let n = 0; n < 100; n++) send("busy")
   await pass(50)
@@ -44,7 +44,7 @@ it("X6 owners take turns in the rate of a provider: a backlog does not stand bef
   expect(index).toBeLessThanOrEqual(13)
 })
 
-it("X6 an owner over its own rate holds up nobody else", async () => {
+it("X6 an owner over its own rate does not delay other owners", async () => {
   const { send, sent, pass } = stage()
   for (let n = 0; n < 10; n++) send("slow", 1)
   await pass(10)
@@ -127,7 +127,7 @@ it.each([
   },
 )
 
-it("X6 places that a busy process could not use are not made up for in a burst", async () => {
+it("X6 places that a busy process could not use do not cause a burst later", async () => {
   const times = await received({ rate: 10, count: 300, processes: 2, stalls: [2000, 5000, 9100, 9600] })
   expect(times.length).toBe(300)
   expect(mostInASecond(times)).toBeLessThanOrEqual(10)

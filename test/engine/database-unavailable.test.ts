@@ -85,7 +85,7 @@ async function epochs(): Promise<number[]> {
 const quickly = { initialMs: 200 }
 
 describe("PostgreSQL", () => {
-  it("killed with SIGKILL and restarted under load: pauses, says so, goes on; no partition moves", async () => {
+  it("killed with SIGKILL and restarted under load: the engine pauses, logs it, resumes; no partition moves", async () => {
     const { executions, step, fan } = load()
     const { log, said } = collectLog()
     const journal = await openJournal(postgres.url, { retry: quickly })
@@ -109,7 +109,7 @@ describe("PostgreSQL", () => {
     expect(await epochs()).toEqual(before)
   }, 240_000)
 
-  it("away for longer than the lease of two engines: neither takes anything from the other", async () => {
+  it("unavailable for longer than the lease of two engines: neither takes anything from the other", async () => {
     const { executions, step, fan } = load()
     const engine = { beatSeconds: 0.1, leaseSeconds: 1 }
     const [first, second] = [

@@ -56,7 +56,7 @@ async function turns(count = 30): Promise<void> {
 }
 
 /** Where it counts how far one goes, time stands still: on a busy machine a turn's 10 ms are soon over. */
-describe("a head start", () => {
+describe("early dispatch", () => {
   it("J6 a job whose nodes only compute is one commit, with the same facts as ever", async () => {
     const store = watched(openMemory())
     const umbra = await open({ at: store.journal, clock: new VirtualClock() })
@@ -90,7 +90,7 @@ describe("a head start", () => {
     expect(store.ofJob(job.id)[0]!.facts.map(({ type }) => type)).toEqual(["job_submitted", "node_completed"])
   })
 
-  it("J5 what was computed by an engine that had lost its partitions is as if it had not been", async () => {
+  it("J5 results computed by an engine that had lost its partitions are discarded", async () => {
     const memory = createMemoryStore({ partitions: 4 })
     const store = watched(openMemory(memory))
     const first = await open({ at: store.journal, clock: new VirtualClock() })
@@ -106,7 +106,7 @@ describe("a head start", () => {
     expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
   })
 
-  it("J10 J16 what is taken back and begun again in one commit goes in this order, so that the job goes on", async () => {
+  it("J10 J16 an abort and a new dispatch in one commit are performed in this order, so that the job continues", async () => {
     const store = watched(openMemory())
     const busy = gate()
     const umbra = await open({ at: store.journal, handlers: [busy.handler], worker: { concurrency: 1 } })
@@ -124,7 +124,7 @@ describe("a head start", () => {
     expect((await full.wait()).status).toBe("COMPLETED")
   })
 
-  it("a new job that cannot be taken to a worker is refused, not acknowledged and lost", async () => {
+  it("a new job that cannot be dispatched is refused, not acknowledged and lost", async () => {
     const memory = createMemoryStore({ partitions: 4 })
     const { log, said } = collectLog()
     const umbra = await open({ at: openMemory(memory), log })
@@ -137,7 +137,7 @@ describe("a head start", () => {
     expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
   })
 
-  it("a long chain leaves the event loop to others, and does not run away from the store", async () => {
+  it("a long chain yields the event loop, and does not outrun the store", async () => {
     const store = watched(openMemory())
     const umbra = await open({ at: store.journal, clock: new VirtualClock() })
     let turns = 0
@@ -191,7 +191,7 @@ describe("a head start", () => {
     expect(store.ofJob(job.id).length).toBeLessThanOrEqual(5)
   })
 
-  it("what is computed wrongly fails its job in the same commit", async () => {
+  it("a computation that fails ends its job in the same commit", async () => {
     const store = watched(openMemory())
     const umbra = await open({ at: store.journal, clock: new VirtualClock() })
     const job = await umbra.submit(
