@@ -109,7 +109,7 @@ export class Neighbours {
   }
 
   #say(told: Omit<Told, "from">): void {
-    this.#parts.feed.tell(JSON.stringify({ from: this.#id, ...told } satisfies Told))
+    this.#parts.feed.notify(JSON.stringify({ from: this.#id, ...told } satisfies Told))
   }
 
   #hear(text: string): void {

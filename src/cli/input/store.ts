@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { UmbraError } from "../../errors.ts"
-import { DATABASE_FILE, isPostgres, labelOf } from "../../journal/location.ts"
+import { DATABASE_FILE, isPostgres, storeLabel } from "../../journal/location.ts"
 import type { Environment } from "../../settings.ts"
 
 export interface StoreOptions {
@@ -52,7 +52,7 @@ export function isNewFolder(location: string): boolean {
 
 /** The store for a person: never a user or a password. */
 export function storeName(location: string): string {
-  return isPostgres(location) ? labelOf(location) : location
+  return isPostgres(location) ? storeLabel(location) : location
 }
 
 /** What to add to a command that we suggest, so that it finds the same store. */

@@ -249,7 +249,7 @@ export class Ownership {
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
     if (isFirst) this.#parts.released()
-    owner.broker.remote?.came(partitions.filter(partition => owner.holdings.has(partition)))
+    owner.broker.remote?.partitionsTaken(partitions.filter(partition => owner.holdings.has(partition)))
     this.#announce()
     retention.partitionsCame()
     upkeep.partitionsCame()

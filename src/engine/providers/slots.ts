@@ -76,7 +76,7 @@ export class Slots {
     try {
       const requests = waiting.map(({ request }) => request)
       const terms = this.#terms(provider)
-      const { held, told } = await this.#parts.journal.providers.requestSlots(terms, requests)
+      const { held, notified: told } = await this.#parts.journal.providers.requestSlots(terms, requests)
       const names = new Set(held.map(nameOf))
       for (const { request, resolve } of waiting) resolve(names.has(nameOf(request)))
       this.#parts.inboxChanged(told)

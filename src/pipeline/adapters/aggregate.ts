@@ -3,7 +3,7 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { defineAdapter } from "../adapter.ts"
 import { gatheringConfig } from "./batch.ts"
-import { fieldOf, unfit } from "./body.ts"
+import { getField, unfit } from "./body.ts"
 
 const ofNumbers = ["sum", "min", "max", "avg"] as const
 const reductions = ["collect", "count", ...ofNumbers, "first", "last"] as const
@@ -50,7 +50,7 @@ function valueFrom(
 ): Json {
   if (reduce === "count") return bodies.length
   if (isOfNumbers(reduce)) return reduced(reduce, numbersIn(field ?? "", bodies))
-  const values = field === undefined ? bodies : bodies.map(body => fieldOf(body, field) ?? null)
+  const values = field === undefined ? bodies : bodies.map(body => getField(body, field) ?? null)
   if (reduce === "collect") return values
   return values.at(reduce === "first" ? 0 : -1) ?? null
 }
@@ -61,7 +61,7 @@ function isOfNumbers(reduce: string): reduce is OfNumbers {
 
 function numbersIn(field: string, bodies: readonly Json[]): number[] {
   return bodies.map((body, index) => {
-    const value = fieldOf(body, field)
+    const value = getField(body, field)
     if (typeof value === "number") return value
     throw unfit(`"${field}" must be a number; in gathered message ${index + 1} it is`, value ?? null)
   })
