@@ -15,19 +15,21 @@ const config = z
     key: z
       .union([z.string(), z.number(), z.boolean(), z.null()])
       .default(null)
-      .describe("Messages with different keys are gathered apart. Left out: all together."),
+      .describe("Messages with different keys are gathered separately. Default: all together."),
     reduce: z
       .enum(reductions)
       .default("collect")
-      .describe("What becomes of them: collect (their list), count, sum, min, max, avg, first or last."),
+      .describe("How they are combined: collect (their list), count, sum, min, max, avg, first or last."),
     field: z
       .string()
       .min(1)
       .optional()
-      .describe("Of each message only this field counts (`price`, `order.price`). Left out: all of it."),
+      .describe(
+        "The field of each message that is used (`price`, `order.price`). Default: the whole message.",
+      ),
   })
   .refine(({ reduce, field }) => field !== undefined || !isOfNumbers(reduce), {
-    message: "Say which field holds the number",
+    message: "Name the field that contains the number",
     path: ["field"],
   })
 

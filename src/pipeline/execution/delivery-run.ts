@@ -113,7 +113,7 @@ export class DeliveryRun implements ActiveDelivery {
     if (!this.#hasEnded) this.#acknowledge()
   }
 
-  /** The group whose first message this is is complete. */
+  /** This message is the first of a group, and the group is complete. */
   advanceGathered(): void {
     const { body } = this
     // The wait for the other messages does not count as work.

@@ -13,20 +13,20 @@ import { guardedSocket } from "./guarded-socket.ts"
 export const connectionConfig = {
   url: z
     .string()
-    .regex(/^postgres(ql)?:\/\//, "A URL is needed: postgresql://user:password@host/database")
+    .regex(/^postgres(ql)?:\/\//, "A URL is required: postgresql://user:password@host/database")
     .describe('The database: postgresql://user:password@host/database. Write "{{ secrets.NAME }}".'),
   timeout_seconds: z
     .number()
     .positive()
     .max(86_400)
     .default(30)
-    .describe("For one statement, and for connecting. Default 30."),
+    .describe("The timeout of one statement, and of connecting. Default 30."),
   connections: z
     .int()
     .min(1)
     .max(100)
     .default(4)
-    .describe("Open at once to this database, in one process. Default 4."),
+    .describe("The most connections to this database from one process. Default 4."),
 }
 
 export type ConnectionConfig = z.output<z.ZodObject<typeof connectionConfig>>
