@@ -26,7 +26,7 @@ import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText
 import type { AcceptOptions, Admit, Submissions, SubmitOptions, Submitted } from "./jobs/submit.ts"
 import { waitForEnd } from "./jobs/wait.ts"
 import type { Watchers } from "./jobs/watchers.ts"
-import { sharingOf } from "./journal/location.ts"
+import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
 import type { WebhookEventRow } from "./journal/port/providers.ts"
@@ -63,7 +63,7 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
   // Checked first, so that no folder is created in vain.
-  checkRoles(roles, sharingOf(location))
+  checkRoles(roles, storeSharing(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
     const umbra = new Umbra({ journal, location, handlers, adapters, services, settings, options, roles })

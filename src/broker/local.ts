@@ -18,7 +18,7 @@ import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
 import { AttemptMetrics } from "./metrics.ts"
 import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "./port.ts"
-import { type Lined, SuspectLine } from "./suspect-line.ts"
+import { type Suspect, SuspectLine } from "./suspect-line.ts"
 import { nameOf } from "./task-name.ts"
 
 /** The events of a running attempt. None of these methods throws. */
@@ -94,7 +94,7 @@ export class LocalBroker implements Broker {
    * Cancelled attempts that still hold a slot. They are not in `#attempts`, so that the same task can be
    * dispatched again.
    */
-  #leaving = 0
+  #cancelledRunning = 0
   readonly #concurrency: number
   readonly #mayBegin: () => boolean
   #pumping = false
@@ -115,7 +115,7 @@ export class LocalBroker implements Broker {
       metrics: this.metrics,
       time: 0,
       ended: attempt => this.#ended(attempt),
-      begunAlone: () => this.#lookAtSuspects(),
+      begunAlone: () => this.#checkSuspects(),
     }
   }
 
@@ -134,7 +134,7 @@ export class LocalBroker implements Broker {
 
   /** The number of tasks that wait for a slot. */
   get queued(): number {
-    return this.#attempts.size + this.#leaving - this.#pool.running
+    return this.#attempts.size + this.#cancelledRunning - this.#pool.running
   }
 
   /** The number of isolated tasks that wait for their turn. */
@@ -208,7 +208,7 @@ export class LocalBroker implements Broker {
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
     this.#attempts.delete(key)
-    if (attempt.isRunning) this.#leaving += 1
+    if (attempt.isRunning) this.#cancelledRunning += 1
     if (!attempt.cancel(reason)) this.#unqueue(attempt)
   }
 
@@ -262,21 +262,21 @@ export class LocalBroker implements Broker {
       if (attempt.isRunning) this.#pool.time = performance.now()
     }
     this.#pumping = false
-    if (this.#suspects.size > 0) this.#lookAtSuspects()
+    if (this.#suspects.size > 0) this.#checkSuspects()
   }
 
   /** The task that runs alone may have exceeded its time, or the next one may begin later. */
-  #lookAtSuspects(): void {
+  #checkSuspects(): void {
     clearTimeout(this.#suspectTimer)
     if (this.#suspects.size === 0) return
     const now = performance.now()
     const overdue = this.#suspects.overdue(now)
     if (overdue !== null) this.#join(overdue)
-    const next = this.#suspects.nextLook(now)
+    const next = this.#suspects.nextCheckAt(now)
     if (next === Number.POSITIVE_INFINITY) return
     const look = () => {
       this.#wake()
-      this.#lookAtSuspects()
+      this.#checkSuspects()
     }
     // setTimeout accepts no longer delay.
     this.#suspectTimer = setTimeout(look, Math.min(Math.ceil(next - now), 2 ** 31 - 1)).unref()
@@ -296,7 +296,7 @@ export class LocalBroker implements Broker {
   #ended(attempt: Attempt): void {
     if (attempt.isolation !== undefined) this.#suspects.release(attempt)
     if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
-    else this.#leaving -= 1
+    else this.#cancelledRunning -= 1
     if (this.queued > 0) this.#wake()
     if (this.#pool.running === 0) this.#drained?.()
   }
@@ -316,7 +316,7 @@ interface Pool {
 }
 
 /** A task from its dispatch until its slot is released. */
-class Attempt implements Queued, Lined, AttemptEvents {
+class Attempt implements Queued, Suspect, AttemptEvents {
   readonly key: string
   readonly lane: Lane<Attempt>
   removed = false
@@ -391,7 +391,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
   /** `isLate`: the task's place in the rate has passed. */
   #announce(runner: Runner, isLate: boolean): void {
     this.#announced = true
-    this.#tellStart({ alone: true, place: isLate }).then(
+    this.#reportStart({ alone: true, place: isLate }).then(
       () => (this.#cancelled !== null ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so the handler must not run: the current owner of the job dispatches it again.
       () => this.ended(null),
@@ -400,10 +400,10 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   /** Another isolated task is to run at the same time. Resolves when that is durable. */
   join(): Promise<void> {
-    return this.#tellStart({ alone: false, place: false })
+    return this.#reportStart({ alone: false, place: false })
   }
 
-  #tellStart({ alone, place }: { readonly alone: boolean; readonly place: boolean }): Promise<void> {
+  #reportStart({ alone, place }: { readonly alone: boolean; readonly place: boolean }): Promise<void> {
     const { events, worker } = this.#pool
     const told = { ...this.#task, announce: true, ...(place && { place }) }
     return events.started(this.isolation === undefined ? told : { ...told, alone }, worker)
@@ -434,7 +434,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   /** Stores nothing if the start of the attempt is already recorded. */
   place(): Promise<void> {
-    return this.#tellStart({ alone: true, place: true })
+    return this.#reportStart({ alone: true, place: true })
   }
 
   begun(): void {

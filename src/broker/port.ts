@@ -239,7 +239,7 @@ export interface RemoteWorkers {
   /**
    * This engine has taken over the jobs of these partitions: reports on their tasks are now relevant to it.
    */
-  came(partitions: readonly number[]): void
+  partitionsTaken(partitions: readonly number[]): void
   left(partitions: readonly number[]): void
   /** The task's job has another owner now. */
   release(task: TaskName): void
@@ -248,7 +248,7 @@ export interface RemoteWorkers {
   /** Runs a handler for a job, outside of its nodes. Nothing of the call is durable. */
   call(call: Call, signal: AbortSignal): Promise<CallAnswer>
   /** The engine is certain again of what it owns: tasks that waited for this are sent. */
-  goOn(): void
+  resume(): void
 }
 
 /** The public information about a worker in another process. */

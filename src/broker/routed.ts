@@ -111,7 +111,9 @@ export class RoutedBroker implements Broker {
         if (!isUnserved && (this.#lane.runs(handler) || this.#local.runs(handler)))
           return local.of(task, handler, isUnserved)
         if (!isUnserved && remote !== undefined) return remote.of(task, handler, isUnserved)
-        return this.#remote?.nobody(handler) ?? { reason: "none", last_worker: null, last_seen_at: null }
+        return (
+          this.#remote?.noWorkerWait(handler) ?? { reason: "none", last_worker: null, last_seen_at: null }
+        )
       },
     }
   }
@@ -163,11 +165,11 @@ function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
     has: task => remote.has(task),
     holder: task => remote.holder(task),
     isUncertain: task => remote.isUncertain(task),
-    came: partitions => remote.came(partitions),
+    partitionsTaken: partitions => remote.partitionsTaken(partitions),
     left: partitions => remote.left(partitions),
     answers: handler => remote.answers(handler),
     call: (call, signal) => remote.call(call, signal),
-    goOn: () => remote.goOn(),
+    resume: () => remote.resume(),
     release: task => {
       broker.cancelHere(task, "The job has moved to another engine.")
       remote.release(task)

@@ -4,7 +4,7 @@ import type { Isolation } from "../core/suspects.ts"
  * An isolated task of this process, from its arrival until its end. Times are of the monotonic clock, in
  * milliseconds.
  */
-export interface Lined {
+export interface Suspect {
   readonly isolation: Isolation | undefined
   readonly receivedAt: number
   /** NaN: its handler has not begun. */
@@ -27,12 +27,12 @@ const longestWaitMs = 1000
  * 3. If a task runs for longer than its time, the next one may run at the same time: the line never blocks
  *    for ever.
  */
-export class SuspectLine<T extends Lined> {
+export class SuspectLine<T extends Suspect> {
   readonly #waiting: T[] = []
   /** The task that runs alone. */
   #current: T | null = null
   #takenAt = 0
-  #isOverdueTold = false
+  #isOverdueReported = false
 
   /** The number of waiting tasks. */
   get size(): number {
@@ -58,7 +58,7 @@ export class SuspectLine<T extends Lined> {
     const [task] = this.#waiting.splice(at, 1)
     this.#current = task!
     this.#takenAt = now
-    this.#isOverdueTold = false
+    this.#isOverdueReported = false
     return task
   }
 
@@ -69,13 +69,13 @@ export class SuspectLine<T extends Lined> {
 
   /** The task that has exceeded its time while others wait: returned once. */
   overdue(now: number): T | null {
-    if (this.#current === null || this.#isOverdueTold || !(now >= this.#currentUntil)) return null
-    this.#isOverdueTold = true
+    if (this.#current === null || this.#isOverdueReported || !(now >= this.#currentUntil)) return null
+    this.#isOverdueReported = true
     return this.#current
   }
 
   /** When the passing of time alone changes something after `now`; Infinity: never. */
-  nextLook(now: number): number {
+  nextCheckAt(now: number): number {
     let next = Number.POSITIVE_INFINITY
     if (this.#current === null) {
       for (const task of this.#waiting) if (readyAt(task) > now) next = Math.min(next, readyAt(task))
@@ -91,7 +91,7 @@ export class SuspectLine<T extends Lined> {
   }
 }
 
-function readyAt({ isolation, receivedAt }: Lined): number {
+function readyAt({ isolation, receivedAt }: Suspect): number {
   const { deaths } = isolation!
   return deaths === 0 ? receivedAt : receivedAt + Math.min(longestWaitMs, firstWaitMs * 2 ** (deaths - 1))
 }

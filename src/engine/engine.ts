@@ -218,7 +218,7 @@ export class Engine {
     if (!this.#parts.takesPartitions) return
     this.#ownership.receive(heartbeat)
     this.#lease.renew(sentAt)
-    this.owner.broker.remote?.goOn()
+    this.owner.broker.remote?.resume()
   }
 
   /** There are messages in the inboxes of these partitions. */

@@ -109,7 +109,7 @@ export class Neighbours {
   }
 
   #send(notification: Omit<Notification, "from">): void {
-    this.#parts.feed.tell(JSON.stringify({ from: this.#id, ...notification } satisfies Notification))
+    this.#parts.feed.notify(JSON.stringify({ from: this.#id, ...notification } satisfies Notification))
   }
 
   #receive(text: string): void {

@@ -107,7 +107,7 @@ export async function announceServer(folder: string, url: string | null): Promis
  * known to be dead, or it is not visible, so that its address would mean something else here (another
  * container).
  */
-export async function holderOf(folder: string): Promise<LockHolder | null> {
+export async function findHolder(folder: string): Promise<LockHolder | null> {
   const number = await newestLock(folder).catch(() => 0)
   const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
   if (holder === null || holder.released) return null

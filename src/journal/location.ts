@@ -10,7 +10,7 @@ export function isPostgres(location: string): boolean {
 }
 
 /** Host and database only: user, password and options of a URL do not appear in messages. */
-export function labelOf(url: string): string {
+export function storeLabel(url: string): string {
   if (!URL.canParse(url)) {
     throw new UmbraError(
       "E504",
@@ -22,7 +22,7 @@ export function labelOf(url: string): string {
 }
 
 /** Can another process use the store at the same time? Known before the store is opened. */
-export function sharingOf(location: string | Journal): Pick<Capabilities, "exclusive" | "label"> {
+export function storeSharing(location: string | Journal): Pick<Capabilities, "exclusive" | "label"> {
   return typeof location === "string"
     ? { exclusive: !isPostgres(location), label: location }
     : location.capabilities

@@ -64,7 +64,7 @@ export interface LineageView {
 }
 
 /** An execution whose lineage is being walked. */
-export interface LineageScene {
+export interface LineageSource {
   readonly store: PipelineStore
   readonly plan: PipelinePlan
   readonly jobId: string
@@ -80,11 +80,11 @@ export interface LineageScene {
 
 /** A message of one of the executions. */
 export interface Ref extends MessageKey {
-  readonly scene: LineageScene
+  readonly source: LineageSource
 }
 
 export interface Known {
-  readonly scene: LineageScene
+  readonly source: LineageSource
   readonly message: Omit<MessageRow, "body"> & { readonly body: string | null }
   readonly rows: readonly LineageRow[]
   readonly live: LiveMessage | null
@@ -108,8 +108,8 @@ export function emittedRanges(
   })
 }
 
-export function viewOf({ scene, message, rows, live, gathered, isDead, ...links }: Known): MessageView {
-  const { plan, jobId } = scene
+export function viewOf({ source, message, rows, live, gathered, isDead, ...links }: Known): MessageView {
+  const { plan, jobId } = source
   const all = [...rows, ...(live?.rows ?? [])]
   const running = live?.running ?? null
   const { adapters } = plan.routes[message.route]!
@@ -123,7 +123,7 @@ export function viewOf({ scene, message, rows, live, gathered, isDead, ...links 
     replay_of:
       replayOf === null
         ? null
-        : { job_id: replayOf.scene.jobId, message: messageName(replayOf.scene.plan, replayOf) },
+        : { job_id: replayOf.source.jobId, message: messageName(replayOf.source.plan, replayOf) },
     // The routes of a replay have the same names in the same order.
     replayed_by:
       replayedBy === null ? null : { job_id: replayedBy.jobId, message: messageName(plan, replayedBy.key) },

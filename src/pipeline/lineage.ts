@@ -10,7 +10,7 @@ import type { LiveMessage } from "./commit/live-message.ts"
 import {
   emittedRanges,
   type Known,
-  type LineageScene,
+  type LineageSource,
   type LineageView,
   type Ref,
   viewOf,
@@ -18,7 +18,7 @@ import {
 import { messageKey } from "./message-names.ts"
 
 /** null: the job does not exist, or belongs to another owner. */
-export type OpenScene = (jobId: string) => Promise<LineageScene | null>
+export type OpenSource = (jobId: string) => Promise<LineageSource | null>
 
 /** The number of calls of one message that are shown: endless retries would fill every page. */
 const ROWS_PER_MESSAGE = 50
@@ -28,25 +28,25 @@ const BREADTH = 50
 const BODY_CHARACTERS = 4096
 
 export async function walkLineage(
-  scene: LineageScene,
-  open: OpenScene,
+  source: LineageSource,
+  open: OpenSource,
   name: string,
   limit: number,
 ): Promise<LineageView> {
-  const start = { scene, ...messageKey(scene.plan, name) }
+  const start = { source: source, ...messageKey(source.plan, name) }
   const [message] = await new Walk(open, limit, Number.POSITIVE_INFINITY).read([start])
   if (message === undefined) {
     // The job may have been submitted only a moment ago.
-    if (!scene.hasEnded) return { message: null, inputs: [], outputs: [], is_cut: false }
+    if (!source.hasEnded) return { message: null, inputs: [], outputs: [], is_cut: false }
     throw new UmbraError(
       "E706",
-      `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`,
+      `Job ${source.jobId} has no message ${name}, or its lineage has been removed.`,
     )
   }
   const up = new Walk(open, limit)
-  const inputs = await up.follow(message, known => up.inputsOf(known))
+  const inputs = await up.follow(message, known => up.findInputs(known))
   const down = new Walk(open, limit)
-  const outputs = await down.follow(message, known => down.outputsOf(known))
+  const outputs = await down.follow(message, known => down.findOutputs(known))
   return {
     message: viewOf(message),
     inputs: inputs.map(viewOf),
@@ -56,12 +56,12 @@ export async function walkLineage(
 }
 
 class Walk {
-  readonly #open: OpenScene
+  readonly #open: OpenSource
   readonly #limit: number
   readonly #bodyCharacters: number
   isCut = false
 
-  constructor(open: OpenScene, limit: number, bodyCharacters = BODY_CHARACTERS) {
+  constructor(open: OpenSource, limit: number, bodyCharacters = BODY_CHARACTERS) {
     this.#open = open
     this.#limit = limit
     this.#bodyCharacters = bodyCharacters
@@ -69,7 +69,7 @@ class Walk {
 
   /** Breadth first, each message once, without the start. */
   async follow(start: Known, next: (known: readonly Known[]) => Promise<readonly Ref[]>): Promise<Known[]> {
-    const seen = new Set([nameOf({ scene: start.scene, ...start.message })])
+    const seen = new Set([nameOf({ source: start.source, ...start.message })])
     const found: Known[] = []
     let edge: readonly Known[] = [start]
     while (edge.length > 0) {
@@ -92,23 +92,23 @@ class Walk {
   /**
    * The message that emitted it, those processed together with that one, and the dead letter that it replays.
    */
-  async inputsOf(known: readonly Known[]): Promise<Ref[]> {
-    return known.flatMap(({ scene, message, gathered, replayOf }) => [
-      ...gathered.map(key => ({ scene, ...key })),
-      ...(message.parent === null ? [] : [{ scene, ...message.parent }]),
+  async findInputs(known: readonly Known[]): Promise<Ref[]> {
+    return known.flatMap(({ source, message, gathered, replayOf }) => [
+      ...gathered.map(key => ({ source: source, ...key })),
+      ...(message.parent === null ? [] : [{ source: source, ...message.parent }]),
       ...(replayOf === null ? [] : [replayOf]),
     ])
   }
 
-  async outputsOf(known: readonly Known[]): Promise<Ref[]> {
+  async findOutputs(known: readonly Known[]): Promise<Ref[]> {
     const refs: Ref[] = []
-    for (const { scene, message, rows, replayedBy } of known) {
+    for (const { source, message, rows, replayedBy } of known) {
       for (const { emitted, into } of rows) {
-        if (into !== null) refs.push({ scene, route: message.route, seq: into })
-        for (const key of this.#keysOf(emitted)) refs.push({ scene, ...key })
+        if (into !== null) refs.push({ source, route: message.route, seq: into })
+        for (const key of this.#keysOf(emitted)) refs.push({ source, ...key })
       }
       const other = replayedBy === null ? null : await this.#open(replayedBy.jobId)
-      if (other !== null) refs.push({ scene: other, ...replayedBy!.key })
+      if (other !== null) refs.push({ source: other, ...replayedBy!.key })
     }
     return refs
   }
@@ -125,48 +125,49 @@ class Walk {
 
   async read(refs: readonly Ref[]): Promise<Known[]> {
     const known: Known[] = []
-    for (const [scene, found] of groupBy(refs, ref => ref.scene)) {
+    for (const [source, found] of groupBy(refs, ref => ref.source)) {
       // Keys and nothing else: a store may send them to a thread.
       const keys = found.map(({ route, seq }): MessageKey => ({ route, seq }))
       for (let i = 0; i < keys.length; i += BREADTH)
-        known.push(...(await this.#page(scene, keys.slice(i, i + BREADTH))))
+        known.push(...(await this.#page(source, keys.slice(i, i + BREADTH))))
     }
     return known
   }
 
-  async #page(scene: LineageScene, keys: readonly MessageKey[]): Promise<Known[]> {
-    const { store, execution } = scene
+  async #page(source: LineageSource, keys: readonly MessageKey[]): Promise<Known[]> {
+    const { store, execution } = source
     // Before the store is read: a call that becomes durable meanwhile is then known twice, instead of not at
     // all.
-    const live = new Map(keys.map(key => [textOf(key), scene.live(key)]))
+    const live = new Map(keys.map(key => [formatKey(key), source.live(key)]))
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
       store.readLineage({ execution, keys, limit: keys.length * ROWS_PER_MESSAGE }),
       store.readGathered({ execution, into: keys, limit: this.#limit }),
     ])
-    const rowsByMessage = groupBy(rows, textOf)
-    const intoByMember = await this.#leaders(scene, gathered)
-    const isDone = (message: MessageRow) => rowsByMessage.get(textOf(message))?.at(-1)?.status === "completed"
-    const dead = await this.#deadAmong(
-      scene,
+    const rowsByMessage = groupBy(rows, formatKey)
+    const intoByMember = await this.#leaders(source, gathered)
+    const isDone = (message: MessageRow) =>
+      rowsByMessage.get(formatKey(message))?.at(-1)?.status === "completed"
+    const dead = await this.#findDeadLetter(
+      source,
       messages.filter(message => !isDone(message)),
     )
     const found = keys
-      .map(key => messages.find(each => textOf(each) === textOf(key)))
+      .map(key => messages.find(each => formatKey(each) === formatKey(key)))
       .filter(message => message !== undefined)
     return Promise.all(
       found.map(async message => {
-        const name = textOf(message)
+        const name = formatKey(message)
         const letter = dead.get(name)
         const stored = rowsByMessage.get(name) ?? []
         return {
-          scene,
+          source: source,
           message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
           rows: stored,
           live: newer(live.get(name) ?? null, stored),
-          gathered: gathered.filter(member => intoByMember.get(textOf(member)) === name),
-          replayOf: await this.#replayOf(scene, message),
-          replayedBy: letter === undefined ? null : await replayedBy(scene, letter),
+          gathered: gathered.filter(member => intoByMember.get(formatKey(member)) === name),
+          replayOf: await this.#replayOf(source, message),
+          replayedBy: letter === undefined ? null : await replayedBy(source, letter),
           isDead: letter !== undefined,
         }
       }),
@@ -177,19 +178,19 @@ class Walk {
    * The initial messages of a replay are numbered in the order of the dead letters that they replay, by
    * route.
    */
-  async #replayOf({ store, jobId, replayOf }: LineageScene, message: MessageRow): Promise<Ref | null> {
+  async #replayOf({ store, jobId, replayOf }: LineageSource, message: MessageRow): Promise<Ref | null> {
     if (replayOf === null || message.parent !== null) return null
-    const scene = await this.#open(replayOf)
-    if (scene === null) return null
+    const source = await this.#open(replayOf)
+    if (source === null) return null
     const { route, seq } = message
-    const query = { execution: scene.execution, route, replayedBy: jobId, before: seq - 1 }
+    const query = { execution: source.execution, route, replayedBy: jobId, before: seq - 1 }
     const key = await store.findReplayed(query)
-    return key === null ? null : { scene, ...key }
+    return key === null ? null : { source, ...key }
   }
 
   /** Each query answers for all messages before the dead letter that it finds. */
-  async #deadAmong(
-    { store, execution }: LineageScene,
+  async #findDeadLetter(
+    { store, execution }: LineageSource,
     keys: readonly MessageKey[],
   ): Promise<ReadonlyMap<string, DeadLetterRow>> {
     const dead = new Map<string, DeadLetterRow>()
@@ -199,13 +200,13 @@ class Walk {
       const after = { route: key.route, seq: key.seq - 1 }
       next = (await store.listDeadLetters({ execution, after, limit: 1 }))[0]
       if (next === undefined) break
-      if (byRouteAndSeq(key, next) === 0) dead.set(textOf(key), next)
+      if (byRouteAndSeq(key, next) === 0) dead.set(formatKey(key), next)
     }
     return dead
   }
 
   async #leaders(
-    { store, execution }: LineageScene,
+    { store, execution }: LineageSource,
     members: readonly MessageKey[],
   ): Promise<ReadonlyMap<string, string>> {
     if (members.length === 0) return new Map()
@@ -216,14 +217,14 @@ class Walk {
     })
     return new Map(
       rows.flatMap(row =>
-        row.into === null ? [] : [[textOf(row), textOf({ route: row.route, seq: row.into })]],
+        row.into === null ? [] : [[formatKey(row), formatKey({ route: row.route, seq: row.into })]],
       ),
     )
   }
 }
 
 async function replayedBy(
-  { store, execution }: LineageScene,
+  { store, execution }: LineageSource,
   { route, seq, replayedBy: jobId }: DeadLetterRow,
 ): Promise<Known["replayedBy"]> {
   if (jobId === null) return null
@@ -250,6 +251,6 @@ function groupBy<T, Key>(list: readonly T[], keyOf: (item: T) => Key): Map<Key, 
 
 const byRouteAndSeq = (a: MessageKey, b: MessageKey) => a.route - b.route || a.seq - b.seq
 
-const textOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
+const formatKey = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
-const nameOf = ({ scene, route, seq }: Ref) => `${scene.jobId}/${route}:${seq}`
+const nameOf = ({ source, route, seq }: Ref) => `${source.jobId}/${route}:${seq}`

@@ -22,12 +22,12 @@ export interface RouteMetrics {
   openBreakers: number
 }
 
-export interface MeasuredRun {
+export interface ObservedRun {
   readonly pipeline: string
   readonly routes: readonly RouteRun[]
 }
 
-type Figures = Pick<RouteProgress, "done" | "failedTries" | "dead">
+type RouteCounts = Pick<RouteProgress, "done" | "failedTries" | "dead">
 
 /** Pipelines bring names of their own: routes beyond this number are counted as one. */
 const MOST_ROUTES = 1000
@@ -36,13 +36,13 @@ const other = { pipeline: "(other)", route: "(other)" }
 export class PipelineMetrics {
   readonly #ended = new Map<string, RouteMetrics>()
   /** With the counts from before this process took the execution over. */
-  readonly #running = new Map<MeasuredRun, readonly Figures[]>()
+  readonly #running = new Map<ObservedRun, readonly RouteCounts[]>()
 
   get executions(): number {
     return this.#running.size
   }
 
-  begun(run: MeasuredRun): void {
+  begun(run: ObservedRun): void {
     const before = run.routes.map(({ progress: { done, failedTries, dead } }) => ({
       done,
       failedTries,
@@ -51,7 +51,7 @@ export class PipelineMetrics {
     this.#running.set(run, before)
   }
 
-  ended(run: MeasuredRun): void {
+  ended(run: ObservedRun): void {
     this.#add(run, this.#ended)
     this.#running.delete(run)
   }
@@ -60,18 +60,18 @@ export class PipelineMetrics {
     const all = new Map([...this.#ended].map(([key, metrics]) => [key, { ...metrics }]))
     for (const run of this.#running.keys()) {
       this.#add(run, all)
-      for (const route of run.routes) addPresent(measuresOf(all, run.pipeline, route), route)
+      for (const route of run.routes) addCurrent(routeCounts(all, run.pipeline, route), route)
     }
     return [...all.values()]
   }
 
-  #add(run: MeasuredRun, to: Map<string, RouteMetrics>): void {
+  #add(run: ObservedRun, to: Map<string, RouteMetrics>): void {
     const before = this.#running.get(run)
     if (before === undefined) return
     for (const [position, route] of run.routes.entries()) {
-      const metrics = measuresOf(to, run.pipeline, route)
+      const metrics = routeCounts(to, run.pipeline, route)
       const { done, failedTries, dead, fatal } = route.progress
-      const { opened, closed, retriedDead } = route.figures
+      const { opened, closed, retriedDead } = route.metrics
       metrics.done += done - before[position]!.done
       metrics.failedTries += failedTries - before[position]!.failedTries
       metrics.failed += dead + fatal - before[position]!.dead + retriedDead
@@ -81,7 +81,7 @@ export class PipelineMetrics {
   }
 }
 
-function measuresOf(all: Map<string, RouteMetrics>, pipeline: string, { plan }: RouteRun): RouteMetrics {
+function routeCounts(all: Map<string, RouteMetrics>, pipeline: string, { plan }: RouteRun): RouteMetrics {
   const wanted = { pipeline, route: plan.name }
   const isKnown = all.size < MOST_ROUTES || all.has(keyOf(wanted))
   const names = isKnown ? wanted : other
@@ -96,7 +96,7 @@ function measuresOf(all: Map<string, RouteMetrics>, pipeline: string, { plan }: 
 
 const keyOf = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`
 
-function addPresent(metrics: RouteMetrics, route: RouteRun): void {
+function addCurrent(metrics: RouteMetrics, route: RouteRun): void {
   metrics.inFlight += route.inFlight
   // Messages in a retry are not in the queue.
   metrics.queued += Math.max(0, unsettled(route.progress) - (route.inFlight - route.retrying))

@@ -93,7 +93,7 @@ export class Pipelines extends PipelineQueries {
     options: ReplayOptions = {},
     admit: Admit = (_, store) => store(),
   ): Promise<Submitted & { readonly replayed: number }> {
-    const { plan, execution } = await this.sceneOf(jobId)
+    const { plan, execution } = await this.openSource(jobId)
     const keys = options.messages?.map(name => messageKey(plan, name)) ?? null
     const { state } = await this.#parts.queries.fold(jobId)
     const { clock } = this.#parts

@@ -12,7 +12,7 @@ import type { JobRow } from "../journal/port/journal.ts"
 import type { DeadLetterRow, MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
 import type { LiveMessage } from "./commit/live-message.ts"
 import { walkLineage } from "./lineage.ts"
-import type { LineageScene, LineageView } from "./lineage-view.ts"
+import type { LineageSource, LineageView } from "./lineage-view.ts"
 import { messageKey, messageName, routePosition } from "./message-names.ts"
 import { replayedJob } from "./replay-label.ts"
 
@@ -76,18 +76,18 @@ export class PipelineQueries {
    */
   async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
     const start = await this.#lineageOf(jobId)
-    const scenes = new Map([[jobId, Promise.resolve<LineageScene | null>(start)]])
+    const sources = new Map([[jobId, Promise.resolve<LineageSource | null>(start)]])
     const open = (id: string) => {
-      const known = scenes.get(id) ?? this.#relative(id, start.owner)
-      scenes.set(id, known)
+      const known = sources.get(id) ?? this.#relative(id, start.owner)
+      sources.set(id, known)
       return known
     }
     return walkLineage(start, open, message, limit)
   }
 
-  async #lineageOf(jobId: string): Promise<LineageScene> {
+  async #lineageOf(jobId: string): Promise<LineageSource> {
     const { store, live = () => null } = this.#parts
-    const { plan, execution, row } = await this.sceneOf(jobId)
+    const { plan, execution, row } = await this.openSource(jobId)
     const hasEnded = row.finishedAt !== null
     const known = { jobId, owner: row.owner, hasEnded, replayOf: replayedJob(row) }
     return { store, plan, execution, ...known, live: key => live(jobId, key) }
@@ -97,10 +97,10 @@ export class PipelineQueries {
    * A job that replays this one's dead letters, or whose dead letters this one replays; null: it no longer
    * exists.
    */
-  async #relative(jobId: string, owner: string): Promise<LineageScene | null> {
+  async #relative(jobId: string, owner: string): Promise<LineageSource | null> {
     try {
-      const scene = await this.#lineageOf(jobId)
-      return scene.owner === owner ? scene : null
+      const source = await this.#lineageOf(jobId)
+      return source.owner === owner ? source : null
     } catch (error) {
       if (error instanceof UmbraError && isGone.has(error.code)) return null
       throw error
@@ -109,7 +109,7 @@ export class PipelineQueries {
 
   /** Sorted by route and number. */
   async deadLetters(jobId: string, query: DeadLettersQuery = {}): Promise<DeadLetterPage> {
-    const { plan, execution } = await this.sceneOf(jobId)
+    const { plan, execution } = await this.openSource(jobId)
     const { limit = 50 } = query
     const rows = await this.#parts.store.listDeadLetters({
       execution,
@@ -117,11 +117,11 @@ export class PipelineQueries {
       ...(query.route === undefined ? {} : { route: routePosition(plan, query.route) }),
       ...(query.after === undefined ? {} : { after: messageKey(plan, query.after) }),
     })
-    const letters = fullPage(rows.slice(0, limit)).map(row => letterOf(plan, row))
+    const letters = fullPage(rows.slice(0, limit)).map(row => toDeadLetter(plan, row))
     return { dead_letters: letters, next: rows.length > letters.length ? letters.at(-1)!.id : null }
   }
 
-  protected async sceneOf(
+  protected async openSource(
     jobId: string,
   ): Promise<{ readonly plan: PipelinePlan; readonly execution: number; readonly row: JobRow }> {
     const job = await this.#parts.row(mustBeJobId(jobId))
@@ -150,7 +150,7 @@ function fullPage(rows: readonly DeadLetterRow[]): readonly DeadLetterRow[] {
   return full === -1 ? rows : rows.slice(0, Math.max(1, full))
 }
 
-function letterOf(plan: PipelinePlan, row: DeadLetterRow): DeadLetter {
+function toDeadLetter(plan: PipelinePlan, row: DeadLetterRow): DeadLetter {
   return {
     id: messageName(plan, row),
     route: plan.routes[row.route]!.name,

@@ -12,7 +12,7 @@ import type { Log } from "../log.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
-import { resultOf } from "./news.ts"
+import { parseResult } from "./news.ts"
 import type { Provider, ProviderContext } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
 import { signingSecrets } from "./signature.ts"
@@ -64,7 +64,7 @@ export class ProviderCalls implements Providers {
       const news = await call.within(() =>
         provider!.poll!({ externalId: operation.externalId }, call.context),
       )
-      return resultOf(news, { ...this.#parts, redactor: call.redactor() })
+      return parseResult(news, { ...this.#parts, redactor: call.redactor() })
     } catch (thrown) {
       const fault = this.#faultOf(thrown, call.redactor())
       // Nothing is known of the operation: it is polled once more, with a separate place in the rate.

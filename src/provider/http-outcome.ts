@@ -15,7 +15,7 @@ export interface OutcomeSpec {
   readonly preview?: unknown
 }
 
-export function newsOf(spec: OutcomeSpec, names: { readonly [name: string]: Json }): OperationNews {
+export function parseOutcome(spec: OutcomeSpec, names: { readonly [name: string]: Json }): OperationNews {
   const status = render(spec.status ?? "", names) as string | number | boolean
   if (spec.done?.includes(status)) return { status: "completed", output: render(spec.output ?? null, names) }
   if (spec.failed.includes(status)) return failedNews(spec, names, status)
@@ -60,9 +60,9 @@ export function render(
   names: { readonly [name: string]: Json },
   options?: { readonly encode: Encode },
 ): Json {
-  return compileValue(source as Json).value.render(scopeOf(names), options)
+  return compileValue(source as Json).value.render(createScope(names), options)
 }
 
-function scopeOf(names: { readonly [name: string]: Json }): Scope {
+function createScope(names: { readonly [name: string]: Json }): Scope {
   return { names, node: () => undefined, nodeIds: () => [] }
 }

@@ -10,7 +10,7 @@ import { bodyOf, statusFault } from "../worker/http/answer.ts"
 import { HttpClient, type HttpResponse } from "../worker/http/client.ts"
 import { workerSettings } from "../worker/settings.ts"
 import { checkedSpec } from "./http-check.ts"
-import { newsOf, render } from "./http-outcome.ts"
+import { parseOutcome, render } from "./http-outcome.ts"
 import type { HttpProviderDefinition, HttpProviderSpec, RequestSpec, SignatureSpec } from "./http-spec.ts"
 import { renderUrl, writtenOrigins } from "./http-url.ts"
 import { defineProvider, type Provider, type ProviderContext, type ProviderDefinition } from "./provider.ts"
@@ -37,7 +37,7 @@ export function httpProvider(
     secrets,
     // Without credentials there is nothing that another origin could misuse.
     origins: secrets.length === 0 && spec.origins === undefined ? null : originsOf(spec),
-    ...figuresOf(spec),
+    ...limitsFrom(spec),
     ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
     ...(spec.poll === undefined ? {} : pollPart(client, spec.poll)),
     ...(spec.cancel === undefined ? {} : cancelPart(client, spec.cancel)),
@@ -49,7 +49,7 @@ function originsOf(spec: HttpProviderSpec): string[] {
   return [...writtenOrigins(spec), ...(spec.origins ?? [])]
 }
 
-function figuresOf(spec: HttpProviderSpec): Partial<ProviderDefinition> {
+function limitsFrom(spec: HttpProviderSpec): Partial<ProviderDefinition> {
   const { concurrency, rate, poll_seconds, poll_jitter, max_poll_errors, ttl_seconds } = spec
   return {
     ...(concurrency === undefined ? {} : { concurrency }),
@@ -96,7 +96,7 @@ function pollPart(client: Client, poll: NonNullable<HttpProviderSpec["poll"]>): 
     async poll({ externalId }, ctx) {
       const names = { external_id: externalId, job_id: ctx.jobId, node_id: ctx.nodeId }
       const response = await send(client, { request: poll, names, ctx })
-      return newsOf(poll, { ...names, ...answerNames(response) })
+      return parseOutcome(poll, { ...names, ...answerNames(response) })
     },
   }
 }
@@ -124,7 +124,7 @@ function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial
       const event = eventId === "" ? {} : { eventId }
       return webhook.is_hint
         ? { externalId, ...event }
-        : { externalId, ...event, news: newsOf(webhook, names) }
+        : { externalId, ...event, news: parseOutcome(webhook, names) }
     },
   }
 }

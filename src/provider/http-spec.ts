@@ -10,7 +10,7 @@ const scalar = z.union([z.string(), z.number(), z.boolean()])
 const request = (method: "GET" | "POST" | "DELETE") =>
   z.strictObject({
     method: z.enum(["GET", "POST", "PUT", "PATCH", "DELETE"]).default(method),
-    url: template.describe("Where to; may hold templates."),
+    url: template.describe("The URL; may contain templates."),
     headers: z.record(z.string(), scalar).optional(),
     query: z.record(z.string(), scalar).optional(),
     json: z.unknown().optional().describe("A body of any shape, sent as application/json."),
@@ -18,9 +18,9 @@ const request = (method: "GET" | "POST" | "DELETE") =>
 
 /** How an answer, or a webhook, tells the state of an operation. */
 const outcome = {
-  status: expression.describe("What tells the state, for example `{{ body.status }}`."),
+  status: expression.describe("The state of the operation, for example `{{ body.status }}`."),
   done: z.array(scalar).min(1).describe("Values of `status` that mean done."),
-  failed: z.array(scalar).default([]).describe("Values that mean failed. All others: it still runs."),
+  failed: z.array(scalar).default([]).describe("Values that mean failed. All others: it is still running."),
   output: z.unknown().default("{{ body }}").describe("The node's output once it is done."),
   error: template.optional().describe("Why it failed."),
   retryable: z.union([z.boolean(), expression]).default(true).describe("May a new operation succeed?"),
@@ -60,13 +60,13 @@ export const httpProviderSchema = z.strictObject({
     .array(z.string().min(1))
     .min(1)
     .optional()
-    .describe("Whose jobs may use it; left out: everybody's."),
+    .describe("The owners whose jobs may use it; default: all owners."),
   concurrency_per_owner: z.int().min(1).nullable().optional().describe("Slots that one owner may hold."),
-  rate_per_owner: seconds.nullable().optional().describe("Requests a second for one owner."),
+  rate_per_owner: seconds.nullable().optional().describe("Requests per second for one owner."),
   origins: z
     .array(z.url({ protocol: /^https?$/ }))
     .optional()
-    .describe("Where `call_external_service` may submit to, beside the origins of the URLs below."),
+    .describe("Origins to which `call_external_service` may submit, besides those of the URLs below."),
   account: z
     .string()
     .min(1)
@@ -76,7 +76,10 @@ export const httpProviderSchema = z.strictObject({
   poll_jitter: z.number().min(0).max(1).optional(),
   max_poll_errors: z.int().min(0).nullable().optional(),
   ttl_seconds: seconds.nullable().optional(),
-  timeout_seconds: seconds.max(86_400).default(30).describe("For one request, body included."),
+  timeout_seconds: seconds
+    .max(86_400)
+    .default(30)
+    .describe("The timeout of one request, including the body."),
   max_response_bytes: z
     .int()
     .min(1)
@@ -88,7 +91,7 @@ export const httpProviderSchema = z.strictObject({
     .describe("A submission that is repeated with the same idempotency key begins no second operation."),
   submit: request("POST")
     .extend({
-      external_id: template.describe("Where the answer has the operation's name: `{{ body.id }}`."),
+      external_id: template.describe("The operation's id in the answer: `{{ body.id }}`."),
       idempotency_header: z.string().min(1).default("idempotency-key"),
     })
     .optional(),

@@ -24,7 +24,7 @@ export interface NewsLimits {
 const messageLength = 500
 
 /** Throws if the provider does not report the state of the operation. */
-export function resultOf(news: OperationNews, limits: NewsLimits): OperationResult {
+export function parseResult(news: OperationNews, limits: NewsLimits): OperationResult {
   switch (news?.status) {
     case "completed":
       return completed(news, limits)

@@ -76,7 +76,7 @@ export function signingSecrets(signature: Signature | undefined): readonly strin
 }
 
 /** null: the webhook is genuine; else the reason of the rejection. */
-export async function refusalOf(
+export async function verifySignature(
   signature: Signature,
   request: SignedRequest,
   options: VerifyOptions,

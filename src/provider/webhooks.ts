@@ -18,10 +18,10 @@ import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { isExternalId } from "../worker/waiting.ts"
 import { declaredSecrets } from "./calls.ts"
-import { resultOf } from "./news.ts"
+import { parseResult } from "./news.ts"
 import type { Provider, WebhookNews } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
-import { refusalOf, type SignedRequest } from "./signature.ts"
+import { type SignedRequest, verifySignature } from "./signature.ts"
 
 export interface WebhooksParts {
   readonly registry: ProviderRegistry
@@ -66,8 +66,8 @@ export class Webhooks {
     const bytes = request.body.length
     if (bytes > this.maxBytes) throw await this.tooLarge(name, bytes)
     await this.#verify(provider, request)
-    const heard = await this.#heard(provider, request)
-    return heard === null ? { isNew: false } : this.#store(provider, request, heard)
+    const webhook = await this.#parse(provider, request)
+    return webhook === null ? { isNew: false } : this.#store(provider, request, webhook)
   }
 
   /** For a caller that stopped reading the body: recorded like other rejections. */
@@ -88,7 +88,7 @@ export class Webhooks {
     const { secrets, now, registry } = this.#parts
     const notes: string[] = []
     const asked: Secret[] = []
-    const refusal = await refusalOf(provider.verify!, request, {
+    const refusal = await verifySignature(provider.verify!, request, {
       secret: name => {
         const value = secretOr(name, secrets, notes)
         if (value !== null) asked.push({ name, value })
@@ -105,7 +105,7 @@ export class Webhooks {
   }
 
   /** null: it concerns no operation. */
-  async #heard(provider: Provider, { body, headers }: SignedRequest): Promise<Heard | null> {
+  async #parse(provider: Provider, { body, headers }: SignedRequest): Promise<ParsedWebhook | null> {
     const redactor = this.#redactor(provider)
     try {
       const news = await provider.webhook!({ body: parsed(body), headers })
@@ -124,22 +124,28 @@ export class Webhooks {
     return new Redactor(declaredSecrets(provider, this.#parts.secrets))
   }
 
-  #checked(provider: Provider, { externalId, eventId, news }: WebhookNews, redactor: Redactor): Heard {
+  #checked(
+    provider: Provider,
+    { externalId, eventId, news }: WebhookNews,
+    redactor: Redactor,
+  ): ParsedWebhook {
     if (!isExternalId(externalId)) throw new TypeError("it does not name an operation.")
     const isHint = provider.webhookIsHint === true || news === undefined
-    const result: OperationResult = isHint ? { type: "hint" } : resultOf(news, { ...this.#parts, redactor })
+    const result: OperationResult = isHint
+      ? { type: "hint" }
+      : parseResult(news, { ...this.#parts, redactor })
     return { externalId, eventId: eventName(eventId), result }
   }
 
-  async #store(provider: Provider, request: SignedRequest, heard: Heard): Promise<Received> {
+  async #store(provider: Provider, request: SignedRequest, webhook: ParsedWebhook): Promise<Received> {
     const { store, now, inboxChanged, registry } = this.#parts
     const { name } = provider
-    const { externalId, result } = heard
+    const { externalId, result } = webhook
     const poll = registry.terms(name)?.poll ?? null
     const news = { externalId, source: "webhook", poll, result } satisfies Omit<External, "type" | "node">
     const isNew = await store.receiveEvent({
       provider: name,
-      eventId: heard.eventId === undefined ? eventIdOf(provider, request) : storable(heard.eventId),
+      eventId: webhook.eventId === undefined ? eventIdOf(provider, request) : storable(webhook.eventId),
       externalId,
       receivedAt: now(),
       verdict: "parked",
@@ -173,7 +179,7 @@ export class Webhooks {
   }
 }
 
-interface Heard {
+interface ParsedWebhook {
   readonly externalId: string
   readonly eventId: string | undefined
   readonly result: OperationResult

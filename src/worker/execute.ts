@@ -16,7 +16,7 @@ import type { Handler } from "./handler.ts"
 import { type Checked, checkOutput } from "./output.ts"
 import type { Redactor } from "./redact.ts"
 import { checkSchema } from "./schema.ts"
-import { isWait, jsonOf, outcomeOfWait, type Wait } from "./waiting.ts"
+import { isWait, jsonPart, outcomeOfWait, type Wait } from "./waiting.ts"
 
 export interface Execution {
   readonly handler: Handler
@@ -63,7 +63,7 @@ async function conclusionOf(execution: Execution, returned: PromiseLike<unknown>
 }
 
 function conclude(execution: Execution, returned: unknown): Outcome | Promise<Outcome> {
-  if (isWait(returned)) return conclusion(execution, jsonOf(returned), returned)
+  if (isWait(returned)) return conclusion(execution, jsonPart(returned), returned)
   const { output: schema, name } = execution.handler
   if (schema === undefined) return conclusion(execution, returned)
   const what = `output of handler "${name}"`

@@ -114,9 +114,9 @@ class Check {
 
   #inside(value: object, depth: number): Problem | undefined {
     if (depth >= deepest) {
-      const ring = this.#ancestors.includes(value)
+      const cycle = this.#ancestors.includes(value)
       return {
-        what: ring ? "a cycle (it contains itself)" : `nesting deeper than ${deepest} levels`,
+        what: cycle ? "a cycle (it contains itself)" : `nesting deeper than ${deepest} levels`,
         path: [],
       }
     }

@@ -114,7 +114,7 @@ function waitingOf(wait: Timed, output: Json, clean: (text: string) => string): 
 }
 
 /** The part of a wait that must be JSON. */
-export function jsonOf(wait: Wait): unknown {
+export function jsonPart(wait: Wait): unknown {
   switch (wait[brand]) {
     case "child":
       return wait.input

@@ -45,7 +45,7 @@ function linkTo(url: string) {
     answerMs: 1000,
     log,
     channel: keys => keys.news,
-    heard: () => {},
+    onMessage: () => {},
     up: () => {},
     down: () => {},
   })

@@ -62,10 +62,10 @@ it("S7 a task is not lost before the results of its partition have been read", a
   const { broker, lost } = bareBroker(new FleetStage())
   const [early, late] = [taskOf(1), taskOf(2)]
   for (const task of [early, late]) broker.adopt(task, "gate")
-  broker.came([1])
+  broker.partitionsTaken([1])
   await until("one is found to be nowhere", () => lost.length > 0)
   expect(lost).toEqual([nameOf(early)])
-  broker.came([2])
+  broker.partitionsTaken([2])
   await until("and then the other", () => lost.length > 1)
   expect(lost).toEqual([nameOf(early), nameOf(late)])
 })
@@ -90,7 +90,7 @@ it("S6 all that lay there is delivered, even if more comes with every look", asy
   const parts = { engine: "e", ...figures, deliver: () => {}, durable: async () => {}, log: silentLog }
   const results = new Results({ link, ...parts })
   onTestFinished(() => results.stop())
-  results.came([3])
+  results.partitionsTaken([3])
   await results.delivered()
 })
 
@@ -106,7 +106,7 @@ it("S6 reports that the journal does not take are in memory once, however long t
     { kind: "finished", outcome: { type: "submitted", externalId: "x" }, times },
     from,
   )
-  broker.came([3])
+  broker.partitionsTaken([3])
   await connection.send(["XADD", keys.results(3), "*", ...report])
   const pending = ["XPENDING", keys.results(3), OWNERS, "-", "+", "1"]
   await until("it was claimed often", async () => {
@@ -125,7 +125,7 @@ it("S5 who lives is looked at although the journal takes nothing, and no more ca
   const { broker, lost } = bareBroker(stage, { maxUnsettledReports: 1 }, () => isDurable.opened)
   const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
   const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
-  broker.came([3])
+  broker.partitionsTaken([3])
   await connection.send(["XADD", keys.results(3), "*", ...report])
   const read = ["XPENDING", keys.results(3), OWNERS, "-", "+", "1"]
   await until(
@@ -133,7 +133,7 @@ it("S5 who lives is looked at although the journal takes nothing, and no more ca
     async () => ((await connection.send(read).catch(() => [])) as unknown[]).length > 0,
   )
   broker.adopt(taskOf(3), "gate")
-  broker.came([4])
+  broker.partitionsTaken([4])
   const worker = stage.worker({ handlers: [gate().handler] })
   await until("the worker is seen to come", () => broker.runs("gate"))
   await worker.close()
@@ -199,7 +199,7 @@ it("an isolated task that has run alone for its time is joined by the next, once
   const { broker, started, finished } = bareBroker(stage)
   const held = gate("held")
   stage.worker({ handlers: [held.handler], store: storeId(stage.store) })
-  broker.came([1])
+  broker.partitionsTaken([1])
   await until("the worker is known", () => broker.runs("held"))
   const isolation = { diedAt: 0, deaths: 0, seconds: 0.1 }
   const [long, next] = [taskOf(1), taskOf(1)]

@@ -39,7 +39,7 @@ async function sendingStage() {
   })
   onTestFinished(() => broker.close())
   // An engine announces its store once it owns something.
-  broker.came([0])
+  broker.partitionsTaken([0])
   await until("the worker is known", () => broker.runs("write"))
   return { broker, engine, begun }
 }
@@ -74,7 +74,7 @@ it("S7 an engine that may have been replaced sends nothing, and goes on when it 
   await new Promise(resolve => setImmediate(resolve))
   expect(broker.queued).toBe(1)
   engine.isSure = true
-  broker.goOn()
+  broker.resume()
   await until("it is begun", () => begun.length === 1)
 })
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import { inTurn, type Turn } from "../../src/cli/target/folder-wait.ts"
 import { findServer } from "../../src/cli/target/served.ts"
 import { UmbraError } from "../../src/errors.ts"
-import { announceServer, holderOf } from "../../src/journal/folder-lock.ts"
+import { announceServer, findHolder } from "../../src/journal/folder-lock.ts"
 import { ownIdentity } from "../../src/process-identity.ts"
 import { ask } from "../server/stage.ts"
 import { type Ended, folderWith, type Running, startUmbra, umbra } from "./umbra.ts"
@@ -194,7 +194,7 @@ describe("finding the server of a folder", () => {
   it("announces only in a lock of this process", async () => {
     const own = served({}, null)
     await announceServer(own, url)
-    expect(await holderOf(own)).toMatchObject({ url, pid: process.pid })
+    expect(await findHolder(own)).toMatchObject({ url, pid: process.pid })
     const other = served({ pid: 1 }, null)
     await announceServer(other, url)
     expect(readFileSync(join(other, "lock.3"), "utf8")).not.toContain("url")

@@ -32,11 +32,11 @@ function scene() {
 it("P4 a message whose end becomes durable while retries are read is not delivered again", async () => {
   const { inlet, progress, answers, settle } = scene()
   progress.waiting = 2
-  inlet.look()
+  inlet.pollRetries()
   answers[0]!([parked(1, 1)])
   await settle()
   expect(inlet.take()).toMatchObject({ seq: 1, dueAt: 0 })
-  inlet.look()
+  inlet.pollRetries()
   inlet.tried(1)
   progress.waiting = 1
   answers[1]!([parked(1, 1), parked(2, 1)])
@@ -48,8 +48,8 @@ it("P4 a message whose end becomes durable while retries are read is not deliver
 it("P4 who asks for retries while they are read is answered by another reading", async () => {
   const { inlet, progress, answers, settle } = scene()
   progress.waiting = 1
-  inlet.look()
-  inlet.look()
+  inlet.pollRetries()
+  inlet.pollRetries()
   answers[0]!([])
   await settle()
   expect(answers.length).toBe(2)
@@ -63,12 +63,12 @@ it("P4 a message that fails is tried again once, though it is found before its f
   const { inlet, progress, answers, settle } = scene()
   progress.waiting = 1
   inlet.failing(1)
-  inlet.look()
+  inlet.pollRetries()
   answers[0]!([parked(1, 1)])
   await settle()
   expect(inlet.take()).toBeUndefined()
   inlet.tried(1)
-  inlet.look()
+  inlet.pollRetries()
   answers[1]!([parked(1, 1)])
   await settle()
   expect(inlet.take()).toMatchObject({ seq: 1 })
@@ -79,7 +79,7 @@ it("P4 no more retries are in memory than there is room for, and the others come
   const { inlet, progress, answers, settle } = scene()
   progress.waiting = 30
   const all = Array.from({ length: 30 }, (_, i) => parked(i + 1, 1))
-  inlet.look()
+  inlet.pollRetries()
   answers[0]!(all.slice(0, 11))
   await settle()
   expect(inlet.ready).toBe(10)

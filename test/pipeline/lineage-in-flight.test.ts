@@ -149,7 +149,7 @@ describe("lineage of a message in flight", () => {
       {
         ...{ position: 0, queue: "adapters", owner: "local", job: {}, lossLimit: 3 },
         plan: { ...unlimitedRoute, name: "only", adapters: [], outbound: new Map(), rules: 1 } as never,
-        scene: { ...scene, signal: new AbortController().signal } as never,
+        context: { ...scene, signal: new AbortController().signal } as never,
         workers: () => ({ call: async () => answer }) as never,
       },
       { ended: (_: unknown, ending: Ending) => endings.push(ending) } as never,

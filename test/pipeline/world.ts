@@ -219,7 +219,7 @@ export function world(drawn: Drawn) {
         fence: { partition: 0, epoch: 1 },
         store: failingStore,
         storage: new ExecutionStorage(failingStore, execution),
-        elsewhere: () => {
+        remoteChain: () => {
           throw new Error("nothing runs elsewhere")
         },
         retry: { tries: 4, initialMs: 1, maxMs: 2 },
@@ -235,7 +235,7 @@ export function world(drawn: Drawn) {
         secrets: [],
         random: () => 0.5,
         lossLimit: 1000,
-        scene: {
+        context: {
           jobId: JOB,
           owner: "local",
           pipeline: "any",

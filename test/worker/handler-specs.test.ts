@@ -62,7 +62,7 @@ describe("S8 the built-in handlers' schemas", () => {
     ["wait_for_signal", { signal: "x", timeout_seconds: 0 }, /^timeout_seconds: Too small/],
     ["wait_for_signal", { signal: "x", default: 1 }, /^default: A default needs timeout_seconds/],
     ["call_external_service", {}, /^url: /],
-    ["call_external_service", { url: "file:///etc/passwd" }, /^url: An http or https URL is needed/],
+    ["call_external_service", { url: "file:///etc/passwd" }, /^url: An http or https URL is required/],
     ["call_external_service", { url, json: 1, text: "x" }, /^text: Give json or text/],
     ["call_external_service", { url, method: "get" }, /^method: /],
     ["call_external_service", { url, expected_status: 42 }, /^expected_status: /],

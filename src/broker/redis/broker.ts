@@ -75,7 +75,7 @@ export class RedisBroker implements RemoteWorkers {
       store: () => this.#storeId(),
       answerMs: settings.answerSeconds * 1000,
       channel: keys => keys.news,
-      heard: message => this.#heard(message),
+      onMessage: message => this.#receive(message),
       up: keys => this.#up(keys),
       down: () => this.#down(),
     })
@@ -109,14 +109,14 @@ export class RedisBroker implements RemoteWorkers {
       epochOf: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
       partitionOf,
       lost: tasks => this.#lost(tasks),
-      again: task => {
+      resend: task => {
         this.#tasks.putBack(task)
         this.#wake()
       },
       remove: (handler, entries) => this.#remove(handler, entries),
-      say: control => this.#say(control),
+      publish: control => this.#publish(control),
       served: handler => this.#served(handler),
-      looked: () => {
+      rosterKnown: () => {
         this.#calls.giveUp(handler => !this.runs(handler))
         // A process that owns no partitions may outlive the last engine of its store.
         if (this.#results.partitions.length > 0) this.#announcer.repeat()
@@ -177,7 +177,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   /** No live worker has the handler. */
-  nobody(handler: string): TaskWait {
+  noWorkerWait(handler: string): TaskWait {
     return noWorker(handler, { isUp: this.isUp, roster: this.#roster })
   }
 
@@ -230,16 +230,16 @@ export class RedisBroker implements RemoteWorkers {
     return this.#roster.holder(nameOf(task))
   }
 
-  came(partitions: readonly number[]): void {
-    this.#results.came(partitions)
-    this.#reconciliation.came(partitions)
+  partitionsTaken(partitions: readonly number[]): void {
+    this.#results.partitionsTaken(partitions)
+    this.#reconciliation.partitionsTaken(partitions)
   }
 
   left(partitions: readonly number[]): void {
-    this.#results.left(partitions)
+    this.#results.partitionsReleased(partitions)
   }
 
-  goOn(): void {
+  resume(): void {
     this.#wake()
   }
 
@@ -312,7 +312,7 @@ export class RedisBroker implements RemoteWorkers {
         { error: String(error) },
         "a task may not have reached Redis; reconciliation will look for it",
       )
-      this.#reconciliation.ask()
+      this.#reconciliation.request()
     }
   }
 
@@ -328,11 +328,11 @@ export class RedisBroker implements RemoteWorkers {
   /**
    * Any process that reaches Redis can publish anything, and a later release more than this one understands.
    */
-  #heard(message: string): void {
+  #receive(message: string): void {
     try {
       const news = JSON.parse(message) as WorkerNews
       if (news.type === "begun") for (const task of news.tasks) this.#begun(news.worker, task)
-      else if (news.type === "left") this.#reconciliation.ask()
+      else if (news.type === "left") this.#reconciliation.request()
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read a message of a worker")
     }
@@ -387,14 +387,14 @@ export class RedisBroker implements RemoteWorkers {
     task.unknownUntil = 0
     task.refusals += 1
     if (task.refusals === 1) {
-      this.#reconciliation.ask()
+      this.#reconciliation.request()
       return
     }
     this.#parts.log.warn(
       { job_id: task.task.jobId, worker, handler: task.handler, cause, times: task.refusals },
       "a worker refused a task",
     )
-    this.#reconciliation.askLater()
+    this.#reconciliation.requestLater()
   }
 
   #settle(name: string): void {
@@ -413,7 +413,7 @@ export class RedisBroker implements RemoteWorkers {
         worker,
       )
       const joined = alone === false ? ({ joined: true } as const) : {}
-      if (announce) this.#say({ type: "begin", name: nameOf(task), ...joined })
+      if (announce) this.#publish({ type: "begin", name: nameOf(task), ...joined })
     } catch {
       // Not durable: the worker does not begin, and asks again as long as it waits.
     }
@@ -436,7 +436,7 @@ export class RedisBroker implements RemoteWorkers {
   #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
     const why = reason === undefined ? {} : { reason }
-    this.#say({ type: "cancel", names: [name], ...why, submissions: true })
+    this.#publish({ type: "cancel", names: [name], ...why, submissions: true })
   }
 
   /** The next reconciliation finds an entry that was not removed. */
@@ -449,7 +449,7 @@ export class RedisBroker implements RemoteWorkers {
    * A worker that misses the message receives it again: see `stopStale` of the reconciliation, and `announce`
    * of the worker.
    */
-  #say(control: Control): void {
+  #publish(control: Control): void {
     const { keys } = this.#link
     if (keys !== null) this.#link.send(["PUBLISH", keys.control, JSON.stringify(control)]).catch(() => {})
   }

@@ -18,7 +18,7 @@ export interface DeliveriesParts {
   readonly isExact: boolean
   readonly take: (entry: string, fields: Fields) => void
   /** Redis had lost the consumer groups. */
-  readonly forgotten: () => Promise<void>
+  readonly groupsLost: () => Promise<void>
   readonly log: Log
 }
 
@@ -71,7 +71,7 @@ export class Deliveries {
       }
       try {
         if (this.#parts.isExact) await this.#readInTurn(keys, name)
-        else this.#take(await link.wait(this.#question(keys, name)))
+        else this.#take(await link.wait(this.#readCommand(keys, name)))
       } catch (error) {
         await this.#mend(keys, error)
       }
@@ -92,11 +92,11 @@ export class Deliveries {
       const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(room()), "STREAMS", stream, ">"]
       this.#take(await link.send(read))
     }
-    if (room() === before) this.#take(await link.wait(this.#question(keys, consumer, 1)))
+    if (room() === before) this.#take(await link.wait(this.#readCommand(keys, consumer, 1)))
   }
 
   /** COUNT applies per stream: the streams that were busy recently share the capacity. */
-  #question(keys: Keys, consumer: string, count = Math.ceil(this.#parts.room() / this.#busy)): string[] {
+  #readCommand(keys: Keys, consumer: string, count = Math.ceil(this.#parts.room() / this.#busy)): string[] {
     const streams = this.#streams(keys)
     const block = Math.max(1, Math.min(BLOCK_MS, Math.floor(this.#parts.aliveMs())))
     const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(count), "BLOCK", String(block)]
@@ -132,11 +132,11 @@ export class Deliveries {
   }
 
   async #mend(keys: Keys, error: unknown): Promise<void> {
-    const { link, forgotten, log } = this.#parts
+    const { link, groupsLost, log } = this.#parts
     try {
       if (isNoGroup(error)) {
         await makeGroups(link, this.#streams(keys), WORKERS)
-        return await forgotten()
+        return await groupsLost()
       }
     } catch {
       // As below: the loop waits for the connection.

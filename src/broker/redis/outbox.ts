@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import type { Link } from "./client/link.ts"
 
-interface Letter {
+interface ReportBatch {
   readonly partition: number
   readonly reports: Set<Report>
   isUnderWay: boolean
@@ -11,7 +11,7 @@ interface Letter {
 
 interface Report {
   readonly fields: readonly [string, string]
-  readonly letter: Letter
+  readonly batch: ReportBatch
   /** Of all reports with the same topic only the newest needs to arrive. */
   readonly topic: string | undefined
   readonly sent: () => void
@@ -26,8 +26,8 @@ export class Outbox {
   readonly #link: Link
   readonly #log: Log
   /** By partition: sent at the end of this turn. */
-  readonly #open = new Map<number, Letter>()
-  readonly #letters = new Set<Letter>()
+  readonly #open = new Map<number, ReportBatch>()
+  readonly #batches = new Set<ReportBatch>()
   /** By topic. */
   readonly #newest = new Map<string, Report>()
 
@@ -37,7 +37,7 @@ export class Outbox {
   }
 
   get isEmpty(): boolean {
-    return this.#letters.size === 0
+    return this.#batches.size === 0
   }
 
   /**
@@ -46,57 +46,57 @@ export class Outbox {
    */
   send(partition: number, fields: Report["fields"], topic?: string): Promise<void> {
     return new Promise(sent => {
-      const letter = this.#open.get(partition) ?? this.#begin(partition)
-      const report = { fields, letter, topic, sent }
-      letter.reports.add(report)
+      const batch = this.#open.get(partition) ?? this.#begin(partition)
+      const report = { fields, batch: batch, topic, sent }
+      batch.reports.add(report)
       if (topic !== undefined) this.#replace(topic, report)
-      if (letter.reports.size >= MOST_REPORTS) this.#open.delete(partition)
+      if (batch.reports.size >= MOST_REPORTS) this.#open.delete(partition)
     })
   }
 
   sendAgain(): void {
-    for (const letter of this.#letters)
-      if (this.#open.get(letter.partition) !== letter) void this.#post(letter)
+    for (const batch of this.#batches)
+      if (this.#open.get(batch.partition) !== batch) void this.#sendBatch(batch)
   }
 
-  #begin(partition: number): Letter {
-    const letter: Letter = { partition, reports: new Set(), isUnderWay: false, isKept: false }
-    this.#open.set(partition, letter)
-    this.#letters.add(letter)
+  #begin(partition: number): ReportBatch {
+    const batch: ReportBatch = { partition, reports: new Set(), isUnderWay: false, isKept: false }
+    this.#open.set(partition, batch)
+    this.#batches.add(batch)
     setImmediate(() => {
-      if (this.#open.get(partition) === letter) this.#open.delete(partition)
-      void this.#post(letter)
+      if (this.#open.get(partition) === batch) this.#open.delete(partition)
+      void this.#sendBatch(batch)
     })
-    return letter
+    return batch
   }
 
   #replace(topic: string, report: Report): void {
     const older = this.#newest.get(topic)
     this.#newest.set(topic, report)
-    if (older?.letter.isKept) this.#drop(older)
+    if (older?.batch.isKept) this.#drop(older)
   }
 
   #drop(report: Report): void {
-    const { letter, sent } = report
-    letter.reports.delete(report)
-    if (letter.reports.size === 0) this.#letters.delete(letter)
+    const { batch, sent } = report
+    batch.reports.delete(report)
+    if (batch.reports.size === 0) this.#batches.delete(batch)
     sent()
   }
 
-  async #post(letter: Letter): Promise<void> {
+  async #sendBatch(batch: ReportBatch): Promise<void> {
     const { keys } = this.#link
-    if (letter.isUnderWay || letter.reports.size === 0) return
-    if (keys === null) return this.#keep(letter)
-    letter.isUnderWay = true
-    letter.isKept = false
-    const fields = [...letter.reports].flatMap(report => report.fields)
+    if (batch.isUnderWay || batch.reports.size === 0) return
+    if (keys === null) return this.#keep(batch)
+    batch.isUnderWay = true
+    batch.isKept = false
+    const fields = [...batch.reports].flatMap(report => report.fields)
     try {
-      await this.#link.send(["XADD", keys.results(letter.partition), "*", ...fields])
-      this.#letters.delete(letter)
-      for (const report of letter.reports) this.#arrived(report)
+      await this.#link.send(["XADD", keys.results(batch.partition), "*", ...fields])
+      this.#batches.delete(batch)
+      for (const report of batch.reports) this.#arrived(report)
     } catch (error) {
-      letter.isUnderWay = false
-      this.#keep(letter)
+      batch.isUnderWay = false
+      this.#keep(batch)
       this.#log.debug({ error: String(error) }, "a report did not reach Redis; it is kept and sent later")
     }
   }
@@ -111,9 +111,9 @@ export class Outbox {
    * If Redis is unavailable, the report is sent again after reconnecting. If Redis refused it (out of memory,
    * read-only), it is sent again with the next heartbeat.
    */
-  #keep(letter: Letter): void {
-    letter.isKept = true
-    for (const report of letter.reports)
+  #keep(batch: ReportBatch): void {
+    batch.isKept = true
+    for (const report of batch.reports)
       if (report.topic !== undefined && this.#newest.get(report.topic) !== report) this.#drop(report)
   }
 }

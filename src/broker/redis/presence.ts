@@ -13,15 +13,15 @@ export interface PresenceParts {
   /** How long a dead worker is shown. */
   readonly shownDeadMs: number
   /** Creates the content of the heartbeat. */
-  readonly says: (id: string) => WorkerBeat
+  readonly createBeat: (id: string) => WorkerBeat
   /** With the first heartbeat on a connection: recovers what happened while there was none. */
-  readonly comeBack: (keys: Keys, id: string) => Promise<void>
+  readonly recover: (keys: Keys, id: string) => Promise<void>
   /** The engines may have considered this worker dead for some time, and no longer do. */
   readonly wasSilent: () => void
   /** The engines considered this worker dead: its tasks belong to other workers. */
   readonly replaced: () => void
   /** A heartbeat was stored. */
-  readonly beaten: () => void
+  readonly beatStored: () => void
   readonly log: Log
 }
 
@@ -38,7 +38,7 @@ export class Presence {
   #marker: string | null = null
   #isKnown = false
   /** Has it recovered, on this connection, what happened while there was none? */
-  #isBack = false
+  #isRecovered = false
   #aliveUntil = 0
 
   constructor(parts: PresenceParts) {
@@ -64,27 +64,27 @@ export class Presence {
 
   /** May tasks be delivered to it? */
   get isPresent(): boolean {
-    return this.#isBack && this.#isKnown && this.isAlive
+    return this.#isRecovered && this.#isKnown && this.isAlive
   }
 
   /** The connection was lost. */
-  away(): void {
-    this.#isBack = false
+  disconnected(): void {
+    this.#isRecovered = false
   }
 
   async beat(): Promise<void> {
-    const { link, deadMs, log, wasSilent, beaten } = this.#parts
+    const { link, deadMs, log, wasSilent, beatStored } = this.#parts
     const { keys } = link
     if (keys === null) return
     const sentAt = performance.now()
     try {
-      if (!this.#isBack) await this.#comeBack(keys)
-      if (!(await this.#say(keys))) return await this.#comeAsSomebodyNew()
-      await this.#leaveTraces(keys)
+      if (!this.#isRecovered) await this.#recover(keys)
+      if (!(await this.#storeBeat(keys))) return await this.#registerAsNew()
+      await this.#storeTraces(keys)
       if (this.#isKnown && !this.isAlive) wasSilent()
       this.#isKnown = true
       this.#aliveUntil = sentAt + deadMs
-      beaten()
+      beatStored()
     } catch (error) {
       // Unavailable: the link has logged it. Refused (out of memory, no disk space, read-only): nothing else
       // logs it.
@@ -93,15 +93,15 @@ export class Presence {
     }
   }
 
-  async #comeBack(keys: Keys): Promise<void> {
-    await this.#parts.comeBack(keys, this.#id)
-    this.#isBack = true
+  async #recover(keys: Keys): Promise<void> {
+    await this.#parts.recover(keys, this.#id)
+    this.#isRecovered = true
   }
 
   /** Stores what all processes can still read of this worker once it is dead. */
-  async #leaveTraces(keys: Keys): Promise<void> {
-    const { link, deadMs, shownDeadMs, says } = this.#parts
-    const beat: WorkerBeat = { ...says(this.#id), held: [] }
+  async #storeTraces(keys: Keys): Promise<void> {
+    const { link, deadMs, shownDeadMs, createBeat } = this.#parts
+    const beat: WorkerBeat = { ...createBeat(this.#id), held: [] }
     const seen: LastSeen = { worker: beat.id, at: beat.at }
     const handlers = beat.handlers.flatMap(handler => [handler, JSON.stringify(seen)])
     const commands = [
@@ -114,20 +114,20 @@ export class Presence {
   }
 
   /** Returns false if the worker was registered and no longer is. */
-  async #say(keys: Keys): Promise<boolean> {
-    const { link, deadMs, says } = this.#parts
+  async #storeBeat(keys: Keys): Promise<boolean> {
+    const { link, deadMs, createBeat } = this.#parts
     const marker = (await link.send(["GET", keys.marker])) as string | null
     const isRemembered = this.#isKnown && marker !== null && marker === this.#marker
     this.#marker = marker
-    const beat = ["SET", keys.worker(this.#id), JSON.stringify(says(this.#id)), "PX", String(deadMs)]
+    const beat = ["SET", keys.worker(this.#id), JSON.stringify(createBeat(this.#id)), "PX", String(deadMs)]
     if ((await link.send(isRemembered ? [...beat, "XX"] : beat)) !== null) return true
     // The last heartbeat is missing: it expired, or Redis lost all data since the marker was read.
     const isForgotten = (await link.send(["GET", keys.marker])) !== marker
-    return isForgotten && this.#say(keys)
+    return isForgotten && this.#storeBeat(keys)
   }
 
   /** Invariant 1. */
-  #comeAsSomebodyNew(): Promise<void> {
+  #registerAsNew(): Promise<void> {
     this.#parts.log.warn(
       { worker: this.#id },
       "this worker sent no heartbeat for too long; its tasks now belong to other workers",

@@ -23,13 +23,13 @@ export interface ReconciliationParts {
   readonly epochOf: (partition: number) => number | undefined
   readonly partitionOf: (jobId: string) => number
   readonly lost: (tasks: readonly Outstanding[]) => void
-  readonly again: (task: Outstanding) => void
+  readonly resend: (task: Outstanding) => void
   /** Removes entries from the handler's stream. */
   readonly remove: (handler: string, entries: readonly string[]) => void
-  readonly say: (control: Control) => void
+  readonly publish: (control: Control) => void
   readonly served: (handler: string) => void
   /** It is known again which workers are alive. */
-  readonly looked: () => void
+  readonly rosterKnown: () => void
   readonly log: Log
 }
 
@@ -59,14 +59,14 @@ export class Reconciliation {
 
   constructor(parts: ReconciliationParts) {
     this.#parts = parts
-    this.#timer = setInterval(() => this.#look(), parts.settings.rosterSeconds * 1000)
+    this.#timer = setInterval(() => this.#run(), parts.settings.rosterSeconds * 1000)
     this.#timer.unref()
   }
 
   /** A connection was established. */
   start(keys: Keys): void {
     this.#isDone = false
-    this.came(this.#parts.results.partitions)
+    this.partitionsTaken(this.#parts.results.partitions)
     sweepKeys(this.#parts.link, keys).catch(() => {})
   }
 
@@ -74,18 +74,18 @@ export class Reconciliation {
    * This engine took over these partitions: the reports that their last owner had read and not stored are
    * read at once.
    */
-  came(partitions: readonly number[]): void {
+  partitionsTaken(partitions: readonly number[]): void {
     for (const partition of partitions) this.#claims.add(partition)
-    this.ask()
+    this.request()
   }
 
-  ask(): void {
+  request(): void {
     this.#isWanted = true
-    void this.#look()
+    void this.#run()
   }
 
   /** Runs a reconciliation at the next roster poll. */
-  askLater(): void {
+  requestLater(): void {
     this.#isWanted = true
   }
 
@@ -94,14 +94,14 @@ export class Reconciliation {
     clearInterval(this.#timer)
   }
 
-  async #look(): Promise<void> {
+  async #run(): Promise<void> {
     if (this.#isRunning || this.#isStopped) return
     this.#isRunning = true
     try {
       do {
         const { keys } = this.#parts.link
         if (keys === null) return
-        if (!(await this.#lookOnce(keys))) return
+        if (!(await this.#runOnce(keys))) return
       } while (this.#isWanted && this.#isDone)
     } catch (error) {
       this.#isWanted = true
@@ -113,14 +113,14 @@ export class Reconciliation {
   }
 
   /** Returns false if the rest must wait. */
-  async #lookOnce(keys: Keys): Promise<boolean> {
+  async #runOnce(keys: Keys): Promise<boolean> {
     const { roster, results, served } = this.#parts
-    if (await this.#hasForgotten(keys)) {
-      roster.forget()
+    if (await this.#hasLostData(keys)) {
+      roster.dataLost()
       this.#isDone = false
       for (const partition of results.partitions) this.#claims.add(partition)
     }
-    const news = await roster.look(keys, () => this.#isForgottenSince(keys))
+    const news = await roster.poll(keys, () => this.#hasLostDataSince(keys))
     if (news === null) return false
     // Now: it is reported only once, and the next steps may fail.
     for (const handler of news.served) served(handler)
@@ -128,7 +128,7 @@ export class Reconciliation {
     const isWanted = !this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete
     const isSettled = !isWanted || (await this.#settleTasks(keys))
     this.#stopStale()
-    this.#parts.looked()
+    this.#parts.rosterKnown()
     return isSettled
   }
 
@@ -147,11 +147,11 @@ export class Reconciliation {
   }
 
   /** The marker of another process is as good as ours: both prove that Redis has lost nothing since. */
-  async #hasForgotten(keys: Keys): Promise<boolean> {
+  async #hasLostData(keys: Keys): Promise<boolean> {
     const marker = await this.#readMarker(keys)
     const before = this.#marker
     this.#marker = marker
-    if (before === null && marker !== null) await this.#expectStrangers(marker)
+    if (before === null && marker !== null) await this.#expectUnknownWorkers(marker)
     const isChanged = before !== null && marker !== before
     if (isChanged) this.#parts.log.warn({}, "Redis lost its data; resending tasks that no worker holds")
     return isChanged
@@ -162,7 +162,7 @@ export class Reconciliation {
    * that it was replaced.
    */
   async #announce(keys: Keys, partitions: readonly number[]): Promise<void> {
-    const { link, epochOf, say } = this.#parts
+    const { link, epochOf, publish } = this.#parts
     const epochs = partitions.flatMap(partition => {
       const epoch = epochOf(partition)
       return epoch === undefined ? [] : [[partition, epoch] as const]
@@ -170,7 +170,7 @@ export class Reconciliation {
     if (epochs.length === 0) return
     const scores = epochs.flatMap(([partition, epoch]) => [String(epoch), String(partition)])
     await link.send(["ZADD", keys.epochs, "GT", ...scores])
-    say({ type: "epochs", epochs })
+    publish({ type: "epochs", epochs })
   }
 
   /** The marker begins with the time of its creation, by Redis's clock. */
@@ -186,9 +186,9 @@ export class Reconciliation {
    * A process that has just started cannot know which workers were alive before Redis lost its data: they
    * have one death timeout to register again.
    */
-  async #expectStrangers(marker: string): Promise<void> {
+  async #expectUnknownWorkers(marker: string): Promise<void> {
     const age = (await this.#redisSeconds()) - Number.parseInt(marker, 10)
-    this.#parts.roster.expectStrangers((this.#parts.settings.workerDeadSeconds - age) * 1000)
+    this.#parts.roster.expectUnknownWorkers((this.#parts.settings.workerDeadSeconds - age) * 1000)
   }
 
   async #redisSeconds(): Promise<number> {
@@ -198,15 +198,15 @@ export class Reconciliation {
 
   async #claim(keys: Keys): Promise<void> {
     const { link, results, settings } = this.#parts
-    const came = [...this.#claims].filter(partition => results.has(partition))
-    await this.#announce(keys, came)
+    const partitionsTaken = [...this.#claims].filter(partition => results.has(partition))
+    await this.#announce(keys, partitionsTaken)
     await makeGroups(
       link,
-      came.map(partition => keys.results(partition)),
+      partitionsTaken.map(partition => keys.results(partition)),
       OWNERS,
     )
-    await results.claim(came, 0)
-    for (const partition of came) this.#claims.delete(partition)
+    await results.claim(partitionsTaken, 0)
+    for (const partition of partitionsTaken) this.#claims.delete(partition)
     const now = performance.now()
     if (now - this.#claimedAt < settings.claimEverySeconds * 1000) return
     this.#claimedAt = now
@@ -228,7 +228,7 @@ export class Reconciliation {
     const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
     const { found, spare } = await survey(link, handlers, worker => roster.isLive(worker))
-    if (await this.#isForgottenSince(keys)) {
+    if (await this.#hasLostDataSince(keys)) {
       this.#isWanted = true
       return
     }
@@ -249,14 +249,14 @@ export class Reconciliation {
   }
 
   /** Or since an earlier connection: an old snapshot may contain the marker of its time. */
-  async #isForgottenSince(keys: Keys): Promise<boolean> {
+  async #hasLostDataSince(keys: Keys): Promise<boolean> {
     const { link } = this.#parts
     return (await link.send(["GET", keys.marker])) !== this.#marker || link.keys !== keys
   }
 
   /** Returns false if a worker that may hold tasks has not registered yet. */
   #settle(before: readonly Outstanding[], found: ReadonlyMap<string, Found>): boolean {
-    const { roster, tasks, lost, again } = this.#parts
+    const { roster, tasks, lost, resend } = this.#parts
     const held = roster.held()
     const gone: Outstanding[] = []
     let isSure = true
@@ -272,7 +272,7 @@ export class Reconciliation {
       } else if (held.has(task.name)) task.state = "sent"
       else if (!roster.isComplete) isSure = false
       else if (task.content === null) gone.push(task)
-      else again(task)
+      else resend(task)
     }
     for (const { handler, entry } of gone) if (entry !== null) this.#parts.remove(handler, [entry])
     lost(gone)
@@ -287,9 +287,9 @@ export class Reconciliation {
 
   /** A cancellation that a worker missed. */
   #stopStale(): void {
-    const { roster, say } = this.#parts
+    const { roster, publish } = this.#parts
     const stale = [...roster.held()].filter(([name, epoch]) => this.#isStray(name, epoch))
-    if (stale.length > 0) say({ type: "cancel", names: stale.map(([name]) => name) })
+    if (stale.length > 0) publish({ type: "cancel", names: stale.map(([name]) => name) })
   }
 
   /** The task is of our partition, and no job waits for it. */

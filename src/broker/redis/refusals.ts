@@ -7,7 +7,7 @@ import type { Log } from "../../log.ts"
 export class Refusals {
   readonly #log: Log
   #count = 0
-  #toldAt = Number.NEGATIVE_INFINITY
+  #loggedAt = Number.NEGATIVE_INFINITY
 
   constructor(log: Log) {
     this.#log = log
@@ -19,10 +19,10 @@ export class Refusals {
 
   add(jobId: string, cause: string): void {
     this.#count += 1
-    if (performance.now() - this.#toldAt < TELL_MS) return
-    this.#toldAt = performance.now()
+    if (performance.now() - this.#loggedAt < LOG_MS) return
+    this.#loggedAt = performance.now()
     this.#log.warn({ job_id: jobId, cause, refused: this.#count }, "this worker refused a task")
   }
 }
 
-const TELL_MS = 1000
+const LOG_MS = 1000

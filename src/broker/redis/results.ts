@@ -42,7 +42,7 @@ export class Results {
   readonly #parts: ResultsParts
   readonly #partitions = new Set<number>()
   /** Callbacks that wait until every entry present at the time of their call has been delivered. */
-  #curious: ((isDelivered: boolean) => void)[] = []
+  #waiters: ((isDelivered: boolean) => void)[] = []
   /**
    * Entries whose reports are not in the journal yet. While the journal accepts nothing their idle time
    * grows, and they would be claimed again.
@@ -65,12 +65,12 @@ export class Results {
     return [...this.#partitions]
   }
 
-  came(partitions: readonly number[]): void {
+  partitionsTaken(partitions: readonly number[]): void {
     for (const partition of partitions) this.#partitions.add(partition)
     this.wake()
   }
 
-  left(partitions: readonly number[]): void {
+  partitionsReleased(partitions: readonly number[]): void {
     for (const partition of partitions) this.#partitions.delete(partition)
   }
 
@@ -87,7 +87,7 @@ export class Results {
   delivered(): Promise<boolean> {
     if (this.#partitions.size === 0) return Promise.resolve(true)
     return new Promise(resolve => {
-      this.#curious.push(resolve)
+      this.#waiters.push(resolve)
       this.wake()
     })
   }
@@ -124,7 +124,7 @@ export class Results {
     while (!this.#isStopped) {
       const { keys } = this.#parts.link
       if (keys === null || this.#partitions.size === 0 || this.#isFull) {
-        this.#tell(this.#partitions.size === 0)
+        this.#notifyWaiters(this.#partitions.size === 0)
         await this.#change()
         continue
       }
@@ -134,7 +134,7 @@ export class Results {
         await this.#mend(keys, error)
       }
     }
-    this.#tell(false)
+    this.#notifyWaiters(false)
   }
 
   get #isFull(): boolean {
@@ -142,16 +142,16 @@ export class Results {
   }
 
   /** Nothing may wait for a store that is unavailable: reconciliation has more to do than results. */
-  #tell(isDelivered: boolean): void {
-    for (const resolve of this.#curious.splice(0)) resolve(isDelivered)
+  #notifyWaiters(isDelivered: boolean): void {
+    for (const resolve of this.#waiters.splice(0)) resolve(isDelivered)
   }
 
   async #readOnce(keys: Keys): Promise<void> {
     const { link, engine, blockMs } = this.#parts
-    const curious = this.#curious
-    this.#curious = []
+    const waiters = this.#waiters
+    this.#waiters = []
     const partitions = [...this.#partitions]
-    const block = curious.length > 0 ? [] : ["BLOCK", String(blockMs)]
+    const block = waiters.length > 0 ? [] : ["BLOCK", String(blockMs)]
     const ends = partitions.map(() => ">")
     const streams = partitions.map(partition => keys.results(partition))
     try {
@@ -165,9 +165,9 @@ export class Results {
       for (const [stream, entries] of found) this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
       // Not until the streams are empty: a busy fleet never pauses.
       if (found.every(([, entries]) => entries.length < READ_AT_ONCE))
-        for (const resolve of curious.splice(0)) resolve(true)
+        for (const resolve of waiters.splice(0)) resolve(true)
     } finally {
-      this.#curious.push(...curious)
+      this.#waiters.push(...waiters)
     }
   }
 
@@ -176,11 +176,11 @@ export class Results {
     if (entries.length === 0) return
     const ended = new Map<string, string[]>()
     for (const [, fields] of entries)
-      for (let i = 0; i < fields.length; i += 2) this.#hear(fields[i]!, fields[i + 1]!, ended)
+      for (let i = 0; i < fields.length; i += 2) this.#deliverReports(fields[i]!, fields[i + 1]!, ended)
     void this.#settle(keys, { partition, entries, ended })
   }
 
-  #hear(said: string, text: string, ended: Map<string, string[]>): void {
+  #deliverReports(said: string, text: string, ended: Map<string, string[]>): void {
     try {
       const { report, from } = decodeReport(said, text)
       this.#parts.deliver(report, from)

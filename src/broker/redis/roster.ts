@@ -51,7 +51,7 @@ export class Roster {
   #capacities = new Map<string, number>()
   /** After a flush: workers that have not registered since. They may still hold tasks. */
   readonly #awaited = new Map<string, Awaited>()
-  #strangersUntil = 0
+  #unknownUntil = 0
   /** By handler: the worker that was last known to have it. */
   #lastSeen = new Map<string, LastSeen>()
   /** Live workers of release 0.1, which use other key names and get no tasks. */
@@ -103,12 +103,12 @@ export class Roster {
 
   /** Have all workers registered that may hold tasks? */
   get isComplete(): boolean {
-    return this.#awaited.size === 0 && performance.now() >= this.#strangersUntil
+    return this.#awaited.size === 0 && performance.now() >= this.#unknownUntil
   }
 
   /** For this long, workers may register that existed before. */
-  expectStrangers(ms: number): void {
-    this.#strangersUntil = performance.now() + ms
+  expectUnknownWorkers(ms: number): void {
+    this.#unknownUntil = performance.now() + ms
   }
 
   serves(handler: string): boolean {
@@ -140,7 +140,7 @@ export class Roster {
   }
 
   /** Redis has lost its data: no worker is considered dead because of that. */
-  forget(): void {
+  dataLost(): void {
     const until = performance.now() + this.#parts.deadMs
     for (const [id, beat] of this.#beats) this.#awaited.set(id, { beat, until })
     this.#beats = new Map()
@@ -148,26 +148,26 @@ export class Roster {
   }
 
   /** Returns null if Redis has lost its data meanwhile: no worker is considered dead because of that. */
-  async look(keys: Keys, isForgotten: () => Promise<boolean>): Promise<RosterChange | null> {
+  async poll(keys: Keys, isForgotten: () => Promise<boolean>): Promise<RosterChange | null> {
     const { link } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.workers])) as string[]
-    const said = await this.#texts(ids.map(id => keys.worker(id)))
+    const texts = await this.#texts(ids.map(id => keys.worker(id)))
     const last = await this.#texts(ids.map(id => keys.lastBeat(id)))
     const seen = (await link.send(["HGETALL", keys.seen])) as string[]
-    await this.#lookForOutdated(keys)
+    await this.#findOutdated(keys)
     if (await isForgotten()) return null
     const before = this.#beats
     const served = this.#capacities
     const wasDead = this.#dead
-    const silent = this.#read(ids, said)
-    this.#dead = this.#deadOf(ids, silent, last)
+    const silent = this.#read(ids, texts)
+    this.#dead = this.#findDead(ids, silent, last)
     const over = silent.filter(id => !this.#dead.has(id))
     if (over.length > 0) await link.send(["SREM", keys.workers, ...over])
     const overdue = this.#overdue()
-    await this.#leaveTraces(keys, overdue)
+    await this.#storeTraces(keys, overdue)
     const gone = [...before.values(), ...overdue].filter(({ id }) => !this.#isThere(id))
-    this.#capacities = capacitiesOf(this.#beats.values())
-    this.#lastSeen = lastSeenIn(seen)
+    this.#capacities = countCapacities(this.#beats.values())
+    this.#lastSeen = parseLastSeen(seen)
     this.#isKnown = true
     for (const known of this.#whenKnown.splice(0)) known()
     return {
@@ -184,7 +184,7 @@ export class Roster {
    * The dead among the workers without a heartbeat. A worker that stopped gracefully has left no last
    * heartbeat.
    */
-  #deadOf(
+  #findDead(
     ids: readonly string[],
     silent: readonly string[],
     last: readonly (string | null)[],
@@ -192,14 +192,14 @@ export class Roster {
     const isSilent = new Set(silent)
     return new Map(
       ids.flatMap((id, at) => {
-        const beat = isSilent.has(id) && last[at] ? beatIn(last[at], id) : undefined
+        const beat = isSilent.has(id) && last[at] ? parseBeat(last[at], id) : undefined
         return beat === undefined ? [] : [[id, beat] as const]
       }),
     )
   }
 
   /** Redis has lost the record of workers that died meanwhile: this process stores it for the others. */
-  async #leaveTraces(keys: Keys, dead: readonly WorkerBeat[]): Promise<void> {
+  async #storeTraces(keys: Keys, dead: readonly WorkerBeat[]): Promise<void> {
     const { link, shownDeadMs } = this.#parts
     const commands = dead.flatMap(beat => [
       ["SADD", keys.workers, beat.id],
@@ -219,14 +219,14 @@ export class Roster {
    * Their tasks would lie in streams that this release never writes, so these workers are reported instead of
    * waited for.
    */
-  async #lookForOutdated(keys: Keys): Promise<void> {
+  async #findOutdated(keys: Keys): Promise<void> {
     const { link, log } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.oldWorkers])) as string[]
-    const said = await this.#texts(ids.map(id => keys.oldWorker(id)))
+    const texts = await this.#texts(ids.map(id => keys.oldWorker(id)))
     const known = this.#outdated
     this.#outdated = new Map()
     ids.forEach((id, at) => {
-      const beat = said[at] ? beatIn(said[at], id) : undefined
+      const beat = texts[at] ? parseBeat(texts[at], id) : undefined
       if (beat === undefined) return
       this.#outdated.set(id, beat)
       if (!known.has(id))
@@ -238,14 +238,14 @@ export class Roster {
   }
 
   /** Returns the workers without a heartbeat. A heartbeat that cannot be parsed does not hide the others. */
-  #read(ids: readonly string[], said: readonly (string | null)[]): string[] {
+  #read(ids: readonly string[], texts: readonly (string | null)[]): string[] {
     const told = this.#unreadable
     this.#beats = new Map()
     this.#unreadable = new Set()
     const silent: string[] = []
     ids.forEach((id, at) => {
-      const text = said[at]
-      const beat = text ? beatIn(text, id) : undefined
+      const text = texts[at]
+      const beat = text ? parseBeat(text, id) : undefined
       if (!text) silent.push(id)
       else if (beat !== undefined) this.#beats.set(id, beat)
       else {
@@ -272,7 +272,7 @@ export class Roster {
   }
 }
 
-function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
+function countCapacities(workers: Iterable<WorkerBeat>): Map<string, number> {
   const capacities = new Map<string, number>()
   for (const { handlers, concurrency, prefetch } of workers)
     for (const handler of handlers)
@@ -280,12 +280,12 @@ function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
   return capacities
 }
 
-function beatIn(text: string, id: string): WorkerBeat | undefined {
+function parseBeat(text: string, id: string): WorkerBeat | undefined {
   try {
     const beat = JSON.parse(text) as WorkerBeat
     const { handlers, held, concurrency, prefetch, running, queued, at } = beat
-    const figures = [concurrency, prefetch, running, queued, at]
-    const isWhole = figures.every(Number.isFinite) && Array.isArray(handlers) && Array.isArray(held)
+    const numbers = [concurrency, prefetch, running, queued, at]
+    const isWhole = numbers.every(Number.isFinite) && Array.isArray(handlers) && Array.isArray(held)
     return isWhole && beat.id === id ? beat : undefined
   } catch {
     return undefined
@@ -293,7 +293,7 @@ function beatIn(text: string, id: string): WorkerBeat | undefined {
 }
 
 /** Parses the fields and values of a hash. Entries in the format of another release are ignored. */
-function lastSeenIn(hash: readonly string[]): Map<string, LastSeen> {
+function parseLastSeen(hash: readonly string[]): Map<string, LastSeen> {
   const found = new Map<string, LastSeen>()
   for (let i = 0; i < hash.length; i += 2) {
     try {

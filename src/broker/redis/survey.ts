@@ -1,7 +1,7 @@
 import { isNoGroup, type Link } from "./client/link.ts"
 import type { Reply } from "./client/resp.ts"
 import { WORKERS } from "./keys.ts"
-import { type Fields, labelOf } from "./wire.ts"
+import { decodeLabel, type Fields } from "./wire.ts"
 
 /** A task as it lies in the stream of its handler. */
 export interface Found {
@@ -59,13 +59,13 @@ const IN_HAND = 2
 async function surveyOne(link: Link, stream: string, handler: string): Promise<[string, Found][]> {
   // The entries first: an entry delivered afterwards is seen as pending too, and one that has ended is not
   // missed.
-  const entries = await allOf(link, from => ["XRANGE", stream, from, "+", "COUNT", PAGE])
-  const pending = await allOf(link, from => ["XPENDING", stream, WORKERS, from, "+", PAGE]).catch(
+  const entries = await readAllPages(link, from => ["XRANGE", stream, from, "+", "COUNT", PAGE])
+  const pending = await readAllPages(link, from => ["XPENDING", stream, WORKERS, from, "+", PAGE]).catch(
     noneIfNoGroup,
   )
   const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
   return (entries as [string, Fields][]).flatMap(([entry, fields]) => {
-    const label = labelOf(fields)
+    const label = decodeLabel(fields)
     // Not a task: the worker that receives it drops it.
     if (label === null) return []
     return [[label.name, { handler, entry, epoch: label.epoch, holder: holders.get(entry) ?? null }]]
@@ -75,7 +75,7 @@ async function surveyOne(link: Link, stream: string, handler: string): Promise<[
 const PAGE = "1000"
 
 /** All rows of a command that answers in pages. Each row begins with the id of its entry. */
-async function allOf(link: Link, page: (from: string) => string[]): Promise<readonly Reply[][]> {
+async function readAllPages(link: Link, page: (from: string) => string[]): Promise<readonly Reply[][]> {
   const rows: Reply[][] = []
   for (let from = "-"; ; ) {
     const found = (await link.send(page(from))) as Reply[][]

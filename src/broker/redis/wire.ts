@@ -21,7 +21,7 @@ export interface TaskLabel {
 }
 
 /** Decodes only the label: a scan of a stream does not parse the tasks. null: the entry is not a task. */
-export function labelOf(fields: Fields): TaskLabel | null {
+export function decodeLabel(fields: Fields): TaskLabel | null {
   const [name, epoch] = [field(fields, "name"), field(fields, "epoch")]
   return name === undefined || epoch === undefined ? null : { name, epoch: Number(epoch) }
 }

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { UmbraError } from "../../errors.ts"
-import { DATABASE_FILE, isPostgres, labelOf } from "../../journal/location.ts"
+import { DATABASE_FILE, isPostgres, storeLabel } from "../../journal/location.ts"
 import type { Environment } from "../../settings.ts"
 
 export interface StoreOptions {
@@ -52,7 +52,7 @@ export function isNewFolder(location: string): boolean {
 
 /** The name of a store for people, without user and password. */
 export function storeName(location: string): string {
-  return isPostgres(location) ? labelOf(location) : location
+  return isPostgres(location) ? storeLabel(location) : location
 }
 
 /** Flags to add to a suggested command, so that it uses the same store. */

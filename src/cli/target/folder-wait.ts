@@ -5,7 +5,7 @@
  */
 import { resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
-import { announceServer, holderOf } from "../../journal/folder-lock.ts"
+import { announceServer, findHolder } from "../../journal/folder-lock.ts"
 import { isPostgres } from "../../journal/location.ts"
 import { paintFor } from "../output/terminal.ts"
 
@@ -68,6 +68,6 @@ async function changed(held: Held, isOver: () => boolean): Promise<void> {
 }
 
 async function isStillSo({ folder, since, url }: Held): Promise<boolean> {
-  const holder = await holderOf(folder)
+  const holder = await findHolder(folder)
   return holder?.since === since && holder.url === url && url === undefined
 }

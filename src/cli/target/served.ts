@@ -10,7 +10,7 @@ import { constants } from "node:fs"
 import { open, rename, rm, writeFile } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
-import { announceServer, holderOf } from "../../journal/folder-lock.ts"
+import { announceServer, findHolder } from "../../journal/folder-lock.ts"
 
 export interface LocalServer {
   readonly url: string
@@ -35,7 +35,7 @@ export async function publishServer(
 
 /** null: no server has the folder. Another process may have it; then opening it reports that. */
 export async function findServer(folder: string): Promise<LocalServer | null> {
-  const holder = await holderOf(resolve(folder))
+  const holder = await findHolder(resolve(folder))
   if (holder?.url === undefined || holder.url === null) return null
   const found = await readServer(fileIn(resolve(folder)))
   if (found === null)

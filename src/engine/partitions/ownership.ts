@@ -248,7 +248,7 @@ export class Ownership {
     for (const partition of partitions) if (owner.owned.has(partition)) this.#ready.add(partition)
     this.#refresh()
     if (isFirst) this.#parts.released()
-    owner.broker.remote?.came(partitions.filter(partition => owner.owned.has(partition)))
+    owner.broker.remote?.partitionsTaken(partitions.filter(partition => owner.owned.has(partition)))
     this.#announce()
     retention.partitionsAdded()
     sweep.partitionsAdded()

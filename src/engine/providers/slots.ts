@@ -76,10 +76,10 @@ export class Slots {
     try {
       const requests = waiting.map(({ request }) => request)
       const terms = this.#terms(provider)
-      const { held, told } = await this.#parts.journal.providers.requestSlots(terms, requests)
+      const { held, notified } = await this.#parts.journal.providers.requestSlots(terms, requests)
       const names = new Set(held.map(slotName))
       for (const { request, resolve } of waiting) resolve(names.has(slotName(request)))
-      this.#parts.inboxChanged(told)
+      this.#parts.inboxChanged(notified)
     } catch (error) {
       for (const { reject } of waiting) reject(error)
     }

@@ -50,7 +50,7 @@ export class RemoteOverlays {
     const answer = new Promise<Overlay | null>(resolve =>
       this.#waiting.set(id, { parts: new Map(), resolve }),
     )
-    this.#feed.tell(`${ASK} ${id} ${JSON.stringify(query)}`)
+    this.#feed.notify(`${ASK} ${id} ${JSON.stringify(query)}`)
     return withinTime(answer).finally(() => this.#waiting.delete(id))
   }
 
@@ -71,7 +71,8 @@ export class RemoteOverlays {
     const overlay = this.#answer(JSON.parse(query) as OverlayQuery)
     if (overlay === null) return
     const parts = slices(ascii(JSON.stringify(overlay)))
-    for (const [at, part] of parts.entries()) this.#feed.tell(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
+    for (const [at, part] of parts.entries())
+      this.#feed.notify(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
   }
 
   #addPart(id: string, at: number, count: number, part: string): void {

@@ -23,7 +23,7 @@ export interface JournalFeed {
   read(query: FeedQuery): Promise<FeedPage>
 
   /** Notifies every process that listens, this one too. */
-  tell(news: string): void
+  notify(news: string): void
   /** null: there are no other processes. */
   readonly listen: ((listener: (news: string) => void) => Promise<() => Promise<void>>) | null
 }

@@ -1,5 +1,5 @@
 import type { JobStatus } from "../../core/states.ts"
-import type { RetryFigures } from "../retry.ts"
+import type { RetryPolicy } from "../retry.ts"
 import type { JournalFeed } from "./feed.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
@@ -191,7 +191,7 @@ export interface Capabilities {
   /** The number of concurrent appends that improves throughput. */
   readonly appendLanes: number
   /** How an append that was not answered is resent: after `tries` the engine reports that it has paused. */
-  readonly retry: RetryFigures
+  readonly retry: RetryPolicy
 }
 
 export interface PartitionEpoch {

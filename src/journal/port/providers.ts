@@ -20,7 +20,7 @@ export interface ProviderStore {
   requestSlots(
     terms: SlotTerms,
     requests: readonly SlotRequest[],
-  ): Promise<{ readonly held: readonly SlotKey[]; readonly told: readonly number[] }>
+  ): Promise<{ readonly held: readonly SlotKey[]; readonly notified: readonly number[] }>
   /** Grants free slots, released ones or those whose lease ended, to waiting requests. */
   grantSlots(grant: SlotTerms): Promise<readonly number[]>
   /** For a node that requested a slot and no longer needs it. Otherwise `append` releases slots. */

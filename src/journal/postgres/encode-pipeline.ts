@@ -62,7 +62,7 @@ export interface AttemptRow extends MessageKey {
 }
 
 function lineageColumns(lineage: readonly LineageRow[]): string[] {
-  const attempts = attemptsOf(lineage)
+  const attempts = groupAttempts(lineage)
   return [
     ...keyColumns(attempts),
     arrayLiteral(attempts.map(({ attempt }) => attempt)),
@@ -72,22 +72,22 @@ function lineageColumns(lineage: readonly LineageRow[]): string[] {
 }
 
 /** The calls of an attempt are nearly always consecutive; those that are not become separate rows. */
-export function attemptsOf(lineage: readonly LineageRow[]): AttemptRow[] {
+export function groupAttempts(lineage: readonly LineageRow[]): AttemptRow[] {
   const attempts: AttemptRow[] = []
   let last: AttemptRow | undefined
   for (const row of lineage) {
     const { route, seq, attempt, into } = row
     const isSame = last?.seq === seq && last.route === route && last.attempt === attempt && last.into === into
-    if (isSame) last!.steps += FIELD + stepOf(row)
+    if (isSame) last!.steps += FIELD + encodeStep(row)
     else {
-      last = { route, seq, attempt, into, steps: stepOf(row) }
+      last = { route, seq, attempt, into, steps: encodeStep(row) }
       attempts.push(last)
     }
   }
   return attempts
 }
 
-function stepOf({ adapter, at, durationUs, status, emitted, error }: LineageRow): string {
+function encodeStep({ adapter, at, durationUs, status, emitted, error }: LineageRow): string {
   const letter = status === "failed" ? "f" : "c"
   const [sent, fault] = [emitted === null ? "" : plain(emitted), error === null ? "" : json(error)]
   return `${adapter},${at},${durationUs},${letter};${sent};${fault}`

@@ -4,7 +4,7 @@ import { arrayLiteral, textArrayLiteral } from "./encode.ts"
 import * as rows from "./rows.ts"
 
 /** How the notifications of the feed reach other processes; absent where there are no others. */
-export interface FeedNews {
+export interface FeedNotifications {
   tell(news: string): void
   listen(listener: (news: string) => void): Promise<() => Promise<void>>
 }
@@ -16,9 +16,9 @@ const NO_END = Number.MAX_SAFE_INTEGER
 export class SqlFeed implements JournalFeed {
   readonly listen: JournalFeed["listen"]
   readonly #database: Database
-  readonly #news: FeedNews | null
+  readonly #news: FeedNotifications | null
 
-  constructor(database: Database, news: FeedNews | null) {
+  constructor(database: Database, news: FeedNotifications | null) {
     this.#database = database
     this.#news = news
     this.listen = news?.listen.bind(news) ?? null
@@ -58,7 +58,7 @@ export class SqlFeed implements JournalFeed {
     return { reached, facts: of(found, "fact").map(factOf).sort(inFeedOrder) }
   }
 
-  tell(news: string): void {
+  notify(news: string): void {
     this.#news?.tell(news)
   }
 }

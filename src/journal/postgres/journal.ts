@@ -12,7 +12,7 @@ import type { Registry } from "../port/registry.ts"
 import { RESTORED_EPOCHS } from "../restored.ts"
 import type { Database, Row } from "./database.ts"
 import { arrayLiteral, encodeAgain, encodeBatch, sentRecords, textArrayLiteral } from "./encode.ts"
-import { type FeedNews, SqlFeed } from "./feed.ts"
+import { type FeedNotifications, SqlFeed } from "./feed.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
@@ -23,7 +23,7 @@ export interface SqlJournalOptions {
   /** How other processes are notified of new messages; absent where there are none. */
   readonly wakeUps?: WakeUps
   /** How other processes are notified of changes for live streams. */
-  readonly feedNews?: FeedNews
+  readonly feedNews?: FeedNotifications
 }
 
 export interface WakeUps {
@@ -196,7 +196,7 @@ export class SqlJournal implements port.Journal {
 
   async beat(engine: port.EngineBeat) {
     const { engine: id, place, beat, follows } = engine
-    return rows.pulse(await this.#database.query("beat", [id, place, String(beat), String(follows)]))
+    return rows.heartbeat(await this.#database.query("beat", [id, place, String(beat), String(follows)]))
   }
 
   async takePartitions(take: { readonly engine: string; readonly expected: readonly port.PartitionEpoch[] }) {

@@ -7,7 +7,7 @@ import type pg from "pg"
 import { type RetryOptions, retryDefaults, retryDelayMs, sleepFor } from "../retry.ts"
 import { type ConnectionOptions, connect, destroy, send } from "./client.ts"
 import type { Database } from "./database.ts"
-import type { FeedNews } from "./feed.ts"
+import type { FeedNotifications } from "./feed.ts"
 import type { WakeUps } from "./journal.ts"
 
 export interface PostgresWakeUpsOptions extends ConnectionOptions {
@@ -44,7 +44,7 @@ export class PostgresWakeUps implements WakeUps {
   }
 
   /** Not repeated: the next poll of the store finds what is lost here. */
-  readonly feed: FeedNews = {
+  readonly feed: FeedNotifications = {
     tell: news => void this.#options.database.query("notifyFeed", [news]).catch(() => {}),
     listen: listener => this.#add(this.#feedListeners, listener),
   }
@@ -98,7 +98,7 @@ export class PostgresWakeUps implements WakeUps {
   async #reconnect(lost: pg.Client): Promise<void> {
     if (this.#client !== lost) return
     this.#client = null
-    const figures = { ...retryDefaults, ...this.#options.retry }
+    const policy = { ...retryDefaults, ...this.#options.retry }
     const { sleep = sleepFor } = this.#options.retry
     for (let tried = 1; !this.#closed && !this.#isAlone; tried++) {
       try {
@@ -106,7 +106,7 @@ export class PostgresWakeUps implements WakeUps {
         // Notifications sent meanwhile were missed: every partition is checked.
         return this.#deliver(Array.from({ length: this.#options.partitions }, (_, index) => index))
       } catch {
-        await sleep(retryDelayMs(figures, tried))
+        await sleep(retryDelayMs(policy, tried))
       }
     }
     this.#connecting = null

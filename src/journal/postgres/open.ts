@@ -1,4 +1,4 @@
-import { labelOf } from "../location.ts"
+import { storeLabel } from "../location.ts"
 import type { Journal } from "../port/journal.ts"
 import { retryDefaults } from "../retry.ts"
 import { type PostgresOptions, postgresDefaults } from "../settings.ts"
@@ -9,7 +9,7 @@ import { PostgresDatabase } from "./postgres-database.ts"
 
 /** Opens the journal in the schema `umbra` of this database, which is created or migrated as needed. */
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Journal> {
-  const label = labelOf(url)
+  const label = storeLabel(url)
   const retry = { ...retryDefaults, ...options.retry }
   const settings = { ...postgresDefaults, ...options, url, label, retry }
   const database = new PostgresDatabase(settings)

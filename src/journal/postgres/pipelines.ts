@@ -184,10 +184,10 @@ export class SqlPipelineStore implements PipelineStore {
   /** First the rows of removed jobs: all of them are removed, so this is the cheapest part. */
   async purgeLineage({ before, limit }: Parameters<PipelineStore["purgeLineage"]>[0]): Promise<number> {
     await this.#database.query("pipelineSettle", [`${before}`, `${ABANDONED_MS}`])
-    const gone = await this.#purge(limit, left =>
+    const removed = await this.#purge(limit, left =>
       this.#database.query("pipelineRemoveOrphans", [`${left}`, `${ENDED_PAGE}`]),
     )
-    const trimmed = await this.#purge(limit - gone, left =>
+    const trimmed = await this.#purge(limit - removed, left =>
       // A row of lineage removes at most one message with it.
       this.#database.query("pipelineTrim", [
         `${before}`,
@@ -195,18 +195,18 @@ export class SqlPipelineStore implements PipelineStore {
         `${ENDED_PAGE}`,
       ]),
     )
-    return gone + trimmed
+    return removed + trimmed
   }
 
   /** Repeats until nothing is left, or enough was removed. */
   async #purge(limit: number, remove: (left: number) => Promise<Row[]>): Promise<number> {
-    let gone = 0
-    for (let isMore = limit > 0; isMore && (gone === 0 || limit - gone > 1); ) {
-      const [row] = await remove(limit - gone)
-      gone += rows.number(row, 0)
+    let removed = 0
+    for (let isMore = limit > 0; isMore && (removed === 0 || limit - removed > 1); ) {
+      const [row] = await remove(limit - removed)
+      removed += rows.number(row, 0)
       isMore = row?.[1] === "t"
     }
-    return gone
+    return removed
   }
 
   async #count(statement: Statement, parameters: readonly string[]): Promise<number> {

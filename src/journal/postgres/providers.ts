@@ -36,11 +36,14 @@ export class SqlProviderStore implements ProviderStore {
       items,
     ])
     const held = found.filter(row => row[0] === "held").map(row => slotOf(row))
-    if (held.length === requests.length) return { held, told: [] }
+    if (held.length === requests.length) return { held, notified: [] }
     const granted = await this.#grant(terms, rows.number(found[0], 1), requests)
     const asked = new Set(requests.map(nameOf))
     const others = granted.filter(slot => !asked.has(nameOf(slot)))
-    return { held: [...held, ...granted.filter(slot => asked.has(nameOf(slot)))], told: this.#tell(others) }
+    return {
+      held: [...held, ...granted.filter(slot => asked.has(nameOf(slot)))],
+      notified: this.#tell(others),
+    }
   }
 
   async grantSlots(terms: SlotTerms) {

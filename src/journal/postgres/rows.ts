@@ -99,7 +99,7 @@ export function engineRow(row: Row): EngineBeat {
 }
 
 /** beat.sql returns three lists as one, distinguished by the first column. */
-export function pulse(rows: readonly Row[]): Heartbeat {
+export function heartbeat(rows: readonly Row[]): Heartbeat {
   const of = (kind: string) => rows.filter(row => row[0] === kind)
   return {
     engines: of("engine").map(row => engineRow(row.slice(1))),

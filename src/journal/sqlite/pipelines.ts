@@ -20,7 +20,7 @@ import type {
   PipelineStore,
   ReplayedRow,
 } from "../port/pipelines.ts"
-import { type AttemptRow, attemptsOf, lineageRows } from "../postgres/encode-pipeline.ts"
+import { type AttemptRow, groupAttempts, lineageRows } from "../postgres/encode-pipeline.ts"
 import { type Connection, json, type Sync } from "./database.ts"
 import { purgePipelines } from "./purge-pipelines.ts"
 
@@ -156,7 +156,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
       `insert into pipeline_lineage (execution, route, seq, attempt, commit_number, place, gathered_into, steps)
        values (?, ?, ?, ?, ?, ?, ?, ?)`,
     )
-    attemptsOf(lineage).forEach(({ route, seq, attempt, into, steps }, place) => {
+    groupAttempts(lineage).forEach(({ route, seq, attempt, into, steps }, place) => {
       insert.run(execution, route, seq, attempt, commit, place, into, steps)
     })
   }

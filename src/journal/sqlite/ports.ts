@@ -48,7 +48,7 @@ export interface JournalOptions {
   readonly call: Call
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
-  readonly tell: JournalFeed["tell"]
+  readonly tell: JournalFeed["notify"]
   readonly listenToFeed: JournalFeed["listen"]
   readonly close: () => Promise<void>
 }

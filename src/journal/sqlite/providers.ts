@@ -52,9 +52,9 @@ export class SqliteProviders implements Sync<ProviderStore> {
       const held = requests.filter(request => isHeld(connection, terms, request))
       const asked = new Set(requests.map(request => keyValues(request).join()))
       const others = granted.filter(slot => !asked.has(keyValues(slot).join()))
-      return { held: held.map(keyOf), told: partitionsOf(others) }
+      return { held: held.map(keyOf), notified: partitionsOf(others) }
     })
-    this.#notify(answer.told)
+    this.#notify(answer.notified)
     return answer
   }
 
@@ -162,10 +162,10 @@ export class SqliteProviders implements Sync<ProviderStore> {
   }
 
   deliverEvents({ operation, at }: Argument<"deliverEvents">): readonly number[] {
-    const told = this.#connection.transaction(() =>
+    const notified = this.#connection.transaction(() =>
       this.#parkedEvents(operation).flatMap(event => this.#deliver(event, at)),
     )
-    return this.#notify([...new Set(told)])
+    return this.#notify([...new Set(notified)])
   }
 
   /** The parked events whose operation is known. */

@@ -12,14 +12,14 @@ export function purgePipelines(
   { before, limit }: { readonly before: number; readonly limit: number },
 ): number {
   settleExecutions(connection, before)
-  let gone = removeOrphans(connection, limit)
+  let removed = removeOrphans(connection, limit)
   // One row of lineage may remove its message with it.
-  while (gone === 0 || limit - gone > 1) {
+  while (removed === 0 || limit - removed > 1) {
     const execution = nextEnded(connection, before)
     if (execution === undefined) break
-    gone += trim(connection, execution, limit - gone)
+    removed += trim(connection, execution, limit - removed)
   }
-  return gone
+  return removed
 }
 
 /**
@@ -54,17 +54,17 @@ const ROWS_OF_EXECUTION = [
 
 /** Removes the rows of executions whose job no longer exists; then the execution. */
 function removeOrphans(connection: Connection, limit: number): number {
-  let gone = 0
-  while (gone < limit) {
+  let removed = 0
+  while (removed < limit) {
     const orphan = connection.get<{ readonly id: number }>(
       "select id from executions where is_orphan = 1 order by id limit 1",
     )
     if (orphan === undefined) break
     for (const sql of ROWS_OF_EXECUTION)
-      if (gone < limit) gone += connection.run(sql, orphan.id, limit - gone)
-    if (gone < limit) connection.run("delete from executions where id = ?", orphan.id)
+      if (removed < limit) removed += connection.run(sql, orphan.id, limit - removed)
+    if (removed < limit) connection.run("delete from executions where id = ?", orphan.id)
   }
-  return gone
+  return removed
 }
 
 function nextEnded(connection: Connection, before: number): number | undefined {
@@ -91,7 +91,7 @@ function trim(connection: Connection, execution: number, limit: number): number 
      where execution = ? order by route, seq, attempt, commit_number, place limit ?`,
     ...[execution, page],
   )
-  let gone = rows.length
+  let removed = rows.length
   let last: MessageKey | undefined
   for (const row of rows) {
     const { route, seq, attempt, commit_number: commit, place } = row
@@ -100,11 +100,11 @@ function trim(connection: Connection, execution: number, limit: number): number 
        where execution = ? and route = ? and seq = ? and attempt = ? and commit_number = ? and place = ?`,
       ...[execution, route, seq, attempt, commit, place],
     )
-    if (last?.route !== route || last.seq !== seq) gone += removeAcknowledged(connection, execution, row)
+    if (last?.route !== route || last.seq !== seq) removed += removeAcknowledged(connection, execution, row)
     last = row
   }
   if (rows.length < page) connection.run("update executions set is_trimmed = 1 where id = ?", execution)
-  return gone
+  return removed
 }
 
 function removeAcknowledged(connection: Connection, execution: number, { route, seq }: MessageKey): number {

@@ -3,7 +3,7 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { defineAdapter } from "../adapter.ts"
 import { gatheringConfig } from "./batch.ts"
-import { fieldOf, unfit } from "./body.ts"
+import { getField, unfit } from "./body.ts"
 
 const ofNumbers = ["sum", "min", "max", "avg"] as const
 const reductions = ["collect", "count", ...ofNumbers, "first", "last"] as const
@@ -15,19 +15,21 @@ const config = z
     key: z
       .union([z.string(), z.number(), z.boolean(), z.null()])
       .default(null)
-      .describe("Messages with different keys are gathered apart. Left out: all together."),
+      .describe("Messages with different keys are gathered separately. Default: all together."),
     reduce: z
       .enum(reductions)
       .default("collect")
-      .describe("What becomes of them: collect (their list), count, sum, min, max, avg, first or last."),
+      .describe("How they are combined: collect (their list), count, sum, min, max, avg, first or last."),
     field: z
       .string()
       .min(1)
       .optional()
-      .describe("Of each message only this field counts (`price`, `order.price`). Left out: all of it."),
+      .describe(
+        "The field of each message that is used (`price`, `order.price`). Default: the whole message.",
+      ),
   })
   .refine(({ reduce, field }) => field !== undefined || !isOfNumbers(reduce), {
-    message: "Say which field holds the number",
+    message: "Name the field that contains the number",
     path: ["field"],
   })
 
@@ -50,7 +52,7 @@ function valueFrom(
 ): Json {
   if (reduce === "count") return bodies.length
   if (isOfNumbers(reduce)) return reduced(reduce, numbersIn(field ?? "", bodies))
-  const values = field === undefined ? bodies : bodies.map(body => fieldOf(body, field) ?? null)
+  const values = field === undefined ? bodies : bodies.map(body => getField(body, field) ?? null)
   if (reduce === "collect") return values
   return values.at(reduce === "first" ? 0 : -1) ?? null
 }
@@ -61,7 +63,7 @@ function isOfNumbers(reduce: string): reduce is OfNumbers {
 
 function numbersIn(field: string, bodies: readonly Json[]): number[] {
   return bodies.map((body, index) => {
-    const value = fieldOf(body, field)
+    const value = getField(body, field)
     if (typeof value === "number") return value
     throw unfit(`"${field}" must be a number; in gathered message ${index + 1} it is`, value ?? null)
   })

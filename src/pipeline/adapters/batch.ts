@@ -3,13 +3,20 @@ import { z } from "zod"
 import { defineAdapter } from "../adapter.ts"
 
 export const gatheringConfig = {
-  count: z.int().min(1).max(10_000).default(100).describe("So many at most, up to 10000. Default 100."),
+  count: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(100)
+    .describe("The most messages in one group, up to 10000. Default 100."),
   seconds: z
     .number()
     .positive()
     .max(86_400)
     .default(1)
-    .describe("Since the first of them came; then as many as there are. Default 1."),
+    .describe(
+      "The longest wait after the first message of a group; then the group is complete as it is. Default 1.",
+    ),
 }
 
 export const batch = defineAdapter({

@@ -15,7 +15,7 @@ export function named(message: Message, name: string | undefined, value: Json): 
 }
 
 /** The value at a path such as `order.price` or `items.0`; undefined: there is none. */
-export function fieldOf(body: Json, path: string): Json | undefined {
+export function getField(body: Json, path: string): Json | undefined {
   let value: Json | undefined = body
   for (const key of path.split(".")) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined

@@ -16,13 +16,13 @@ export const filter = defineAdapter({
         context.addIssue({ code: "invalid_type", expected: "boolean", input: value, message })
       })
       .describe(
-        "The message goes on if this is true: not null, false, 0, an empty list or mapping. Text is refused.",
+        "The message continues if this is true: not null, false, 0, an empty list or mapping. Text is rejected.",
       ),
     otherwise: z
       .string()
       .min(1)
       .optional()
-      .describe("Messages that do not go on are emitted with this kind. Left out: they end here."),
+      .describe("The other messages are emitted with this kind. Default: they end here."),
   }),
   emits: ({ otherwise }) => (otherwise === undefined ? [] : [otherwise]),
   process(message, context) {

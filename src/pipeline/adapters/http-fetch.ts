@@ -17,13 +17,15 @@ const config = callExternalServiceSpec.config.safeExtend({
     .enum(["auto", "json", "text", "base64"])
     .default("auto")
     .describe(
-      "How the answer's body is given. Default auto: parsed if its type is JSON, else text, else base64.",
+      "The format of the answer's body. Default auto: parsed if its type is JSON, else text, else base64.",
     ),
   as: z
     .string()
     .min(1)
     .optional()
-    .describe("The answer is added to the message under this name. Left out: the answer alone goes on."),
+    .describe(
+      "The answer is added to the message under this name. Default: the answer replaces the message.",
+    ),
 })
 
 export const httpFetchSpec = { type: "http_fetch", config } satisfies AdapterSpec

@@ -16,7 +16,9 @@ const config = llmServiceSpec.config.safeExtend({
     .string()
     .min(1)
     .optional()
-    .describe("The answer is added to the message under this name. Left out: the answer alone goes on."),
+    .describe(
+      "The answer is added to the message under this name. Default: the answer replaces the message.",
+    ),
 })
 
 export const llmSpec = { type: "llm", config, schemas: ["json"] } satisfies AdapterSpec

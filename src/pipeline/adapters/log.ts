@@ -7,12 +7,16 @@ export const log = defineAdapter({
   type: "log",
   config: z.strictObject({
     level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("Default info."),
-    message: z.string().default("message").describe('What to say. Default "message".'),
+    message: z.string().default("message").describe('The text of the log line. Default "message".'),
     fields: z
       .record(z.string(), z.unknown())
       .optional()
-      .describe("What to say with it. Left out: the message's body, as text."),
-    max_characters: z.int().min(1).default(2_000).describe("A body is cut to this length. Default 2000."),
+      .describe("The fields of the log line. Default: the message's body, as text."),
+    max_characters: z
+      .int()
+      .min(1)
+      .default(2_000)
+      .describe("A longer body is truncated to this length. Default 2000."),
   }),
   storesConfig: true,
   process(message, { config, log }) {

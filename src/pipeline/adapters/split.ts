@@ -7,13 +7,19 @@ import { named, unfit } from "./body.ts"
 export const split = defineAdapter({
   type: "split",
   config: z.strictObject({
-    items: z.unknown().optional().describe("The list. Left out: the message itself."),
-    kind: z.string().min(1).default("default").describe('The kind they are emitted with. Default "default".'),
+    items: z.unknown().optional().describe("The list. Default: the message itself."),
+    kind: z
+      .string()
+      .min(1)
+      .default("default")
+      .describe('The kind of the emitted messages. Default "default".'),
     as: z
       .string()
       .min(1)
       .optional()
-      .describe("Each is the message with the item under this name. Left out: the item alone."),
+      .describe(
+        "Each emitted message is the message with the item under this name. Default: the item alone.",
+      ),
     max_items: z.int().min(1).default(10_000).describe("A longer list fails the message. Default 10000."),
   }),
   storesConfig: true,

@@ -8,17 +8,19 @@ export const submitJob = defineAdapter({
   type: "submit_job",
   config: z.strictObject({
     workflow: z.string().min(1).describe("Name, or name@version, of a stored workflow or pipeline."),
-    input: z.unknown().optional().describe("The job's input. Left out: the message."),
+    input: z.unknown().optional().describe("The job's input. Default: the message."),
     key: z
       .string()
       .min(1)
       .optional()
-      .describe("Tells jobs of one message apart, if it submits several of one workflow."),
+      .describe("Distinguishes the jobs of one message, if it submits several of one workflow."),
     as: z
       .string()
       .min(1)
       .optional()
-      .describe("The job's id is added to the message under this name. Left out: { job_id } goes on."),
+      .describe(
+        "The job's id is added to the message under this name. Default: { job_id } replaces the message.",
+      ),
   }),
   storesConfig: true,
   needsEngine: true,

@@ -7,7 +7,7 @@
  */
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { PipelineCommit, PipelineStore } from "../../journal/port/pipelines.ts"
-import { type RetryFigures, retryDelayMs } from "../../journal/retry.ts"
+import { type RetryPolicy, retryDelayMs } from "../../journal/retry.ts"
 
 export interface CommitEvents {
   /** Takes the endings that have been collected; null: there are none. */
@@ -19,38 +19,38 @@ export interface CommitEvents {
   refused(error: unknown): void
 }
 
-export interface CommitsParts {
+export interface CommitLoopParts {
   readonly store: PipelineStore
-  readonly retry: RetryFigures
+  readonly retry: RetryPolicy
   readonly after: (ms: number, fire: () => void) => () => void
   readonly events: CommitEvents
 }
 
 export class CommitLoop {
-  readonly #parts: CommitsParts
+  readonly #parts: CommitLoopParts
   #isScheduled = false
-  #flight: Promise<void> | null = null
+  #inFlight: Promise<void> | null = null
   #isStopped = false
 
-  constructor(parts: CommitsParts) {
+  constructor(parts: CommitLoopParts) {
     this.#parts = parts
   }
 
   /** There is something to collect. */
   schedule(): void {
-    if (this.#isScheduled || this.#flight !== null || this.#isStopped) return
+    if (this.#isScheduled || this.#inFlight !== null || this.#isStopped) return
     this.#isScheduled = true
     // Deferred: everything else that this turn of the event loop brings joins the same commit.
     setImmediate(() => {
       this.#isScheduled = false
-      this.#fly()
+      this.#runLoop()
     })
   }
 
   /** Resolves when everything that could be collected is durable, or cannot be. */
   async idle(): Promise<void> {
-    while (this.#isScheduled || this.#flight !== null) {
-      if (this.#flight !== null) await this.#flight
+    while (this.#isScheduled || this.#inFlight !== null) {
+      if (this.#inFlight !== null) await this.#inFlight
       else await new Promise<void>(resolve => setImmediate(resolve))
     }
   }
@@ -58,20 +58,20 @@ export class CommitLoop {
   /** Starts no further commit. Resolves when the outcome of the commit in flight is known. */
   async stop(): Promise<void> {
     this.#isStopped = true
-    await this.#flight
+    await this.#inFlight
   }
 
-  #fly(): void {
-    if (this.#flight !== null || this.#isStopped) return
+  #runLoop(): void {
+    if (this.#inFlight !== null || this.#isStopped) return
     const commit = this.#parts.events.collect()
     if (commit === null) return
-    this.#flight = this.#bring(commit).finally(() => {
-      this.#flight = null
+    this.#inFlight = this.#store(commit).finally(() => {
+      this.#inFlight = null
       this.schedule()
     })
   }
 
-  async #bring(commit: PipelineCommit): Promise<void> {
+  async #store(commit: PipelineCommit): Promise<void> {
     const { events } = this.#parts
     let isHeld: boolean
     try {

@@ -11,7 +11,7 @@ import type { ExecutionStorage } from "../storage.ts"
 import { CommitBuilder } from "./commit-builder.ts"
 import type { Ending } from "./delivery.ts"
 
-export interface LedgerParts {
+export interface PendingEndingsParts {
   readonly plan: PipelinePlan
   readonly progress: PipelineProgress
   readonly head: Pick<PipelineCommit, "fence" | "execution">
@@ -25,27 +25,27 @@ export interface LedgerParts {
   readonly storage: ExecutionStorage
   readonly now: () => number
   readonly random: () => number
-  readonly figures: () => JsonObject
+  readonly metrics: () => JsonObject
 }
 
 export class PendingEndings {
   /** Why the execution fails with the last commit. */
   fault: Fault | null = null
-  readonly #parts: LedgerParts
+  readonly #parts: PendingEndingsParts
   #commit: number
   /** The commit in flight. */
-  #flying: PipelineCommit | null = null
+  #inFlight: PipelineCommit | null = null
   #endings: Ending[] = []
   /** The number of messages that have ended or were emitted, and the bytes of the latter. */
   #weight = 0
   #bytes = 0
   /** No message is in flight any more: the next commit records that. */
   #isClosed = false
-  #assembly: CommitBuilder | null = null
-  #isAsked = false
+  #builder: CommitBuilder | null = null
+  #isRequested = false
   #begins: readonly (() => void)[] = []
 
-  constructor(parts: LedgerParts) {
+  constructor(parts: PendingEndingsParts) {
     this.#parts = parts
     this.#commit = parts.commit
   }
@@ -57,13 +57,13 @@ export class PendingEndings {
   }
 
   get isEmpty(): boolean {
-    return this.#endings.length === 0 && this.#assembly === null
+    return this.#endings.length === 0 && this.#builder === null
   }
 
   add(ending: Ending): void {
     if (!("fault" in ending.result)) this.#parts.storage.leaving(ending.result.stored)
     this.#endings.push(ending)
-    const { messages, bytes } = weightOf(ending)
+    const { messages, bytes } = weigh(ending)
     this.#weight += messages
     this.#bytes += bytes
   }
@@ -91,49 +91,49 @@ export class PendingEndings {
   /** No process runs the execution any more. */
   close(): void {
     this.#isClosed = true
-    this.ask()
+    this.requestCommit()
   }
 
   /** Requests a commit although nothing has ended: for its metrics, or for the state of the execution. */
-  ask(): void {
-    this.#isAsked = true
+  requestCommit(): void {
+    this.#isRequested = true
   }
 
   #open(): CommitBuilder {
     const { plan, progress, now, random } = this.#parts
-    this.#assembly ??= new CommitBuilder(plan, progress, { now: now(), random })
-    return this.#assembly
+    this.#builder ??= new CommitBuilder(plan, progress, { now: now(), random })
+    return this.#builder
   }
 
   /** The next commit; null: there is nothing new. */
   collect(): PipelineCommit | null {
-    const { progress, suspects, head, figures } = this.#parts
-    const hasNews = this.#assembly !== null || this.#endings.length > 0 || suspects.isWaiting
-    if (!hasNews && !this.#isAsked) return null
-    this.#isAsked = false
-    const assembly = this.#open()
-    this.#assembly = null
-    this.#settle(assembly)
+    const { progress, suspects, head, metrics } = this.#parts
+    const hasNews = this.#builder !== null || this.#endings.length > 0 || suspects.isWaiting
+    if (!hasNews && !this.#isRequested) return null
+    this.#isRequested = false
+    const builder = this.#open()
+    this.#builder = null
+    this.#settle(builder)
     if (this.#endings.length === 0) {
       this.#weight = 0
       this.#bytes = 0
     }
     progress.suspects = this.#isClosed ? [] : suspects.takeAnnounced()
     this.#begins = suspects.takeBegins()
-    this.fault = assembly.fault
-    progress.isOpen = !this.#isClosed && assembly.fault === null
+    this.fault = builder.fault
+    progress.isOpen = !this.#isClosed && builder.fault === null
     this.#commit += 1
-    const { messages, lineage, parked, unparked, stored } = assembly
+    const { messages, lineage, parked, unparked, stored } = builder
     const rows = { messages, lineage, parked, unparked, stored }
-    this.#flying = { ...head, commit: this.#commit, progress: encodeProgress(progress, figures()), ...rows }
-    return this.#flying
+    this.#inFlight = { ...head, commit: this.#commit, progress: encodeProgress(progress, metrics()), ...rows }
+    return this.#inFlight
   }
 
-  #settle(assembly: CommitBuilder): void {
+  #settle(builder: CommitBuilder): void {
     for (const ending of this.#endings.splice(0, this.#share())) {
-      assembly.settle(ending)
+      builder.settle(ending)
       for (const { delivery } of [ending, ...ending.members]) this.#parts.suspects.clear(delivery)
-      const { messages, bytes } = weightOf(ending)
+      const { messages, bytes } = weigh(ending)
       this.#weight -= messages
       this.#bytes -= bytes
     }
@@ -144,7 +144,7 @@ export class PendingEndings {
     const { commitMessages, commitBytes } = this.#parts.settings
     let [count, weight, size] = [0, 0, 0]
     while (count < this.#endings.length && weight < commitMessages && size < commitBytes) {
-      const { messages, bytes } = weightOf(this.#endings[count]!)
+      const { messages, bytes } = weigh(this.#endings[count]!)
       weight += messages
       size += bytes
       count += 1
@@ -155,7 +155,7 @@ export class PendingEndings {
   /** Calls on a message that are in flight to the store; null: there are none. */
   pending({ route, seq }: MessageKey): readonly LineageRow[] | null {
     const isIt = (key: MessageKey) => key.route === route && key.seq === seq
-    const rows = this.#flying?.lineage.filter(isIt) ?? []
+    const rows = this.#inFlight?.lineage.filter(isIt) ?? []
     for (const ending of this.#endings)
       for (const { delivery, invocations } of [ending, ...ending.members])
         if (isIt(delivery))
@@ -166,7 +166,7 @@ export class PendingEndings {
 
   /** The last commit is durable. */
   durable({ stored }: PipelineCommit): void {
-    this.#flying = null
+    this.#inFlight = null
     this.#parts.storage.durable(stored)
     for (const begin of this.#begins) begin()
     this.#begins = []
@@ -174,7 +174,7 @@ export class PendingEndings {
 }
 
 /** Includes the messages that it emitted, which are written in the same commit. */
-function weightOf({ members, result }: Ending): { readonly messages: number; readonly bytes: number } {
+function weigh({ members, result }: Ending): { readonly messages: number; readonly bytes: number } {
   let messages = 1 + members.length
   let bytes = 0
   if ("fault" in result) return { messages, bytes }

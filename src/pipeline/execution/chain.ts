@@ -10,7 +10,7 @@ import type { LiveMessage } from "../commit/live-message.ts"
 import type { PreparedAdapter, PreparedRoute } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { OpensStorage } from "../storage.ts"
-import { DeliveryRun, type PassageEvents } from "./delivery-run.ts"
+import { type DeliveryEvents, DeliveryRun } from "./delivery-run.ts"
 import { Gatherers } from "./gathering.ts"
 
 /** Shared by all routes of an execution. */
@@ -43,7 +43,7 @@ export interface RouteChain {
   stop(): void
 }
 
-export interface ChainEvents extends PassageEvents {
+export interface ChainEvents extends DeliveryEvents {
   breakerChanged(adapter: number, state: BreakerState): void
 }
 
@@ -59,13 +59,13 @@ export class Chain implements RouteChain {
    * unlimited.
    */
   readonly passedOn: { readonly maxBytes: number; readonly what: string }
-  readonly #scene: ExecutionContext
+  readonly #context: ExecutionContext
   readonly #gatherers: Gatherers
   readonly #inHand = new Map<number, DeliveryRun>()
 
   constructor(
     route: { readonly position: number; readonly plan: RoutePlan; readonly prepared: PreparedRoute },
-    scene: ExecutionContext,
+    context: ExecutionContext,
     events: ChainEvents,
   ) {
     this.route = route.position
@@ -73,64 +73,64 @@ export class Chain implements RouteChain {
     this.adapters = route.prepared.adapters
     this.redactor = route.prepared.redactor
     this.events = events
-    this.log = scene.log.child({ route: route.plan.name })
-    this.passedOn = { maxBytes: scene.settings.maxEmittedBytes, what: "message for the next adapter" }
-    this.#scene = scene
-    this.#gatherers = new Gatherers(scene, scene.settings.maxGathered)
+    this.log = context.log.child({ route: route.plan.name })
+    this.passedOn = { maxBytes: context.settings.maxEmittedBytes, what: "message for the next adapter" }
+    this.#context = context
+    this.#gatherers = new Gatherers(context, context.settings.maxGathered)
   }
 
   get jobId(): string {
-    return this.#scene.jobId
+    return this.#context.jobId
   }
 
   get owner(): string {
-    return this.#scene.owner
+    return this.#context.owner
   }
 
   get pipeline(): string {
-    return this.#scene.pipeline
+    return this.#context.pipeline
   }
 
   get input(): Json {
-    return this.#scene.input
+    return this.#context.input
   }
 
   get signal(): AbortSignal {
-    return this.#scene.signal
+    return this.#context.signal
   }
 
   get storage(): OpensStorage {
-    return this.#scene.storage
+    return this.#context.storage
   }
 
   get settings(): PipelineSettings {
-    return this.#scene.settings
+    return this.#context.settings
   }
 
   now(): number {
-    return this.#scene.now()
+    return this.#context.now()
   }
 
   isSure(): boolean {
-    return this.#scene.isSure()
+    return this.#context.isSure()
   }
 
   after(ms: number, fire: () => void): void {
-    this.#scene.after(ms, fire)
+    this.#context.after(ms, fire)
   }
 
   nameOf(key: MessageKey): string {
-    return this.#scene.nameOf(key)
+    return this.#context.nameOf(key)
   }
 
   submit(workflow: string, input: Json | undefined, key: string): Promise<string> {
-    return this.#scene.submit(workflow, input, key)
+    return this.#context.submit(workflow, input, key)
   }
 
   deliver(delivery: Delivery): void {
-    const passage = new DeliveryRun(this, delivery)
-    this.#inHand.set(delivery.seq, passage)
-    passage.advance()
+    const run = new DeliveryRun(this, delivery)
+    this.#inHand.set(delivery.seq, run)
+    run.advance()
   }
 
   live(seq: number): LiveMessage | null {
@@ -144,8 +144,8 @@ export class Chain implements RouteChain {
   }
 
   /** The message waits here, or continues with a group. */
-  gather(passage: DeliveryRun, prepared: PreparedAdapter): void {
-    this.#gatherers.add(passage, prepared)
+  gather(run: DeliveryRun, prepared: PreparedAdapter): void {
+    this.#gatherers.add(run, prepared)
   }
 
   get breakers(): readonly (Breaker | null)[] {

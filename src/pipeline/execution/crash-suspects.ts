@@ -6,23 +6,27 @@ import type { PipelineProgress, RouteProgress, Suspicion } from "../../core/pipe
 import type { RunParts } from "./run.ts"
 import type { Suspects } from "./suspects.ts"
 
-type Of = Pick<RunParts, "plan" | "settings" | "adapters" | "lossLimit" | "scene">
+type CrashContext = Pick<RunParts, "plan" | "settings" | "adapters" | "lossLimit" | "context">
 
 /**
  * The process had messages in flight: announced ones, or any that it may have begun among the unsettled ones,
  * which are the first of each queue and those that were due for a retry. Returns the messages that are not
  * tried again.
  */
-export function suspectAll(suspects: Suspects, progress: PipelineProgress, of: Of): readonly Suspicion[] {
+export function suspectAll(
+  suspects: Suspects,
+  progress: PipelineProgress,
+  of: CrashContext,
+): readonly Suspicion[] {
   for (const [route, each] of progress.routes.entries())
     for (const seq of firstUnsettled(each, mostBegun(route, of))) suspects.add({ route, seq }, 0)
-  suspects.addParked(of.scene.now())
+  suspects.addParked(of.context.now())
   for (const suspect of progress.suspects) suspects.add(suspect, suspect.losses + 1)
   return progress.suspects.filter(({ losses }) => losses + 1 >= of.lossLimit)
 }
 
 /** The maximum number of messages of a route that can have been begun without being durable. */
-function mostBegun(route: number, { plan, settings, adapters }: Of): number {
+function mostBegun(route: number, { plan, settings, adapters }: CrashContext): number {
   const { concurrency, adapters: own } = plan.routes[route]!
   const gathers = own.some(({ type }) => adapters.get(type)?.gather !== undefined)
   return (

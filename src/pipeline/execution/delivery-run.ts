@@ -25,26 +25,26 @@ import type { Chain } from "./chain.ts"
 const UNSURE_MS = 50
 
 /** A message in delivery, with those that were gathered into it. */
-export interface Travelling {
+export interface ActiveDelivery {
   readonly delivery: Delivery
   /** `performance.now()` */
   readonly begunAt: number
   readonly members: readonly { readonly delivery: Delivery }[]
 }
 
-export interface PassageEvents {
-  ended(passage: Travelling, ending: Ending): void
+export interface DeliveryEvents {
+  ended(run: ActiveDelivery, ending: Ending): void
   /**
    * The breaker of an adapter is open: the message is to be delivered again, and this delivery does not
    * count.
    */
-  held(passage: Travelling): void
+  held(run: ActiveDelivery): void
   /** The message waits to be gathered: no adapter works on it. */
-  waits(passage: Travelling): void
-  goesOn(passage: Travelling): void
+  waits(run: ActiveDelivery): void
+  resumed(run: ActiveDelivery): void
 }
 
-export class DeliveryRun implements Travelling {
+export class DeliveryRun implements ActiveDelivery {
   readonly chain: Chain
   readonly delivery: Delivery
   begunAt: number
@@ -113,7 +113,7 @@ export class DeliveryRun implements Travelling {
     if (!this.#hasEnded) this.#acknowledge()
   }
 
-  /** The group whose first message this is is complete. */
+  /** This message is the first of a group, and the group is complete. */
   advanceGathered(): void {
     const { body } = this
     // The wait for the other messages does not count as work.
@@ -187,7 +187,7 @@ export class DeliveryRun implements Travelling {
       else if (this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
     }
     this.#called("completed", null)
-    this.#tell(prepared, false)
+    this.#reportToBreaker(prepared, false)
     if (!isNothing) this.body = answer as Json
     this.#at = isNothing ? this.chain.adapters.length : this.#at + 1
     return true
@@ -228,7 +228,7 @@ export class DeliveryRun implements Travelling {
       )
     this.#called("failed", JSON.stringify(fault))
     // A fault that would repeat is caused by the message, not by the service behind the adapter.
-    this.#tell(prepared, fault.retryable)
+    this.#reportToBreaker(prepared, fault.retryable)
     this.#end({ fault })
   }
 
@@ -238,7 +238,7 @@ export class DeliveryRun implements Travelling {
     this.#invocations.push({ adapter: this.#at, at: this.chain.now(), durationUs, status, into: null, error })
   }
 
-  #tell({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
+  #reportToBreaker({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
     const changed = breaker?.ended(this.#trial, isFailure, this.chain.now()) ?? null
     if (changed !== null) this.chain.breakerChanged(this.#at, type, changed)
   }
@@ -325,7 +325,7 @@ export class DeliveryRun implements Travelling {
   #close(): void {
     this.#hasEnded = true
     this.#call?.end()
-    for (const passage of [this, ...this.members]) passage.#storage?.release()
+    for (const run of [this, ...this.members]) run.#storage?.release()
   }
 }
 

@@ -3,14 +3,14 @@ import type { JsonObject } from "../../core/json.ts"
 import type { PipelineTotals } from "../../definition/pipeline/plan.ts"
 import type { RouteRun } from "./route-run.ts"
 
-export function liveFigures(routes: readonly RouteRun[]): JsonObject {
+export function liveMetrics(routes: readonly RouteRun[]): JsonObject {
   return {
-    routes: routes.map(({ inFlight, retrying, limit, breakers, figures }) => ({
+    routes: routes.map(({ inFlight, retrying, limit, breakers, metrics }) => ({
       in_flight: inFlight,
       ...(retrying === 0 ? {} : { retrying }),
       concurrency: limit,
-      rate: figures.rate,
-      latency_ms: figures.latencyMs,
+      rate: metrics.rate,
+      latency_ms: metrics.latencyMs,
       ...(breakers.some(state => state !== null) ? { breakers } : {}),
     })),
   }

@@ -153,8 +153,8 @@ export class Executions implements TaskLane {
       secrets,
       random: () => clock.random(),
       lossLimit: this.#parts.lossLimit,
-      elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
-      scene: {
+      remoteChain: (route, events) => this.#remoteChain({ owner: task.owner, job }, route, events),
+      context: {
         jobId: task.jobId,
         owner: task.owner,
         pipeline: task.workflow,
@@ -181,9 +181,9 @@ export class Executions implements TaskLane {
     await run.start()
   }
 
-  #elsewhere(
+  #remoteChain(
     of: { readonly owner: string; readonly job: Json },
-    route: Parameters<RunParts["elsewhere"]>[0],
+    route: Parameters<RunParts["remoteChain"]>[0],
     events: ChainEvents,
   ): RouteChain {
     const { workers, lossLimit, adapters } = this.#parts

@@ -5,7 +5,7 @@ import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
 import type { DeliveryRun } from "./delivery-run.ts"
 
 interface Group {
-  readonly passages: DeliveryRun[]
+  readonly runs: DeliveryRun[]
   readonly count: number
   readonly cancelTimer: () => void
 }
@@ -24,24 +24,24 @@ export class Gatherers {
   }
 
   /** The message waits, or continues with its group. */
-  add(passage: DeliveryRun, prepared: PreparedAdapter): void {
+  add(run: DeliveryRun, prepared: PreparedAdapter): void {
     if (this.#isStopped) {
-      passage.hold()
+      run.hold()
       return
     }
     let terms: Gathering
     try {
-      terms = termsOf(prepared, passage)
+      terms = readTerms(prepared, run)
     } catch (error) {
-      passage.fail(prepared, error)
+      run.fail(prepared, error)
       return
     }
-    const name = `${passage.adapter}/${terms.key ?? ""}`
+    const name = `${run.adapter}/${terms.key ?? ""}`
     const group = this.#groups.get(name) ?? this.#open(name, terms)
-    group.passages.push(passage)
+    group.runs.push(run)
     this.#waiting += 1
-    passage.chain.events.waits(passage)
-    if (group.passages.length >= group.count) this.#complete(name)
+    run.chain.events.waits(run)
+    if (group.runs.length >= group.count) this.#complete(name)
     else if (this.#waiting > this.#max) this.#complete(this.#groups.keys().next().value!)
   }
 
@@ -54,7 +54,7 @@ export class Gatherers {
 
   #open(name: string, terms: Gathering): Group {
     const cancelTimer = this.#clock.after(terms.seconds * 1000, () => this.#complete(name))
-    const group = { passages: [], count: terms.count, cancelTimer }
+    const group = { runs: [], count: terms.count, cancelTimer }
     this.#groups.set(name, group)
     return group
   }
@@ -64,15 +64,15 @@ export class Gatherers {
     if (group === undefined) return
     this.#groups.delete(name)
     group.cancelTimer()
-    this.#waiting -= group.passages.length
-    const [first, ...others] = group.passages
+    this.#waiting -= group.runs.length
+    const [first, ...others] = group.runs
     first!.members.push(...others)
-    first!.chain.events.goesOn(first!)
+    first!.chain.events.resumed(first!)
     first!.advanceGathered()
   }
 }
 
-function termsOf(prepared: PreparedAdapter, { body }: DeliveryRun): Gathering {
+function readTerms(prepared: PreparedAdapter, { body }: DeliveryRun): Gathering {
   const config = prepared.configFor(body)
   if (!(config instanceof Promise)) return prepared.adapter.gather!(config)
   throw new UmbraError(

@@ -8,7 +8,7 @@ export interface InitialMessage {
   readonly body: string
 }
 
-type Of = Pick<RunParts, "plan" | "store" | "names" | "isReplay" | "scene">
+type InitialContext = Pick<RunParts, "plan" | "store" | "names" | "isReplay" | "context">
 
 /** The bodies may be large. */
 const PAGE = 50
@@ -17,7 +17,7 @@ const PAGE = 50
  * The initial messages of an execution: the dead letters that it replays, or those of its definition. The
  * same in every process.
  */
-export async function* initialMessages(of: Of): AsyncGenerator<InitialMessage> {
+export async function* initialMessages(of: InitialContext): AsyncGenerator<InitialMessage> {
   if (of.isReplay) {
     yield* deadLetters(of)
     return
@@ -26,7 +26,7 @@ export async function* initialMessages(of: Of): AsyncGenerator<InitialMessage> {
   for (const { route, body } of of.plan.init) yield { route, body: JSON.stringify(body.render(scope)) }
 }
 
-async function* deadLetters({ store, scene: { jobId } }: Of): AsyncGenerator<InitialMessage> {
+async function* deadLetters({ store, context: { jobId } }: InitialContext): AsyncGenerator<InitialMessage> {
   let after: (MessageKey & { readonly execution: number }) | undefined
   for (;;) {
     const from = after === undefined ? {} : { after }

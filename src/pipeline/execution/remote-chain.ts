@@ -10,7 +10,7 @@ import type { RoutePlan } from "../../definition/pipeline/plan.ts"
 import type { Delivery, Invocation } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
 import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
-import type { Travelling } from "./delivery-run.ts"
+import type { ActiveDelivery } from "./delivery-run.ts"
 import { type RouteAnswer, type RouteCall, routeOf } from "./route-call.ts"
 
 export interface RemoteChainParts {
@@ -19,14 +19,14 @@ export interface RemoteChainParts {
   readonly queue: string
   readonly owner: string
   readonly job: Json
-  readonly scene: ExecutionContext
+  readonly context: ExecutionContext
   readonly lossLimit: number
   /** undefined: this process has no fleet. */
   readonly workers: () => RemoteWorkers | undefined
 }
 
 /** While no worker is available, the interval between two checks. */
-const LOOK_AGAIN_MS = 500
+const RECHECK_MS = 500
 
 export class RemoteChain implements RouteChain {
   readonly breakers: readonly (Breaker | null)[]
@@ -37,7 +37,7 @@ export class RemoteChain implements RouteChain {
   readonly #losses = new Map<number, number>()
   readonly #inHand = new Set<number>()
   /** Whether the absence of workers was logged. */
-  #isTold = false
+  #isLogged = false
 
   constructor(parts: RemoteChainParts, events: ChainEvents) {
     const { plan, position } = parts
@@ -48,16 +48,19 @@ export class RemoteChain implements RouteChain {
   }
 
   mayBeginAt(now: number): number {
-    if (!this.#isServed()) return now + LOOK_AGAIN_MS
+    if (!this.#isServed()) return now + RECHECK_MS
     return this.breakers.reduce((at, breaker) => Math.max(at, breaker?.mayCallAt(now) ?? 0), 0)
   }
 
   #isServed(): boolean {
-    const { workers, queue, scene, plan } = this.#parts
+    const { workers, queue, context, plan } = this.#parts
     const isServed = workers()?.answers(queue) === true
-    if (!isServed && !this.#isTold)
-      scene.log.warn({ route: plan.name, queue }, "no worker is available that takes messages of this route")
-    this.#isTold = !isServed
+    if (!isServed && !this.#isLogged)
+      context.log.warn(
+        { route: plan.name, queue },
+        "no worker is available that takes messages of this route",
+      )
+    this.#isLogged = !isServed
     return isServed
   }
 
@@ -67,35 +70,35 @@ export class RemoteChain implements RouteChain {
 
   deliver(delivery: Delivery): void {
     this.#inHand.add(delivery.seq)
-    const { scene, queue, plan, owner, workers } = this.#parts
+    const { context, queue, plan, owner, workers } = this.#parts
     const begunAt = performance.now()
-    const trials = this.breakers.map(breaker => breaker?.begin(scene.now()) ?? 0)
-    const of = { jobId: scene.jobId, nodeId: plan.name, handler: queue, owner, workflow: scene.pipeline }
+    const trials = this.breakers.map(breaker => breaker?.begin(context.now()) ?? 0)
+    const of = { jobId: context.jobId, nodeId: plan.name, handler: queue, owner, workflow: context.pipeline }
     const call = { ...of, config: this.#call(delivery) as unknown as Json }
     void workers()!
-      .call(call, scene.signal)
+      .call(call, context.signal)
       .then(answer => this.#answered({ delivery, begunAt, members: [] }, trials, answer))
   }
 
-  #answered(passage: Travelling, trials: readonly number[], answer: CallAnswer): void {
-    const { delivery } = passage
+  #answered(run: ActiveDelivery, trials: readonly number[], answer: CallAnswer): void {
+    const { delivery } = run
     this.#inHand.delete(delivery.seq)
-    const end = this.#endOf(delivery, answer)
+    const end = this.#resolveAnswer(delivery, answer)
     if (end === null) {
       for (const [i, breaker] of this.breakers.entries()) breaker?.forget(trials[i]!)
-      this.#events.held(passage)
+      this.#events.held(run)
       return
     }
     this.#losses.delete(delivery.seq)
-    this.#tellBreakers(trials, end)
-    this.#events.ended(passage, { delivery, members: [], ...end })
+    this.#updateBreakers(trials, end)
+    this.#events.ended(run, { delivery, members: [], ...end })
   }
 
   /** null: the message is delivered once more, and this delivery does not count. */
-  #endOf({ seq }: Delivery, answer: CallAnswer): RouteAnswer | null {
+  #resolveAnswer({ seq }: Delivery, answer: CallAnswer): RouteAnswer | null {
     if (answer === null) return null
     if (answer !== "lost") {
-      if (answer.type === "completed") return this.#onOurClock(answer.output as unknown as RouteAnswer)
+      if (answer.type === "completed") return this.#toLocalClock(answer.output as unknown as RouteAnswer)
       return answer.type === "failed" ? { invocations: [], result: { fault: answer.fault } } : null
     }
     const losses = (this.#losses.get(seq) ?? 0) + 1
@@ -109,27 +112,27 @@ export class RemoteChain implements RouteChain {
    * The times of calls come from the worker's clock. They are shifted so that the last call ended when the
    * answer arrived.
    */
-  #onOurClock({ invocations, result }: RouteAnswer): RouteAnswer {
-    const shift = this.#parts.scene.now() - (invocations.at(-1)?.at ?? 0)
+  #toLocalClock({ invocations, result }: RouteAnswer): RouteAnswer {
+    const shift = this.#parts.context.now() - (invocations.at(-1)?.at ?? 0)
     const moved = invocations.map((call): Invocation => ({ ...call, at: call.at + shift }))
     return { invocations: moved, result }
   }
 
   #call(delivery: Delivery): RouteCall {
-    const { scene, job } = this.#parts
+    const { context, job } = this.#parts
     return {
-      pipeline: scene.pipeline,
+      pipeline: context.pipeline,
       job,
-      input: scene.input,
+      input: context.input,
       route: this.#route,
       message: delivery,
-      id: scene.nameOf(delivery),
-      parent: delivery.parent === null ? null : scene.nameOf(delivery.parent),
+      id: context.nameOf(delivery),
+      parent: delivery.parent === null ? null : context.nameOf(delivery.parent),
     }
   }
 
-  #tellBreakers(trials: readonly number[], { invocations, result }: RouteAnswer): void {
-    const { scene } = this.#parts
+  #updateBreakers(trials: readonly number[], { invocations, result }: RouteAnswer): void {
+    const { context } = this.#parts
     const isFailure = "fault" in result && result.fault.retryable
     for (const [adapter, breaker] of this.breakers.entries()) {
       const call = invocations.find(each => each.adapter === adapter)
@@ -137,7 +140,7 @@ export class RemoteChain implements RouteChain {
       const changed =
         call === undefined
           ? null
-          : breaker?.ended(trials[adapter]!, call.status === "failed" && isFailure, scene.now())
+          : breaker?.ended(trials[adapter]!, call.status === "failed" && isFailure, context.now())
       if (changed != null) this.#events.breakerChanged(adapter, changed)
     }
   }

@@ -7,7 +7,7 @@ import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { MessageRow, ParkedState, PipelineStore } from "../../journal/port/pipelines.ts"
 import type { Delivery } from "../commit/delivery.ts"
 
-export interface InletParts {
+export interface RouteQueueParts {
   readonly store: PipelineStore
   readonly execution: number
   readonly route: number
@@ -24,7 +24,7 @@ export interface InletParts {
 const AGAIN_MS = 1000
 
 export class RouteQueue {
-  readonly #parts: InletParts
+  readonly #parts: RouteQueueParts
   #ready: Delivery[] = []
   /** Index of the first message in `#ready`: taking from the front must not move the others. */
   #head = 0
@@ -39,15 +39,15 @@ export class RouteQueue {
   #cancelAlarm: (() => void) | null = null
   /** More messages may be due than there was room for. */
   #hasMoreDue = false
-  #isLooking = false
+  #isPolling = false
   /** A query was requested while one was in flight, which may not have seen the change: run it again. */
-  #isAskedAgain = false
+  #mustPollAgain = false
   /**
    * Seqs whose end has become durable since the query in flight began: it may return them in their old state.
    */
   readonly #overtaken = new Set<number>()
 
-  constructor(parts: InletParts) {
+  constructor(parts: RouteQueueParts) {
     this.#parts = parts
     this.#readTo = parts.progress.settled.upTo
     this.#tail = parts.progress.tail
@@ -94,7 +94,7 @@ export class RouteQueue {
     if (this.#isStopped) return
     const { prefetch } = this.#parts
     if (this.ready > prefetch >> 1) return
-    if (this.#hasMoreDue) this.look()
+    if (this.#hasMoreDue) this.pollRetries()
     if (this.#isReading || this.#readTo >= this.#tail) return
     this.#isReading = true
     this.#untilAnswered(() => this.#readPage(prefetch - this.ready))
@@ -122,25 +122,25 @@ export class RouteQueue {
   wakeAt(dueAt: number): void {
     if (this.#isStopped) return
     this.#cancelAlarm?.()
-    this.#cancelAlarm = this.#parts.after(Math.max(0, dueAt - this.#parts.now()), () => this.look())
+    this.#cancelAlarm = this.#parts.after(Math.max(0, dueAt - this.#parts.now()), () => this.pollRetries())
   }
 
   /** Takes the messages that are due, and sets the timer for the next. */
-  look(): void {
-    this.#isAskedAgain = this.#isLooking
-    if (this.#isLooking || this.#isStopped || this.#parts.progress.waiting === 0) return
-    this.#isLooking = true
-    this.#untilAnswered(() => this.#look())
+  pollRetries(): void {
+    this.#mustPollAgain = this.#isPolling
+    if (this.#isPolling || this.#isStopped || this.#parts.progress.waiting === 0) return
+    this.#isPolling = true
+    this.#untilAnswered(() => this.#readRetries())
       .catch(error => this.#parts.broken(error))
       .finally(() => {
-        this.#isLooking = false
+        this.#isPolling = false
         if (this.#isStopped) return
         this.#parts.arrived()
-        if (this.#isAskedAgain) this.look()
+        if (this.#mustPollAgain) this.pollRetries()
       })
   }
 
-  async #look(): Promise<void> {
+  async #readRetries(): Promise<void> {
     const { store, execution, route, prefetch, pageBytes: maxBytes } = this.#parts
     this.#overtaken.clear()
     const now = this.#parts.now()
@@ -171,7 +171,7 @@ export class RouteQueue {
   /** The end of a try is durable. */
   tried(seq: number): void {
     this.#tried.delete(seq)
-    if (this.#isLooking) this.#overtaken.add(seq)
+    if (this.#isPolling) this.#overtaken.add(seq)
   }
 
   stop(): void {

@@ -15,9 +15,9 @@ import type { MessageRow } from "../../journal/port/pipelines.ts"
 import type { Delivery, Ending } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
 import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
-import type { Travelling } from "./delivery-run.ts"
+import type { ActiveDelivery } from "./delivery-run.ts"
 import { RouteState } from "./route-metrics.ts"
-import { type InletParts, RouteQueue } from "./route-queue.ts"
+import { RouteQueue, type RouteQueueParts } from "./route-queue.ts"
 import { RouteRate } from "./route-rate.ts"
 import type { Suspects } from "./suspects.ts"
 
@@ -26,13 +26,13 @@ export interface RouteRunParts {
   readonly plan: RoutePlan
   readonly chain: (events: ChainEvents) => RouteChain
   readonly progress: RouteProgress
-  readonly scene: ExecutionContext
-  readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
+  readonly context: ExecutionContext
+  readonly queue: Omit<RouteQueueParts, "route" | "prefetch" | "progress" | "arrived">
   /** Do the routes behind it have room? */
   readonly mayBegin: () => boolean
   readonly ended: (ending: Ending) => void
   /** A message for people who watch the job. */
-  readonly news: (message: string) => void
+  readonly reportProgress: (message: string) => void
   readonly suspects: Suspects
 }
 
@@ -41,12 +41,12 @@ const sliceMs = 10
 export class RouteRun implements ChainEvents {
   readonly plan: RoutePlan
   readonly progress: RouteProgress
-  readonly figures: RouteState
-  readonly inlet: RouteQueue
+  readonly metrics: RouteState
+  readonly queue: RouteQueue
   readonly #parts: RouteRunParts
   readonly #chain: RouteChain
   readonly #concurrency: Concurrency
-  readonly #pace: RouteRate
+  readonly #rate: RouteRate
   #inHand = 0
   /** Messages in flight that are announced and not delivered yet. */
   readonly #announcing = new Set<Delivery>()
@@ -58,17 +58,17 @@ export class RouteRun implements ChainEvents {
   #cancelTimer: (() => void) | null = null
 
   constructor(parts: RouteRunParts) {
-    const { plan, position, progress, scene } = parts
+    const { plan, position, progress, context } = parts
     this.#parts = parts
     this.plan = plan
     this.progress = progress
-    this.figures = new RouteState(scene.now)
+    this.metrics = new RouteState(context.now)
     const { adaptive, minConcurrency: min, tolerance } = plan.backpressure
     this.#concurrency = new Concurrency({ adaptive, min, max: plan.concurrency, tolerance })
-    this.#pace = new RouteRate(plan.rate)
+    this.#rate = new RouteRate(plan.rate)
     this.#chain = parts.chain(this)
-    this.inlet = new RouteQueue({
-      ...parts.inlet,
+    this.queue = new RouteQueue({
+      ...parts.queue,
       route: position,
       prefetch: plan.prefetch,
       progress,
@@ -91,7 +91,7 @@ export class RouteRun implements ChainEvents {
 
   /** The state of the breaker of each adapter; null: the adapter has none. */
   get breakers(): readonly (BreakerState | null)[] {
-    const now = this.#parts.scene.now()
+    const now = this.#parts.context.now()
     return this.#chain.breakers.map(breaker => breaker?.state(now) ?? null)
   }
 
@@ -111,7 +111,7 @@ export class RouteRun implements ChainEvents {
     this.#isPumping = true
     this.#begin()
     this.#isPumping = false
-    this.inlet.fill()
+    this.queue.fill()
   }
 
   #begin(): void {
@@ -121,9 +121,9 @@ export class RouteRun implements ChainEvents {
         setImmediate(() => this.pump())
         return
       }
-      const delivery = this.inlet.take()
+      const delivery = this.queue.take()
       if (delivery === undefined) return
-      this.#pace.begun(this.#parts.scene.now())
+      this.#rate.begun(this.#parts.context.now())
       this.#inHand += 1
       if (isRetry(delivery)) this.#retrying += 1
       if (this.#parts.suspects.has(delivery)) this.#announce(delivery)
@@ -145,8 +145,8 @@ export class RouteRun implements ChainEvents {
     const { suspects, mayBegin } = this.#parts
     if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin())
       return false
-    const now = this.#parts.scene.now()
-    const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
+    const now = this.#parts.context.now()
+    const at = Math.max(this.#chain.mayBeginAt(now), this.#rate.mayBeginAt(now))
     if (at <= now) return true
     this.#pumpAfter(at - now)
     return false
@@ -154,7 +154,7 @@ export class RouteRun implements ChainEvents {
 
   #pumpAfter(ms: number): void {
     if (this.#cancelTimer !== null) return
-    this.#cancelTimer = this.#parts.scene.after(ms, () => {
+    this.#cancelTimer = this.#parts.context.after(ms, () => {
       this.#cancelTimer = null
       this.pump()
     })
@@ -162,31 +162,31 @@ export class RouteRun implements ChainEvents {
 
   // The events of delivery runs.
 
-  ended(passage: Travelling, ending: Ending): void {
-    const latencyMs = performance.now() - passage.begunAt
+  ended(run: ActiveDelivery, ending: Ending): void {
+    const latencyMs = performance.now() - run.begunAt
     // How quickly a message fails says nothing about the capacity.
     if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
     else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
-    this.figures.ended(latencyMs, 1 + ending.members.length)
+    this.metrics.ended(latencyMs, 1 + ending.members.length)
     this.#inHand -= 1
     for (const { delivery } of [ending, ...ending.members]) {
       if (isRetry(delivery)) this.#retrying -= 1
-      if ("fault" in ending.result) this.inlet.failing(delivery.seq)
+      if ("fault" in ending.result) this.queue.failing(delivery.seq)
     }
     this.#parts.suspects.next()
     this.#parts.ended(ending)
     this.pump()
   }
 
-  held(passage: Travelling): void {
+  held(run: ActiveDelivery): void {
     this.#inHand -= 1
-    const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
+    const deliveries = [run.delivery, ...run.members.map(({ delivery }) => delivery)]
     for (const delivery of deliveries) {
       if (isRetry(delivery)) this.#retrying -= 1
       this.#parts.suspects.putOff(delivery)
     }
     this.#parts.suspects.next()
-    this.inlet.putBack(deliveries)
+    this.queue.putBack(deliveries)
     this.pump()
   }
 
@@ -197,19 +197,21 @@ export class RouteRun implements ChainEvents {
     this.pump()
   }
 
-  goesOn(first: Travelling): void {
+  resumed(first: ActiveDelivery): void {
     this.#gathered -= 1 + first.members.length
     this.#inHand += 1
   }
 
   breakerChanged(adapter: number, state: BreakerState): void {
-    this.figures.breakerChanged(state)
-    this.#parts.news(`circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`)
+    this.metrics.breakerChanged(state)
+    this.#parts.reportProgress(
+      `circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`,
+    )
   }
 
   /** These messages are durable now. */
   arrived(messages: readonly MessageRow[], tail: number): void {
-    this.inlet.arrived(messages, tail)
+    this.queue.arrived(messages, tail)
     this.pump()
   }
 
@@ -223,7 +225,7 @@ export class RouteRun implements ChainEvents {
     this.#isStopped = true
     this.#cancelTimer?.()
     this.#chain.stop()
-    this.inlet.stop()
+    this.queue.stop()
   }
 }
 

@@ -31,11 +31,11 @@ const noStorage: OpensStorage = {
 export function routeHandlers(parts: RouteWorkerParts): Handler[] {
   const queues = [builtinQueue, ...parts.adapters.own().map(adapterQueue)]
   return queues.map(name =>
-    defineHandler({ name, run: (call: unknown, context) => passRoute(parts, call as RouteCall, context) }),
+    defineHandler({ name, run: (call: unknown, context) => runRoute(parts, call as RouteCall, context) }),
   )
 }
 
-async function passRoute(
+async function runRoute(
   parts: RouteWorkerParts,
   call: RouteCall,
   context: HandlerContext,
@@ -55,13 +55,13 @@ async function passRoute(
     const ended = ({ invocations, result }: Ending) => resolve({ invocations, result })
     const chain = new Chain(
       { position: call.route.position, plan, prepared },
-      sceneOf(parts, call, context),
+      workerContext(parts, call, context),
       {
         ended: (_, ending) => ended(ending),
         // Without breakers only an abort holds a message back.
         held: () => reject(context.signal.reason ?? new Error("stopped")),
         waits: () => {},
-        goesOn: () => {},
+        resumed: () => {},
         breakerChanged: () => {},
       },
     )
@@ -72,7 +72,11 @@ async function passRoute(
 /** Set by the engine, which built `job` from the fields of the task. */
 const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
 
-function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionContext {
+function workerContext(
+  { settings }: RouteWorkerParts,
+  call: RouteCall,
+  context: HandlerContext,
+): ExecutionContext {
   return {
     jobId: context.jobId,
     owner: ownerOf(call),

@@ -24,7 +24,7 @@ import type {
   PipelineCommit,
   PipelineStore,
 } from "../../journal/port/pipelines.ts"
-import type { RetryFigures } from "../../journal/retry.ts"
+import type { RetryPolicy } from "../../journal/retry.ts"
 import type { Secret } from "../../worker/redact.ts"
 import { CommitLoop } from "../commit/commit-loop.ts"
 import type { Ending } from "../commit/delivery.ts"
@@ -36,7 +36,7 @@ import type { ExecutionStorage } from "../storage.ts"
 import { Chain, type ChainEvents, type ExecutionContext, type RouteChain } from "./chain.ts"
 import { lostTooOften, suspectAll } from "./crash-suspects.ts"
 import { deadLetterFault } from "./dead-letter-limit.ts"
-import { liveFigures, summary, totals } from "./execution-metrics.ts"
+import { liveMetrics, summary, totals } from "./execution-metrics.ts"
 import { Flow } from "./flow.ts"
 import { initialMessages } from "./initial.ts"
 import { RouteRun } from "./route-run.ts"
@@ -48,7 +48,7 @@ export interface RunParts {
   readonly execution: ExecutionRow
   readonly fence: PartitionEpoch
   readonly store: PipelineStore
-  readonly retry: RetryFigures
+  readonly retry: RetryPolicy
   readonly settings: PipelineSettings
   readonly adapters: Adapters
   readonly names: ScopeNames
@@ -57,13 +57,13 @@ export interface RunParts {
   /** The secrets that adapters of the routes in this process read. */
   readonly secrets: readonly Secret[]
   readonly storage: ExecutionStorage
-  readonly scene: Omit<ExecutionContext, "storage" | "signal" | "settings" | "nameOf">
+  readonly context: Omit<ExecutionContext, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number
   /** The number of process deaths during the tries of a message after which it is not tried again. */
   readonly lossLimit: number
   /** Creates the chain of a route with `run_on: workers`. */
-  readonly elsewhere: (
-    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionContext },
+  readonly remoteChain: (
+    route: { readonly position: number; readonly plan: RoutePlan; readonly context: ExecutionContext },
     events: ChainEvents,
   ) => RouteChain
   readonly events: RunEvents
@@ -79,7 +79,7 @@ export interface RunEvents {
   progressed(message: string): void
 }
 
-const DRAIN_LOOK_MS = 5
+const DRAIN_POLL_MS = 5
 /** The number of dead letters read at a time: bodies may be a megabyte each. */
 const PAGE = 50
 
@@ -88,7 +88,7 @@ export class PipelineRun {
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
-  readonly #ledger: PendingEndings
+  readonly #endings: PendingEndings
   readonly #commits: CommitLoop
   readonly #flow: Flow
   readonly #suspects = new Suspects({
@@ -100,13 +100,13 @@ export class PipelineRun {
   #isHalted = false
   /** The run was stopped: results that arrive now are ignored. */
   #isOver = false
-  #cancelFigures: (() => void) | null = null
+  #cancelMetrics: (() => void) | null = null
   #whenOpened: (() => void) | null = null
 
   constructor(parts: RunParts) {
     const { plan, execution, fence, settings, storage, random } = parts
     this.#parts = parts
-    this.pipeline = parts.scene.pipeline
+    this.pipeline = parts.context.pipeline
     // Every message in flight may listen.
     setMaxListeners(0, this.#abort.signal)
     this.#progress =
@@ -115,29 +115,29 @@ export class PipelineRun {
     for (const route of this.#progress.routes) route.fatal = 0
     this.#flow = new Flow(plan, this.#progress)
     const { signal } = this.#abort
-    const scene: ExecutionContext = {
-      ...parts.scene,
+    const context: ExecutionContext = {
+      ...parts.context,
       storage,
       settings,
       signal,
       submit: (workflow, input, key) =>
-        waitForRoom(() => parts.scene.submit(workflow, input, key), { ...parts.scene, signal }),
+        waitForRoom(() => parts.context.submit(workflow, input, key), { ...parts.context, signal }),
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
-    this.#routes = plan.routes.map((_, position) => this.#routeAt(position, scene))
-    this.#ledger = new PendingEndings({
-      ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: scene.now },
+    this.#routes = plan.routes.map((_, position) => this.#routeAt(position, context))
+    this.#endings = new PendingEndings({
+      ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: context.now },
       head: { fence, execution: execution.execution },
       commit: execution.commit,
       settings,
-      figures: () => liveFigures(this.#routes),
+      metrics: () => liveMetrics(this.#routes),
     })
     this.#commits = new CommitLoop({
       store: parts.store,
       retry: parts.retry,
-      after: scene.after,
+      after: context.after,
       events: {
-        collect: () => this.#ledger.collect(),
+        collect: () => this.#endings.collect(),
         durable: commit => this.#durable(commit),
         fenced: () => this.#leave(() => parts.events.fenced()),
         refused: error => this.#broken(error),
@@ -147,7 +147,7 @@ export class PipelineRun {
 
   /** A message that is in flight, or whose end is not durable yet. */
   live(key: MessageKey): LiveMessage | null {
-    const pending = this.#ledger.pending(key)
+    const pending = this.#endings.pending(key)
     if (pending !== null) return { rows: pending, running: null }
     return this.#routes[key.route]?.live(key.seq) ?? null
   }
@@ -156,37 +156,38 @@ export class PipelineRun {
     return this.#routes
   }
 
-  #routeAt(position: number, scene: ExecutionContext): RouteRun {
+  #routeAt(position: number, context: ExecutionContext): RouteRun {
     const { store, execution, settings } = this.#parts
     const plan = this.#parts.plan.routes[position]!
     return new RouteRun({
-      ...{ position, plan, scene, suspects: this.#suspects },
-      chain: this.#chainOf(position, scene),
+      ...{ position, plan, context, suspects: this.#suspects },
+      chain: this.#chainOf(position, context),
       progress: this.#progress.routes[position]!,
-      inlet: {
+      queue: {
         store,
         execution: execution.execution,
         pageBytes: settings.pageBytes,
-        now: scene.now,
-        after: scene.after,
+        now: context.now,
+        after: context.after,
         broken: error => this.#broken(error),
       },
       mayBegin: () => this.#mayBegin(position),
       ended: ending => this.#ended(ending),
-      news: message => this.#parts.events.progressed(message),
+      reportProgress: message => this.#parts.events.progressed(message),
     })
   }
 
-  #chainOf(position: number, scene: ExecutionContext): (events: ChainEvents) => RouteChain {
+  #chainOf(position: number, context: ExecutionContext): (events: ChainEvents) => RouteChain {
     const plan = this.#parts.plan.routes[position]!
-    if (plan.runOn === "workers") return events => this.#parts.elsewhere({ position, plan, scene }, events)
+    if (plan.runOn === "workers")
+      return events => this.#parts.remoteChain({ position, plan, context }, events)
     const prepared = prepareRoute(plan, this.#parts)
-    return events => new Chain({ position, plan, prepared }, scene, events)
+    return events => new Chain({ position, plan, prepared }, context, events)
   }
 
   async start(): Promise<void> {
     const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
-    for (const suspect of guilty) this.#ledger.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
+    for (const suspect of guilty) this.#endings.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
     // Nothing is delivered before the store records that this process has messages in flight, and which
     // messages are not delivered.
     if (this.#progress.isBegun) await this.#committed()
@@ -194,10 +195,10 @@ export class PipelineRun {
     if (this.#progress.isOverLimit && !this.#isHalted) await this.#retryDeadLetters()
     if (this.#isHalted) return
     for (const route of this.#routes) {
-      route.inlet.look()
+      route.queue.pollRetries()
       route.pump()
     }
-    this.#tellFigures()
+    this.#reportMetrics()
     this.#finishIfDrained()
   }
 
@@ -209,8 +210,8 @@ export class PipelineRun {
     let known = this.#progress.roots
     for await (const message of initialMessages(this.#parts)) {
       if (known-- > 0) continue
-      this.#ledger.begin(message)
-      if (this.#ledger.isFull) await this.#committed()
+      this.#endings.begin(message)
+      if (this.#endings.isFull) await this.#committed()
       if (this.#isHalted) return
     }
     this.#progress.isBegun = true
@@ -228,8 +229,8 @@ export class PipelineRun {
       const page = await store.listDeadLetters({ execution: execution.execution, limit: PAGE, ...from })
       for (const letter of page) {
         if (letter.replayedBy !== null || (JSON.parse(letter.error) as Fault).code === "E704") continue
-        this.#ledger.retryDead(letter)
-        this.#routes[letter.route]!.figures.retriedDead += 1
+        this.#endings.retryDead(letter)
+        this.#routes[letter.route]!.metrics.retriedDead += 1
       }
       after = page.at(-1)
       if (page.length < PAGE) this.#progress.isOverLimit = false
@@ -240,7 +241,7 @@ export class PipelineRun {
 
   /** Resolves when the commit is durable, or the run was stopped. */
   #committed(): Promise<void> {
-    this.#ledger.ask()
+    this.#endings.requestCommit()
     this.#commits.schedule()
     return new Promise(resolve => {
       this.#whenOpened = resolve
@@ -248,26 +249,26 @@ export class PipelineRun {
   }
 
   #mayBegin(position: number): boolean {
-    if (this.#isHalted || this.#ledger.fault !== null || this.#ledger.isFull) return false
+    if (this.#isHalted || this.#endings.fault !== null || this.#endings.isFull) return false
     return this.#flow.hasRoomBehind(position)
   }
 
   #ended(ending: Ending): void {
     // After a stop this result is not needed: the next owner delivers the message again.
     if (this.#isOver) return
-    this.#ledger.add(ending)
+    this.#endings.add(ending)
     this.#commits.schedule()
   }
 
   #durable(commit: PipelineCommit): void {
-    const { fault } = this.#ledger
+    const { fault } = this.#endings
     if (fault !== null) {
       this.#leave(() => this.#parts.events.failed(fault))
       return
     }
     for (const [route, messages] of byRoute(commit.messages))
       this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
-    this.#ledger.durable(commit)
+    this.#endings.durable(commit)
     this.#noteParked(commit)
     this.#whenOpened?.()
     for (const route of this.#routes) route.pump()
@@ -278,19 +279,19 @@ export class PipelineRun {
     const routes = new Set<RouteRun>()
     for (const { route, seq } of [...parked, ...unparked]) {
       const run = this.#routes[route]!
-      run.inlet.tried(seq)
+      run.queue.tried(seq)
       routes.add(run)
     }
-    for (const { inlet } of routes) inlet.look()
+    for (const { queue } of routes) queue.pollRetries()
   }
 
   #finishIfDrained(): void {
     // Over the limit, its dead letters are about to be retried, or the commit that fails it is in flight.
     if (this.#isHalted || this.#progress.isOverLimit) return
-    if (!this.#ledger.isEmpty || !isDrained(this.#progress)) return
+    if (!this.#endings.isEmpty || !isDrained(this.#progress)) return
     const fault = deadLetterFault(this.#parts.plan, this.#progress, true)
     if (fault !== null) {
-      this.#ledger.exceed(fault)
+      this.#endings.exceed(fault)
       this.#commits.schedule()
       return
     }
@@ -312,22 +313,22 @@ export class PipelineRun {
   #halt(): void {
     this.#isHalted = true
     this.#whenOpened?.()
-    this.#cancelFigures?.()
+    this.#cancelMetrics?.()
     for (const route of this.#routes) route.stop()
   }
 
   /** Lets messages in flight end, within the grace period, and makes their results durable. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
-    const { scene } = this.#parts
-    const end = scene.now() + graceMs
+    const { context } = this.#parts
+    const end = context.now() + graceMs
     const isInHand = () => this.#routes.some(({ inHand }) => inHand > 0)
-    while ((isInHand() || !this.#ledger.isEmpty) && scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
+    while ((isInHand() || !this.#endings.isEmpty) && context.now() < end) await this.#pause(DRAIN_POLL_MS)
     await Promise.race([this.stop(), this.#pause(graceMs)])
   }
 
   #pause(ms: number): Promise<void> {
-    return new Promise(resolve => this.#parts.scene.after(ms, resolve))
+    return new Promise(resolve => this.#parts.context.after(ms, resolve))
   }
 
   /**
@@ -340,21 +341,21 @@ export class PipelineRun {
     this.#abort.abort(new DOMException("The execution is stopping.", "AbortError"))
     if (!wasOver) {
       // Messages in flight are stopped with this run, and did not crash a process.
-      this.#ledger.close()
+      this.#endings.close()
       this.#commits.schedule()
       await this.#commits.idle()
     }
     await this.#commits.stop()
   }
 
-  #tellFigures(): void {
-    const { scene, settings, events } = this.#parts
+  #reportMetrics(): void {
+    const { context, settings, events } = this.#parts
     if (this.#isHalted || settings.figuresSeconds === 0) return
-    this.#cancelFigures = scene.after(settings.figuresSeconds * 1000, () => {
-      this.#ledger.ask()
+    this.#cancelMetrics = context.after(settings.figuresSeconds * 1000, () => {
+      this.#endings.requestCommit()
       this.#commits.schedule()
       events.progressed(summary(this.#routes))
-      this.#tellFigures()
+      this.#reportMetrics()
     })
   }
 }

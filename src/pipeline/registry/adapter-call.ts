@@ -6,90 +6,89 @@ import type { DeliveryRun } from "../execution/delivery-run.ts"
 /** The context of one adapter call. Its parts are created on first use; after the call it sends nothing. */
 export class AdapterCall implements AdapterContext {
   readonly config: unknown
-  readonly #passage: DeliveryRun
+  readonly #run: DeliveryRun
   readonly #adapter: number
   #isOpen = true
-  #isTold = false
+  #isLogged = false
   #log: Log | undefined
 
-  constructor(passage: DeliveryRun, adapter: number, config: unknown) {
-    this.#passage = passage
+  constructor(run: DeliveryRun, adapter: number, config: unknown) {
+    this.#run = run
     this.#adapter = adapter
     this.config = config
   }
 
   get jobId(): string {
-    return this.#passage.chain.jobId
+    return this.#run.chain.jobId
   }
 
   get owner(): string {
-    return this.#passage.chain.owner
+    return this.#run.chain.owner
   }
 
   get pipeline(): string {
-    return this.#passage.chain.pipeline
+    return this.#run.chain.pipeline
   }
 
   get route(): string {
-    return this.#passage.chain.plan.name
+    return this.#run.chain.plan.name
   }
 
   get attempt(): number {
-    return this.#passage.delivery.attempts + 1
+    return this.#run.delivery.attempts + 1
   }
 
   get correlationId(): string {
-    return `${this.jobId}/${this.#passage.delivery.root}`
+    return `${this.jobId}/${this.#run.delivery.root}`
   }
 
   get parent(): string | null {
-    const { parent } = this.#passage.delivery
-    return parent === null ? null : this.#passage.chain.nameOf(parent)
+    const { parent } = this.#run.delivery
+    return parent === null ? null : this.#run.chain.nameOf(parent)
   }
 
   get idempotencyKey(): string {
-    return `${this.jobId}/${this.#passage.id}/${this.#adapter}`
+    return `${this.jobId}/${this.#run.id}/${this.#adapter}`
   }
 
   get gathered(): readonly string[] {
-    const { id, members } = this.#passage
+    const { id, members } = this.#run
     return members.length === 0 ? [] : [id, ...members.map(member => member.id)]
   }
 
   get input(): Json {
-    return this.#passage.chain.input
+    return this.#run.chain.input
   }
 
   get storage(): AdapterStorage {
-    return this.#passage.storage
+    return this.#run.storage
   }
 
   get signal(): AbortSignal {
-    return this.#passage.chain.signal
+    return this.#run.chain.signal
   }
 
   get log(): Log {
-    const { chain, id } = this.#passage
+    const { chain, id } = this.#run
     this.#log ??= chain.log.child({ message: id, adapter: chain.adapters[this.#adapter]!.type })
     return this.#log
   }
 
   readonly emit = (body: Json, options: EmitOptions = {}): void => {
-    if (this.#isOpen) this.#passage.emit(body, options.kind ?? "default", this.#adapter)
-    else this.#tellTooLate("emit")
+    if (this.#isOpen) this.#run.emit(body, options.kind ?? "default", this.#adapter)
+    else this.#logTooLate("emit")
   }
 
   readonly continueWith = (body: Json): void => {
-    if (this.#isOpen) this.#passage.continueWith(body, this.#adapter)
-    else this.#tellTooLate("continueWith")
+    if (this.#isOpen) this.#run.continueWith(body, this.#adapter)
+    else this.#logTooLate("continueWith")
   }
 
   readonly submit = (
     workflow: string,
     input?: Json,
     options: { readonly key?: string } = {},
-  ): Promise<string> =>
-    this.#passage.chain.submit(workflow, input, `${this.idempotencyKey}/${options.key ?? ""}`)
+  ): Promise<string> => this.#run.chain.submit(workflow, input, `${this.idempotencyKey}/${options.key ?? ""}`)
 
   end(): void {
     this.#isOpen = false
@@ -99,9 +98,9 @@ export class AdapterCall implements AdapterContext {
    * Logged and not thrown: no caller waits for the code that still runs, and an exception would end the
    * process. Logged once.
    */
-  #tellTooLate(method: string): void {
-    if (this.#isTold || this.signal.aborted) return
-    this.#isTold = true
+  #logTooLate(method: string): void {
+    if (this.#isLogged || this.signal.aborted) return
+    this.#isLogged = true
     this.log.warn(
       {},
       `context.${method} was called after the adapter had ended and sends nothing: await the code that calls it`,

@@ -13,9 +13,9 @@ const config = z
       .default("GET")
       .describe("Default GET."),
     url: z
-      .url({ protocol: /^https?$/, error: "An http or https URL is needed" })
-      .describe("Where to, http or https."),
-    headers: z.record(z.string(), scalar).optional().describe("Headers beside those set for the body."),
+      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
+      .describe("The URL, http or https."),
+    headers: z.record(z.string(), scalar).optional().describe("Headers besides those set for the body."),
     query: z
       .record(z.string(), z.union([scalar, z.array(scalar).max(1000)]))
       .optional()
@@ -24,7 +24,7 @@ const config = z
     text: z
       .string()
       .optional()
-      .describe("A body sent as it is, as text/plain unless a header says otherwise."),
+      .describe("A body sent unchanged, as text/plain unless a header sets another type."),
     expected_status: z
       .union([status, z.array(status).min(1).max(1000)])
       .optional()
@@ -34,11 +34,11 @@ const config = z
       .positive()
       .max(86_400)
       .default(30)
-      .describe("For the whole request, body included. Default 30."),
+      .describe("The timeout of the whole request, including the body. Default 30."),
     follow_redirects: z
       .union([z.boolean(), z.int().min(0).max(20)])
       .default(true)
-      .describe("Whether, or how many times; true means 5. Each address is checked anew."),
+      .describe("Whether to follow redirects, or how many; true means 5. Each address is checked again."),
     max_response_bytes: z
       .int()
       .min(1)
@@ -57,7 +57,7 @@ const output = z.object({
   body: z.unknown().describe("Parsed if its type is JSON, otherwise text; null if there was none."),
   encoding: z
     .enum(["json", "text", "base64"])
-    .describe("How body is given; base64 if its bytes are no text."),
+    .describe("The format of body; base64 if its bytes are not text."),
 })
 
 export const callExternalServiceSpec = {

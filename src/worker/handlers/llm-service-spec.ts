@@ -14,11 +14,11 @@ const message = z.strictObject({
 const config = z
   .strictObject({
     base_url: z
-      .url({ protocol: /^https?$/, error: "An http or https URL is needed" })
+      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
       .default("https://api.openai.com/v1")
       .describe("The endpoint; /chat/completions is added. Default https://api.openai.com/v1."),
     model: z.string().min(1).describe("Which model."),
-    prompt: z.string().optional().describe("What to ask: short for a single user message."),
+    prompt: z.string().optional().describe("The question: short for a single user message."),
     messages: z.array(message).min(1).optional().describe("The conversation so far, instead of prompt."),
     system: z.string().optional().describe("Instructions put before everything else."),
     temperature: z.number().min(0).max(2).optional().describe("Default: the endpoint's."),
@@ -28,13 +28,13 @@ const config = z
       .union([z.string(), z.array(z.string()).min(1).max(4)])
       .optional()
       .describe("Generation ends before this text."),
-    seed: z.int().optional().describe("For endpoints that can repeat themselves."),
+    seed: z.int().optional().describe("For endpoints with repeatable answers."),
     json: z
       .union([z.boolean(), z.record(z.string(), z.unknown())])
       .default(false)
-      .describe("true: the answer must be JSON. A JSON Schema: it must also fit that."),
+      .describe("true: the answer must be JSON. A JSON Schema: it must also match the schema."),
     api_key: z.string().min(1).optional().describe('Sent as a bearer token; write "{{ secrets.NAME }}".'),
-    headers: z.record(z.string(), z.string()).optional().describe("Further headers the endpoint wants."),
+    headers: z.record(z.string(), z.string()).optional().describe("Further headers that the endpoint needs."),
     extra: z
       .record(z.string(), z.unknown())
       .optional()
@@ -44,7 +44,7 @@ const config = z
       .positive()
       .max(86_400)
       .default(120)
-      .describe("For the whole answer. Default 120."),
+      .describe("The timeout of the whole answer. Default 120."),
   })
   .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), {
     message: "Give either prompt or messages, not both",
@@ -53,7 +53,7 @@ const config = z
 
 const output = z.object({
   text: z.string().describe("The answer."),
-  json: z.unknown().optional().describe("The answer parsed, where config asked for json."),
+  json: z.unknown().optional().describe("The parsed answer, if config requested json."),
   model: z.string().describe("The model that answered, as the endpoint names it."),
   usage: z
     .object({
@@ -61,8 +61,11 @@ const output = z.object({
       completion_tokens: z.int().min(0),
       total_tokens: z.int().min(0),
     })
-    .describe("Zeros where the endpoint does not say."),
-  finish_reason: z.string().nullable().describe("Why generation ended: stop, length, …; null if not said."),
+    .describe("Zeros if the endpoint does not report it."),
+  finish_reason: z
+    .string()
+    .nullable()
+    .describe("Why generation ended: stop, length, …; null if not reported."),
 })
 
 export const llmServiceSpec = { name: "llm_service", config, output, schemas: ["json"] } satisfies HandlerSpec

@@ -45,11 +45,13 @@ export const sleepSpec = {
         .min(0)
         .max(hundredYears)
         .optional()
-        .describe("How long, from when the node starts."),
+        .describe("The duration, from the start of the node."),
       until: z.iso
         .datetime({ offset: true })
         .optional()
-        .describe("Until when: an ISO 8601 time with Z or an offset. A time that has passed does not wait."),
+        .describe(
+          "The end of the wait: an ISO 8601 time with Z or an offset. A time in the past does not wait.",
+        ),
     })
     .refine(({ seconds, until }) => (seconds === undefined) !== (until === undefined), {
       message: "Give either seconds or until, not both",
@@ -71,21 +73,21 @@ export const waitForSignalSpec = {
         .string()
         .min(1)
         .max(255)
-        .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+        .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
         .describe("The signal's name. Several nodes that wait for one name take its signals in turn."),
       timeout_seconds: z
         .number()
         .positive()
         .max(hundredYears)
         .optional()
-        .describe("How long to wait, from when the node starts. Left out: until the job expires."),
+        .describe("How long to wait, from the start of the node. Default: until the job expires."),
       default: z
         .unknown()
         .optional()
-        .describe("The output if no signal comes in time. Left out: the node fails."),
+        .describe("The output if no signal arrives in time. Default: the node fails."),
     })
     .refine(config => config.default === undefined || config.timeout_seconds !== undefined, {
-      message: "A default needs timeout_seconds: it is what counts when that time is over",
+      message: "A default needs timeout_seconds: it is the output when that time has passed",
       path: ["default"],
     }),
   output: z.unknown(),
@@ -96,9 +98,9 @@ const reference = z
   .string()
   .min(1)
   .max(300)
-  .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
-  .describe("Which: name, name@3 or name@stable. The version is settled when the job begins.")
-const childInput = z.unknown().optional().describe("The job's input. Left out: an empty mapping.")
+  .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
+  .describe("The workflow: name, name@3 or name@stable. The version is fixed when the job begins.")
+const childInput = z.unknown().optional().describe("The job's input. Default: an empty mapping.")
 
 /** Another workflow, one with nodes, does the node's work, as a separate job; the output is that job's. */
 export const workflowSpec = {
@@ -123,7 +125,7 @@ export const pipelineSpec = {
         z.string(),
         z.object({ messages: total, done: total, failed: total, failed_tries: total, dead_lettered: total }),
       )
-      .describe("By route: messages it was given, done, failed for good, failed deliveries, dead letters."),
+      .describe("By route: messages received, done, failed for good, failed deliveries, dead letters."),
   }),
   storesConfig: true,
 } satisfies HandlerSpec

@@ -139,7 +139,7 @@ export function feedContract(stage: () => Stage): void {
       if (peer.feed.listen === null) return
       const heard: string[] = []
       const unlisten = await peer.feed.listen(news => void heard.push(news))
-      journal.feed.tell('{"a":"ü, {1}"}')
+      journal.feed.notify('{"a":"ü, {1}"}')
       await expect.poll(() => heard).toEqual(['{"a":"ü, {1}"}'])
       await unlisten()
     })

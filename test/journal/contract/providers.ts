@@ -17,7 +17,9 @@ export function providersContract(stage: () => Stage): void {
   }
   const request = async (one: ReturnType<typeof ask>, journal = stage().journal) => {
     const { jobId, node, partition, owner, ...own } = one
-    const { held, told } = await journal.providers.requestSlots(own, [{ jobId, node, partition, owner }])
+    const { held, notified: told } = await journal.providers.requestSlots(own, [
+      { jobId, node, partition, owner },
+    ])
     return { isHeld: held.length > 0, told }
   }
   /** There are more tests than partitions: those that read no messages share one. */
@@ -65,7 +67,7 @@ export function providersContract(stage: () => Stage): void {
       expect(first.held.map(({ node }) => node).sort()).toEqual([1, 2])
       const all = await journal.providers.requestSlots(own, wishes)
       expect(all.held.map(({ node }) => node).sort()).toEqual([1, 2, 3])
-      expect(all.told).toEqual([])
+      expect(all.notified).toEqual([])
       expect(await messages(held)).toEqual([])
     })
 

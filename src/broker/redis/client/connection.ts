@@ -19,7 +19,7 @@ export interface ConnectionParts {
   readonly answerMs: number
 }
 
-interface Asked {
+interface PendingCommand {
   readonly resolve: (reply: Reply) => void
   readonly reject: (error: unknown) => void
 }
@@ -35,7 +35,7 @@ export class Connection {
   readonly #socket: Socket
   readonly #watch: NodeJS.Timeout
   readonly #answerMs: number
-  #asked: Asked[] = []
+  #pending: PendingCommand[] = []
   #answered = 0
   #unsent = ""
   /** The time of the last reply, or of the first command after it. */
@@ -44,7 +44,7 @@ export class Connection {
   /** A PING was sent on the subscriber connection and has not been answered yet. */
   #isPinged = false
   #over!: (reason: string | undefined) => void
-  #heard: ((message: string) => void) | null = null
+  #onMessage: ((message: string) => void) | null = null
   /** Resolves when the connection has ended, with the reason if there is one. */
   readonly ended = new Promise<string | undefined>(resolve => {
     this.#over = resolve
@@ -53,7 +53,7 @@ export class Connection {
   private constructor(socket: Socket, answerMs: number) {
     this.#socket = socket
     this.#answerMs = answerMs
-    this.#watch = setInterval(() => this.#look(), Math.max(10, answerMs / 4))
+    this.#watch = setInterval(() => this.#checkReply(), Math.max(10, answerMs / 4))
     this.#watch.unref()
     const parser = new ReplyParser(reply => this.#answer(reply))
     socket.setNoDelay(true)
@@ -63,7 +63,7 @@ export class Connection {
   }
 
   static async open({ url, answerMs }: ConnectionParts): Promise<Connection> {
-    const { host, port, user, secret, database, isSecure } = addressOf(url)
+    const { host, port, user, secret, database, isSecure } = parseAddress(url)
     // An IP address is not a server name that TLS could verify.
     const name = isIP(host) === 0 ? { servername: host } : {}
     const socket = isSecure ? connectSecurely({ host, port, ...name }) : connectPlain({ host, port })
@@ -80,17 +80,17 @@ export class Connection {
   }
 
   send(args: readonly string[]): Promise<Reply> {
-    if (this.#isOver) return Promise.reject(away())
+    if (this.#isOver) return Promise.reject(unavailable())
     if (this.#unsent === "") setImmediate(() => this.#flush())
     this.#unsent += encodeCommand(args)
-    if (this.#asked.length === this.#answered) this.#since = performance.now()
-    return new Promise((resolve, reject) => this.#asked.push({ resolve, reject }))
+    if (this.#pending.length === this.#answered) this.#since = performance.now()
+    return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }))
   }
 
   /** From here on the connection only receives messages. */
-  async subscribe(channel: string, heard: (message: string) => void): Promise<void> {
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     await this.send(["SUBSCRIBE", channel])
-    this.#heard = heard
+    this.#onMessage = onMessage
   }
 
   close(reason?: string): void {
@@ -98,7 +98,7 @@ export class Connection {
     this.#isOver = true
     clearInterval(this.#watch)
     this.#socket.destroy()
-    for (const { reject } of this.#asked.splice(this.#answered)) reject(away(reason))
+    for (const { reject } of this.#pending.splice(this.#answered)) reject(unavailable(reason))
     this.#over(reason)
   }
 
@@ -108,20 +108,20 @@ export class Connection {
   }
 
   #answer(reply: Reply): void {
-    if (this.#heard !== null) {
+    if (this.#onMessage !== null) {
       this.#isPinged = false
-      this.#hear(reply)
+      this.#receive(reply)
       return
     }
-    const asked = this.#asked[this.#answered]
+    const asked = this.#pending[this.#answered]
     if (asked === undefined) {
       this.close("Redis sent a reply without a pending command.")
       return
     }
     this.#since = performance.now()
     this.#answered += 1
-    if (this.#answered === this.#asked.length || this.#answered > COMPACT_AT) {
-      this.#asked = this.#asked.slice(this.#answered)
+    if (this.#answered === this.#pending.length || this.#answered > COMPACT_AT) {
+      this.#pending = this.#pending.slice(this.#answered)
       this.#answered = 0
     }
     if (!(reply instanceof ReplyError)) asked.resolve(reply)
@@ -132,24 +132,24 @@ export class Connection {
     }
   }
 
-  #hear(reply: Reply): void {
+  #receive(reply: Reply): void {
     const [kind, , message] = reply as [string, string, string]
-    if (kind === "message") this.#heard!(message)
+    if (kind === "message") this.#onMessage!(message)
   }
 
   /** A subscriber connection sends PING, or it would never notice that the server is gone. */
-  #look(): void {
-    if (this.#isOverdue) setImmediate(() => this.#lookAgain())
-    else if (this.#heard !== null) this.#ping()
+  #checkReply(): void {
+    if (this.#isOverdue) setImmediate(() => this.#recheckReply())
+    else if (this.#onMessage !== null) this.#ping()
   }
 
   /** By now, the replies that arrived while this process was suspended have been read. */
-  #lookAgain(): void {
+  #recheckReply(): void {
     if (this.#isOverdue) this.close(`No reply for ${this.#answerMs / 1000} s.`)
   }
 
   get #isOverdue(): boolean {
-    const isOwedAnswer = this.#isPinged || this.#asked.length > this.#answered
+    const isOwedAnswer = this.#isPinged || this.#pending.length > this.#answered
     return isOwedAnswer && performance.now() - this.#since > this.#answerMs
   }
 
@@ -163,7 +163,7 @@ export class Connection {
 /** The list is compacted from time to time: removing its first item each time would move all others. */
 const COMPACT_AT = 1000
 
-function away(reason = "The connection was closed."): RedisAwayError {
+function unavailable(reason = "The connection was closed."): RedisAwayError {
   return new RedisAwayError(`The connection to Redis was lost. ${reason}`)
 }
 
@@ -176,7 +176,7 @@ interface Address {
   readonly isSecure: boolean
 }
 
-function addressOf(url: string): Address {
+function parseAddress(url: string): Address {
   const address = URL.canParse(url) ? new URL(url) : null
   if (address === null || !["redis:", "rediss:"].includes(address.protocol) || address.hostname === "")
     throw new UmbraError(
@@ -196,7 +196,7 @@ function addressOf(url: string): Address {
 
 /** The database number in the address. */
 export function databaseOf(url: string): number {
-  return Number(addressOf(url).database)
+  return Number(parseAddress(url).database)
 }
 
 function decoded(text: string): string {
@@ -212,6 +212,6 @@ function decoded(text: string): string {
 
 /** Checks the address before anything is opened. */
 export function checkRedisUrl(url: string): string {
-  addressOf(url)
+  parseAddress(url)
   return url
 }

@@ -16,12 +16,12 @@ export interface LinkParts {
   readonly log: Log
   /** The channel that this process subscribes to. */
   readonly channel: (keys: Keys) => string
-  readonly heard: (message: string) => void
+  readonly onMessage: (message: string) => void
   readonly up: (keys: Keys) => void
   readonly down: () => void
 }
 
-interface Life {
+interface OpenConnections {
   readonly keys: Keys
   readonly commands: Connection
   /** For blocking commands only. */
@@ -36,33 +36,33 @@ interface Life {
  */
 export class Link {
   readonly #parts: LinkParts
-  #life: Life | null = null
+  #open: OpenConnections | null = null
   #isClosed = false
   #wake: (() => void) | null = null
   readonly #kept: Promise<void>
 
   constructor(parts: LinkParts) {
     this.#parts = parts
-    this.#kept = this.#keep()
+    this.#kept = this.#keepConnected()
   }
 
   /** null: Redis is unavailable. */
   get keys(): Keys | null {
-    return this.#life?.keys ?? null
+    return this.#open?.keys ?? null
   }
 
   send(args: readonly string[]): Promise<Reply> {
-    return this.#life === null ? gone() : this.#life.commands.send(args)
+    return this.#open === null ? gone() : this.#open.commands.send(args)
   }
 
   /** Sends a command that may block at the server. */
   wait(args: readonly string[]): Promise<Reply> {
-    return this.#life === null ? gone() : this.#life.waiting.send(args)
+    return this.#open === null ? gone() : this.#open.waiting.send(args)
   }
 
   /** Ends the blocking command at the server, as if its timeout had passed. */
   unblock(): void {
-    if (this.#life !== null) this.send(["CLIENT", "UNBLOCK", this.#life.waitingId]).catch(() => {})
+    if (this.#open !== null) this.send(["CLIENT", "UNBLOCK", this.#open.waitingId]).catch(() => {})
   }
 
   get isClosed(): boolean {
@@ -82,21 +82,21 @@ export class Link {
   }
 
   #end(): void {
-    this.#life?.commands.close()
-    this.#life?.waiting.close()
+    this.#open?.commands.close()
+    this.#open?.waiting.close()
   }
 
-  async #keep(): Promise<void> {
+  async #keepConnected(): Promise<void> {
     let told = ""
     for (let failures = 0; !this.#isClosed; failures++) {
       const opened: Connection[] = []
       try {
-        this.#life = await this.#begin(opened)
+        this.#open = await this.#connect(opened)
         if (!this.#isClosed) {
           if (failures > 0) this.#parts.log.info({}, "reconnected to Redis")
           failures = 0
           told = ""
-          this.#parts.up(this.#life.keys)
+          this.#parts.up(this.#open.keys)
           const error = await Promise.race(opened.map(({ ended }) => ended))
           if (!this.#isClosed)
             this.#parts.log.warn({ error }, "the connection to Redis was lost; reconnecting")
@@ -109,19 +109,19 @@ export class Link {
         told = String(error)
       }
       for (const connection of opened) connection.close()
-      if (this.#life !== null) this.#parts.down()
-      this.#life = null
+      if (this.#open !== null) this.#parts.down()
+      this.#open = null
       await this.#pause(Math.min(1000, 50 * 2 ** Math.min(failures, 5)))
     }
   }
 
-  async #begin(opened: Connection[]): Promise<Life> {
+  async #connect(opened: Connection[]): Promise<OpenConnections> {
     const open = async () => {
       const connection = await Connection.open(this.#parts)
       opened.push(connection)
       return { connection, runId: runIdIn(await connection.send(["INFO", "server"])) }
     }
-    const { channel, heard, prefix, url } = this.#parts
+    const { channel, onMessage, prefix, url } = this.#parts
     const commands = await open()
     const waiting = await open()
     const listening = await open()
@@ -132,7 +132,7 @@ export class Link {
     const store = await this.#parts.store(args => commands.connection.send(args))
     if (store === null) throw new RedisAwayError("This process is stopping.")
     const keys = new Keys({ prefix, store, runId: commands.runId, database: databaseOf(url) })
-    await listening.connection.subscribe(channel(keys), heard)
+    await listening.connection.subscribe(channel(keys), onMessage)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
     return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }
   }

@@ -59,14 +59,14 @@ async function readAll(send: Send, key: string): Promise<(AnnouncedStore & { rea
   const row = (await send(["HGETALL", key])) as string[]
   const found: (AnnouncedStore & { readonly seen: number })[] = []
   for (let i = 0; i < row.length; i += 2) {
-    const said = saidOf(row[i + 1]!)
+    const said = parseAnnouncement(row[i + 1]!)
     if (said !== null && STORE.test(row[i]!)) found.push({ id: row[i]!, ...said })
   }
   return found
 }
 
 /** null: not in the format that engines write. */
-function saidOf(text: string): { readonly label: string; readonly seen: number } | null {
+function parseAnnouncement(text: string): { readonly label: string; readonly seen: number } | null {
   try {
     const { label, seen } = JSON.parse(text) as { label: unknown; seen: unknown }
     return typeof label === "string" && typeof seen === "number" ? { label, seen } : null

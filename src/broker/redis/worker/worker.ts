@@ -17,10 +17,10 @@ import type { RedisSettings } from "../settings.ts"
 import {
   type BegunTask,
   type Control,
+  decodeLabel,
   decodeTask,
   encodeReport,
   type Fields,
-  labelOf,
   type Report,
   type TaskLabel,
   type WorkerNews,
@@ -52,9 +52,9 @@ interface Held {
   /** Set while another isolated task may not run at the same time yet. */
   join: (() => void) | null
   /** Do the engines know that its handler has begun? */
-  isToldBegun: boolean
+  isBegunReported: boolean
   /** As JSON: the usage that the engines know of. */
-  toldUsage?: string
+  reportedUsage?: string
 }
 
 /**
@@ -107,20 +107,20 @@ export class RedisWorker implements TaskEvents {
       store: send => this.#store.bind(send),
       answerMs: settings.answerSeconds * 1000,
       channel: keys => keys.control,
-      heard: message => this.#heard(message),
+      onMessage: message => this.#receive(message),
       up: () => void this.#presence.beat(),
-      down: () => this.#presence.away(),
+      down: () => this.#presence.disconnected(),
     })
     this.#presence = new Presence({
       ...{ link: this.#link, log, deadMs: settings.workerDeadSeconds * 1000 },
       shownDeadMs: settings.shownDeadSeconds * 1000,
-      says: id => this.#says(id),
-      comeBack: (keys, id) => this.#comeBack(keys, id),
-      wasSilent: () => this.#giveBack(),
+      createBeat: id => this.#createBeat(id),
+      recover: (keys, id) => this.#recover(keys, id),
+      wasSilent: () => this.#returnTasks(),
       replaced: () => {
         for (const name of [...this.#held.keys()]) this.#drop(name)
       },
-      beaten: () => {
+      beatStored: () => {
         this.#pool.wake()
         this.#outbox.sendAgain()
         this.#deliveries.wake()
@@ -136,13 +136,13 @@ export class RedisWorker implements TaskEvents {
       room: () => concurrency + settings.prefetch + this.#pool.suspects - this.#held.size,
       isExact: settings.prefetch < handlers.length,
       take: (entry, fields) => this.#take(entry, fields),
-      forgotten: () => this.#presence.beat(),
+      groupsLost: () => this.#presence.beat(),
       log,
     })
     this.#every(settings.workerBeatSeconds * 1000, () => void this.#presence.beat())
-    this.#every(PROGRESS_MS, () => this.#tellProgress())
+    this.#every(PROGRESS_MS, () => this.#reportProgress())
     this.#every(ANNOUNCE_MS, () => this.#announceAgain())
-    this.#every(BEGUN_MS, () => this.#tellBegun())
+    this.#every(BEGUN_MS, () => this.#reportBegun())
     this.#every(settings.workerBeatSeconds * 1000, () => void this.#followStore().catch(() => {}))
   }
 
@@ -178,8 +178,8 @@ export class RedisWorker implements TaskEvents {
   async stop(graceMs: number): Promise<void> {
     // A Redis that does not answer must not keep handlers from ending in time: tasks that it still delivers
     // are returned later.
-    const stopped = this.#deliveries.stop().then(() => this.#giveBack())
-    this.#giveBack()
+    const stopped = this.#deliveries.stop().then(() => this.#returnTasks())
+    this.#returnTasks()
     await this.#pool.drain(graceMs)
     await stopped
     for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
@@ -189,7 +189,7 @@ export class RedisWorker implements TaskEvents {
   }
 
   /** Returns the tasks that have not begun. */
-  #giveBack(): void {
+  #returnTasks(): void {
     for (const [name, { task }] of [...this.#held]) {
       if (this.#pool.isRunningHere(task)) continue
       this.#pool.cancel(task, workerStops)
@@ -221,24 +221,24 @@ export class RedisWorker implements TaskEvents {
   }
 
   /** Tasks that were delivered to this worker and that it never received are held by no other worker. */
-  async #comeBack(keys: Keys, id: string): Promise<void> {
+  async #recover(keys: Keys, id: string): Promise<void> {
     await this.#owners.read(this.#link, keys)
-    for (const held of this.#held.values()) held.isToldBegun = false
+    for (const held of this.#held.values()) held.isBegunReported = false
     await this.#deliveries.recover(keys, id)
   }
 
   /**
    * Any process that reaches Redis can publish anything, and a later release more than this one understands.
    */
-  #heard(message: string): void {
+  #receive(message: string): void {
     try {
-      this.#obey(JSON.parse(message) as Control)
+      this.#apply(JSON.parse(message) as Control)
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read a message to workers")
     }
   }
 
-  #obey(control: Control): void {
+  #apply(control: Control): void {
     if (control.type === "begin") this.#begin(control.name, control.joined === true ? "join" : "begin")
     else if (control.type === "epochs") this.#ownersChanged(control.epochs)
     else if (control.type === "cancel")
@@ -249,8 +249,8 @@ export class RedisWorker implements TaskEvents {
   /** The new owners do not know yet which handlers run, so the worker reports it at once. */
   #ownersChanged(epochs: Parameters<OwnerEpochs["changed"]>[0]): void {
     this.#owners.changed(epochs)
-    for (const held of this.#held.values()) held.isToldBegun = false
-    this.#tellBegun()
+    for (const held of this.#held.values()) held.isBegunReported = false
+    this.#reportBegun()
   }
 
   /** Has the task begun to submit to a provider? */
@@ -274,16 +274,16 @@ export class RedisWorker implements TaskEvents {
     this.#pool.cancel(held.task, reason)
     held.begin?.()
     held.join?.()
-    this.#letGo(name)
+    this.#release(name)
   }
 
-  #letGo(name: string): void {
+  #release(name: string): void {
     this.#held.delete(name)
     this.#progress.delete(name)
     this.#deliveries.wake()
   }
 
-  #says(id: string): WorkerBeat {
+  #createBeat(id: string): WorkerBeat {
     const { handlers, concurrency, settings, version } = this.#parts
     const { host, pid } = ownIdentity()
     const { running, queued } = this.#pool
@@ -299,7 +299,7 @@ export class RedisWorker implements TaskEvents {
 
   /** Invariant 1. */
   #take(entry: string, fields: Fields): void {
-    const label = labelOf(fields)
+    const label = decodeLabel(fields)
     if (label === null) throw new TypeError("The task has no name or no epoch.")
     const { name, epoch } = label
     const held = this.#held.get(name)
@@ -319,7 +319,7 @@ export class RedisWorker implements TaskEvents {
     this.#held.set(name, {
       ...{ task, entry, epoch, begin: null, join: null },
       needsPlace: false,
-      isToldBegun: false,
+      isBegunReported: false,
     })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
@@ -391,7 +391,7 @@ export class RedisWorker implements TaskEvents {
   }
 
   #end(name: string, report: Report): void {
-    void this.#report(name, report).then(() => this.#letGo(name))
+    void this.#report(name, report).then(() => this.#release(name))
   }
 
   /** Resolves when the report has reached Redis. */
@@ -400,11 +400,11 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#presence.id, name, handler, entry: held.entry })
-    const topic = NEWS.has(report.kind) ? `${topicOf(report)} ${name}` : undefined
+    const topic = REPLACEABLE.has(report.kind) ? `${topicOf(report)} ${name}` : undefined
     return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
   }
 
-  #tellProgress(): void {
+  #reportProgress(): void {
     if (this.#link.keys === null) return
     for (const [name, progress] of this.#progress) void this.#report(name, { kind: "progress", progress })
     this.#progress.clear()
@@ -414,7 +414,7 @@ export class RedisWorker implements TaskEvents {
    * Sends one message for all handlers that began, or reported usage, since the last one; none if there are
    * none.
    */
-  #tellBegun(): void {
+  #reportBegun(): void {
     const { keys } = this.#link
     if (keys === null) return
     const tasks: BegunTask[] = []
@@ -423,9 +423,9 @@ export class RedisWorker implements TaskEvents {
       if (running === null) continue
       const { usage } = running
       const used = usage && JSON.stringify(usage)
-      if (held.isToldBegun && used === held.toldUsage) continue
-      held.isToldBegun = true
-      if (used !== undefined) held.toldUsage = used
+      if (held.isBegunReported && used === held.reportedUsage) continue
+      held.isBegunReported = true
+      if (used !== undefined) held.reportedUsage = used
       const ranMs = Math.round(running.ranMs)
       tasks.push(usage === undefined ? [name, ranMs] : [name, ranMs, usage])
     }
@@ -460,4 +460,4 @@ const PROGRESS_MS = 200
 const BEGUN_MS = 250
 const ANNOUNCE_MS = 1000
 /** A later report of these kinds supersedes the earlier ones. */
-const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])
+const REPLACEABLE: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])

@@ -12,12 +12,12 @@ const config = z.strictObject({
     .union([z.string(), z.array(z.string())])
     .optional()
     .describe(
-      "What to write; a list is one line for each. Left out: the message, as it is if it is text, else as JSON.",
+      "What to write; a list is one line per item. Default: the message, unchanged if it is text, else as JSON.",
     ),
   newline: z
     .boolean()
     .default(true)
-    .describe("A line ends with a newline, also the last. Default true; false: with nothing."),
+    .describe("Every line ends with a newline, including the last. Default true; false: no newlines."),
 })
 
 export const fileSinkSpec = {

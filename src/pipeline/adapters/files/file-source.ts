@@ -15,7 +15,7 @@ const config = z.strictObject({
     .enum(["lines", "text"])
     .default("lines")
     .describe(
-      "lines (default): each is emitted as { line, text }, and the chain ends. text: the next adapter gets { path, text }.",
+      "lines (default): each is emitted as { line, text }, and the chain ends. text: the next adapter receives { path, text }.",
     ),
   max_text_bytes: z
     .int()

@@ -8,11 +8,11 @@ import { sinkConfig, writeOnce } from "./sink.ts"
 
 const config = z.strictObject({
   ...sinkConfig,
-  value: z.unknown().optional().describe("What to write. Left out: the message."),
+  value: z.unknown().optional().describe("What to write. Default: the message."),
   each: z
     .boolean()
     .default(true)
-    .describe("A list becomes a line for each of its items. Default true; false: one line."),
+    .describe("A list becomes one line per item. Default true; false: one line."),
 })
 
 export const jsonlSinkSpec = {

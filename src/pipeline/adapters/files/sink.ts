@@ -14,16 +14,16 @@ export const sinkConfig = {
   path: z
     .string()
     .min(1)
-    .describe("The file. It must be allowed by UMBRA_ALLOW_FILES. It and its folder are made if need be."),
+    .describe("The file. It must be allowed by UMBRA_ALLOW_FILES. It and its folder are created if needed."),
   mode: z
     .enum(["append", "write"])
     .default("append")
-    .describe("append (default): at the end of the file. write: the message is the whole file."),
+    .describe("append (default): writes at the end of the file. write: the message replaces the file."),
   sync: z
     .boolean()
     .default(true)
     .describe(
-      "What is written is on the disk before the message is acknowledged: nothing is lost or doubled even when the " +
+      "Data is on the disk before the message is acknowledged: nothing is lost or duplicated even when the " +
         "machine dies. false: only when the process dies. Default true.",
     ),
   release_seconds: z
@@ -31,7 +31,7 @@ export const sinkConfig = {
     .positive()
     .max(3_600)
     .default(5)
-    .describe("Without an append for so long, another process may append to the file. Default 5."),
+    .describe("After this time without an append, another process may append to the file. Default 5."),
 }
 
 type SinkConfig = z.output<z.ZodObject<typeof sinkConfig>>

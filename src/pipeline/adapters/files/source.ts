@@ -16,25 +16,25 @@ export const lineConfig = {
     .min(1)
     .max(100_000)
     .default(1_000)
-    .describe("Lines read for one message; another reads on. Default 1000."),
+    .describe("Lines read for one message; the next message continues. Default 1000."),
   bytes_per_step: z
     .int()
     .min(1)
     .max(64 * 1024 * 1024)
     .default(1024 * 1024)
-    .describe("A step ends behind the line that reaches this many bytes. Default 1 MiB."),
+    .describe("A step ends after the line that reaches this many bytes. Default 1 MiB."),
   max_line_bytes: z
     .int()
     .min(1)
     .max(16 * 1024 * 1024)
     .default(512 * 1024)
     .describe("A longer line is invalid. Default 512 KiB."),
-  kind: z.string().min(1).default("default").describe('The kind lines are emitted with. Default "default".'),
+  kind: z.string().min(1).default("default").describe('The kind of the emitted lines. Default "default".'),
   invalid: z
     .enum(["fail", "emit", "skip"])
     .default("fail")
     .describe(
-      "A line that cannot be used fails the message (default), is emitted as { line, error } with kind " +
+      "An invalid line fails the message (default), is emitted as { line, error } with kind " +
         '"invalid", or is skipped.',
     ),
 }

@@ -13,20 +13,20 @@ import { guardedSocket } from "./guarded-socket.ts"
 export const connectionConfig = {
   url: z
     .string()
-    .regex(/^postgres(ql)?:\/\//, "A URL is needed: postgresql://user:password@host/database")
+    .regex(/^postgres(ql)?:\/\//, "A URL is required: postgresql://user:password@host/database")
     .describe('The database: postgresql://user:password@host/database. Write "{{ secrets.NAME }}".'),
   timeout_seconds: z
     .number()
     .positive()
     .max(86_400)
     .default(30)
-    .describe("For one statement, and for connecting. Default 30."),
+    .describe("The timeout of one statement, and of connecting. Default 30."),
   connections: z
     .int()
     .min(1)
     .max(100)
     .default(4)
-    .describe("Open at once to this database, in one process. Default 4."),
+    .describe("The most connections to this database from one process. Default 4."),
 }
 
 export type ConnectionConfig = z.output<z.ZodObject<typeof connectionConfig>>
@@ -67,7 +67,7 @@ export class Connections {
       isWell = true
       return result
     } catch (error) {
-      throw signal.aborted ? signal.reason : faultOf(config.url, error)
+      throw signal.aborted ? signal.reason : toFault(config.url, error)
     } finally {
       signal.removeEventListener("abort", abort)
       client?.release(!isWell)
@@ -92,7 +92,7 @@ export class Connections {
   #open({ url, timeout_seconds, connections }: ConnectionConfig, Pool: typeof pg.Pool): pg.Pool {
     const timeoutMs = Math.ceil(timeout_seconds * 1000)
     const pool = new Pool({
-      ...placeOf(url),
+      ...connectionTarget(url),
       application_name: "umbra pipeline",
       max: connections,
       connectionTimeoutMillis: timeoutMs,
@@ -113,7 +113,7 @@ export class Connections {
  * PGPASSWORD, PGUSER and ~/.pgpass of this process, and it reads the files that sslkey, sslcert and
  * sslrootcert name. The author of a pipeline must have access to neither.
  */
-function placeOf(text: string): pg.PoolConfig {
+function connectionTarget(text: string): pg.PoolConfig {
   const url = URL.canParse(text) ? new URL(text) : null
   const { host, port, sslmode, ssl, ...unknown } = Object.fromEntries(url?.searchParams ?? [])
   if (url === null || Object.keys(unknown).length > 0)
@@ -132,16 +132,16 @@ function placeOf(text: string): pg.PoolConfig {
     host: host || decodeURIComponent(url.hostname).replace(/^\[(.+)\]$/, "$1") || "localhost",
     port: Number(port || url.port || 5432),
     database: decodeURIComponent(url.pathname.slice(1)) || user,
-    ssl: sslOf(sslmode ?? ssl ?? "disable"),
+    ssl: sslOptions(sslmode ?? ssl ?? "disable"),
   }
 }
 
-function sslOf(mode: string): pg.PoolConfig["ssl"] {
+function sslOptions(mode: string): pg.PoolConfig["ssl"] {
   if (["disable", "false", "0"].includes(mode)) return false
   return mode === "no-verify" ? { rejectUnauthorized: false } : true
 }
 
-function faultOf(url: string, error: unknown): unknown {
+function toFault(url: string, error: unknown): unknown {
   if (error instanceof HandlerError) return error
   const state = sqlState(error)
   const reason = error instanceof Error ? error.message : String(error)

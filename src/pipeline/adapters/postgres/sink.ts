@@ -20,25 +20,25 @@ const config = z
     rows: z
       .unknown()
       .optional()
-      .describe("A mapping from columns to values, or a list of them. Left out: the message."),
+      .describe("A mapping from columns to values, or a list of them. Default: the message."),
     on_conflict: z
       .strictObject({
         columns: columns.describe("Columns with a unique index."),
         do: z
           .enum(["update", "nothing"])
           .default("update")
-          .describe("With a row that is there: update it (default), or nothing."),
+          .describe("For an existing row: update it (default), or nothing."),
       })
       .optional()
       .describe(
-        "For rows that have a key of their own. Of two rows of one message with the same key the last counts.",
+        "For rows that have a unique key. If two rows of one message have the same key, the last counts.",
       ),
     idempotency_column: z
       .string()
       .min(1)
       .optional()
       .describe(
-        "For rows without one: a text column with a unique index, which is filled with where the row came from.",
+        "For rows without a key: a text column with a unique index, which stores the origin of the row.",
       ),
   })
   .refine(given => (given.on_conflict === undefined) !== (given.idempotency_column === undefined), {

@@ -16,20 +16,20 @@ const config = z.strictObject({
   params: z.array(z.unknown()).default([]).describe("Values of $1, $2 … in query."),
   key: z
     .union([z.string().min(1), z.array(z.string().min(1)).min(1).max(8)])
-    .describe("Column, or columns, that rows are read in the order of: unique together, and never null."),
+    .describe("The column, or columns, that define the order of reading: unique together, and never null."),
   rows_per_step: z
     .int()
     .min(1)
     .max(100_000)
     .default(1_000)
-    .describe("Rows read for one message; another reads on. Default 1000."),
+    .describe("Rows read for one message; the next message continues. Default 1000."),
   bytes_per_step: z
     .int()
     .min(1)
     .max(64 * 1024 * 1024)
     .default(1024 * 1024)
-    .describe("A step ends behind the row that reaches this many bytes. Default 1 MiB."),
-  kind: z.string().min(1).default("default").describe('The kind rows are emitted with. Default "default".'),
+    .describe("A step ends after the row that reaches this many bytes. Default 1 MiB."),
+  kind: z.string().min(1).default("default").describe('The kind of the emitted rows. Default "default".'),
 })
 
 type Config = z.output<typeof config>
