@@ -259,7 +259,9 @@ describe("through a server", () => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/ work: 2 done, 1 failed\n/)
     expect(stdout).toContain("⚠ flow completed with dead letters")
-    expect(stdout).toContain(`⚠ 1 message failed permanently. Show the errors: umbra dead-letters ${fresh} --server`)
+    expect(stdout).toContain(
+      `⚠ 1 message failed permanently. Show the errors: umbra dead-letters ${fresh} --server`,
+    )
     expect(stdout).toMatch(/\n {2}work:2: E\d+ two\n/)
     expect((await run("watch", fresh, "--allow-dead-letters")).code).toBe(0)
     await run("dead-letters", fresh, "--replay")

@@ -71,7 +71,10 @@ describe("Ctrl-C", () => {
   it("SIGTERM that comes so early leaves the job, and says how to go on", async () => {
     writeFileSync(path("hasty.json"), oneNode("hasty", { signal: "SIGTERM" }))
     const { code, stdout } = await start("hasty.json", "--set", "drain_seconds=0.1").ended
-    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringContaining("Continue the job: umbra resume") })
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: expect.stringContaining("Continue the job: umbra resume"),
+    })
     await umbra(["jobs", "cancel", /job ([0-9a-f-]{36})/.exec(stdout)![1]!, "--database-url", database.url])
   })
 

@@ -40,7 +40,10 @@ it("--json has the count and the first error, --allow-dead-letters exits 0, jobs
     dead_letters: { count: 1, first: { message: "read:1", error: { code: "E721" } } },
   })
   const allowed = await umbra(["run", "titles.yaml", ...input, "--allow-dead-letters"], { cwd })
-  expect(allowed).toMatchObject({ code: 0, stdout: expect.stringContaining("⚠ 1 message failed permanently") })
+  expect(allowed).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("⚠ 1 message failed permanently"),
+  })
   expect(allowed.stdout).not.toContain("Exit code 1")
   const shown = await umbra(["jobs", "show", job_id], { cwd })
   expect(shown.stdout).toMatch(/dead +⚠ 1 message failed permanently, the first: read:1: E721 /)

@@ -36,9 +36,7 @@ describe("umbra resume", { timeout: 90_000 }, () => {
     await killedInTheMiddle(log, flags)
     const withoutHandlers = await umbra(["resume", ...flags])
     expect(withoutHandlers.code).toBe(0)
-    expect(withoutHandlers.stdout).toMatch(
-      /two {2}needs handler "long_once" for node second: add --handlers/,
-    )
+    expect(withoutHandlers.stdout).toMatch(/two {2}needs handler "long_once" for node second: add --handlers/)
     const resumed = await umbra(["resume", ...handlers, ...flags])
     expect(resumed).toMatchObject({ code: 0, stderr: "" })
     expect(resumed.stdout).toMatch(/✓ \S+ {2}two {2}COMPLETED\n1 job completed\.\n$/)
