@@ -113,7 +113,7 @@ describe("commands", () => {
   })
 })
 
-describe("a batch that cannot be converted to a statement", () => {
+describe("a batch that cannot be made into a statement", () => {
   it("fails the job it belongs to, and nobody is told that the database is away", async () => {
     const journal = openMemory(createMemoryStore())
     const append = journal.append.bind(journal)
