@@ -1,6 +1,6 @@
 /**
- * Named places where a test can make the process die or stall. Unarmed, a failpoint is one comparison.
- * `UMBRA_FAILPOINT=append.after:17` kills the process (SIGKILL) the 17th time it comes by.
+ * Named places in the code where a test can kill or stall the process. If not armed, a failpoint is one comparison.
+ * `UMBRA_FAILPOINT=append.after:17` kills the process (SIGKILL) when it reaches this failpoint for the 17th time.
  */
 export const failpointNames = [
   "append.before",

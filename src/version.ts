@@ -2,5 +2,5 @@ import { readFileSync } from "node:fs"
 
 const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8")
 
-/** The release that runs here. */
+/** The release of this installation. */
 export const version = (JSON.parse(manifest) as { readonly version: string }).version

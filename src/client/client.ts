@@ -1,8 +1,8 @@
 /**
- * Umbra from elsewhere, over HTTP: in the style of the embedding API, for Node, browsers and whatever else has `fetch`.
+ * A client for Umbra over HTTP: in the style of the embedding API, for Node, browsers and every other runtime with `fetch`.
  *
- * 1. A submission is sent again when its answer was lost, and still makes one job: it always has an idempotency key.
- * 2. `wait` polls with long answers, so it works through proxies, and outlives a restart of the server.
+ * 1. A submission is sent again if its answer was lost, and still creates one job: it always has an idempotency key.
+ * 2. `wait` uses long polling, so it works through proxies, and survives a restart of the server.
  */
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
@@ -40,16 +40,16 @@ import type {
 import { jobEvents } from "./watch.ts"
 import { segment, Workflows } from "./workflows.ts"
 
-/** An input that may be left out is one that `{}` is enough for. */
+/** The input may be left out if `{}` is a valid input. */
 type InputArguments<Input> =
   Record<never, never> extends Input
     ? [input?: Input, options?: SubmitOptions]
     : [input: Input, options?: SubmitOptions]
 
-/** Shorter than what proxies and load balancers bear without an answer. */
+/** Shorter than the timeouts of usual proxies and load balancers. */
 const POLL_SECONDS = 25
 const SHORTEST_POLL_MS = 500
-/** Of a page, the most that a server gives: each costs it the whole job. */
+/** The largest page that a server gives: each page costs it a fold of the whole job. */
 const EVENTS = 10_000
 
 /**
@@ -92,20 +92,20 @@ export class UmbraClient implements JobCommands {
     return new RemoteJob(this, job_id)
   }
 
-  /** As `submit`, for whoever wants to know the job as it began, and whether it is new. */
+  /** As `submit`, but returns the job as submitted, and whether it is new. */
   async accept(
     workflow: Workflow | Definition | string,
     input?: unknown,
     options: SubmitOptions = {},
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    // One key for all sendings. Without the workflow nothing has been claimed with it.
+    // One key for all tries. If the workflow was not found, the key has not been used.
     const keyed = { ...options, idempotencyKey: options.idempotencyKey ?? newKey() }
     if (typeof workflow === "string") return this.#send(workflow, input, keyed)
     try {
       return await this.#pushAndSend(workflow, input, keyed)
     } catch (error) {
       if (!(error instanceof UmbraClientError) || error.code !== "E305") throw error
-      // Somebody has deleted the workflow since this client pushed it.
+      // The workflow was deleted after this client pushed it.
       this.workflows.forget(workflow)
       return this.#pushAndSend(workflow, input, keyed)
     }
@@ -143,7 +143,7 @@ export class UmbraClient implements JobCommands {
     return this.#http.ask(`/jobs/${segment(jobId)}`, options)
   }
 
-  /** Every job that the filter lets through, newest first, page after page as they are needed. */
+  /** All jobs that match the filter, newest first; pages are requested as needed. */
   async *jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
     for (let after = filter.after; ; ) {
       const page = await this.jobPage({ ...filter, ...(after === undefined ? {} : { after }) })
@@ -187,12 +187,12 @@ export class UmbraClient implements JobCommands {
     return this.#http.ask(path, { query: { after, limit }, signal })
   }
 
-  /** Of a pipeline: what a message (`route:12`) comes from, and what comes from it. */
+  /** For a pipeline: the ancestors and descendants of a message (`route:12`). */
   lineage(jobId: string, message: string, { limit, signal }: LineageOptions = {}): Promise<Lineage> {
     return this.#http.ask(`/jobs/${segment(jobId)}/lineage`, { query: { message, limit }, signal })
   }
 
-  /** Of a pipeline: every message that failed for good, page after page as they are needed. */
+  /** For a pipeline: all messages that failed permanently; pages are requested as needed. */
   async *deadLetters(
     jobId: string,
     options: DeadLettersOptions = {},
@@ -213,15 +213,15 @@ export class UmbraClient implements JobCommands {
   }
 
   /**
-   * Processes dead letters of a pipeline again, as a new job. Each is replayed once: should the answer be lost, it says
-   * `replayed_by`.
+   * Replays dead letters of a pipeline, as a new job. Each can be replayed once: if the answer was lost, `replayed_by` of
+   * the dead letter names the job.
    */
   replay(jobId: string, { messages, workflow, signal }: ReplayOptions = {}): Promise<ReplayJob> {
     const path = `/jobs/${segment(jobId)}/dead-letters/replay`
     return this.#http.ask(path, { method: "POST", body: { messages, workflow }, signal })
   }
 
-  /** All of them, or those with a greater seq than `after`; the server's pages are followed. */
+  /** All events, or those with a greater seq than `after`; reads all pages of the server. */
   async events(
     jobId: string,
     { after, signal }: Signalled & { readonly after?: number } = {},
@@ -232,7 +232,7 @@ export class UmbraClient implements JobCommands {
       const query = { after: next, limit: EVENTS }
       const page: EventPage = await this.#http.ask(path, { query, signal })
       for (const event of page.events) events.push(event)
-      // A server of an earlier release gives all at once.
+      // A server of an earlier release returns all events at once.
       next = page.next ?? null
     }
     return events
@@ -254,7 +254,7 @@ export class UmbraClient implements JobCommands {
     return jobEvents(this, jobId, options, this.#http.settings)
   }
 
-  /** Goes on while the server is away, as long as the patience lasts. */
+  /** Continues while the server is unavailable, up to the configured patience. */
   async wait(jobId: string, options: WaitOptions = {}): Promise<JobSnapshot> {
     const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options
     const until = Date.now() + timeoutMs
@@ -270,7 +270,7 @@ export class UmbraClient implements JobCommands {
         if (!(error instanceof UmbraClientError) || !isAway(error)) throw error
         if (Date.now() - awaySince > this.#http.settings.patienceMs || Date.now() >= until) throw error
       }
-      // A server that is about to end answers at once.
+      // A server that is shutting down answers at once.
       const early = SHORTEST_POLL_MS - (Date.now() - began)
       if (early > 0) await pause(Math.min(early, Math.max(0, until - Date.now())), signal)
     }
@@ -292,7 +292,7 @@ export class UmbraClient implements JobCommands {
     })
   }
 
-  /** Runs again exactly what is not COMPLETED or SKIPPED. */
+  /** Runs all nodes that are not COMPLETED or SKIPPED. */
   async retry(jobId: string): Promise<JobSnapshot> {
     return this.#http.ask(`/jobs/${segment(jobId)}/retry`, { method: "POST" })
   }
@@ -301,7 +301,7 @@ export class UmbraClient implements JobCommands {
     await this.#http.ask(`/jobs/${segment(jobId)}`, { method: "DELETE" })
   }
 
-  /** With `resumeToken` (of the job's graph) it is refused if the job has been resumed since (E312). */
+  /** With `resumeToken` (of the job's graph) the signal is rejected if the job has been resumed since (E312). */
   async signal(
     jobId: string,
     name: string,
@@ -334,11 +334,11 @@ function signalOf({ signal }: Signalled): Signalled {
   return signal === undefined ? {} : { signal }
 }
 
-/** Headers hold Latin-1 at most, and fetch refuses the rest with a message that names neither. */
+/** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */
 function headerText(key: string): string {
   if (/^[\x20-\x7e\xa0-\xff]+$/.test(key) && key.trim() === key) return key
   throw new UmbraClientError(
-    "An idempotency key over HTTP has letters, digits and signs of Latin-1, and no space at its ends.",
+    "An idempotency key over HTTP may contain only printable Latin-1 characters, and no space at its ends.",
     { code: "E309" },
   )
 }

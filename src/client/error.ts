@@ -1,28 +1,28 @@
-/** Codes that no server sends: what went wrong on the way to it. All others are those of its problem documents. */
+/** Codes that no server sends: failures on the way to it. All other codes come from the server's problem documents. */
 export const NOT_REACHABLE = "E650"
 export const NOT_UMBRA = "E651"
 
 export interface UmbraClientErrorOptions {
   readonly code: string
-  /** Of the answer; null: there was none. */
+  /** Status of the response; null: there was none. */
   readonly status?: number | null
   /** Problems of a workflow, an input or a request, as the server lists them. */
   readonly problems?: readonly unknown[]
-  /** How many more there are. */
+  /** The number of further problems. */
   readonly moreProblems?: number
   readonly retryAfterMs?: number | null
   readonly cause?: unknown
 }
 
-/** Every failure of the client: what the server refused (its RFC 9457 document), or why it could not be asked. */
+/** Every failure of the client: an error of the server (its RFC 9457 document), or why the server could not be reached. */
 export class UmbraClientError extends Error {
   /** A code of docs/reference/errors.md. */
   readonly code: string
   readonly status: number | null
   readonly problems: readonly unknown[]
-  /** How many problems there are beyond those that the server lists. */
+  /** The number of problems that the server does not list. */
   readonly moreProblems: number
-  /** How long the server wants to be left alone; null: it did not say. */
+  /** The time after which the server accepts another try; null: not given. */
   readonly retryAfterMs: number | null
 
   constructor(message: string, options: UmbraClientErrorOptions) {
@@ -43,7 +43,7 @@ interface ProblemDocument {
   readonly more_errors?: number
 }
 
-/** Reads the answer's body. Whatever answers, also a proxy's page, becomes one error with what is known. */
+/** Reads the response body. Any response, also a page of a proxy, becomes one error with all that is known. */
 export async function errorOf(response: Response): Promise<UmbraClientError> {
   const { status } = response
   const retryAfterMs = retryAfter(response.headers.get("retry-after"))
@@ -58,7 +58,7 @@ export async function errorOf(response: Response): Promise<UmbraClientError> {
     })
   const isAway = status === 502 || status === 503 || status === 504
   const code = isAway ? NOT_REACHABLE : status === 429 ? "E632" : NOT_UMBRA
-  const what = isAway ? "The server is away" : status === 429 ? "Too many requests" : notUmbra
+  const what = isAway ? "The server is unavailable" : status === 429 ? "Too many requests" : notUmbra
   return new UmbraClientError(`${what}: ${siteOf(response)} answered ${status}.`, {
     code,
     status,
@@ -66,7 +66,7 @@ export async function errorOf(response: Response): Promise<UmbraClientError> {
   })
 }
 
-/** Problems in the message; `problems` has those that the server lists. */
+/** Adds the problems to the message; `problems` has those that the server lists. */
 const MOST_TOLD = 10
 
 function messageOf({ detail, errors = [], more_errors = 0 }: ProblemDocument): string {
@@ -76,7 +76,7 @@ function messageOf({ detail, errors = [], more_errors = 0 }: ProblemDocument): s
       path = "",
       message,
     } = (error ?? {}) as { code?: string; path?: string; message?: string }
-    // A detail that tells its problems itself need not be told twice.
+    // A detail that contains its problems need not repeat them.
     if (message === undefined || detail.includes(message)) return []
     return `\n  ${[code, path].filter(Boolean).join(" ")}: ${message}`
   })
@@ -84,10 +84,10 @@ function messageOf({ detail, errors = [], more_errors = 0 }: ProblemDocument): s
   return `${detail}${lines.join("")}${more > 0 && lines.length > 0 ? `\n  … and ${more} more` : ""}`
 }
 
-const notUmbra = "This is not Umbra's API, or something stands in front of it. Check the URL"
+const notUmbra = "This is not Umbra's API, or a proxy answers in front of it. Check the URL"
 
 export function notUmbraError(response: Response, cause?: unknown): UmbraClientError {
-  const type = response.headers.get("content-type") ?? "something unnamed"
+  const type = response.headers.get("content-type") ?? "no content type"
   return new UmbraClientError(`${notUmbra}: ${siteOf(response)} answered with ${type}.`, {
     code: NOT_UMBRA,
     status: response.status,
@@ -95,7 +95,7 @@ export function notUmbraError(response: Response, cause?: unknown): UmbraClientE
   })
 }
 
-/** Never the query: it may hold what a log must not have. */
+/** Without the query: it may contain data that must not be logged. */
 function siteOf({ url }: Response): string {
   return url === "" ? "it" : url.replace(/[?#].*/s, "")
 }

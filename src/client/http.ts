@@ -1,50 +1,50 @@
 /**
- * Requests with their retries.
+ * HTTP requests with retries.
  *
- * 1. What is safe to send twice (reads, submissions with a key, pushes) is sent again when the connection failed or
- *    something on the way said that the server is away.
- * 2. Anything else is sent again only when Umbra itself said that it did not act: overload, closing, too many requests.
- * 3. `Retry-After` counts before our own backoff; one that is longer than `maxDelayMs` is an error at once.
+ * 1. Requests that are safe to repeat (reads, submissions with a key, pushes) are sent again if the connection failed or
+ *    a proxy reported that the server is unavailable.
+ * 2. Other requests are sent again only if Umbra itself answered that it did not act: overload, shutdown, rate limit.
+ * 3. `Retry-After` overrides our own backoff; a value longer than `maxDelayMs` is an error at once.
  */
 import { errorOf, NOT_REACHABLE, NOT_UMBRA, notUmbraError, UmbraClientError } from "./error.ts"
 import { backoffMs, pause } from "./patience.ts"
 
 export interface ConnectOptions {
-  /** Where the server is: `http://127.0.0.1:7070`, also with a path in front of the API. */
+  /** The address of the server: `http://127.0.0.1:7070`, also with a path in front of the API. */
   readonly url: string
-  /** An API token: `umbra_…`. Or how to get one for each request, for tokens that expire. */
+  /** An API token: `umbra_…`. Or a function that returns one for each request, for tokens that expire. */
   readonly token?: string | (() => string | Promise<string>) | undefined
-  /** Instead of the global one. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch
-  /** With every request. */
+  /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Told when a request has failed and is about to be sent again. */
+  /** Called when a request has failed and will be sent again. */
   readonly onRetry?: (why: { readonly error: UmbraClientError; readonly tries: number }) => void
-  /** How often a request is sent again. 5 unless told. */
+  /** How often a request is sent again. Default 5. */
   readonly retries?: number
-  /** The first wait before sending again; each further one is twice as long. 200 unless told. */
+  /** The wait before the first retry; each further wait is twice as long. Default 200. */
   readonly retryMs?: number
-  /** The longest wait before sending again. 10,000 unless told. */
+  /** The longest wait before a retry. Default 10,000. */
   readonly maxDelayMs?: number
-  /** A request without an answer is given up after this; what waits for a job has its waiting time more. 30,000 unless told. */
+  /** A request without an answer fails after this time; for `wait`, its waiting time is added. Default 30,000. */
   readonly timeoutMs?: number
-  /** `wait` and streams go on trying this long while the server is away. 300,000 unless told; Infinity: for ever. */
+  /** How long `wait` and streams retry while the server is unavailable. Default 300,000; Infinity: for ever. */
   readonly patienceMs?: number
-  /** A stream without a sign of life is connected anew after this. 75,000 unless told: three heartbeats. */
+  /** A stream without data or heartbeat reconnects after this time. Default 75,000: three heartbeats. */
   readonly silenceMs?: number
 }
 
 export interface Asked {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE"
-  /** JSON, unless `contentType` says otherwise; then it is sent as it is. */
+  /** Sent as JSON, or unchanged if `contentType` is set. */
   readonly body?: unknown
   readonly contentType?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
-  /** Sending it twice does no more than sending it once. Reads always are. */
+  /** Sending it twice has the same effect as sending it once. Always true for reads. */
   readonly safe?: boolean
   readonly signal?: AbortSignal | undefined
-  /** For this request, if not the client's. */
+  /** For this request, instead of the client's. */
   readonly timeoutMs?: number
 }
 
@@ -57,7 +57,7 @@ const standard = {
   silenceMs: 75_000,
 }
 
-/** Umbra's own: it was refused before anything was done. */
+/** Codes of Umbra: the request was rejected before any effect. */
 const untouched = new Set(["E611", "E612", "E614", "E632"])
 const away = new Set([429, 502, 503, 504])
 
@@ -70,13 +70,13 @@ export class Http {
   constructor(options: ConnectOptions) {
     this.url = addressOf(options.url)
     this.#options = options
-    // Called as a function of its own: a browser's refuses to be a method of anything else.
+    // Called as a plain function: the `fetch` of a browser throws if it is called as a method.
     const given = options.fetch
     this.#fetch = given === undefined ? (...asked) => fetch(...asked) : (...asked) => given(...asked)
     this.settings = { ...standard, ...defined(options) }
   }
 
-  /** The answer's JSON; null for one without content. */
+  /** The JSON of the response; null for one without content. */
   async ask<T>(path: string, asked: Asked = {}): Promise<T> {
     const { value } = await this.answer<T>(path, asked)
     return value
@@ -95,7 +95,7 @@ export class Http {
     }
   }
 
-  /** One try, with the answer as it is; what is no success is an error. */
+  /** One try, returning the raw response; a status that is not a success is thrown as an error. */
   async send(path: string, asked: Asked, signal: AbortSignal | undefined): Promise<Response> {
     const { method = "GET", body, contentType, headers, query } = asked
     const { token } = this.#options
@@ -159,7 +159,7 @@ export function isAway({ status, code }: UmbraClientError): boolean {
   return status === null ? code === NOT_REACHABLE : away.has(status)
 }
 
-/** The caller's signal and a time limit in one; AbortSignal.any is younger than the browsers we want. */
+/** Combines the caller's signal and a time limit; AbortSignal.any is newer than the browsers we support. */
 class Limit {
   readonly #controller = new AbortController()
   readonly #timer: ReturnType<typeof setTimeout>
@@ -203,28 +203,28 @@ function notReachable(url: string, cause: unknown): UmbraClientError {
   )
 }
 
-/** `fetch failed` says nothing: what happened is in its cause, or in the causes of that. */
+/** `fetch failed` has no information: the reason is in its cause, or in the causes of that. */
 function reasonOf(error: unknown): string {
   let reason = error as { message?: string; code?: string; cause?: unknown; errors?: unknown[] }
   while (reason.cause !== undefined || reason.errors?.[0] !== undefined)
     reason = (reason.cause ?? reason.errors?.[0]) as typeof reason
   if (reason.code === "ERR_SSL_WRONG_VERSION_NUMBER" || /wrong version number/.test(reason.message ?? ""))
-    return "what answers there does not speak TLS; its URL may begin with http:// instead"
+    return "the server there does not use TLS; its URL may begin with http:// instead"
   return (reason.message || reason.code || "the connection failed").replace(/\s+/g, " ").trim()
 }
 
 function addressOf(url: string): string {
-  // Neither a query nor credentials: the address is told in messages.
+  // Without query and credentials: messages show the address.
   const parsed = /^https?:\/\/[^\s?#@/]+(\/[^\s?#]*)?$/i.test(url) ? url.replace(/\/+$/, "") : null
   if (parsed === null)
     throw new UmbraClientError(
-      `"${url.replace(/[?#].*|[^/]*@/gs, "…")}" is not the URL of a server: one looks like ${meant(url)}.`,
+      `"${url.replace(/[?#].*|[^/]*@/gs, "…")}" is not a valid server URL. Use a URL such as ${meant(url)}.`,
       { code: NOT_UMBRA },
     )
   return parsed
 }
 
-/** `localhost:7070` is what a browser would take for an address. */
+/** `localhost:7070` is what a browser would accept as an address. */
 function meant(url: string): string {
   return /^[\w.-]+:\d{1,5}(\/[^\s?#]*)?$/.test(url)
     ? `http://${url}`
@@ -241,7 +241,7 @@ function queryText(query: Asked["query"] = {}): string {
   return text === "" ? "" : `?${text}`
 }
 
-/** Options that were left undefined must not hide a default. */
+/** Options with the value undefined must not hide a default. */
 function defined(options: ConnectOptions): Partial<typeof standard> {
   const given = Object.entries(options).filter(([name, value]) => value !== undefined && name in standard)
   return Object.fromEntries(given)

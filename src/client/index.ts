@@ -1,4 +1,4 @@
-/** `umbra/client`: a server of Umbra, typed. Browser-safe: it needs `fetch` and no package. */
+/** `umbra/client`: a typed client for an Umbra server. Works in browsers: it needs `fetch` and no package. */
 
 export type { Json, JsonObject } from "../core/json.ts"
 export type { JobStatus, NodeStatus } from "../core/states.ts"

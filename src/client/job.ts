@@ -21,16 +21,16 @@ import type {
 } from "./types.ts"
 
 export interface WaitOptions extends Signalled {
-  /** At the latest then it answers with the job as it is. */
+  /** After this time it resolves with the unfinished job. */
   readonly timeoutMs?: number
 }
 
 export interface WatchOptions extends Omit<StreamOptions, "lastEventId"> {
-  /** How far the nodes are that run now: told beside the events, since it is not kept. */
+  /** Progress of the running nodes: reported in addition to the events, since it is not stored. */
   readonly onProgress?: (progress: StreamedProgress) => void
 }
 
-/** What can be asked for a job, by id. */
+/** The methods of the client for a job, by id. */
 export interface JobCommands {
   wait(jobId: string, options?: WaitOptions): Promise<JobSnapshot>
   stream(jobId: string, options?: StreamOptions): AsyncIterable<JobStreamEvent>
@@ -49,7 +49,7 @@ export interface JobCommands {
   signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<JobSnapshot>
 }
 
-/** A job on the server, with the commands that concern it. The same as the handle that `umbra.submit` gives, and streams. */
+/** A job on the server, with its commands. It has the methods of the handle that `umbra.submit` returns, and streams. */
 export class RemoteJob<Output = Json> {
   readonly id: string
   readonly #commands: JobCommands
@@ -59,7 +59,7 @@ export class RemoteJob<Output = Json> {
     this.id = id
   }
 
-  /** Resolves when the job has ended, whatever becomes of the connection meanwhile. */
+  /** Resolves when the job has ended, even if the connection is lost meanwhile. */
   wait(options?: WaitOptions): Promise<JobSnapshot & { readonly output: Output }> {
     return this.#commands.wait(this.id, options) as Promise<JobSnapshot & { readonly output: Output }>
   }
@@ -68,17 +68,17 @@ export class RemoteJob<Output = Json> {
     return this.#commands.job(this.id, options)
   }
 
-  /** States and progress as they change: what a page shows. Ends with the job. */
+  /** States and progress as they change, for a user interface. Ends with the job. */
   stream(options?: StreamOptions): AsyncIterable<JobStreamEvent> {
     return this.#commands.stream(this.id, options)
   }
 
-  /** Every event from the job's beginning until it has ended, outputs of nodes included: what a log has. */
+  /** Every event from the start of the job until it has ended, including outputs of nodes, for a log. */
   watch(options?: WatchOptions): AsyncIterable<RemoteEvent> {
     return this.#commands.watch(this.id, options)
   }
 
-  /** Everything that has happened so far. */
+  /** All events so far. */
   events(options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]> {
     return this.#commands.events(this.id, options)
   }
@@ -97,17 +97,17 @@ export class RemoteJob<Output = Json> {
     return this.#commands.items(this.id, node, options)
   }
 
-  /** Of a pipeline: what a message (`route:12`) comes from, and what comes from it. */
+  /** For a pipeline: the ancestors and descendants of a message (`route:12`). */
   lineage(message: string, options?: LineageOptions): Promise<Lineage> {
     return this.#commands.lineage(this.id, message, options)
   }
 
-  /** Of a pipeline: every message that failed for good. */
+  /** For a pipeline: all messages that failed permanently. */
   deadLetters(options?: DeadLettersOptions): AsyncIterable<DeadLetter> {
     return this.#commands.deadLetters(this.id, options)
   }
 
-  /** Processes dead letters of a pipeline again, as a new job. */
+  /** Replays dead letters of a pipeline, as a new job. */
   replay(options?: ReplayOptions): Promise<ReplayJob> {
     return this.#commands.replay(this.id, options)
   }

@@ -1,10 +1,10 @@
-/** Waiting between tries: exponential, with jitter, so that many clients of a server that was away do not come at once. */
+/** Waits between retries: exponential, with jitter, so that many clients do not return to a restarted server at once. */
 export interface Backoff {
   readonly initialMs: number
   readonly maxMs: number
 }
 
-/** Between half and all of the doubled time. `tries` counts those that failed, from 1. */
+/** Between half and all of the doubled time. `tries` counts the failed ones, from 1. */
 export function backoffMs({ initialMs, maxMs }: Backoff, tries: number): number {
   const full = Math.min(maxMs, initialMs * 2 ** Math.min(tries - 1, 30))
   return full * (0.5 + Math.random() / 2)
@@ -26,7 +26,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** A key that nobody else makes. Pages that are not served securely have no randomUUID. */
+/** A unique key. Pages that are not served securely have no randomUUID. */
 export function newKey(): string {
   const source: Partial<typeof globalThis.crypto> | undefined = globalThis.crypto
   if (source?.randomUUID !== undefined) return source.randomUUID()

@@ -1,11 +1,11 @@
 /**
- * Server-sent events from bytes, as the HTML standard has them.
+ * Parses server-sent events from bytes, as specified by the HTML standard.
  *
- * 1. Where the bytes are cut does not matter: not inside a character, a line end, a field or a byte order mark.
- * 2. What the end of the stream cuts off is no event.
+ * 1. Chunks may be split anywhere: inside a character, a line end, a field or a byte order mark.
+ * 2. An event that the end of the stream cuts off is dropped.
  */
 export interface SseMessage {
-  /** `message` where the server named none. */
+  /** `message` if the server sent no name. */
   readonly event: string
   readonly data: string
   /** The last id that was sent, with this event or an earlier one; "" if none was. */
@@ -13,23 +13,23 @@ export interface SseMessage {
 }
 
 export class SseParser {
-  // Takes off a byte order mark by itself, and keeps the beginning of a character for the next piece.
+  // Removes a byte order mark, and keeps an incomplete character for the next chunk.
   readonly #decoder = new TextDecoder()
-  /** Of the line that has not ended, in pieces: joining them each time would cost the square of its length. */
+  /** The current line, in parts: joining them each time would be quadratic. */
   #open: string[] = []
   #endedWithCr = false
   #event = ""
   #data: string[] = []
   #id = ""
-  /** Of the last event that was whole, one without data included: where to go on after a lost connection. */
+  /** The id of the last complete event, including one without data: where to resume after a lost connection. */
   lastEventId = ""
-  /** How long the server wants a client to wait before it connects again; null: it has not said. */
+  /** The reconnection time that the server requested; null: none. */
   retryMs: number | null = null
 
   push(bytes: Uint8Array): SseMessage[] {
     let text = this.#decoder.decode(bytes, { stream: true })
     if (text === "") return []
-    // A line feed that belongs to the carriage return of the piece before.
+    // A line feed that belongs to the carriage return of the previous chunk.
     if (this.#endedWithCr && text.startsWith("\n")) text = text.slice(1)
     this.#endedWithCr = text === "" ? false : text.endsWith("\r")
     const lines = text.split(/\r\n|\r|\n/)

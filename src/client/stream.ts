@@ -1,11 +1,11 @@
 /**
- * A live stream that outlives its connections.
+ * A live stream that survives lost connections.
  *
- * 1. After a lost connection it goes on behind the last event that was given to the caller: no state change is missed,
- *    none comes twice.
- * 2. It ends when the server says that there is no more to tell, when the caller stops, or with an error: what the
- *    server refuses at once, a server that is away for longer than the patience only then.
- * 3. A connection without a sign of life is a lost one.
+ * 1. After a lost connection it resumes after the last event that the caller received: no state change is missed or
+ *    repeated.
+ * 2. It ends when the server ends it, when the caller stops, or with an error: at once if the server rejects it, and after
+ *    the configured patience if the server is unavailable.
+ * 3. A connection without a heartbeat counts as lost.
  */
 import { NOT_REACHABLE, NOT_UMBRA, notUmbraError, UmbraClientError } from "./error.ts"
 import { type Http, isAway } from "./http.ts"
@@ -14,9 +14,9 @@ import { type SseMessage, SseParser } from "./sse.ts"
 import type { Signalled } from "./types.ts"
 
 export interface StreamOptions extends Signalled {
-  /** `id` of the last event that was seen: the stream goes on behind it. */
+  /** `id` of the last event that was received: the stream resumes after it. */
   readonly lastEventId?: string
-  /** Told when the connection was lost and is about to be made anew. */
+  /** Called when the connection was lost and will be opened again. */
   readonly onReconnect?: (why: { readonly error: unknown; readonly tries: number }) => void
 }
 
@@ -26,7 +26,7 @@ interface Event {
   readonly data: unknown
 }
 
-/** The server's, unless it says otherwise. */
+/** The default of the server. */
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
 const known = new Set(["snapshot", "job", "node", "progress", "reset", "end"])
@@ -67,7 +67,7 @@ export async function* resumingStream<E extends Event>(
     if (isOver) throw lost ?? endless(http.url)
     options.onReconnect?.({ error: lost, tries })
     const wanted = (lost instanceof UmbraClientError ? lost.retryAfterMs : null) ?? 0
-    // Before the first answer a person waits: a wrong address must show soon.
+    // Before the first answer a person waits: a wrong address must be reported soon.
     const initialMs = wasConnected ? position.retryMs : http.settings.retryMs
     const delay = Math.max(wanted, backoffMs({ initialMs, maxMs: LONGEST_RETRY_MS }, tries))
     await pause(delay, signal).catch(() => {})
@@ -76,7 +76,7 @@ export async function* resumingStream<E extends Event>(
 }
 
 function endless(url: string): UmbraClientError {
-  return new UmbraClientError(`${url} ends every stream before it has said anything.`, {
+  return new UmbraClientError(`${url} closes every stream before it sends an event.`, {
     code: NOT_REACHABLE,
   })
 }
@@ -85,7 +85,7 @@ function isTransient(error: unknown): boolean {
   return error instanceof UmbraClientError && isAway(error)
 }
 
-/** One connection, until it ends or is lost. `position` moves with every event that the caller has been given. */
+/** One connection, until it ends or is lost. `position` advances with every event that the caller has received. */
 async function* connection(
   http: Http,
   path: string,
@@ -117,7 +117,7 @@ async function* connection(
     })
   } finally {
     signal?.removeEventListener("abort", abort)
-    // Also when the caller stops in the middle: the server need not send to nobody.
+    // Also when the caller stops early: the server must not send to a client that does not read.
     cut.abort()
   }
 }
@@ -137,14 +137,14 @@ async function* events(
     for (const message of messages) {
       const event = eventOf(message, before)
       before = message.lastEventId === "" ? before : message.lastEventId
-      // Before it is given away: whoever takes it and stops has seen it.
+      // Set before the event is yielded: a caller that stops after it has received it.
       position.id = before
       if (event !== null) yield event
     }
   }
 }
 
-/** null: a kind that a later release may send. */
+/** null: an unknown kind, which a later release may send. */
 function eventOf({ event, data, lastEventId }: SseMessage, before: string | null): Event | null {
   if (!known.has(event)) return null
   const hasOwnId = lastEventId !== "" && lastEventId !== before
@@ -159,7 +159,7 @@ function jsonOf(data: string): unknown {
   }
 }
 
-/** Bounds how long to wait for the next bytes. Time that the caller takes does not count. */
+/** Limits the wait for the next bytes. Time that the caller takes does not count. */
 class Silence {
   readonly #ms: number
   readonly #onSilence: () => void

@@ -16,12 +16,12 @@ export class Tokens {
     this.#http = http
   }
 
-  /** Not sent twice: that might make two. */
+  /** Never sent twice: that might create two tokens. */
   create(wanted: WantedToken): Promise<NewToken> {
     return this.#http.ask("/tokens", { method: "POST", body: wanted })
   }
 
-  /** Oldest first, revoked ones too. */
+  /** Oldest first, including revoked tokens. */
   async list(options: Signalled & { readonly owner?: string } = {}): Promise<readonly Token[]> {
     const { owner, signal } = options
     const all: Token[] = []

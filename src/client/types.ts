@@ -1,4 +1,4 @@
-/** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
+/** Types of requests and answers. They import only types of other modules, so nothing of those is loaded. */
 
 import type { Json } from "../core/json.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
@@ -24,7 +24,7 @@ import type { DeadLettersQuery, ReplayWhich } from "../pipeline/queries.ts"
 
 export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalOptions }
 
-/** Whose job it is follows from the token. */
+/** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
   readonly signal?: AbortSignal
 }
@@ -36,7 +36,7 @@ type Written<T, Times extends keyof T> = Omit<T, Times> & {
   readonly [K in Times]: string | Extract<T[K], null>
 }
 
-/** Why a node does not run right now. Times are ISO 8601 text here, as everywhere over HTTP. */
+/** Why a node does not run right now. Times are ISO 8601 text, as everywhere over HTTP. */
 export type RemoteWaitingOn = WaitingOn extends infer W
   ? W extends { readonly at: number }
     ? Written<W, "at">
@@ -53,7 +53,7 @@ type RemoteTask<T extends LiveNode | LiveItem> = Omit<Written<T, "started_at">, 
   readonly waiting_on: RemoteWaitingOn | null
 }
 
-/** What is never stored: which handlers run, and where tasks wait. `withLive` merges it into the graph. */
+/** Live state that is never stored: which handlers run, and where tasks wait. `withLive` merges it into the graph. */
 export type RemoteLiveGraph = Written<Omit<LiveGraph, "nodes">, "at"> & {
   readonly nodes: readonly RemoteTask<LiveNode>[]
 }
@@ -83,7 +83,7 @@ export type RemoteNodeDetails = RemoteNode &
   Pick<NodeDetails, "output" | "attempts_total" | "item"> & { readonly attempts: readonly RemoteAttempt[] }
 
 export interface NodeOptions extends Signalled {
-  /** Of a node with `for_each`: the item whose attempts are wanted, from 0. */
+  /** For a node with `for_each`: the item whose attempts are requested, from 0. */
   readonly item?: number
 }
 
@@ -98,7 +98,7 @@ export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live" | "un
 export type RemoteItem = WithTimes<ItemView>
 
 export interface ItemsOptions extends Signalled {
-  /** Only items behind this index: `next` of the page before. */
+  /** Only items after this index: `next` of the previous page. */
   readonly after?: number
   readonly limit?: number
 }
@@ -114,29 +114,29 @@ export type RemoteEvent = Written<JobEvent, "at">
 
 export interface EventPage {
   readonly events: readonly RemoteEvent[]
-  /** `after` of the next page. */
+  /** The value of `after` for the next page. */
   readonly next: string | null
 }
 
-/** `limit`: how many inputs, and how many outputs. */
+/** `limit`: the largest number of inputs, and of outputs. */
 export interface LineageOptions extends Signalled {
   readonly limit?: number
 }
 
-/** `after`: `next` of the page before; `limit` is the size of a page. */
+/** `after`: `next` of the previous page; `limit` is the size of a page. */
 export interface DeadLettersOptions extends DeadLettersQuery, Signalled {}
 
 export interface ReplayOptions extends ReplayWhich, Signalled {}
 
-/** The new job, as it began. */
+/** The new job, as submitted. */
 export interface ReplayJob extends JobSnapshot {
-  /** Dead letters that it begins with. */
+  /** Number of dead letters with which it starts. */
   readonly replayed: number
 }
 
 export interface JobPage {
   readonly jobs: readonly JobSnapshot[]
-  /** `after` of the next page; null: this is the last. */
+  /** The value of `after` for the next page; null: this is the last. */
   readonly next: string | null
 }
 
@@ -144,13 +144,13 @@ export interface Signalled {
   readonly signal?: AbortSignal
 }
 
-/** A job as streams tell it: without its output, which may be large. */
+/** A job in a stream: without its output, which may be large. */
 export interface StreamedJob {
   readonly job_id: string
   readonly workflow: string
   readonly workflow_version: number
   readonly status: JobStatus
-  /** 0 to 100; never falls, and 100 only when COMPLETED. */
+  /** 0 to 100; never decreases, and is 100 only when COMPLETED. */
   readonly progress_pct: number
   readonly progress_message: string | null
   readonly created_at: string
@@ -163,11 +163,11 @@ export interface StreamedJob {
     readonly node?: string
     readonly item?: number
   } | null
-  /** Of a job that was cancelled or has expired: why. */
+  /** For a cancelled or expired job: the reason. */
   readonly reason: string | null
-  /** With status PREVIEW: the partial result, and whose it is. */
+  /** With status PREVIEW: the partial result and its node. */
   readonly preview?: StreamedPreview
-  /** In the snapshot of a job's stream, with status PREVIEW: the last one of each node that is at work. */
+  /** In the snapshot of a job's stream, with status PREVIEW: the last partial result of each running node. */
   readonly previews?: readonly StreamedPreview[]
 }
 
@@ -175,7 +175,7 @@ export interface StreamedPreview {
   readonly node: string
   readonly item?: number
   readonly data?: Json
-  /** It is larger than 16 KiB: the job has it. */
+  /** The output is larger than 16 KiB: request the job to get it. */
   readonly data_left_out?: true
 }
 
@@ -186,7 +186,7 @@ export interface StreamedNode {
   readonly from: NodeStatus | null
   readonly attempt: number
   readonly at: string
-  /** Of a node with `for_each`: how many items it runs for. */
+  /** For a node with `for_each`: the number of its items. */
   readonly items?: number
   readonly error?: { readonly code: string; readonly message: string }
   readonly [more: string]: unknown
@@ -204,31 +204,31 @@ export interface StreamedProgress {
 
 interface Told<Type extends string, Data> {
   readonly type: Type
-  /** Where a later stream can go on; events without one (progress) come again only if they change. */
+  /** Where a later stream can resume; events without an id (progress) are repeated only if they change. */
   readonly id: string | null
   readonly data: Data
 }
 
-/** The beginning was forgotten, or too much has happened: a snapshot follows, and what is known should be dropped. */
+/** The position is unknown or too far behind: a snapshot follows, and the client should discard its state. */
 type Reset = Told<"reset", { readonly reason: "too_far_behind" | "unknown_position" }>
 /** A job's state changed. */
 type JobChanged = Told<"job", StreamedJob>
 type Progressed = Told<"progress", StreamedProgress>
 
-/** What `client.stream()` gives. */
+/** Events of `client.stream()`. */
 export type JobsStreamEvent =
   | Told<"snapshot", { readonly jobs: readonly StreamedJob[]; readonly more?: boolean }>
   | JobChanged
   | Progressed
   | Reset
 
-/** What `job.stream()` gives; it ends when the job has ended. */
+/** Events of `job.stream()`; it ends when the job has ended. */
 export type JobStreamEvent =
   | Told<
       "snapshot",
       {
         readonly job: StreamedJob
-        /** Left out for very large graphs: `more` says so. */
+        /** Left out for very large graphs; then `more` is set. */
         readonly nodes?: readonly Pick<StreamedNode, "node" | "status" | "attempt">[]
         readonly more?: boolean
       }
@@ -243,7 +243,7 @@ export interface PushedWorkflow {
   readonly name: string
   readonly version: number
   readonly hash: string
-  /** The latest version had this content already. */
+  /** The latest version already had this content. */
   readonly unchanged: boolean
 }
 
@@ -252,7 +252,7 @@ export interface WorkflowVersion {
   readonly version: number
   readonly hash: string
   readonly created_at: string
-  /** "token ID", "jwt SUBJECT" or "local"; null: not recorded, as of versions pushed before 0.2. */
+  /** "token ID", "jwt SUBJECT" or "local"; null: not recorded, for versions pushed before 0.2. */
   readonly pushed_by: string | null
 }
 
@@ -261,7 +261,7 @@ export interface StoredWorkflow extends WorkflowVersion {
   readonly aliases?: readonly Alias[]
 }
 
-/** Chances by version. */
+/** Weights by version. */
 export type Weights = { readonly [version: string]: number }
 
 export interface Alias {
@@ -296,7 +296,7 @@ export interface ValidWorkflow {
   readonly name: string
   readonly hash: string
   readonly nodes: number
-  /** Of a pipeline. */
+  /** Only for a pipeline. */
   readonly routes: number
 }
 
@@ -307,26 +307,26 @@ export interface Token {
   readonly last_four: string
   readonly created_at: string
   readonly revoked_at: string | null
-  /** Requests a second; null: the server's default, as for the others. */
+  /** Requests per second; null: the server's default, as for the others. */
   readonly rate_limit: number | null
-  /** Jobs submitted with it that have not ended. */
+  /** Unfinished jobs submitted with the token. */
   readonly max_unfinished_jobs: number | null
   readonly max_body_bytes: number | null
 }
 
 export interface WantedToken {
-  /** The caller's own, unless the caller may do so for others. */
+  /** By default the caller's own; only the local token may name another. */
   readonly owner?: string
   readonly scopes: readonly string[]
-  /** Absent: the server's default, as for the others; nobody gives more than they have. */
+  /** Absent: the server's default, as for the others; a token cannot create one with higher limits than its own. */
   readonly rate_limit?: number
   readonly max_unfinished_jobs?: number
   readonly max_body_bytes?: number
 }
 
 export interface NewToken extends Token {
-  /** Told only now. */
+  /** The token's text. It is shown only in this answer. */
   readonly token: string
-  /** The server was started without tokens, and asks for one only when it is started again. */
+  /** The server was started without tokens, and requires them only after a restart. */
   readonly server_is_open: boolean
 }

@@ -1,6 +1,6 @@
 /**
- * A job's whole story as it happens. The stream says that something has changed, the list of events says what: they
- * come complete, in order and once, however often the connection is lost.
+ * All events of a job as they happen. The stream notifies that something has changed, and the list of events has the
+ * changes: they arrive complete, in order and once, however often the connection is lost.
  */
 import { UmbraClientError } from "./error.ts"
 import { type Http, isAway } from "./http.ts"
@@ -8,7 +8,7 @@ import type { JobCommands, WatchOptions } from "./job.ts"
 import { backoffMs, pause } from "./patience.ts"
 import type { JobStreamEvent, RemoteEvent } from "./types.ts"
 
-/** Times as long as a look took: of a very large job the server folds everything for each. */
+/** The pause after a query, as a multiple of its duration: for a very large job the server folds everything each time. */
 const RESTS = 2
 
 type Asked = Pick<JobCommands, "stream" | "events">
@@ -56,7 +56,7 @@ export async function* jobEvents(
   }
 }
 
-/** The server may go between the news and the look at it: that is borne as long as a lost stream is. */
+/** The server may stop between the notification and the query: that is retried like a lost stream. */
 async function patiently<T>(
   ask: () => Promise<T>,
   { patienceMs, retryMs, maxDelayMs }: Patience,
@@ -91,7 +91,7 @@ async function follow(
   }
 }
 
-/** However much happens while nobody looks, it is looked at once. */
+/** Any number of notifications during a query cause one more query. */
 class News {
   #isNew = false
   #isOver = false
@@ -113,7 +113,7 @@ class News {
     this.#wake()
   }
 
-  /** Resolves when there is something to look at; true: for the last time. */
+  /** Resolves when there is something to query; true: for the last time. */
   async next(): Promise<boolean> {
     while (!this.#isNew && !this.#isOver && this.#error === null)
       await new Promise<void>(resolve => {

@@ -14,12 +14,12 @@ import type {
   WorkflowVersion,
 } from "./types.ts"
 
-/** One made with the builder, a definition, or the text of a document: JSON, or YAML of at most 8 KiB. */
+/** A workflow made with the builder, a definition, or the text of a document: JSON, or YAML of at most 8 KiB. */
 export type WorkflowDocument = Workflow | Definition | string
 
 export class Workflows {
   readonly #http: Http
-  /** What an object said when it was pushed, and what came of it: it is pushed once, unless it has changed since. */
+  /** The pushed content of an object and the result: it is pushed once, unless it has changed since. */
   readonly #pushed = new WeakMap<
     object,
     { readonly text: string; readonly pushed: Promise<PushedWorkflow> }
@@ -34,7 +34,7 @@ export class Workflows {
     return this.#http.ask("/workflows", { method: "POST", safe: true, ...content(workflow), ...options })
   }
 
-  /** As `push`, once per object. What failed is tried anew, not remembered. */
+  /** As `push`, once per object. A failure is not cached: the next call tries again. */
   pushOnce(workflow: Workflow | Definition, options: Signalled = {}): Promise<PushedWorkflow> {
     const text = JSON.stringify(definitionOf(workflow))
     const known = this.#pushed.get(workflow)
@@ -112,7 +112,7 @@ export class Workflows {
     })
   }
 
-  /** Jobs that run keep their version; its history stays. */
+  /** Running jobs keep their version; the history of the alias is kept. */
   async deleteAlias(name: string, alias: string): Promise<void> {
     await this.#http.ask(`${pathOf(name)}/aliases/${segment(alias)}`, { method: "DELETE" })
   }
@@ -123,7 +123,7 @@ export class Workflows {
     return (await this.#http.ask<{ moves: AliasMove[] }>(path, options)).moves
   }
 
-  /** Jobs that run keep their version. */
+  /** Running jobs keep their version. */
   async delete(name: string): Promise<void> {
     await this.#http.ask(pathOf(name), { method: "DELETE" })
   }
@@ -131,10 +131,10 @@ export class Workflows {
 
 const pathOf = (name: string): string => `/workflows/${segment(name)}`
 
-/** `.` and `..` would be taken away from the address before it is sent. */
+/** `fetch` would remove `.` and `..` from the address. */
 export function segment(text: string): string {
   if (text === "" || text === "." || text === "..")
-    throw new UmbraClientError(`"${text}" cannot be a part of an address.`, { code: "E309" })
+    throw new UmbraClientError(`"${text}" cannot be part of a URL path.`, { code: "E309" })
   return encodeURIComponent(text)
 }
 
@@ -144,7 +144,7 @@ function content(workflow: WorkflowDocument): { readonly body: unknown; readonly
     : { body: definitionOf(workflow) }
 }
 
-/** JSON may be longer than YAML. What only looks like JSON is sent as YAML, of which JSON is a part. */
+/** JSON may be longer than YAML. Text that only resembles JSON is sent as YAML, a superset of JSON. */
 function isJson(text: string): boolean {
   if (!/^\s*\{/.test(text)) return false
   try {

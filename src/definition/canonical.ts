@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "../core/json.ts"
 import { isObject } from "./document/json-value.ts"
 
-/** What a definition says other than its defaults, keys sorted; `undefined`: nothing. Keys without a default are left out. */
+/** The keys of a definition whose values differ from the defaults, sorted; `undefined`: there are none. Keys without a default are left out. */
 export function withoutDefaults(definition: object, defaults: object): JsonObject | undefined {
   const kept: Record<string, Json> = {}
   for (const key of Object.keys(defaults).sort()) {

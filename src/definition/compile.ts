@@ -1,4 +1,4 @@
-/** A workflow without problems becomes a plan: immutable, and the same for every way of writing the same content. */
+/** Compiles a valid workflow to a plan: immutable, and the same for every way of writing the same content. */
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Adjacency, RetryPolicy } from "../core/plan.ts"
 import { atOnce, type Work } from "../turns.ts"
@@ -29,7 +29,7 @@ export function compileWorkflow(source: unknown, options: AnalysisOptions): Comp
   return atOnce(compilation(source, options))
 }
 
-/** As `compileWorkflow`, for whoever lets others have their turn (turns.ts). */
+/** As `compileWorkflow`, but yields to the event loop (turns.ts). */
 export function* compilation(source: unknown, options: AnalysisOptions): Work<CompileResult> {
   const { problems, workflow, pipeline } = yield* analyseWorkflow(source, options)
   if (pipeline !== undefined) return { plan: yield* pipelinePlan(pipeline) }
@@ -94,9 +94,9 @@ function exitsOf({ starts }: Adjacency): Int32Array {
 }
 
 /**
- * The canonical form: the definition with its keys sorted, what equals a default left out, and all dependencies written
- * down in document order. The document that is stored also has the values of `retry` that were written although they
- * are the default. Both are definitions themselves, and compile to the same plan.
+ * The canonical form: the definition with sorted keys, without values that equal a default, and with all dependencies
+ * written out in document order. The stored document also keeps values of `retry` that were written although they are
+ * the default. Both forms are definitions themselves, and compile to the same plan.
  */
 function* formsOf(workflow: AnalysedWorkflow): Work<Record<"canonical" | "document", JsonObject>> {
   const { head, nodes, dependencies, input, output } = workflow
@@ -127,7 +127,7 @@ function* formsOf(workflow: AnalysedWorkflow): Work<Record<"canonical" | "docume
   return { canonical, document: isSame ? canonical : form(documentNodes) }
 }
 
-/** `retry` as it was written, also where it says the default: that may be another elsewhere. */
+/** `retry` as written, including default values: another release may have other defaults. */
 function withWrittenRetry(canonical: JsonObject, { retry }: NodeDefinition): JsonObject {
   const written = retry == null ? undefined : withoutDefaults(retry, noDefaults)
   const kept = Object.keys(canonical.retry ?? {}).length

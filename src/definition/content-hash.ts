@@ -2,7 +2,7 @@ import { createHash, type Hash } from "node:crypto"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Work } from "../turns.ts"
 
-/** Nodes written at a time: the text of a large workflow would take tens of megabytes at once. */
+/** Nodes per step: the whole text of a large workflow would take tens of megabytes. */
 const nodesPerUpdate = 1000
 
 /** sha256 of `JSON.stringify(canonical)`. */

@@ -1,15 +1,15 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 
-/** What a definition needs to know of a handler: its name and the shapes of what goes in and comes out. */
+/** The part of a handler that validation needs: its name and the schemas of its config and output. */
 export interface HandlerSpec<Config = unknown, Output = unknown> {
   readonly name: string
   readonly config?: StandardSchemaV1<unknown, Config>
   readonly output?: StandardSchemaV1<unknown, Output>
-  /** `transform`-like handlers store what they are given, so no secret may stand in their config (E112). */
+  /** Handlers like `transform` store their config, so it must not contain a secret (E112). */
   readonly storesConfig?: boolean
-  /** Keys of its config that hold a JSON Schema: patterns that cannot be matched in linear time are refused (E102). */
+  /** Keys of its config with a JSON Schema: patterns that cannot be matched in linear time are rejected (E102). */
   readonly schemas?: readonly string[]
-  /** `external`: the node's provider does the work, so it must have one. */
+  /** `external`: the node's provider does the work, so the node must have one. */
   readonly needsProvider?: boolean
   /** Headers (`headers` of its config, in lower case) that a node with a provider cannot set. */
   readonly providerHeaders?: readonly string[]
@@ -20,7 +20,7 @@ export interface HandlerCatalog {
   names(): readonly string[]
 }
 
-/** A catalog of these handlers; of two with one name the later counts. */
+/** A catalog of these handlers; if two have the same name, the later one wins. */
 export function handlerCatalog(handlers: Iterable<HandlerSpec>): HandlerCatalog {
   const byName = new Map<string, HandlerSpec>()
   for (const handler of handlers) byName.set(handler.name, handler)

@@ -1,4 +1,4 @@
-/** From what a user writes (YAML, JSON, an object) to a validated, immutable plan. */
+/** Compiles a definition (YAML, JSON, an object) to a validated, immutable plan. */
 export { adapterCatalog } from "./adapter.ts"
 export { type CompileResult, compilation, compileWorkflow } from "./compile.ts"
 export { parseDocument } from "./document/document.ts"

@@ -1,4 +1,4 @@
-/** Bounds on what a definition may be. Reaching one is an E101 that names the limit and its setting. */
+/** Limits of a definition. Exceeding one is an E101 that names the limit. */
 export interface DefinitionLimits {
   /** Bytes of a document, as UTF-8. */
   readonly documentBytes: number
@@ -10,19 +10,19 @@ export interface DefinitionLimits {
   readonly routes: number
   /** Adapters of one route. */
   readonly adapters: number
-  /** Messages that a pipeline's job begins with. */
+  /** Initial messages of a pipeline. */
   readonly initMessages: number
   /** Characters of a node id, or of the name of a route, queue or kind. */
   readonly idLength: number
   /** Levels of lists and mappings inside each other. */
   readonly depth: number
-  /** Values that YAML aliases may add to a document: what stops a "billion laughs". */
+  /** Values that YAML aliases may add to a document: protects against a "billion laughs" attack. */
   readonly aliasValues: number
 }
 
 /**
- * Bytes of YAML that are read in one piece where an event loop must go on: some 10 ms, at worst 40. The library takes 1.5
- * to 5 ms for a kilobyte, and cannot be interrupted.
+ * Bytes of YAML that may be parsed without yielding where an event loop must go on: some 10 ms, at worst 40. The library
+ * takes 1.5 to 5 ms for a kilobyte, and cannot be interrupted.
  */
 export const yamlInOnePiece = 8 * 1024
 

@@ -7,18 +7,18 @@ import type { Problem } from "./problem.ts"
 
 export interface LoadOptions extends DocumentOptions {
   readonly handlers: HandlerCatalog
-  /** For pipelines; left out, no adapter is known. */
+  /** For pipelines; left out: no adapter is known. */
   readonly adapters?: AdapterCatalog
 }
 
-/** Text to plan, or to everything that is wrong with it, with lines and columns. */
+/** Compiles text to a plan, or returns all its problems with lines and columns. */
 export function loadWorkflow(text: string, options: LoadOptions): CompileResult {
   return atOnce(loading(text, options))
 }
 
 /**
- * The same without holding up the event loop: a workflow of 20,000 nodes takes half a second. YAML is read in one piece,
- * so the caller bounds its length (`yamlInOnePiece`).
+ * The same without blocking the event loop: a workflow of 20,000 nodes takes half a second. YAML is parsed without
+ * yielding, so the caller bounds its length (`yamlInOnePiece`).
  */
 export function loadInTurns(source: string, options: LoadOptions): Promise<CompileResult> {
   return inTurns(loading(source, options))
@@ -40,7 +40,7 @@ function byPlace(problems: Problem[]): Problem[] {
   return problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
 }
 
-/** A path and all that it lies in: `a`, `a.b`, `a.b[0]`. */
+/** A path and all its prefixes: `a`, `a.b`, `a.b[0]`. */
 function enclosing(path: string): string[] {
   const ends = [...path.matchAll(/[.[]/g)].map(({ index }) => index)
   return ["", ...ends.map(end => path.slice(0, end)), path]

@@ -1,6 +1,6 @@
-/** Names a template knows without a node of that name, and the ids that would hide them. */
+/** Names in templates that are not node ids, and the ids that would hide them. */
 
-/** What `job` holds in a template. */
+/** The fields of `job` in a template. */
 export const jobFields = ["id", "workflow", "workflow_version", "owner", "created_at"] as const
 
 /** Root names of a template's scope besides node ids. */
@@ -10,7 +10,7 @@ const literals = ["true", "false", "none", "null", "True", "False", "None"]
 const keywords = ["and", "or", "not", "in", "is", "if", "else", "elif", "endif", "for", "endfor"]
 const builtIns = ["loop", "range", "dict", "namespace"]
 
-/** Names JavaScript gives to every object: unknown to templates for ever, so no node may be called so. */
+/** Names of every JavaScript object: templates never resolve them, so no node may have them as id. */
 const objectNames = ["constructor", "prototype", "__proto__"]
 
 export const reservedIds: ReadonlySet<string> = new Set([
@@ -22,5 +22,5 @@ export const reservedIds: ReadonlySet<string> = new Set([
 ])
 
 export const idPattern = /^[A-Za-z_][A-Za-z0-9_-]*$/
-/** The same in words. */
+/** The same as text. */
 export const idWords = "letters, digits, _ and -, not beginning with a digit or -"

@@ -3,7 +3,7 @@ import type { Graph, RuleNode } from "../core/plan.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import type { PipelinePlan } from "./pipeline/plan.ts"
 
-/** One node, compiled. Everything a definition left out has its default here. */
+/** One compiled node. Everything that a definition left out has its default here. */
 export interface PlanNode extends RuleNode {
   readonly config: ValueTemplate
   readonly when: ValueTemplate | null
@@ -28,9 +28,9 @@ export interface Plan extends Graph {
   /** Providers that its nodes use, each once. */
   readonly providers: readonly string[]
   readonly ttlSeconds: number | null
-  /** The definition in canonical form: what `hash` is of. */
+  /** The definition in canonical form; `hash` is computed from it. */
   readonly canonical: Json
-  /** What is stored: the canonical form, and values of `retry` that were written although they are the default. */
+  /** The stored form: the canonical form, plus values of `retry` that were written although they are the default. */
   readonly document: Json
   /** The rules of definitions (analysis.ts) under which it was compiled. */
   readonly rules: number

@@ -1,4 +1,4 @@
-/** Problems of a definition: what is wrong, where it stands in the document, what to do about it. */
+/** Problems of a definition: what is wrong, its position in the document, and what to do. */
 import { type ErrorCode, UmbraError } from "../errors.ts"
 
 /** Line and column, both counted from 1; the column counts UTF-16 units, as editors do. */
@@ -9,7 +9,7 @@ export interface Position {
 
 export type DocumentPath = readonly (string | number)[]
 
-/** Where at a path: the value's start unless told. */
+/** The position at a path: by default the start of the value. */
 export interface Place {
   /** Point at the key, not at its value. */
   readonly key?: boolean
@@ -17,7 +17,7 @@ export interface Place {
   readonly offset?: number
 }
 
-/** Position of a path in the text it was read from; the nearest enclosing one if the path does not exist there. */
+/** Position of a path in the parsed text; that of the nearest enclosing value if the path does not exist. */
 export type Locate = (path: DocumentPath, place?: Place) => Position | undefined
 
 export interface Problem {
@@ -30,7 +30,7 @@ export interface Problem {
   readonly column?: number
 }
 
-/** `more`: problems that are not listed; `end`: what follows the number of problems in the message. */
+/** `more`: number of problems that are not listed; `end`: text after the number of problems in the message. */
 export function invalidWorkflow(
   problems: readonly Problem[],
   { more = 0, end = "." }: { readonly more?: number; readonly end?: string } = {},
@@ -42,7 +42,7 @@ export function invalidWorkflow(
   })
 }
 
-/** Of one node, which is looked at in one piece: more are not looked for. */
+/** Problems of one node, which is checked without yielding: the check stops after this many. */
 export const problemsInOnePiece = 1000
 
 const plainKey = /^[A-Za-z_$][A-Za-z0-9_$-]*$/
@@ -57,7 +57,7 @@ export function formatPath(path: DocumentPath): string {
   return text
 }
 
-/** What `formatPath` made. */
+/** Parses the result of `formatPath`. */
 export function parsePath(text: string): DocumentPath {
   const parts = text.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|\.?([^.[]+)/g)
   return [...parts].map(([, index, quoted, key]) => {
@@ -66,7 +66,7 @@ export function parsePath(text: string): DocumentPath {
   })
 }
 
-/** Collects problems in the order of their places in the document. */
+/** Collects problems in the order of their positions in the document. */
 export class ProblemList {
   readonly #problems: Problem[] = []
   readonly #locate: Locate | undefined
@@ -84,7 +84,7 @@ export class ProblemList {
     this.#problems.push({ code, message, path: formatPath(path), ...position })
   }
 
-  /** By position where the text is known; otherwise in the order of the checks. */
+  /** By position if the text is known; otherwise in the order of the checks. */
   sorted(): Problem[] {
     if (this.#locate === undefined) return [...this.#problems]
     return [...this.#problems].sort(

@@ -1,28 +1,28 @@
-/** "Did you mean": the nearest known name, if one is near enough. Work is bounded for hostile documents. */
+/** "Did you mean": suggests the nearest known name, if one is near enough. Work is bounded for hostile documents. */
 
-/** Characters compared over one validation, some 20 ms; past it, messages simply carry no suggestion. */
+/** Characters compared over one validation, some 20 ms; after that, messages have no suggestion. */
 const comparisonBudget = 2_000_000
 
 export class Suggester {
   #left = comparisonBudget
 
-  /** ` Did you mean "x"?` or an empty string: to be put at the end of a message. */
+  /** ` Did you mean "x"?` or an empty string: for the end of a message. */
   hint(wrong: string, known: Iterable<string>): string {
     const nearest = this.nearest(wrong, known)
     return nearest === undefined ? "" : ` Did you mean "${nearest}"?`
   }
 
-  /** The same as a sentence that always helps: without a near name it lists those that are known. */
+  /** The same as a sentence; without a near name it lists the known ones. */
   advice(wrong: string, known: readonly string[]): string {
     const nearest = this.nearest(wrong, known)
     if (nearest !== undefined) return `Did you mean "${nearest}"?`
-    return `Known are: ${known.slice(0, 20).join(", ") || "none"}.`
+    return `Available: ${known.slice(0, 20).join(", ") || "none"}.`
   }
 
   nearest(wrong: string, known: Iterable<string>): string | undefined {
     if (wrong.length > 64) return undefined
     const lower = wrong.toLowerCase()
-    // One slip for every three characters, three at most: a name of two letters is like any other.
+    // One mistake per three characters, at most three: a name of two letters resembles any other.
     let bound = Math.min(3, Math.floor(wrong.length / 3)) + 1
     let best: string | undefined
     for (const name of known) {
@@ -39,7 +39,7 @@ export class Suggester {
   }
 }
 
-/** Optimal string alignment: insertions, deletions, changes and swaps of neighbours. Stops counting at `bound`. */
+/** Optimal string alignment distance: insertions, deletions, changes and swaps of neighbours. Stops counting at `bound`. */
 function editDistance(a: string, b: string, bound: number): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, j) => j)

@@ -1,10 +1,10 @@
-/** Templates of one value, compiled; what does not parse is an E110 at its place. */
+/** Compiles the templates of one value; a syntax error is an E110 at its position. */
 import type { Json } from "../core/json.ts"
 import { compileValue } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import type { DocumentPath, ProblemList } from "./problem.ts"
 
-/** `path` is asked for only where something is wrong: 100,000 nodes need no path each. */
+/** `path` is computed only for a problem: 100,000 nodes need no path each. */
 export function compileTemplates(
   value: Json,
   path: () => DocumentPath,

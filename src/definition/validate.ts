@@ -4,7 +4,7 @@ import type { Problem } from "./problem.ts"
 
 export type ValidateOptions = AnalysisOptions
 
-/** All problems of a workflow, none if it is valid. `source` is what was parsed, or an object of code. */
+/** All problems of a workflow, none if it is valid. `source` is a parsed value, or an object in code. */
 export function validateWorkflow(source: unknown, options: ValidateOptions): readonly Problem[] {
   return atOnce(analyseWorkflow(source, options)).problems
 }

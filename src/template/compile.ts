@@ -1,4 +1,4 @@
-/** From source to something that renders. Compiled templates hold no state, so one serves all who write the same. */
+/** Compiles a source to a template. Compiled templates have no state, so equal sources share one. */
 import type { Json } from "../core/json.ts"
 import { toError } from "./failure.ts"
 import { type Program, parseTemplate } from "./parse/template.ts"
@@ -32,7 +32,7 @@ export class CompiledTemplate implements Template {
     return this.renderIn(new Run(scope, limits))
   }
 
-  /** Renders on what is left of a run's limits, so that the templates of one value share them. */
+  /** Renders within the remaining limits of a run, so that all templates of one value share them. */
   renderIn(run: Run): Json {
     run.discreet = this.readsSecrets
     const { expression, body, depth } = this.#program
@@ -47,7 +47,7 @@ export class CompiledTemplate implements Template {
     }
   }
 
-  /** For a template that is rendered elsewhere, later. */
+  /** For a template that is rendered in another place, later. */
   renderLate(run: Run, path: ValuePath, late: Late): Json {
     try {
       return late(this, path, along => run.insert(along))
@@ -63,7 +63,7 @@ function text(run: Run, body: Program["body"]): string {
   return output.text
 }
 
-/** Cheap: does the text hold the start of a tag? */
+/** Cheap check: does the text contain the start of a tag? */
 export function isTemplate(text: string): boolean {
   for (let at = text.indexOf("{"); at !== -1; at = text.indexOf("{", at + 1)) {
     const next = text.charCodeAt(at + 1)
@@ -82,7 +82,7 @@ export function compileTemplate(source: string): CompiledTemplate {
   if (known !== undefined) return known
   const template = new CompiledTemplate(source)
   if (source.length <= CACHED_LENGTH) {
-    // All at once: finding the oldest key walks over the holes that earlier deletions left (5 µs a template).
+    // All at once: finding the oldest key skips the holes of earlier deletions (5 µs per template).
     if (cache.size >= CACHED) cache.clear()
     cache.set(source, template)
   }

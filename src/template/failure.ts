@@ -1,4 +1,4 @@
-/** Faults as the errors others see: they name the template, and the node once it is known. */
+/** Converts faults to errors: they name the template, and the node once it is known. */
 import { UmbraError } from "../errors.ts"
 import { position } from "./parse/syntax-error.ts"
 import type { Fault } from "./run.ts"
@@ -21,9 +21,9 @@ export function toError(fault: Fault, source: string, at: number): UmbraError {
 }
 
 const advice = (fault: Fault): string =>
-  fault.code === "E201" ? '; correct the name, or allow for its absence with | default("…")' : ""
+  fault.code === "E201" ? '; correct the name, or add | default("…")' : ""
 
-/** The same error with the node it happened in. */
+/** The same error with the name of its node. */
 export function withNode(error: UmbraError, node: string): UmbraError {
   return new UmbraError(error.code, `node "${node}": ${error.message}`, {
     cause: error.cause,

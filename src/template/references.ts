@@ -1,6 +1,6 @@
 /**
- * Which names a template reads from outside. A name counts as the template's own only where it is set on
- * every way that leads there: set in one branch of an `if`, it may still be read from outside.
+ * Which names a template reads from outside. A name is local to the template only where every path sets it: if only one
+ * branch of an `if` sets it, it may still be read from outside.
  */
 import type { Body, Expression, For, Statement, Target } from "./parse/ast.ts"
 import type { Program } from "./parse/template.ts"
@@ -15,7 +15,7 @@ export function referencesOf(program: Program): readonly Reference[] {
   return found
 }
 
-/** Returns the names that are certainly set behind the body. */
+/** Returns the names that are certainly set after the body. */
 function walkBody(body: Body, locals: Locals, found: Reference[]): Locals {
   let known = locals
   for (const statement of body) known = walkStatement(statement, known, found)

@@ -1,8 +1,8 @@
 /**
- * The state of one rendering: what may be read and what is left of the limits.
+ * The state of one rendering: the readable values and the remaining limits.
  *
- * 1. Whoever builds text, a list or a mapping calls `text` or `items` with its size BEFORE building it.
- * 2. Whoever walks data calls `step`, so that work without output is bounded too.
+ * 1. Code that builds text, a list or a mapping calls `text` or `items` with its size BEFORE building it.
+ * 2. Code that walks over data calls `step`, so that work without output is bounded too.
  * 3. Faults never quote values, only types and names: a value may be a secret.
  */
 import type { Json } from "../core/json.ts"
@@ -10,7 +10,7 @@ import type { ErrorCode } from "../errors.ts"
 import { DEEPEST, jsonSize } from "./run/size.ts"
 import type { Encode, Limits, Scope } from "./types.ts"
 
-/** The worst templates found (test/template/hostile.test.ts) spend these in under 50 ms and 50 MB. */
+/** The worst templates found (test/template/hostile.test.ts) use these up in under 50 ms and 50 MB. */
 export const defaultLimits: Limits = {
   steps: 200_000,
   characters: 5_000_000,
@@ -19,7 +19,7 @@ export const defaultLimits: Limits = {
   bytes: 16 * 1024 * 1024,
 }
 
-/** Why a rendering ends; becomes an UmbraError, with the template, where it leaves this folder. */
+/** Why a rendering ends; leaving this folder it becomes an UmbraError with the template. */
 export class Fault extends Error {
   readonly code: ErrorCode
   readonly missing: string | undefined
@@ -35,9 +35,9 @@ export class Fault extends Error {
 
 export const cannot = (message: string): Fault => new Fault("E202", message)
 
-/** Characters that cost as much to compare or scan natively as one step of the interpreter. */
+/** Characters whose native comparison or scan costs as much as one step of the interpreter. */
 const CHARACTERS_PER_STEP = 32
-/** What an empty list or mapping costs, in items: its header is several words. */
+/** The cost of an empty list or mapping, in items: its header is several words. */
 const CONTAINER = 8
 
 /** Mappings with more keys are hash tables inside V8: listing their keys takes some 100 ns each, not 10. */
@@ -46,11 +46,11 @@ const RECORD = 64
 export class Run {
   scope: Scope
   readonly limits: Limits
-  /** Encodes the values of expressions; null: they are printed as they are. */
+  /** Encodes the values of expressions; null: they are printed unchanged. */
   readonly encode: Encode | null
   /** The template reads secrets: faults then show no computed key and no key of a value. */
   discreet = false
-  /** Offset of what is being evaluated, for messages. */
+  /** Offset of the expression that is being evaluated, for messages. */
   at = 0
   #steps: number
   #characters: number
@@ -73,7 +73,7 @@ export class Run {
     if (this.#steps < 0) throw this.#exceeded("steps", this.limits.steps)
   }
 
-  /** The cost of looking through text of this length without producing any. */
+  /** The cost of scanning text of this length without output. */
   scan(length: number): void {
     this.step(1 + Math.floor(length / CHARACTERS_PER_STEP))
   }
@@ -89,7 +89,7 @@ export class Run {
     this.step(1 + Math.floor(count / 4))
   }
 
-  /** A template's value becomes part of the rendered value, or goes with it. */
+  /** Counts a template's value that becomes part of the rendered value. */
   insert(value: Json): void {
     const size = jsonSize(value, this.#bytes)
     this.#bytes -= size
@@ -116,7 +116,7 @@ export class Run {
   #exceeded(limit: keyof Limits, value: number): Fault {
     const most = grouped(value)
     const what = limit === "depth" ? `nests deeper than ${most} levels` : `needs more than ${most} ${limit}`
-    return new Fault("E203", `the template ${what}; do less here, or do it in a handler`)
+    return new Fault("E203", `the template ${what}; simplify the template, or use a handler`)
   }
 }
 
@@ -125,6 +125,6 @@ const grouped = (value: number): string => String(value).replace(/\B(?=(?:\d{3})
 function tooLarge(most: number): Fault {
   return new Fault(
     "E405",
-    `the rendered value has more than ${grouped(most)} bytes of JSON, as often as it is inserted; hand on a part of it or a reference, or raise the limit (UMBRA_MAX_OUTPUT_BYTES)`,
+    `the rendered value exceeds ${grouped(most)} bytes of JSON, counted each time a value is inserted; pass a part of it or a reference, or raise the limit (UMBRA_MAX_OUTPUT_BYTES)`,
   )
 }

@@ -1,7 +1,7 @@
 /**
- * A provider for tests: a REST service on 127.0.0.1 that takes operations, tells how they stand, cancels them and sends
- * signed webhooks. It plays a script for each operation, or does what it is told (`complete`, `fail`, `deliver` …), and
- * keeps a log of its own: what it says about slots and keys does not come from the engine under test.
+ * A provider for tests: a REST service on 127.0.0.1 that accepts operations, reports their state, cancels them and sends
+ * signed webhooks. It plays a script for each operation, or follows commands (`complete`, `fail`, `deliver` …), and keeps
+ * its own log: its data about slots and keys does not come from the engine under test.
  */
 import { createHmac, randomUUID } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
@@ -18,19 +18,19 @@ import {
 } from "./fake-script.ts"
 
 export interface FakeProviderOptions {
-  /** Where webhooks go, asked for each; null: nowhere. Also settable later. */
+  /** The address for webhooks, read for each; null: none are sent. Can also be set later. */
   readonly webhookUrl?: string | (() => string | null)
-  /** What they are signed with. */
+  /** The secret that signs webhooks. */
   readonly secret?: string
-  /** Is a time signed along, so that a replay can be told? */
+  /** Is the time signed too, so that a replay can be detected? */
   readonly signsTime?: boolean
-  /** What is done with an operation, asked when its key is first seen. Without: it runs until told otherwise. */
+  /** The script of an operation, requested when its key is first seen. Without a script it runs until a method ends it. */
   readonly script?: (submission: { readonly key: string; readonly request: Json }) => FakeScript
-  /** Operations at once beyond which `overLimit` is raised. */
+  /** The limit of concurrent operations above which `overLimit` is raised. */
   readonly limit?: number
 }
 
-/** What goes wrong with the next requests to `route`, of whichever operation. */
+/** A fault for the next requests to `route`, of any operation. */
 export interface Misbehaviour extends FakeAnswer {
   readonly route: Route
   readonly times?: number
@@ -42,7 +42,7 @@ type Route = "submit" | "poll" | "cancel"
 export interface FakeDelivery {
   readonly id: string
   readonly isGenuine: boolean
-  /** null: nobody took it. */
+  /** null: it was not received. */
   readonly status: number | null
 }
 
@@ -64,15 +64,15 @@ export async function startFakeProvider(options: FakeProviderOptions = {}): Prom
 export class FakeProvider {
   readonly operations = new Map<string, FakeOperation>()
   readonly deliveries: FakeDelivery[] = []
-  /** Everything that was asked of it, in order, also what it does not know. */
+  /** All requests in order, including unknown ones. */
   readonly requests: FakeRequest[] = []
   readonly secret: string
   webhookUrl: FakeProviderOptions["webhookUrl"] | null
-  /** Most operations that ran at once, and how often that was more than the limit. */
+  /** Most operations that ran at the same time, and how often that exceeded the limit. */
   mostAtOnce = 0
   overLimit = 0
   cancels = 0
-  /** How many run right now. */
+  /** Number of operations that run right now. */
   running = 0
   readonly #byKey = new Map<string, FakeOperation>()
   readonly #plays = new Map<string, Play>()
@@ -140,7 +140,7 @@ export class FakeProvider {
     this.#wrong.push({ what, left: what.times ?? 1 })
   }
 
-  /** Ends an operation; whether anybody hears of it is another matter. */
+  /** Ends an operation, without sending a webhook. */
   complete(id: string, output: Json = { made: id }): void {
     this.#end(id, { status: "done", output })
   }
@@ -161,12 +161,12 @@ export class FakeProvider {
     this.#held.get(id)?.()
   }
 
-  /** Resolves when every script that has begun has been played to its end. */
+  /** Resolves when every script that has started has ended. */
   async played(): Promise<void> {
     while (this.#performances.size > 0) await Promise.all(this.#performances)
   }
 
-  /** The webhook that tells how the operation stands, or something else. */
+  /** Sends a webhook with the state of the operation, or with something else. */
   async deliver(id: string, webhook: FakeWebhook = {}): Promise<Response> {
     const { webhookUrl } = this
     const url = webhook.url ?? (typeof webhookUrl === "function" ? webhookUrl() : webhookUrl)

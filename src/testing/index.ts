@@ -1,4 +1,4 @@
-/** For tests of workflows and handlers: time that a test moves, a store that several engines share, a provider that misbehaves, failpoints. */
+/** For tests of workflows and handlers: a virtual clock, a store that several engines share, a fake provider, failpoints. */
 export type { Clock } from "../engine/clock.ts"
 export { armFailpoint, type Failpoint, failpointNames } from "../failpoints.ts"
 export { createMemoryStore, type MemoryStore, openMemory } from "../journal/sqlite/memory.ts"

@@ -14,10 +14,10 @@ interface Timer {
 }
 
 /**
- * Time that stands still until a test moves it: retries, sleeps and expiry of days take no time.
+ * A clock that only the test moves: retries, sleeps and expiry of days take no time.
  *
- * 1. Timers fire in the order of their times, those of one time in the order they were set.
- * 2. While a timer fires, `now` is its time, also when one call advances past many.
+ * 1. Timers fire in the order of their times; timers of the same time in the order in which they were set.
+ * 2. While a timer fires, `now` is its time, even if one call advances past many.
  */
 export class VirtualClock implements Clock {
   #now: number
@@ -48,12 +48,12 @@ export class VirtualClock implements Clock {
     return () => void this.#timers.delete(timer)
   }
 
-  /** When the next timer fires; null: none is set. */
+  /** When the next timer fires; null: there is none. */
   get next(): number | null {
     return this.#earliest()?.at ?? null
   }
 
-  /** Moves time on and fires what becomes due, new timers included. */
+  /** Advances the time and fires due timers, including new ones. */
   advance(ms: number): void {
     const until = this.#now + ms
     for (let timer = this.#earliest(); timer !== null && timer.at <= until; timer = this.#earliest()) {

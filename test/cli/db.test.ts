@@ -22,7 +22,10 @@ describe("umbra db restored", () => {
     await busy.came()
     await until("its start is recorded", async () => (await job.graph()).nodes[1]!.status === "RUNNING")
     const { code, stdout } = await umbra(["db", "restored", "--database-url", database.url])
-    expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining("counts as restored") })
+    expect({ code, stdout }).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("is marked as restored"),
+    })
     const journal = await openJournal(database.url)
     onTestFinished(() => journal.close())
     await until("it has everything again", async () =>
@@ -71,7 +74,7 @@ describe("umbra db backup and umbra db check", () => {
     expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining("already exists") })
     expect((await readFile(file)).equals(before)).toBe(true)
     const beside = await umbra(["db", "check", "--data-dir", data])
-    expect(beside).toMatchObject({ code: 0, stdout: expect.stringMatching(/file is right\n✓ 1 job/) })
+    expect(beside).toMatchObject({ code: 0, stdout: expect.stringMatching(/file is intact\n✓ 1 job/) })
     busy.open()
     expect(await engine.wait(job.id)).toMatchObject({ status: "COMPLETED" })
 

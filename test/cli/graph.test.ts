@@ -122,7 +122,7 @@ top          transform
     const { stderr, code } = await umbra(["graph", "absent.yaml"])
     expect({ stderr, code }).toEqual({
       stderr:
-        "umbra: E601 absent.yaml does not exist. Check the path; it is taken from the current directory.\n",
+        "umbra: E601 absent.yaml does not exist. Check the path; it is relative to the current directory.\n",
       code: 2,
     })
   })

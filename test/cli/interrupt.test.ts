@@ -85,7 +85,7 @@ describe("Ctrl-C", () => {
     running.kill("SIGTERM")
     const { code, stdout } = await running.ended
     expect(code).toBe(1)
-    expect(stdout).toMatch(/long_once is PROCESSING[\s\S]*Finish it: umbra resume/)
+    expect(stdout).toMatch(/long_once is PROCESSING[\s\S]*Continue the job: umbra resume/)
     const jobId = /job ([0-9a-f-]{36})/.exec(stdout)![1]!
     const resumed = await umbra([
       ...["resume", "--database-url", database.url],

@@ -43,7 +43,7 @@ it("S2 a module that waits for what never comes is told of", async () => {
     files(),
   )
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" })
-  expect(stderr).toMatch(/^umbra: E602 .*never comes\.\n$/)
+  expect(stderr).toMatch(/^umbra: E602 .*never settles\.\n$/)
 }, 240_000)
 
 it("S2 a module that ends the process does not make the command succeed", async () => {

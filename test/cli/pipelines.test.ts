@@ -20,7 +20,7 @@ describe("P1 pipelines on the command line", () => {
   it("umbra validate says what is unknown, and where it can come from", async () => {
     const { stdout, code } = await run("validate", "crawl.yaml")
     expect(code).toBe(2)
-    expect(stdout).toContain('No adapter has the type "mine".')
+    expect(stdout).toContain('There is no adapter of type "mine".')
     expect(stdout).toContain("--adapters MODULE")
   })
 

@@ -41,7 +41,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
 
   it("push stores a workflow and shows every problem of one that is wrong", async () => {
     expect((await run("push", "hello.yaml")).stdout).toBe(`hello@1 is stored in ${stage.server.url}.\n`)
-    expect((await run("push", "hello.yaml")).stdout).toContain("hello@1 has this content already")
+    expect((await run("push", "hello.yaml")).stdout).toContain("hello@1 already has this content")
     expect(await json("push", "hello2.yaml")).toMatchObject({ name: "hello", version: 2, unchanged: false })
     expect(await json("push", "approval.json")).toMatchObject({ version: 1 })
     const wrong = await run("push", "wrong.yaml")
@@ -82,7 +82,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     const submit = () => run("submit", "hello@1", "--input", '{"name":"Ada"}', "--idempotency-key", "k-1")
     const [first, second] = [await submit(), await submit()]
     expect(second.stdout).toBe(first.stdout)
-    expect(second.stderr).toContain("was submitted before with this key")
+    expect(second.stderr).toContain("was already submitted with this key")
     expect((await run("submit", "hello", "--idempotency-key", "k-1")).stderr).toContain("E306")
   })
 
@@ -97,7 +97,9 @@ describe("commands on a server", { timeout: 60_000 }, () => {
   })
 
   it("J20 alias set, list and history; workflows list, show and delete", async () => {
-    expect((await run("alias", "set", "hello", "stable", "1")).stdout).toContain("hello@stable is version 1")
+    expect((await run("alias", "set", "hello", "stable", "1")).stdout).toContain(
+      "hello@stable now points at version 1",
+    )
     expect((await run("alias", "set", "hello", "stable", "1=90,2=10")).stdout).toContain(
       "versions 1 (90 %), 2 (10 %)",
     )
@@ -192,7 +194,13 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       1,
       /E630 the token from UMBRA_TOKEN is unknown to the server/,
     ],
-    ["a text that is no token", () => ({ UMBRA_TOKEN: "ümbra" }), [], 2, /E604 UMBRA_TOKEN holds no token/],
+    [
+      "a text that is no token",
+      () => ({ UMBRA_TOKEN: "ümbra" }),
+      [],
+      2,
+      /E604 UMBRA_TOKEN has no valid token/,
+    ],
     ["no such file", () => ({}), ["--token-file", "nothing"], 2, /E601 nothing does not exist/],
     [
       "nobody there",
@@ -206,14 +214,14 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       () => ({ UMBRA_SERVER: "localhost:7070" }),
       [],
       2,
-      /E651 "localhost:7070" is not the URL of a server: one looks like http:\/\/localhost:7070\./,
+      /E651 "localhost:7070" is not a valid server URL. Use a URL such as http:\/\/localhost:7070\./,
     ],
     [
       "a server without TLS",
       () => ({ UMBRA_SERVER: env.UMBRA_SERVER!.replace("http:", "https:") }),
       [],
       1,
-      /E650 https\S+ cannot be reached: what answers there does not speak TLS; its URL may begin with http:/,
+      /E650 https\S+ cannot be reached: the server there does not use TLS; its URL may begin with http:/,
     ],
     [
       "a path that is not the API's",

@@ -112,7 +112,7 @@ describe("where the jobs are", () => {
     expect(warnings).toEqual([])
     expect(locate({})).toBe("./.umbra")
     expect(warnings).toEqual([
-      expect.stringMatching(/DATABASE_URL is ignored.*UMBRA_DATABASE_URL or give --database-url/),
+      expect.stringMatching(/DATABASE_URL is ignored.*UMBRA_DATABASE_URL or --database-url/),
     ])
     expect(warnings[0]).not.toContain("secret")
   })

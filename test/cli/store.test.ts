@@ -19,7 +19,9 @@ describe("a folder without a server", { timeout: 60_000 }, () => {
   const command = (...parameters: string[]) => umbra(parameters, { cwd: files.path })
 
   it("takes workflows and jobs, runs them with --wait, and says who else would", async () => {
-    expect((await command("push", "double.yaml")).stderr).toMatch(/E103[\s\S]*for a folder .* --handlers/)
+    expect((await command("push", "double.yaml")).stderr).toMatch(
+      /E103[\s\S]*--handlers MODULE.*for a folder or a database, with this command/,
+    )
     expect((await command("push", "double.yaml", ...handlers)).stdout).toBe(
       "double@1 is stored in ./.umbra.\n",
     )

@@ -59,7 +59,7 @@ describe("the client", () => {
     const error = await umbra.workflows.validate(wrong).catch(thrown => thrown)
     expect(error).toMatchObject({ status: 422, name: "UmbraClientError" })
     expect(error.problems.length).toBeGreaterThan(1)
-    expect(error.message).toMatch(/problem.*\n {2}E103 nodes\[0\]\.handler: No handler is called "nope"/)
+    expect(error.message).toMatch(/problem.*\n {2}E103 nodes\[0\]\.handler: There is no handler "nope"/)
     expect(await umbra.workflows.validate("name: y\nnodes: [{ id: a, handler: input }]")).toMatchObject({
       ...{ valid: true, name: "y" },
     })

@@ -146,7 +146,7 @@ describe("errors", () => {
   it.each(["localhost:7070", "ftp://x", "", "http://u:secret@host", "http://host/?token=secret"])(
     "refuse %j as an address, without telling what may be a secret",
     url => {
-      expect(() => connect({ url })).toThrow(/is not the URL of a server/)
+      expect(() => connect({ url })).toThrow(/is not a valid server URL/)
       expect(() => connect({ url })).not.toThrow(/secret/)
     },
   )

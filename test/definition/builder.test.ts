@@ -207,9 +207,9 @@ describe("misuse of refs is never silent", () => {
   const ref = finishedPage().output.body
 
   it.each<[string, () => unknown, RegExp]>([
-    ["template literal", () => `${ref}`, /\{\{ page\.body \}\} cannot be made into text.*text`/],
-    ["concatenation", () => `a ${String(ref)}`, /cannot be made into text/],
-    ["number", () => Number(ref), /cannot be made into/],
+    ["template literal", () => `${ref}`, /\{\{ page\.body \}\} cannot be converted to text.*text`/],
+    ["concatenation", () => `a ${String(ref)}`, /cannot be converted to text/],
+    ["number", () => Number(ref), /cannot be converted to/],
     ["spread", () => ({ ...ref }), /cannot be spread/],
     ["keys", () => Object.keys(ref), /cannot be spread or listed/],
     ["iteration", () => [...(ref as unknown as string[])], /cannot be iterated/],
@@ -355,7 +355,7 @@ describe("input schemas", () => {
     ["refine", z.object({ a: z.string().refine(a => a !== "") })],
   ])("refuses %s, which JSON Schema cannot say", (_, schema) => {
     expect(build(schema)).toThrow(
-      /input of workflow "w" cannot be written as JSON Schema: a .*inputJsonSchema/,
+      /input of workflow "w" cannot be expressed as JSON Schema: a .*inputJsonSchema/,
     )
   })
 

@@ -58,19 +58,19 @@ nodes:
     ["value: {{ input.x }}{{ input.y }}", "begins with a template in quotes"],
     ["value: {% if input.x %}a{% endif %}", "begins with a template in quotes"],
     ["- {{ input.x }} and more", "begins with a template in quotes"],
-    ["value: Hello: {{ input.x }}", 'holds ": " in quotes'],
+    ["value: Hello: {{ input.x }}", 'contains ": " in quotes'],
   ])("says once what to do about %s", (line, advice) => {
     expect(messages(`config:\n  ${line}\n`)).toEqual([expect.stringContaining(advice)])
   })
 
   it("reports duplicate keys, keys and values that JSON does not have, each at its place", () => {
     expect(messages("a: 1\na: 2\n1: x\nn: .nan\nb: !!binary aGk=\n<<: {x: 1}\nt: {{ x }}\n")).toEqual([
-      '2:1 The key "a" stands twice, first on line 1. Remove one of them.',
+      '2:1 Duplicate key "a", first on line 1. Remove one of them.',
       "3:1 A key must be a string. Put 1 in quotes, or write a list.",
-      "4:4 NaN is not a value of JSON. Put it in quotes if text is meant.",
+      "4:4 NaN is not a JSON value. Put it in quotes if it is meant as text.",
       "5:13 The tag tag:yaml.org,2002:binary is not part of JSON. Write the value without it.",
-      "6:1 Merge keys (<<) are not part of YAML 1.2. Write the keys out, or put it in quotes.",
-      '7:5 A template that begins with {{ must stand in quotes: "{{ … }}".',
+      "6:1 Merge keys (<<) are not part of YAML 1.2. Write the keys out, or put << in quotes.",
+      '7:5 A template that begins with {{ must be in quotes: "{{ … }}".',
     ])
   })
 
@@ -93,17 +93,17 @@ nodes:
     const bomb = level("a", "x") + level("b", "*a") + level("c", "*b") + level("d", "*c") + level("e", "*d")
     expect(messages(bomb)).toEqual([expect.stringContaining("Aliases add more than 100000 values")])
     expect(messages("a: &a [*a]\nb: *b\n")).toEqual([
-      "1:8 The alias *a stands inside what it means.",
-      "2:4 No anchor &b stands before this alias.",
+      "1:8 The alias *a is inside the value that it refers to.",
+      "2:4 There is no anchor &b before this alias.",
     ])
   })
 
   it("refuses several documents, other versions and empty text", () => {
     expect(messages("a: 1\n---\nb: 2\n")).toEqual([
-      "2:1 The text holds several YAML documents. Put each workflow in a file of its own.",
+      "2:1 The text contains several YAML documents. Put each workflow into its own file.",
     ])
     expect(messages("%YAML 1.1\n---\na: yes\n")).toEqual([
-      "1:1 Only YAML 1.2 is read. Remove the %YAML line.",
+      "1:1 Only YAML 1.2 is supported. Remove the %YAML line.",
     ])
     expect(messages(" \n# nothing\n")).toEqual([
       "1:1 The document is empty. A workflow needs a name and nodes.",
@@ -159,8 +159,8 @@ describe("JSON documents", () => {
 
   it("reports duplicate keys, also when written with escapes", () => {
     expect(messages('{"a": 1,\n "a": 2, "b": {"c": 1, "\\u0063": 2}}')).toEqual([
-      '2:2 The key "a" stands twice, first on line 1. Remove one of them.',
-      '2:24 The key "c" stands twice, first on line 2. Remove one of them.',
+      '2:2 Duplicate key "a", first on line 1. Remove one of them.',
+      '2:24 Duplicate key "c", first on line 2. Remove one of them.',
     ])
   })
 
@@ -171,8 +171,8 @@ describe("JSON documents", () => {
     ["[1 2]", '1:4 Not valid JSON: expected "," or "]", found "2".'],
     ['{"a": 1} x', '1:10 Not valid JSON: expected the end of the document, found "x".'],
     ['{"a": "x', "1:7 Not valid JSON: this string is never closed."],
-    ['{"a": "\\q"}', "1:8 Not valid JSON: the string holds an unknown escape."],
-    ['{"a":\n"\t"}', '2:2 Not valid JSON: the string holds "\\t"; write it as an escape.'],
+    ['{"a": "\\q"}', "1:8 Not valid JSON: the string contains an unknown escape."],
+    ['{"a":\n"\t"}', '2:2 Not valid JSON: the string contains "\\t"; write it as an escape.'],
     ["[[", "1:3 Not valid JSON: expected a value, the text ends."],
   ])("explains %s", (text, message) => {
     expect(messages(text)).toEqual([message])

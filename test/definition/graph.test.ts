@@ -75,7 +75,7 @@ nodes:
   - { id: c, handler: echo, dependencies: [b] }
 `
     expect(problemsOf(text)[0]?.message).toBe(
-      'Cycle: a → c → b → a (each waits for the next). It comes from reading "a" in a template of "b". Remove one of these dependencies.',
+      'Cycle: a → c → b → a (each waits for the next). It is caused by reading "a" in a template of "b". Remove one of these dependencies.',
     )
   })
 

@@ -66,7 +66,7 @@ describe("input that does not fit", () => {
       { path: "input.count", message: "Expected integer, found string." },
       { path: "input.options.mode", message: 'The value does not match any of ["a","b"].' },
       { path: "input.items[0].price", message: "Expected number, found string." },
-      { path: "input.more", message: "This key is not known to the workflow. Remove it." },
+      { path: "input.more", message: "Unknown key. Remove it." },
     ])
     expect(checkInput(schema, {}).problems).toEqual([
       { path: "input.items", message: "This value is required." },
@@ -80,7 +80,7 @@ describe("input that does not fit", () => {
   it("names the choice, not every branch of it", () => {
     const choice = { properties: { a: { anyOf: [{ type: "string" }, { type: "number" }] } } }
     expect(checkInput(choice, { a: true }).problems).toEqual([
-      { path: "input.a", message: "The value does not match any subschemas." },
+      { path: "input.a", message: "The value does not match any subschema." },
     ])
   })
 

@@ -109,7 +109,7 @@ describe("messages say what to do", () => {
 
   it("names the place of the first of two equal ids", () => {
     expect(message(yaml("  - {id: a, handler: echo}\n  - {id: a, handler: echo}\n"))).toContain(
-      "taken by nodes[0]",
+      "nodes[0] already has the id",
     )
   })
 
@@ -122,12 +122,12 @@ describe("messages say what to do", () => {
     ["when: 3", '"when" is 3; expected true, false or a template.'],
     [
       "when: input.go",
-      '"when" is text without a template, so it would always mean the same. Write "{{ input.go }}".',
+      '"when" is text without a template, so its value would never change. Write "{{ input.go }}".',
     ],
     ["for_each: 3", '"for_each" is 3; expected a list or a template.'],
     ["for_each: 'x {{ input.l }}'", expect.stringContaining('"for_each" yields text here.')],
-    ["max_parallel: 3", '"max_parallel" has no meaning without "for_each". Remove it.'],
-    ["fail_fast: false", '"fail_fast" has no meaning without "for_each". Remove it.'],
+    ["max_parallel: 3", '"max_parallel" has no effect without "for_each". Remove it.'],
+    ["fail_fast: false", '"fail_fast" has no effect without "for_each". Remove it.'],
     ["config: [1]", '"config" is a list; expected a mapping.'],
     ["dependencies: b", '"dependencies" is "b"; expected a list of node ids.'],
   ])("%s", (field, expected) => {
@@ -142,7 +142,7 @@ describe("messages say what to do", () => {
       'The node has no "handler". Add it: text.',
     ])
     expect(problemsOf("- a\n").map(problem => problem.message)).toEqual([
-      'A workflow is a mapping with "name" and "nodes"; this is a list.',
+      'A workflow must be a mapping with "name" and "nodes"; this is a list.',
     ])
   })
 })

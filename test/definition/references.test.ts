@@ -44,15 +44,15 @@ describe("J3 dependencies are what is declared and what templates read", () => {
 
 describe("E111 names that do not exist", () => {
   it.each([
-    ["{{ gone.x }}", /Nothing is called "gone"/],
+    ["{{ gone.x }}", /Unknown name "gone"/],
     ["{{ inptu.x }}", /Did you mean "input"\?/],
-    ["{{ nodes.gone }}", /No node has the id "gone"/],
-    ["{{ nodes[0] }}", /No node has the id 0/],
+    ["{{ nodes.gone }}", /There is no node "gone"/],
+    ["{{ nodes[0] }}", /There is no node 0/],
     ["{{ job.owners }}", /"job" has no field "owners".* Did you mean "owner"\?/],
     ["{{ item }}", /"item" exists only in the config of a node with "for_each"/],
     ["{{ loop.index }}", /"loop" exists only inside/],
     ["{{ secrets[input.x] }}", /must be read by its name/],
-    ["{{ constructor }}", /Nothing is called "constructor"/],
+    ["{{ constructor }}", /Unknown name "constructor"/],
   ])("%s", (template, message) => {
     const problems = found(workflow(`config: { x: '${template}' }`))
     expect(problems).toHaveLength(1)
@@ -69,11 +69,11 @@ describe("E111 names that do not exist", () => {
 
   it("hints at nodes[…] where a hyphenated id reads as a subtraction, once", () => {
     expect(found(workflow("config: { x: '{{ my-id.x }}' }"))).toEqual([
-      'E111 "my-id" reads as a subtraction here. Write nodes["my-id"] to read that node.',
+      'E111 "my-id" is parsed as a subtraction here. Write nodes["my-id"] to read that node.',
     ])
     const withPrefix = workflow("config: { x: '{{ a-b.x }}' }").replace("my-id", "a-b")
     expect(found(withPrefix)).toEqual([
-      'E111 "a-b" reads as a subtraction here. Write nodes["a-b"] to read that node.',
+      'E111 "a-b" is parsed as a subtraction here. Write nodes["a-b"] to read that node.',
     ])
   })
 
@@ -87,7 +87,7 @@ describe("E111 names that do not exist", () => {
 
   it("is found in the workflow's output, too", () => {
     expect(found(workflow("config: {}", "output: { x: '{{ gone }}', y: '{{ a.x }}' }\n"))).toEqual([
-      expect.stringMatching(/^E111 Nothing is called "gone"/),
+      expect.stringMatching(/^E111 Unknown name "gone"/),
     ])
   })
 })

@@ -113,7 +113,7 @@ describe("max_dead_letters", () => {
   it("0 allows none", async () => {
     const { status, error } = await run(pipeline(1, { max_dead_letters: 0 }), [recorder(), picky(() => true)])
     expect([status, error?.code]).toEqual(["FAILED", "E712"])
-    expect(error!.message).toMatch(/^1 message failed permanently, and max_dead_letters allows 0\./)
+    expect(error!.message).toMatch(/^1 message failed for good, and max_dead_letters allows 0\./)
   })
 
   it("the error counts every message that failed for good by then, as the graph does", async () => {

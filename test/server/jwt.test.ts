@@ -45,7 +45,7 @@ describe("JWTs", () => {
     const token = await tokenOf(key, { claims: { sub: "local", scope: "read submit" } })
     const answer = await stage.ask("/jobs", { token })
     expect([answer.status, answer.body.code]).toEqual([401, "E630"])
-    expect(answer.body.detail).toContain("operator's own name")
+    expect(answer.body.detail).toContain("reserved for the operator")
   })
 
   it("S3 name their owner and what they may do; API tokens go on beside them", async () => {

@@ -70,7 +70,7 @@ describe("requests", () => {
     const wrong = await ask("/workflows/hello/aliases/stable", { method: "PUT", body: { version: 1.5 } })
     expect(wrong).toMatchObject({
       status: 400,
-      body: { detail: expect.stringContaining("chances by version") },
+      body: { detail: expect.stringContaining('{"weights": {"2": 90') },
     })
   })
 })

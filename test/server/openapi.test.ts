@@ -112,6 +112,6 @@ describe("/docs", () => {
     expect(page).toContain("Needs the scope submit.")
     expect(page).toContain("E306 idempotency key used for another submission")
     expect(page).toContain("order@stable")
-    expect(page).toContain("Whole number, 1 to 1000, 50 unless told.")
+    expect(page).toContain("Whole number, 1 to 1000, default 50.")
   })
 })

@@ -100,7 +100,7 @@ describe("a request that is not valid", () => {
   it.each(["{bad", '{"__proto__": {}}'])("S2 POST /jobs with %s, which is no JSON to take", async body => {
     const headers = { "content-type": "application/json" }
     expect((await told("/jobs", { method: "POST", body, headers })).detail).toMatch(
-      /^The body is not valid JSON/,
+      /^Request body is not valid JSON/,
     )
   })
 
@@ -118,7 +118,7 @@ describe("a request that is not valid", () => {
     ])
     const alias = (body: unknown) => told("/workflows/hello/aliases/stable", { method: "PUT", body })
     expect((await alias({ version: "1" })).detail).toMatch(
-      /^The body must be \{"version": 3\}, or chances by version/,
+      /^The body must be \{"version": 3\}, or \{"weights"/,
     )
     expect((await alias({ 1: -1 })).detail).toBe('["1"] in the body must be at least 0; it is -1.')
   })

@@ -116,7 +116,7 @@ describe("llm_service", () => {
     }
     expect(problems("^(a+)+$")).toEqual([])
     expect(problems("^(?!b)a+$")).toEqual([
-      'E102 nodes[0].config.json.properties.a.pattern: The pattern has a negative lookahead ("(?!"), which cannot be matched in linear time. Write it without that.',
+      'E102 nodes[0].config.json.properties.a.pattern: The pattern has a negative lookahead ("(?!"), which cannot be matched in linear time. Rewrite the pattern without it.',
     ])
   })
 

@@ -1,6 +1,6 @@
 /**
- * Text to value, with the way back from a path to its line and column.
- * Whatever the text, the answer is a value of JSON (or none) and problems; nothing is thrown.
+ * Parses text to a value, and maps paths back to lines and columns.
+ * For any text the result is a JSON value (or none) and problems; nothing is thrown.
  */
 import type { Json } from "../../core/json.ts"
 import { atOnce, type Work } from "../../turns.ts"
@@ -12,18 +12,18 @@ import { readYaml } from "./yaml-document.ts"
 export type DocumentFormat = "yaml" | "json"
 
 export interface DocumentOptions {
-  /** Without it: JSON if the first character that is not white space is `{` or `[`, otherwise YAML. */
+  /** Default: JSON if the first character that is not white space is `{` or `[`, otherwise YAML. */
   readonly format?: DocumentFormat
   readonly limits?: Partial<DefinitionLimits>
 }
 
 export interface SourceDocument {
   readonly format: DocumentFormat
-  /** What was read; `undefined` if the text could not be read at all. */
+  /** The parsed value; `undefined` if the text could not be parsed. */
   readonly value: Json | undefined
-  /** Syntax errors, duplicate keys and values that JSON does not have; all E101. */
+  /** Syntax errors, duplicate keys and values that JSON does not have; all are E101. */
   readonly problems: readonly Problem[]
-  /** Paths of values that those problems are about and that are therefore not known. */
+  /** Paths whose values are unknown because of these problems. */
   readonly unread?: readonly string[]
   readonly locate: Locate
 }
@@ -32,7 +32,7 @@ export function parseDocument(source: string, options: DocumentOptions = {}): So
   return atOnce(reading(source, options))
 }
 
-/** As `parseDocument`. YAML is read in one piece: its library cannot be interrupted. */
+/** As `parseDocument`, but yields. YAML is parsed without yielding: its library cannot be interrupted. */
 export function* reading(source: string, options: DocumentOptions = {}): Work<SourceDocument> {
   const text = source.startsWith("\uFEFF") ? source.slice(1) : source
   const format: DocumentFormat = options.format ?? (/^\s*[{[]/.test(text) ? "json" : "yaml")

@@ -1,18 +1,18 @@
 /**
- * zod reports every wrong entry of a list, each with a text of its own: two hundred thousand take half a second in one piece.
- * So a large value is looked at in pieces first, and the first piece with something wrong in it is all that is reported.
+ * zod reports every wrong entry of a list with its own text: two hundred thousand take half a second without yielding.
+ * So a large value is checked in parts first, and only the problems of the first part that has any are reported.
  */
 import { z } from "zod"
 import { isObject } from "./json-value.ts"
 
-/** Values of a piece: some 10 ms if all of them are wrong. */
+/** Values per part: some 10 ms if all of them are wrong. */
 const PIECE = 1000
 
 interface FoundIssue {
   readonly path: readonly PropertyKey[]
 }
 
-/** What zod tells of a schema; which of these exist depends on its kind. */
+/** What zod exposes of a schema; which fields exist depends on its kind. */
 interface Parts {
   readonly type?: string
   readonly innerType?: z.ZodType
@@ -23,8 +23,8 @@ interface Parts {
 }
 
 /**
- * Issues of the first piece of a long list or mapping in `value` that does not fit; none: the value is small, or its long lists
- * and mappings fit, or this is not a schema of zod.
+ * Issues of the first part of a long list or mapping in `value` that does not fit. None: the value is small, its long
+ * lists and mappings fit, or this is not a zod schema.
  */
 export function firstIssues(schema: unknown, value: unknown): readonly FoundIssue[] {
   try {
@@ -58,7 +58,7 @@ function issuesIn(
   return []
 }
 
-/** A value that may have several forms is wrong if it is so in each that it could have. */
+/** A value that may have several forms is wrong if it is wrong in each form. */
 function issuesOfAll(
   options: readonly z.ZodType[],
   value: object,
@@ -71,7 +71,7 @@ function issuesOfAll(
   return found.every(issues => issues.length > 0) ? (found[0] ?? []) : []
 }
 
-/** zod looks at the entries of a list that is too long, too. */
+/** zod also checks the entries of a list that is too long. */
 function lengthIssues(
   schema: z.ZodType,
   value: readonly unknown[],
@@ -84,7 +84,7 @@ function lengthIssues(
   return error!.issues.map(issue => ({ ...issue, path }))
 }
 
-/** `keys`: of a mapping. They are not looked at: it has fewer entries than a list, since each has a key of its own. */
+/** `keys`: of a mapping. Keys are not checked: a mapping has fewer entries than a list, since each has its own key. */
 function issuesOfEntries(
   of: z.ZodType,
   { values, keys }: { readonly values: readonly unknown[]; readonly keys?: readonly string[] },
@@ -115,7 +115,7 @@ function issuesOfEntries(
   return []
 }
 
-/** Values in a value, itself included; stops counting above `most`. */
+/** Number of values in a value, including itself; stops counting above `most`. */
 export function valueCount(value: unknown, most: number): number {
   if (typeof value !== "object" || value === null) return 1
   let count = 1

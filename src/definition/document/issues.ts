@@ -1,4 +1,4 @@
-/** Deviations from a schema's shape, as E101 in words of our own. The same for documents with nodes and with routes. */
+/** Reports deviations from a schema as E101 with our own texts, for documents with nodes and with routes. */
 import type { z } from "zod"
 import type { DefinitionLimits } from "../limits.ts"
 import { type DocumentPath, formatPath, type ProblemList } from "../problem.ts"
@@ -13,18 +13,18 @@ export interface ShapeContext {
 }
 
 export interface ShapeWords {
-  /** What a document of this kind is called. */
+  /** The name of this kind of document. */
   readonly document: string
-  /** What an entry of a list is called, by the list's key. */
+  /** The name of an entry of a list, by the list's key. */
   readonly entries: Readonly<Record<string, string>>
-  /** What is expected under a key, or (`key[]`) in its list, where the schema's own words say too little. */
+  /** What is expected under a key, or (`key[]`) in its list, where the text of the schema is not enough. */
   readonly expected: Readonly<Record<string, string>>
 }
 
 export interface ShapeCheck {
   readonly schema: z.ZodType
   readonly source: unknown
-  /** Where `source` stands in the document. */
+  /** The path of `source` in the document. */
   readonly path: DocumentPath
   readonly words: ShapeWords
 }
@@ -44,24 +44,23 @@ export interface Issue {
   readonly errors?: readonly (readonly Issue[])[]
 }
 
-/** Of one mapping that are told one by one: this is done in one piece. */
+/** Unknown keys of one mapping that are reported one by one, since this does not yield. */
 export const UNKNOWN_KEYS = 100
 
-/** Reports what does not have the schema's shape, and answers with it: paths count from `source`. */
+/** Reports deviations from the schema, and returns them: their paths start at `source`. */
 export function checkShape(check: ShapeCheck, context: ShapeContext): readonly Issue[] {
   let found = firstIssues(check.schema, check.source) as readonly unknown[]
   if (found.length === 0) found = check.schema.safeParse(check.source).error?.issues ?? []
   if (found.length === 0) return []
   const issues = (found as readonly Issue[]).flatMap(unfolded)
-  // What a misspelt key was meant to be: that it is missing follows from the misspelling.
+  // A key that is probably misspelt: that the correct key is missing is a consequence.
   const meant = new Set<string | undefined>()
   for (const { keys = [], path } of issues.filter(({ code }) => code === "unrecognized_keys")) {
     const known = keysAt(check.schema, path)
     for (const key of keys.slice(0, UNKNOWN_KEYS))
       meant.add(reportUnknownKey([...path, key], known, check, context))
     const more = keys.length - UNKNOWN_KEYS
-    if (more > 0)
-      context.problems.add("E101", [...check.path, ...path], `${more} more keys are not known here.`)
+    if (more > 0) context.problems.add("E101", [...check.path, ...path], `${more} more unknown keys.`)
   }
   for (const issue of issues) {
     if (issue.code === "unrecognized_keys") continue
@@ -75,7 +74,7 @@ export function checkShape(check: ShapeCheck, context: ShapeContext): readonly I
   return issues
 }
 
-/** What of an entry has the right shape. `lists`: a list with a wrong item in it still says something with the others. */
+/** The valid part of an entry. `lists`: of a list with an invalid item the other items are kept. */
 export function without(
   source: Record<string, unknown>,
   issues: readonly Issue[],
@@ -90,19 +89,19 @@ export function without(
   return sound
 }
 
-/** Of a value that may have several forms, what is wrong with the form that was meant. */
+/** If a value may have several forms, the problems of the form that was most likely meant. */
 function unfolded(issue: Issue): readonly Issue[] {
   const form = issue.errors?.find(branch => branch.every(isInside))
   if (form === undefined || form.length === 0) return [issue]
   return form.flatMap(inner => unfolded({ ...inner, path: [...issue.path, ...inner.path] }))
 }
 
-/** Is it about something in the value, so that the value itself has the right form? */
+/** Is the issue inside the value, so that the value itself has the right form? */
 const isInside = ({ path, code }: Issue): boolean => path.length > 0 || code === "unrecognized_keys"
 
 function wrongKey({ path, issues }: Issue): string {
   const key = JSON.stringify(path.at(-1))
-  return `The key ${key} cannot stand here; expected ${issues?.[0]?.message ?? "another"}.`
+  return `The key ${key} is not allowed here; expected ${issues?.[0]?.message ?? "another"}.`
 }
 
 function missing(issue: Issue, { path, words }: ShapeCheck): string {
@@ -118,7 +117,7 @@ function wrong(issue: Issue, { source, words }: ShapeCheck): string {
   return `"${what}" is ${describe(valueAt(source, path))}; expected ${expected(issue, words)}.`
 }
 
-/** Answers with the key that was probably meant. */
+/** Returns the key that was probably meant. */
 function reportUnknownKey(
   inner: DocumentPath,
   known: readonly string[],
@@ -127,12 +126,12 @@ function reportUnknownKey(
 ): string | undefined {
   const key = String(inner.at(-1))
   const nearest = suggest.nearest(key, known)
-  const advice = nearest === undefined ? `Known are ${known.join(", ")}.` : `Did you mean "${nearest}"?`
+  const advice = nearest === undefined ? `Allowed: ${known.join(", ")}.` : `Did you mean "${nearest}"?`
   problems.add("E101", [...path, ...inner], `Unknown key ${JSON.stringify(key)}. ${advice}`, { key: true })
   return nearest
 }
 
-/** What zod tells of a schema; which of these exist depends on `type`. */
+/** What zod exposes of a schema; which fields exist depends on `type`. */
 interface Known {
   readonly innerType?: z.ZodType
   readonly element?: z.ZodType
@@ -141,7 +140,7 @@ interface Known {
   readonly shape?: Readonly<Record<string, z.ZodType>>
 }
 
-/** The keys of the mapping that the schema states at a path. */
+/** The keys of the mapping that the schema has at a path. */
 export function keysAt(schema: z.ZodType | undefined, path: DocumentPath): readonly string[] {
   const known = (schema?.def ?? {}) as Known
   if (known.innerType !== undefined) return keysAt(known.innerType, path)
@@ -177,7 +176,7 @@ function expected(issue: Issue, words: ShapeWords): string {
   return issue.message.replace(/^Invalid input: expected /, "")
 }
 
-/** What was found, in words short enough for a message. */
+/** Describes the value that was found, shortened for a message. */
 export function describe(value: unknown): string {
   if (value === null) return "nothing (null)"
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list"

@@ -1,6 +1,6 @@
 /**
- * JSON text to value. `JSON.parse` does the work; our own scanner is asked only for positions, syntax errors and
- * duplicate keys, so a correct document of 20 MB costs one more pass over its text (0.1 s) and no memory.
+ * Parses JSON text. `JSON.parse` does the work; our own scanner runs only for positions, syntax errors and duplicate
+ * keys, so a correct document of 20 MB costs one more pass over its text (0.1 s) and no memory.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Work } from "../../turns.ts"
@@ -12,7 +12,7 @@ import { lineFinder } from "./lines.ts"
 export interface ReadDocument {
   readonly value: Json | undefined
   readonly problems: readonly Problem[]
-  /** Paths whose value could not be read; null stands there. What is wrong with that follows from a problem above. */
+  /** Paths whose value could not be parsed; it is null there. Problems with that null are consequences. */
   readonly unread?: readonly string[]
   readonly locate: Locate
 }
@@ -41,12 +41,12 @@ function countKeys(root: Json): number {
   const open: Json[] = typeof root === "object" && root !== null ? [root] : []
   while (open.length > 0) {
     const value = open.pop()!
-    // By index: `in` makes a text of each, 250 ms for two million of them.
+    // By index: `in` creates a string for each key, 250 ms for two million.
     if (Array.isArray(value)) {
       for (const item of value) if (typeof item === "object" && item !== null) open.push(item)
       continue
     }
-    // JSON.parse gives own keys only; `Object.values` would make a list for each of 100,000 nodes.
+    // JSON.parse creates own keys only; `Object.values` would create a list for each of 100,000 nodes.
     for (const key in value as JsonObject) {
       const item = (value as JsonObject)[key]!
       count++
@@ -81,13 +81,13 @@ export function duplicateKey(
   first: { line: number },
 ): Problem {
   const key = JSON.stringify(path.at(-1))
-  const message = `The key ${key} stands twice, first on line ${first.line}. Remove one of them.`
+  const message = `Duplicate key ${key}, first on line ${first.line}. Remove one of them.`
   return { code: "E101", message, path: formatPath(path), ...at }
 }
 
 /**
- * Each mapping or list on the way is scanned once, as far as it must be, and remembered: many problems in one place stay
- * linear, and so does one that is deep in a long document.
+ * Each mapping or list on the path is scanned once, as far as needed, and remembered: so many problems in one place are
+ * found in linear time, and so is one deep inside a long document.
  */
 function jsonLocator(text: string, position: FindPosition): Locate {
   const scanned = new Map<number, Scanned>()
@@ -126,7 +126,7 @@ interface Scanned {
   readonly rest: Generator<JsonMember, void, undefined>
 }
 
-/** Where the character number `offset` of the string's value stands in the text; escapes are longer there. */
+/** The position in the text of character `offset` of the string's value; escapes are longer in the text. */
 function offsetInString(text: string, at: number, offset: number): number {
   let here = at + 1
   for (let i = 0; i < offset && text[here] !== '"'; i++) {

@@ -1,6 +1,6 @@
 /**
- * A scanner over text that `JSON.parse` has accepted: it finds where things stand, and never checks syntax.
- * All loops, no recursion: the depth of the text cannot overflow the stack.
+ * Scans text that `JSON.parse` has accepted: it finds positions and never checks syntax.
+ * It uses loops, no recursion: deep nesting cannot overflow the stack.
  */
 
 const quote = 34
@@ -14,7 +14,7 @@ export interface JsonMember {
   readonly valueAt: number
 }
 
-/** The offset behind the string that begins at `at`. */
+/** The offset after the string that begins at `at`. */
 function skipString(text: string, at: number): number {
   let end = text.indexOf('"', at + 1)
   while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1)
@@ -58,8 +58,8 @@ function skipValue(text: string, at: number): number {
 }
 
 /**
- * Members of the mapping or list that begins at `at`; none if something else begins there. The value of a member is
- * scanned only when the next member is wanted.
+ * Members of the mapping or list that begins at `at`; none if another value begins there. The value of a member is
+ * scanned only when the next member is requested.
  */
 export function* members(text: string, at: number): Generator<JsonMember, void, undefined> {
   const isMapping = text[at] === "{"
@@ -79,7 +79,7 @@ export function* members(text: string, at: number): Generator<JsonMember, void, 
   }
 }
 
-/** Members of all mappings in the text: more than the parsed value has means that a key stands twice. */
+/** Number of members of all mappings in the text: more than in the parsed value means that a key is duplicated. */
 export function countMembers(text: string): number {
   let count = 0
   for (let here = 0; here < text.length; ) {

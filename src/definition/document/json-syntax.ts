@@ -1,6 +1,6 @@
 /**
- * Finds the first syntax error of a JSON text. `JSON.parse` names no position in many of its messages, and other
- * words in every release of Node, so a text that it refused is read once more here.
+ * Finds the first syntax error of a JSON text. Many messages of `JSON.parse` have no position, and their texts change
+ * with every release of Node, so a text that it rejected is scanned again here.
  */
 import { skipSpace } from "./json-scan.ts"
 
@@ -69,19 +69,19 @@ function fault(text: string, offset: number, expected: string): SyntaxFault {
 
 const escapeSequence = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
-/** A loop, not one pattern for the whole string: a pattern would need stack for every character of a long one. */
+/** A loop instead of one pattern for the whole string: a pattern would need stack for every character. */
 function stringEnd(text: string, at: number): number | SyntaxFault {
   let here = at + 1
   while (here < text.length) {
     const code = text.charCodeAt(here)
     if (code === 34) return here + 1
     if (code < 32) {
-      const message = `Not valid JSON: the string holds ${JSON.stringify(text[here])}; write it as an escape.`
+      const message = `Not valid JSON: the string contains ${JSON.stringify(text[here])}; write it as an escape.`
       return { offset: here, message }
     }
     const next = code === 92 ? matchEnd(escapeSequence, text, here) : here + 1
     if (next === undefined)
-      return { offset: here, message: "Not valid JSON: the string holds an unknown escape." }
+      return { offset: here, message: "Not valid JSON: the string contains an unknown escape." }
     here = next
   }
   return { offset: at, message: "Not valid JSON: this string is never closed." }

@@ -1,4 +1,4 @@
-/** Values of JSON: is it one, and the copy of it that does not depend on the order of keys. */
+/** Checks whether a value is JSON, and copies it with sorted keys. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { ProblemList } from "../problem.ts"
 
@@ -16,7 +16,7 @@ export function valueAt(source: unknown, path: readonly PropertyKey[]): unknown 
   return value
 }
 
-/** A copy with another value at a path that exists. */
+/** A copy with another value at an existing path. */
 export function withValueAt(source: Json, [key, ...rest]: readonly (string | number)[], value: Json): Json {
   if (key === undefined) return value
   const copy = (Array.isArray(source) ? [...source] : { ...(source as JsonObject) }) as Record<
@@ -27,15 +27,15 @@ export function withValueAt(source: Json, [key, ...rest]: readonly (string | num
   return copy as Json
 }
 
-/** Bounds on a value: `depth` of nesting, and `values` in all (objects of code may share parts without end). */
+/** Bounds on a value: `depth` of nesting, and the total of `values` (objects in code may share parts without end). */
 export interface JsonBounds {
   readonly depth: number
   readonly values: number
 }
 
 /**
- * Reports everything below `root` that JSON cannot hold. Objects of code may hold `undefined`, which means that the key
- * is not there. Answers with the levels of nesting and the number of values.
+ * Reports everything below `root` that JSON cannot represent. Objects in code may contain `undefined`, which means that
+ * the key is absent. Returns the levels of nesting and the number of values.
  */
 export function checkJson(root: unknown, bounds: JsonBounds, problems: ProblemList): JsonBounds {
   const check = new JsonCheck(bounds, problems)
@@ -47,13 +47,13 @@ class JsonCheck {
   readonly #bounds: JsonBounds
   readonly #problems: ProblemList
   readonly #path: (string | number)[] = []
-  /** The containers around the value at hand; a list, since it is short. */
+  /** The containers around the current value; a list, since it is short. */
   readonly #open: object[] = []
-  /** Values that may still come. */
+  /** Number of values that are still allowed. */
   left: number
-  /** Levels that were left at the deepest place. */
+  /** Levels that were left at the deepest value. */
   deepest: number
-  /** Said once: a hostile document may have a million such places. */
+  /** Reported once: a hostile document may have a million such values. */
   #isTooDeep = false
 
   constructor(bounds: JsonBounds, problems: ProblemList) {
@@ -69,7 +69,7 @@ class JsonCheck {
     } else if (typeof value === "object" && value !== null) this.#container(value, depth)
     else if (typeof value === "number") {
       if (!Number.isFinite(value))
-        this.#refuse(`${value} is not a value of JSON. Write a finite number or a string.`)
+        this.#refuse(`${value} is not a JSON value. Write a finite number or a string.`)
     } else if (value !== null && typeof value !== "string" && typeof value !== "boolean") {
       const advice = "Write a string, number, boolean, list or mapping."
       this.#refuse(`Type "${typeof value}" is not part of JSON. ${advice}`)
@@ -78,7 +78,7 @@ class JsonCheck {
 
   #container(value: object, depth: number): void {
     if (this.#open.includes(value)) {
-      this.#refuse("This object contains itself. Write it out, or leave it out.")
+      this.#refuse("This object contains itself. Remove the circular reference.")
     } else if (depth === 0) {
       if (!this.#isTooDeep)
         this.#refuse(`Nested more than ${this.#bounds.depth} levels deep (limit depth). Flatten it.`)
@@ -104,7 +104,7 @@ class JsonCheck {
     const prototype: unknown = Object.getPrototypeOf(value)
     if (prototype !== Object.prototype && prototype !== null) {
       this.#refuse(
-        `A ${value.constructor?.name ?? "class"} object is not a value of JSON. Write a plain object.`,
+        `A ${value.constructor?.name ?? "class"} object is not a JSON value. Write a plain object.`,
       )
       return
     }
@@ -123,7 +123,7 @@ class JsonCheck {
   }
 }
 
-/** A copy with sorted keys. Integer-like keys come first whatever we do: JavaScript orders them so, always. */
+/** A copy with sorted keys. Integer-like keys always come first: JavaScript orders them so. */
 export function sortedCopy(value: unknown): Json {
   if (typeof value !== "object" || value === null) return value as Json
   if (Array.isArray(value)) return value.map(sortedCopy)

@@ -1,6 +1,6 @@
 import type { Position } from "../problem.ts"
 
-/** Offsets to lines and columns. The line table is built at the first question: most documents have no problem. */
+/** Converts offsets to lines and columns. The table of lines is built at first use: most documents have no problem. */
 export function lineFinder(text: string): (offset: number) => Position {
   let starts: number[] | undefined
   return offset => {

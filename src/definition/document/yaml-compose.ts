@@ -1,14 +1,14 @@
 /**
- * YAML text to the library's document tree, guarded. The library's parser is a loop but its composer recurses, and a
- * stack that runs out while V8 compiles a regular expression ends the whole process (seen with 20,000 brackets).
- * So the depth is measured on the parser's tokens, before anything recurses. And what opens more on the way than can be
- * closed again is not parsed to its end: two million brackets took 14 s.
+ * Parses YAML text to the library's document tree, with limits. The library's parser is a loop but its composer recurses,
+ * and a stack overflow while V8 compiles a regular expression ends the whole process (seen with 20,000 brackets). So the
+ * depth is measured on the parser's tokens, before anything recurses. Parsing stops early if more brackets are open than
+ * the limit: two million brackets took 14 s.
  */
 import { Composer, type CST, type Document, Lexer, Parser } from "yaml"
 
 /**
- * Nobody mends more at a time, and each takes a kilobyte: a document of brackets that nothing opened would take gigabytes.
- * Directives, of which none is needed, count too: each is compared with those before it.
+ * Nobody corrects more errors at a time, and each takes a kilobyte: a document of unmatched brackets would take gigabytes.
+ * Directives, which are never needed, count too: each is compared with all before it.
  */
 const MOST_FAULTS = 1000
 
@@ -17,7 +17,7 @@ type Composed =
   | { readonly document?: undefined; readonly message: string; readonly offset: number }
 
 export function composeYaml(text: string, depthLimit: number): Composed {
-  // The library makes an error for every fault: their stack traces take more time than the rest of the reading.
+  // The library creates an Error per fault: their stack traces take more time than the parsing itself.
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
   try {
@@ -38,7 +38,7 @@ function compose(text: string, depthLimit: number): Composed {
   let faults = 0
   for (const token of parsed(text, opened, 2 * depthLimit)) {
     if (token.type === "document" && ++documents > 1) {
-      const message = "The text holds several YAML documents. Put each workflow in a file of its own."
+      const message = "The text contains several YAML documents. Put each workflow into its own file."
       return { message, offset: token.offset }
     }
     const deep = tooDeep(token, depthLimit)
@@ -53,7 +53,7 @@ function compose(text: string, depthLimit: number): Composed {
   return { document: document as Document.Parsed }
 }
 
-/** Ends early where more than `most` are open. */
+/** Stops early where more than `most` are open. */
 function* parsed(text: string, opened: Opened, most: number): Generator<CST.Token, void> {
   const parser = new Parser()
   for (const lexeme of new Lexer().lex(text)) {
@@ -64,10 +64,10 @@ function* parsed(text: string, opened: Opened, most: number): Generator<CST.Toke
   yield* parser.end()
 }
 
-/** What the lexer says without there being a character for it: a document begins, brackets end with it, a scalar follows. */
+/** Lexemes without a character in the text: a document starts, brackets end with it, a scalar follows. */
 const [DOCUMENT, FLOW_END, SCALAR] = ["\x02", "\x18", "\x1f"]
 
-/** Brackets that are open, and the `- - -` of a line, each of which is within the one before. */
+/** Open brackets, and the `- - -` of a line, each of which is nested in the one before. */
 class Opened {
   offset = 0
   #brackets = 0
@@ -96,12 +96,12 @@ class Opened {
   }
 }
 
-/** The offset of the first token that stands deeper than the limit. */
+/** The offset of the first token that is deeper than the limit. */
 function tooDeep(root: CST.Token, limit: number): number | undefined {
   const open: { token: CST.Token; depth: number }[] = [{ token: root, depth: 0 }]
   while (open.length > 0) {
     const { token, depth } = open.pop()!
-    // The walk over values measures exactly; this only has to keep the composer from recursing without end.
+    // The walk over the values measures exactly; this only protects the composer from unbounded recursion.
     if (depth > 2 * limit) return token.offset
     if (token.type === "document" && token.value !== undefined) open.push({ token: token.value, depth })
     if (!("items" in token)) continue

@@ -1,7 +1,7 @@
 /**
- * YAML 1.2 to a value of JSON, with positions. The tree is walked here and not by the library's `toJS`, because that
- * resolves each alias by a search of the whole document and knows no positions for what JSON cannot hold.
- * Its own check of duplicate keys compares each key with all others (quadratic), so it is off and done here.
+ * Converts YAML 1.2 to a JSON value, with positions. It does not use the library's `toJS`, because that searches the
+ * whole document for each alias and has no positions for values that JSON cannot represent. The library's own check for
+ * duplicate keys compares each key with all others (quadratic), so it is off and done here.
  */
 import {
   type Alias,
@@ -43,7 +43,7 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
   )
   if (faults.length > 0) return { value: undefined, problems: faults, locate: () => position(0) }
   if (document.directives?.yaml.explicit && document.directives.yaml.version !== "1.2") {
-    return failed("Only YAML 1.2 is read. Remove the %YAML line.", 0)
+    return failed("Only YAML 1.2 is supported. Remove the %YAML line.", 0)
   }
   if (document.contents === null)
     return failed("The document is empty. A workflow needs a name and nodes.", 0)
@@ -58,8 +58,8 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
 }
 
 /**
- * The reader goes on behind a fault, and takes the rest of its line for more of them. They are left out before anything
- * is said of them: advice looks at the whole line, so a long one with a fault at every character would take hours.
+ * After a fault the parser continues, and reports more faults in the rest of the line. They are removed before advice is
+ * computed: that reads the whole line, so a long line with a fault at every character would take hours.
  */
 function firstOfLines(
   errors: readonly YAMLError[],
@@ -74,12 +74,12 @@ function firstOfLines(
   })
 }
 
-/** What stands behind most syntax errors in workflows: text that YAML reads as something else. */
+/** Advice for the most frequent syntax errors in workflows: text that YAML parses as something else. */
 function adviceFor(text: string, { pos: [at], message }: YAMLError): string {
   const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at + 1)
   if (/(?:[:-]|^)\s+\{[{%#]/.test(line))
     return ' Put a value that begins with a template in quotes: "{{ … }} …".'
-  return /^Nested mappings/.test(message) ? ' Put text that holds ": " in quotes.' : ""
+  return /^Nested mappings/.test(message) ? ' Put text that contains ": " in quotes.' : ""
 }
 
 const plainTags = new Set(
@@ -139,9 +139,9 @@ class Walk {
   #alias(node: Alias, path: DocumentPath, depth: number): Json {
     const target = this.aliases.get(node) ?? this.#anchors.get(node.source)
     if (target === undefined)
-      return this.#refuse(node, path, `No anchor &${node.source} stands before this alias.`)
+      return this.#refuse(node, path, `There is no anchor &${node.source} before this alias.`)
     if (this.#open.has(target))
-      return this.#refuse(node, path, `The alias *${node.source} stands inside what it means.`)
+      return this.#refuse(node, path, `The alias *${node.source} is inside the value that it refers to.`)
     this.aliases.set(node, target)
     this.#aliasDepth++
     const value = this.value(target, path, depth + 1)
@@ -172,7 +172,7 @@ class Walk {
     return merged === undefined ? found : { ...merged, ...found }
   }
 
-  /** What a merge key was meant to add: it is refused, but that keys are missing would only follow from that. */
+  /** Keys that a merge key would add: merge keys are rejected, so that these keys are missing is a consequence. */
   #merged(
     { key, value }: Pair<Node, Node | null>,
     path: DocumentPath,
@@ -190,12 +190,12 @@ class Walk {
       this.#report(
         key,
         path,
-        "Merge keys (<<) are not part of YAML 1.2. Write the keys out, or put it in quotes.",
+        "Merge keys (<<) are not part of YAML 1.2. Write the keys out, or put << in quotes.",
       )
       return undefined
     }
     if (isMap(key) && key.flow) {
-      this.#refuse(pair.key, path, 'A template that begins with {{ must stand in quotes: "{{ … }}".')
+      this.#refuse(pair.key, path, 'A template that begins with {{ must be in quotes: "{{ … }}".')
       return undefined
     }
     const shown = isScalar(key) ? String(key.value) : "this"
@@ -209,7 +209,7 @@ class Walk {
     return this.#refuse(
       node,
       path,
-      `${String(value)} is not a value of JSON. Put it in quotes if text is meant.`,
+      `${String(value)} is not a JSON value. Put it in quotes if it is meant as text.`,
     )
   }
 

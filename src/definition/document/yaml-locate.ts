@@ -1,4 +1,4 @@
-/** From a path to its place in YAML text, through aliases, and into strings as far as their style allows. */
+/** Maps a path to its position in YAML text, through aliases, and into strings as far as their style allows. */
 import {
   type Alias,
   isAlias,
@@ -45,7 +45,7 @@ export function yamlLocator(root: Node, source: YamlSource): Locate {
         isSeq(node) && typeof part === "number" ? (node.items[part] as Node | undefined) : pair?.value
       if (next === undefined || (next === null && pair === undefined)) return position(start(node))
       key = pair?.key ?? (next as Node)
-      // A key with nothing behind it has no value to point at.
+      // A key without a value: there is no value to point at.
       node = next ?? key
     }
     if (place.key) return position(start(key))
@@ -57,7 +57,7 @@ export function yamlLocator(root: Node, source: YamlSource): Locate {
 
 const start = (node: Node): number => node.range?.[0] ?? 0
 
-/** Exact for plain and quoted strings on one line and for `|` blocks; the scalar's start for the rest. */
+/** Exact for plain and quoted strings on one line and for `|` blocks; otherwise the start of the scalar. */
 function offsetInScalar(text: string, node: Scalar, offset: number): number {
   const from = start(node)
   const raw = text.slice(from, node.range?.[1] ?? from)
@@ -81,7 +81,7 @@ const longEscapes: Readonly<Record<string, number>> = { x: 4, u: 6, U: 10 }
 const escapeLength = (raw: string, at: number): number =>
   raw[at] === "\\" ? (longEscapes[raw[at + 1] ?? ""] ?? 2) : 1
 
-/** Line by line a `|` block is its value behind an indentation; the first line of `raw` is the header. */
+/** Each line of a `|` block is a line of its value after the indentation; the first line of `raw` is the header. */
 function offsetInBlock(raw: string, value: string, offset: number): number {
   const before = value.slice(0, offset)
   const line = before.split("\n").length

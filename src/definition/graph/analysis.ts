@@ -1,7 +1,7 @@
 /**
- * One pass over a workflow: everything that is wrong with it, and all that a plan is made of.
- * First the shape and the ids of all nodes, then what each node refers to, then the graph. Causes only: what a
- * malformed entry would have explained (a reference to it, its missing handler) is left out.
+ * Analyses a workflow in one pass: finds all its problems, and everything that a plan needs. First the shape and the ids
+ * of all nodes, then the references of each node, then the graph. Only causes are reported: consequences of a malformed
+ * entry (a reference to it, its missing handler) are left out.
  */
 import type { JsonObject } from "../../core/json.ts"
 import type { Adjacency } from "../../core/plan.ts"
@@ -23,25 +23,25 @@ import { NodeAnalysis } from "./node-analysis.ts"
 import { checkStructure } from "./structure.ts"
 
 /**
- * The rules of definitions. A stored version is compiled under those that it was pushed under, so that it keeps its
- * meaning. 1: text that a condition (`when`) yields counts as true unless it is empty. 2: such text is a fault, and
- * a condition that can only yield text is a problem of the document.
+ * The version of the rules of definitions. A stored version is compiled under the rules of its push, so that it keeps its
+ * meaning. 1: text from a condition (`when`) counts as true unless it is empty. 2: such text is a fault, and a condition
+ * that can only yield text is a problem of the document.
  */
 const currentRules = 2
 
 export interface AnalysisOptions {
   readonly handlers: HandlerCatalog
-  /** For pipelines; left out, no adapter is known. */
+  /** For pipelines; left out: no adapter is known. */
   readonly adapters?: AdapterCatalog
   readonly locate?: Locate
   readonly limits?: Partial<DefinitionLimits>
-  /** Parts of the document could not be read, so nothing follows from what is not there. */
+  /** Parts of the document could not be parsed, so nothing can be concluded from missing values. */
   readonly isPartial?: boolean
-  /** Those of a stored version; default `currentRules`. */
+  /** The rules of a stored version; default `currentRules`. */
   readonly rules?: number
 }
 
-/** A node without problems, with its templates compiled and its references resolved. */
+/** A valid node, with its templates compiled and its references resolved. */
 export interface AnalysedNode {
   readonly definition: NodeDefinition
   readonly config: ValueTemplate
@@ -76,10 +76,10 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
   const { rules = currentRules } = options
   const problems = new ProblemList(options.locate)
   const suggest = new Suggester()
-  // A value takes two bytes of text at least.
+  // A value takes at least two bytes of text.
   checkJson(source, { depth: limits.depth, values: limits.documentBytes / 2 }, problems)
   yield
-  // Not JSON, or a cycle of objects: nothing else can be looked at safely.
+  // Not JSON, or a cycle of objects: no other check is safe.
   if (problems.size > 0) return { problems: problems.sorted() }
 
   const shape = { problems, suggest, limits }
@@ -137,9 +137,9 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
 
 const noAdapters = adapterCatalog([])
 
-/** Which of the two was meant is not known, so neither is looked at. */
+/** It is not known which of the two was meant, so neither is analysed. */
 function both({ problems }: { readonly problems: ProblemList }): undefined {
   const message =
-    'A document has "nodes" (a workflow) or "routes" (a pipeline), not both. Remove one, or divide it into two documents.'
+    'A document has "nodes" (a workflow) or "routes" (a pipeline), not both. Remove one of them, or split the document into two.'
   problems.add("E101", ["routes"], message, { key: true })
 }

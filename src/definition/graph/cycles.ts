@@ -1,7 +1,7 @@
 /** Cycles among the nodes that Kahn's algorithm could not order: one per strongly connected component, O(V + E). */
 import type { Adjacency } from "../../core/plan.ts"
 
-/** Names shown of a long cycle, at its beginning and at its end. */
+/** Names shown of a long cycle, at its start and at its end. */
 const shownNames = 10
 
 /** `a → b → a` */
@@ -12,7 +12,7 @@ export function cycleText(names: readonly string[]): string {
   return shown.join(" → ")
 }
 
-/** Each cycle as positions, beginning with its earliest node in the document; each waits for the next. */
+/** Each cycle as positions, starting with its earliest node in the document; each node waits for the next. */
 export function findCycles(dependencies: Adjacency, remaining: Int32Array): number[][] {
   const component = stronglyConnected(dependencies, remaining)
   const sizes = new Map<number, number>()
@@ -27,7 +27,7 @@ export function findCycles(dependencies: Adjacency, remaining: Int32Array): numb
   return cycles
 }
 
-/** Breadth first from `start` within its component, until an edge leads back to it. */
+/** Breadth first from `start` within its component, until an edge leads back to `start`. */
 function shortestCycle(dependencies: Adjacency, component: Int32Array, start: number): number[] {
   const cameFrom = new Map<number, number>()
   const queue = [start]
@@ -51,7 +51,7 @@ function walkBack(cameFrom: ReadonlyMap<number, number>, start: number, last: nu
   return cycle.reverse()
 }
 
-/** Tarjan's algorithm with a stack of its own (a chain of 100,000 nodes would overflow the real one). 0: not looked at. */
+/** Tarjan's algorithm with an explicit stack (a chain of 100,000 nodes would overflow the call stack). 0: not visited. */
 function stronglyConnected(edges: Adjacency, remaining: Int32Array): Int32Array {
   const count = remaining.length
   const component = new Int32Array(count)

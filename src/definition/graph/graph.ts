@@ -4,7 +4,7 @@
  */
 import type { Adjacency } from "../../core/plan.ts"
 
-/** Collects rows one after the other; each row's items come sorted and without repetition. */
+/** Collects rows one after the other; the items of each row are sorted and unique. */
 export class RowBuilder {
   readonly #starts: Int32Array
   #items: Int32Array
@@ -35,7 +35,7 @@ export class RowBuilder {
   }
 }
 
-/** The same edges seen from the other end; rows stay sorted. */
+/** The reversed edges; rows stay sorted. */
 export function transpose(edges: Adjacency): Adjacency {
   const rows = edges.starts.length - 1
   const starts = new Int32Array(rows + 1)
@@ -58,7 +58,7 @@ export function rowLengths(edges: Adjacency): Int32Array {
 export interface Sorted {
   /** Positions in topological order; shorter than the graph if it has a cycle. */
   readonly order: Int32Array
-  /** Dependencies that were never done, per node: more than zero on a cycle and behind one. */
+  /** Unfinished dependencies per node: more than zero on a cycle and after one. */
   readonly remaining: Int32Array
 }
 

@@ -29,7 +29,7 @@ export interface NodeAnalysisOptions extends ShapeContext {
   readonly handlers: HandlerCatalog
   /** The entries as written. */
   readonly sources: readonly unknown[]
-  /** The same entries where their shape is right. */
+  /** The same entries, if their shape is valid. */
   readonly definitions: readonly (SoundNode | undefined)[]
   readonly rules: number
 }
@@ -56,7 +56,7 @@ export class NodeAnalysis {
     this.#seen = { edges: new Int32Array(this.ids.length), reads: new Int32Array(this.ids.length) }
   }
 
-  /** `undefined` if the limit of edges was passed: then the graph is not complete. */
+  /** `undefined` if the limit of edges was exceeded: then the graph is not complete. */
   *analyse(): Work<readonly (AnalysedNode | undefined)[] | undefined> {
     const { definitions, limits, problems } = this.#options
     for (let position = 0; position < definitions.length; position++) {
@@ -65,7 +65,7 @@ export class NodeAnalysis {
       this.#analysed.push(definition && this.#node(definition, position))
       yield
       if (this.#rows.size <= limits.edges) continue
-      const message = `The workflow has more than ${limits.edges} dependencies (limit edges). Join nodes in between, or split it.`
+      const message = `The workflow has more than ${limits.edges} dependencies (limit edges). Add intermediate nodes that join dependencies, or split the workflow.`
       problems.add("E101", ["nodes", position], message)
       return undefined
     }
@@ -108,7 +108,7 @@ export class NodeAnalysis {
         positions.set(id, position)
         return
       }
-      const message = `The id "${id}" is taken by nodes[${first}]. Rename one of the two.`
+      const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
       this.#options.problems.add("E104", ["nodes", position, "id"], message)
     })
     return positions
@@ -124,7 +124,7 @@ export class NodeAnalysis {
       checkConfig({ owner: handler, title, config: config.source, path }, this.#options)
     }
     if (handler?.needsProvider === true && definition.provider == null) {
-      const message = `Handler "${handler.name}" needs "provider": it does the node's work. Add it to the node.`
+      const message = `Handler "${handler.name}" needs "provider": the provider does the node's work. Add it to the node.`
       this.#options.problems.add("E101", ["nodes", position, "handler"], message)
     }
     if (handler?.providerHeaders !== undefined && definition.provider != null && this.#options.rules >= 2)
@@ -144,7 +144,7 @@ export class NodeAnalysis {
   #checkHeaders(refused: readonly string[], config: unknown, position: number): void {
     const headers = isObject(config) && isObject(config.headers) ? Object.keys(config.headers) : []
     for (const name of headers.filter(header => refused.includes(header.toLowerCase()))) {
-      const message = `A node with "provider" cannot set the header "${name}": the provider's own address says where the request goes. Leave it out.`
+      const message = `A node with "provider" cannot set the header "${name}": the provider's own address determines the host. Remove the header.`
       this.#options.problems.add("E102", ["nodes", position, "config", "headers", name], message)
     }
   }
@@ -161,7 +161,7 @@ export class NodeAnalysis {
     const compiled = this.#compile(typeof value === "string" ? value.trim() : value, position, key)
     const whole = compiled.templates[0]
     if (whole === undefined || whole.path.length > 0 || !whole.template.yieldsText) return compiled
-    // Of a version stored before 0.2 the node fails, not its job.
+    // For a version stored before 0.2, the node fails, not its job.
     if (whole.template.isExpression && this.#options.rules < 2) return compiled
     const yields = key === "when" ? "true or false" : "a list"
     const message = `"${key}" yields text here. ${insteadOfText(whole.template, yields)}`
@@ -182,7 +182,7 @@ export class NodeAnalysis {
     problems.add(
       "E103",
       ["nodes", position, "handler"],
-      `No handler is called "${definition.handler}". ${advice}`,
+      `There is no handler "${definition.handler}". ${advice}`,
     )
     return undefined
   }
@@ -223,7 +223,7 @@ export class NodeAnalysis {
   #missing(id: string, path: DocumentPath): void {
     if (this.#references.brokenIds.has(id)) return
     const hint = this.#options.suggest.hint(id, this.positions.keys())
-    const message = `No node has the id ${JSON.stringify(id.slice(0, 200))}.${hint || " Add it, or remove the dependency."}`
+    const message = `There is no node ${JSON.stringify(id.slice(0, 200))}.${hint || " Add it, or remove the dependency."}`
     this.#options.problems.add("E105", path, message)
   }
 }

@@ -1,6 +1,6 @@
-/** The dependencies of one node, declared or read, each once, and which of them its templates read. */
+/** The dependencies of one node, declared or read by templates, each once, and which of them its templates read. */
 
-/** For every node the last node (its position + 1) that was seen to need it: no set per node is built. */
+/** For every node, the last node (its position + 1) that depends on it: this avoids a set per node. */
 export interface SeenMarks {
   readonly edges: Int32Array
   readonly reads: Int32Array
@@ -22,7 +22,7 @@ export class NodeEdges {
     this.#seen = seen
   }
 
-  /** False the first time that the node turns out to need itself. */
+  /** False the first time that the node depends on itself. */
   declare(to: number): boolean {
     if (to === this.#position) {
       const isNew = !this.#needsItself
@@ -36,7 +36,7 @@ export class NodeEdges {
     return true
   }
 
-  /** As `declare`, by a template. */
+  /** As `declare`, for a dependency of a template. */
   read(to: number): boolean {
     if (to !== this.#position && this.#seen.reads[to] !== this.#position + 1) {
       this.#seen.reads[to] = this.#position + 1
@@ -45,7 +45,7 @@ export class NodeEdges {
     return this.declare(to)
   }
 
-  /** An id that is computed when the node runs may be that of any of its dependencies. */
+  /** An id that is computed when the node runs may be any of its dependencies. */
   readAny(): void {
     this.#readsAny = true
   }

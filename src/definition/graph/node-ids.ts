@@ -8,7 +8,7 @@ export function usableId(source: unknown): string | undefined {
   return typeof id === "string" && idPattern.test(id) && !reservedIds.has(id) ? id : undefined
 }
 
-/** What entries without a usable id may have been meant to be called: any text that stands in them. */
+/** Possible ids of entries without a valid id: any text in them. */
 export function brokenIdsOf(sources: readonly unknown[], ids: readonly (string | undefined)[]): Set<string> {
   const broken = new Set<string>()
   sources.forEach((source, i) => {

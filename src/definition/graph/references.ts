@@ -1,28 +1,28 @@
 /**
- * What templates refer to: which nodes they read (those become dependencies), and which names do not exist (E111)
- * or must not stand there (E112). Costs one look-up per reference; texts are searched only when a name is unknown.
+ * Resolves the references of templates: which nodes they read (these become dependencies), and which names do not exist
+ * (E111) or are not allowed there (E112). One look-up per reference; texts are searched only if a name is unknown.
  */
 import type { Reference, Template, ValueTemplate } from "../../template/types.ts"
 import { jobFields, rootNames } from "../names.ts"
 import { type DocumentPath, type ProblemList, problemsInOnePiece } from "../problem.ts"
 import type { Suggester } from "../suggest.ts"
 
-/** Where a template stands, and so what it may read. */
+/** The kind of place of a template, which determines what it may read. */
 export interface TemplateSite {
   readonly kind: "config" | "when" | "for_each" | "output" | "init"
-  /** What exists in templates of this kind of document, besides node ids. */
+  /** Names in templates of this kind of document, besides node ids. */
   readonly world: TemplateWorld
   /** Inside the config of a node with `for_each`: `item` and `index` exist. */
   readonly hasItem: boolean
-  /** Why a secret here would be stored, or `null` where secrets may stand. */
+  /** Why a secret here would be stored, or `null` where secrets are allowed. */
   readonly storedBecause: string | null
 }
 
 export interface TemplateWorld {
   readonly names: readonly string[]
-  /** The same for people. */
+  /** The same as text for people. */
   readonly known: string
-  /** Whose config may hold a secret. */
+  /** The word for the entries whose config may contain a secret. */
   readonly user: "handler" | "adapter"
 }
 
@@ -34,7 +34,7 @@ const world: TemplateWorld = {
 
 const stored = { world, hasItem: false, storedBecause: "what it yields is stored with the job" }
 
-/** The kinds of places, made once: 100,000 nodes share them. */
+/** The kinds of places, created once: 100,000 nodes share them. */
 export const sites = {
   config: { kind: "config", world, hasItem: false, storedBecause: null },
   itemConfig: { kind: "config", world, hasItem: true, storedBecause: null },
@@ -43,7 +43,7 @@ export const sites = {
   output: { kind: "output", world, hasItem: false, storedBecause: "a job's output is stored" },
 } as const satisfies Record<string, TemplateSite>
 
-/** A config that its handler stores as it is. */
+/** The config of a handler that stores it. */
 export function storedConfig(hasItem: boolean): TemplateSite {
   const storedBecause = "this handler's output is its config, which is stored"
   return { kind: "config", world, hasItem, storedBecause }
@@ -54,16 +54,16 @@ export interface ReferenceContext {
   readonly suggest: Suggester
   /** Node ids to positions. */
   readonly positions: ReadonlyMap<string, number>
-  /** Ids of entries that are themselves reported: a reference to one is a mere consequence. */
+  /** Ids of entries that are reported themselves: a reference to one is only a consequence. */
   readonly brokenIds: ReadonlySet<string>
 }
 
-/** The place of a reference; its path is made when it is asked for. */
+/** The place of a reference; its path is computed on demand. */
 export interface ReferencePlace {
   readonly path: DocumentPath
 }
 
-/** Told what a value's templates read: node positions, or any node, where `nodes` is used with a computed id. */
+/** Receives what a value's templates read: node positions, or any node if `nodes` is used with a computed id. */
 export interface Reads {
   readonly node: (position: number, place: ReferencePlace, offset: number) => void
   readonly anyNode: () => void
@@ -95,13 +95,13 @@ interface FoundTemplate {
   readonly site: TemplateSite
 }
 
-/** Of one template: the place of each is looked for in the text, which may be long. */
+/** Problems of one template that are reported: finding the position of each scans the text, which may be long. */
 const MOST_REPORTED = 5
 
 class TemplateCheck {
   readonly #found: FoundTemplate
   readonly #context: ReferenceContext
-  /** Unknown names before this offset belong to a hyphenated id that was reported as a whole. */
+  /** Unknown names before this offset belong to a hyphenated id that was already reported. */
   #reportedUpTo = -1
   #reported = 0
 
@@ -149,7 +149,7 @@ class TemplateCheck {
     this.#report(
       "E111",
       reference,
-      `No node has the id ${JSON.stringify(id)}.${hint || " Add it, or correct the id."}`,
+      `There is no node ${JSON.stringify(id)}.${hint || " Add it, or correct the id."}`,
     )
   }
 
@@ -167,7 +167,7 @@ class TemplateCheck {
   #secret(reference: Reference): void {
     const { storedBecause, world } = this.#found.site
     if (storedBecause !== null) {
-      const message = `A secret may not stand here: ${storedBecause}. Use it in the config of the ${world.user} that needs it.`
+      const message = `A secret is not allowed here: ${storedBecause}. Use it in the config of the ${world.user} that needs it.`
       this.#report("E112", reference, message)
       return
     }
@@ -191,7 +191,7 @@ class TemplateCheck {
   #message(reference: Reference): void {
     if (this.#found.site.kind === "config") return
     const text =
-      '"message" exists only in the config of an adapter. An initial message is made from "input" and "job".'
+      '"message" exists only in the config of an adapter. An initial message can use "input" and "job".'
     this.#report("E111", reference, text)
   }
 
@@ -200,7 +200,7 @@ class TemplateCheck {
     const hyphenated = this.#hyphenatedId(reference.offset)
     if (hyphenated !== undefined) {
       this.#reportedUpTo = hyphenated.end
-      const message = `"${hyphenated.id}" reads as a subtraction here. Write nodes["${hyphenated.id}"] to read that node.`
+      const message = `"${hyphenated.id}" is parsed as a subtraction here. Write nodes["${hyphenated.id}"] to read that node.`
       this.#report("E111", reference, message)
       return
     }
@@ -211,8 +211,8 @@ class TemplateCheck {
       return
     }
     const hint = this.#context.suggest.hint(reference.name, this.#knownNames())
-    const advice = hint || ` Known are ${world.known}.`
-    this.#report("E111", reference, `Nothing is called "${reference.name}".${advice}`)
+    const advice = hint || ` Available are ${world.known}.`
+    this.#report("E111", reference, `Unknown name "${reference.name}".${advice}`)
   }
 
   *#knownNames(): Iterable<string> {
@@ -220,7 +220,7 @@ class TemplateCheck {
     yield* this.#context.positions.keys()
   }
 
-  /** The node whose hyphenated id is written around `offset` as if it were a name. */
+  /** The node whose hyphenated id is written around `offset` like a plain name. */
   #hyphenatedId(offset: number): { id: string; end: number } | undefined {
     const { source } = this.#found.template
     let start = offset

@@ -1,16 +1,16 @@
 /**
- * What can be wrong with the graph as a whole: cycles (E107), no nodes (E108), unreachable nodes (E109).
+ * Problems of the graph as a whole: cycles (E107), no nodes (E108), unreachable nodes (E109).
  *
  * A finite graph without a cycle always has an entry and an exit, and every node of it can be reached. So "no entry",
- * "no exit" and "unreachable" can only follow from a cycle or a self-dependency, which are reported as the cause; E108
- * itself remains for a workflow without nodes, E109 for a node that the order misses with no cycle before it.
+ * "no exit" and "unreachable" are always consequences of a cycle or a self-dependency, which is reported as the cause.
+ * E108 itself remains for a workflow without nodes, E109 for a node that is missing in the order without a cycle before it.
  */
 import type { Adjacency } from "../../core/plan.ts"
 import type { DocumentPath, ProblemList } from "../problem.ts"
 import { cycleText, findCycles } from "./cycles.ts"
 import { type Sorted, topologicalOrder } from "./graph.ts"
 
-/** Where node `from` says that it needs node `to`. */
+/** Where node `from` declares that it needs node `to`. */
 export interface EdgeOrigin {
   readonly path: DocumentPath
   readonly offset?: number
@@ -51,7 +51,7 @@ function reportCycle(cycle: readonly number[], structure: Structure, problems: P
   const described = templates.map(
     ({ from, to }) => `"${structure.ids[to]}" in a template of "${structure.ids[from]}"`,
   )
-  const because = described.length > 0 ? ` It comes from reading ${described.join(", ")}.` : ""
+  const because = described.length > 0 ? ` It is caused by reading ${described.join(", ")}.` : ""
   const first = origins[0]!
   const message = `Cycle: ${cycleText(names)} (each waits for the next).${because} Remove one of these dependencies.`
   problems.add("E107", first.path, message, first.offset === undefined ? {} : { offset: first.offset })
@@ -78,7 +78,7 @@ function reportUnreachable(
     problems.add(
       "E109",
       ["nodes", node],
-      `The node "${structure.ids[node]}" can never run: correct its dependencies.`,
+      `The node "${structure.ids[node]}" can never run. Correct its dependencies.`,
     )
   }
 }

@@ -1,12 +1,12 @@
 /**
- * Where inputs are checked, so that no schema and no input holds up the event loop.
+ * Decides where inputs are checked, so that no schema and no input blocks the event loop.
  *
- * 1. Small inputs of schemas without patterns, formats and `uniqueItems` are checked here and at once.
- * 2. All others are checked in a thread. A check gets 50 ms there; one that takes longer is begun again in a second
- *    thread, so that others wait for a short one only. After 500 ms the input is refused. Milliseconds are counted in
- *    steps (`stepsPerMs`), so a busy machine refuses nothing that another accepts.
- * 3. Owners take turns. The time that the threads work for one owner, and for one request, is bounded: beyond it that
- *    owner, or that request, gets E614, and no other does.
+ * 1. Small inputs of schemas without patterns, formats and `uniqueItems` are checked at once, on the event loop.
+ * 2. All others are checked in a thread. A check has 50 ms there; one that takes longer starts again in a second thread,
+ *    so that the others wait only for short checks. After 500 ms the input is rejected. Milliseconds are counted in steps
+ *    (`stepsPerMs`), so a busy machine rejects nothing that another accepts.
+ * 3. Owners take turns. The time of the threads for one owner, and for one request, is bounded: beyond it that owner, or
+ *    that request, gets E614; others are not affected.
  */
 import type { Worker } from "node:worker_threads"
 import type { Json, JsonObject } from "../../core/json.ts"
@@ -19,17 +19,17 @@ import { CheckRun, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
 import type { CheckAnswer, CheckBatch } from "./thread.ts"
 
 export interface CheckLimits {
-  /** Of a check on the event loop. */
+  /** For a check on the event loop. */
   readonly inlineMs: number
-  /** Values of an input, and schemas of a document, that are looked at on the event loop. */
+  /** Largest input, and largest schema, in values, that is checked on the event loop. */
   readonly inlineSize: number
-  /** Of a batch of checks in the first thread. */
+  /** For a batch of checks in the first thread. */
   readonly shortMs: number
-  /** Of one check in the second thread. */
+  /** For one check in the second thread. */
   readonly longMs: number
-  /** Of all checks of a request. */
+  /** For all checks of a request. */
   readonly requestMs: number
-  /** Of all checks of an owner at once, and how many more each second. */
+  /** For all checks of an owner: at once, and how much more each second. */
   readonly ownerMs: number
   readonly ownerMsPerSecond: number
   readonly now: () => number
@@ -46,7 +46,7 @@ const defaults: CheckLimits = {
   now: () => performance.now(),
 }
 
-/** What the checks of one request have used so far; a bulk of submissions shares one. */
+/** The time that the checks of one request have used so far; a bulk of submissions shares one. */
 export interface CheckedRequest {
   spentMs: number
 }
@@ -56,7 +56,7 @@ export interface CheckedFor {
   readonly request?: CheckedRequest | undefined
 }
 
-/** The value as text, or what is wrong with it. */
+/** The value as text, or its problems. */
 type ThreadCheck = { readonly text: string } | ReturnType<typeof refused>
 
 interface Pending extends CheckedFor {
@@ -98,9 +98,9 @@ export class InputChecks {
     })
   }
 
-  /** The value is a copy of its own. A promise only if it is checked in a thread. */
+  /** The value is a copy. A promise only if it is checked in a thread. */
   check(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
-    // Of a thousand submissions that come at once.
+    // For a thousand submissions that arrive at once.
     const late = nextTurnIfLate()
     if (late !== undefined) return late.then(() => this.check(schema, input, by))
     const read = readInput(input)
@@ -114,7 +114,7 @@ export class InputChecks {
     if (!isCostly)
       try {
         const run = new CheckRun({ steps: inlineMs * stepsPerMs })
-        // A copy, also because keys that are undefined are not there.
+        // A copy, also because keys with the value undefined must be absent.
         return noMatchers.check(schema, { given: JSON.parse(text) as Json, depth }, run)
       } catch (error) {
         if (!(error instanceof StepsSpentError)) throw error
@@ -122,7 +122,7 @@ export class InputChecks {
     return this.#inThread({ ...by, schema, text, depth }).then(parsed)
   }
 
-  /** Each step in a turn of the event loop of its own: of 4 MB, each takes some 30 ms. */
+  /** Each step runs in its own turn of the event loop: for 4 MB, each takes some 30 ms. */
   async #checkLarge(
     schema: JsonObject | null,
     { given, depth }: { readonly given: Json; readonly depth: number },
@@ -144,7 +144,7 @@ export class InputChecks {
     })
   }
 
-  /** False: its owner or its request has used up its time, and was told so. */
+  /** False: its owner or its request has used up its time, and got E614. */
   #mayBegin(pending: Pending): boolean {
     if (this.#left(pending) > 0) return true
     pending.reject(this.#spent(pending))
@@ -158,7 +158,7 @@ export class InputChecks {
   #spent({ owner, request }: CheckedFor): UmbraError {
     const isRequest = request !== undefined && request.spentMs >= this.#limits.requestMs
     const whose = isRequest ? "this request" : "your jobs"
-    const message = `Checking the inputs of ${whose} has taken all the time there is for it. Try again later, with fewer or smaller inputs.`
+    const message = `The time limit for checking the inputs of ${whose} is reached. Try again later, with fewer or smaller inputs.`
     return new UmbraError("E614", message, {
       details: { retry_after: this.#budgets.secondsUntilWhole(owner) },
     })
@@ -194,10 +194,10 @@ const parsed = (checked: ThreadCheck): InputCheck =>
 
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-/** Time for the checks of each owner: some at once, and more as time goes by. */
+/** The time budget of each owner: some at once, and more as time passes. */
 class OwnerBudgets {
   readonly #limits: CheckLimits
-  /** Owners that have used some; `spent` as it was at `at`. */
+  /** Owners that have used some of their budget; `spent` is the amount at the time `at`. */
   readonly #owners = new Map<string, { spent: number; at: number }>()
 
   constructor(limits: CheckLimits) {
@@ -215,7 +215,7 @@ class OwnerBudgets {
       for (const known of this.#owners.keys()) if (this.#spent(known) === 0) this.#owners.delete(known)
   }
 
-  /** Until a check can take as long as it may. */
+  /** Time until a check of maximal length is allowed. */
   secondsUntilWhole(owner: string): number {
     const { longMs, ownerMsPerSecond } = this.#limits
     return Math.max(1, Math.ceil((longMs - this.left(owner)) / ownerMsPerSecond))
@@ -230,22 +230,22 @@ class OwnerBudgets {
 }
 
 interface LaneParts {
-  /** Checks in one batch. */
+  /** Checks per batch. */
   readonly most: number
   readonly milliseconds: (first: Pending) => number
-  /** Asked when its turn comes; one that may not begin has been answered. */
+  /** Called before a check starts; a check that may not start has been answered. */
   readonly mayBegin: (pending: Pending) => boolean
   readonly answered: (pending: Pending, answer: CheckAnswer | null) => void
 }
 
 /** An idle thread ends after this time. */
 const IDLE_MS = 10_000
-/** A thread keeps schemas of at most so many characters. */
+/** A thread caches schemas of at most this many characters. */
 const SCHEMA_CHARACTERS = 16 * 1024 * 1024
-/** Characters of a batch, if it has more than one check: what is sent takes time on the event loop. */
+/** Characters of a batch with more than one check: sending them takes time on the event loop. */
 const BATCH_CHARACTERS = 256 * 1024
 
-/** A thread that checks inputs, and those that wait for it, by owner. */
+/** A thread that checks inputs, and its queue of checks by owner. */
 class Lane {
   readonly #parts: LaneParts
   readonly #queues = new Map<string, Pending[]>()
@@ -264,7 +264,7 @@ class Lane {
     const queue = this.#queues.get(pending.owner)
     if (queue === undefined) this.#queues.set(pending.owner, [pending])
     else queue.push(pending)
-    // Submissions that come in one turn of the event loop share a batch.
+    // Submissions of one turn of the event loop share a batch.
     if (this.#inFlight.length === 0) queueMicrotask(() => this.#send())
   }
 
@@ -295,7 +295,7 @@ class Lane {
     thread.postMessage({ milliseconds, schemas, isFirst, checks } satisfies CheckBatch)
   }
 
-  /** One of each owner in turn. */
+  /** One check of each owner in turn. */
   #next(): Pending[] {
     const batch: Pending[] = []
     let characters = 0
@@ -303,7 +303,7 @@ class Lane {
       for (const [owner, queue] of [...this.#queues]) {
         const pending = queue.shift()!
         this.#queues.delete(owner)
-        // At the end: the others are first in the next batch.
+        // To the end: the other owners are first in the next batch.
         if (queue.length > 0) this.#queues.set(owner, queue)
         if (!this.#parts.mayBegin(pending)) continue
         batch.push(pending)
@@ -332,7 +332,7 @@ class Lane {
   #answered(answers: readonly CheckAnswer[]): void {
     const checked = this.#inFlight
     this.#inFlight = []
-    // Those that were not begun go first, in their order.
+    // Checks that were not started go first, in their order.
     for (const pending of checked.slice(answers.length).reverse()) {
       const queue = this.#queues.get(pending.owner)
       if (queue === undefined) this.#queues.set(pending.owner, [pending])
@@ -360,10 +360,10 @@ class Lane {
   }
 }
 
-/** Of this process: budgets hold for all that is checked in it. */
+/** One per process: the budgets hold for all checks in it. */
 export const inputChecks = new InputChecks()
 
-/** A checked copy of the input: the caller may change the object that it gave. Throws E304. */
+/** A checked copy of the input: the caller may change the original object. Throws E304. */
 export async function checkSubmission(
   plan: Pick<Plan, "name" | "input">,
   input: unknown,
@@ -373,7 +373,11 @@ export async function checkSubmission(
   if (problems === undefined) return value
   const texts = problems.map(problem => `${problem.path}: ${problem.message}`)
   const rest = more === 0 ? "" : `; and ${more} more`
-  throw new UmbraError("E304", `The input does not fit workflow "${plan.name}": ${texts.join("; ")}${rest}`, {
-    details: { problems, ...(more === 0 ? {} : { more }) },
-  })
+  throw new UmbraError(
+    "E304",
+    `The input fails the schema of workflow "${plan.name}": ${texts.join("; ")}${rest}`,
+    {
+      details: { problems, ...(more === 0 ? {} : { more }) },
+    },
+  )
 }

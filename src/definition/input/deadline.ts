@@ -1,7 +1,7 @@
 /**
- * Runs our own synchronous code with an end: the only way in Node to stop a regular expression or a search that a
- * hostile schema made exponential. `vm` serves as a timer here; nothing but the constant below is ever compiled by it.
- * A call costs some 80 µs, so callers use it only where the risk is.
+ * Runs our own synchronous code with a time limit: the only way in Node to stop a regular expression or a search that a
+ * hostile schema made exponential. `vm` is used only as a timer; it compiles nothing but the constant below. A call costs
+ * some 80 µs, so callers use it only for risky code.
  */
 import { Script } from "node:vm"
 

@@ -1,12 +1,12 @@
-/** Defaults of an input schema, filled in where a value is missing. The given value is copied, never changed. */
+/** Fills in defaults of an input schema where a value is missing. The given value is copied, never changed. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { isObject } from "../document/json-value.ts"
 import { resolveReference } from "./input-schema.ts"
 import type { CheckRun } from "./schema-checks.ts"
 
 /**
- * Follows `properties`, `items`, `allOf` and local `$ref`: the parts of a schema that hold for every value.
- * A default behind `anyOf`, `oneOf` or `if` is not applied, since which branch holds is not known before.
+ * Follows `properties`, `items`, `allOf` and local `$ref`: the parts of a schema that apply to every value. A default
+ * inside `anyOf`, `oneOf` or `if` is not applied, since the matching branch is not known yet.
  */
 export function withDefaults(schema: JsonObject, input: Json, run: CheckRun): Json {
   return fill(schema, input, { root: schema, run })
@@ -14,12 +14,12 @@ export function withDefaults(schema: JsonObject, input: Json, run: CheckRun): Js
 
 interface Filling {
   readonly root: JsonObject
-  /** Counts the steps: references that double at each level would have no end. */
+  /** Counts the steps: references that double at each level would never end. */
   readonly run: CheckRun
 }
 
 function fill(schema: unknown, value: Json, filling: Filling): Json {
-  // Three steps of a check take as long.
+  // Three steps of a check take as long as one of these.
   filling.run.spend(3)
   if (!isObject(schema)) return value
   const { root } = filling
@@ -58,7 +58,7 @@ function fillProperties(
 
 function defaultOf(schema: unknown, { root, run }: Filling): Json | undefined {
   let current = schema
-  // A reference may lead to another; circles were refused with the definition.
+  // A reference may lead to another; cycles were rejected with the definition.
   while (isObject(current)) {
     if (current.default !== undefined) {
       const text = JSON.stringify(current.default)

@@ -1,13 +1,13 @@
 /**
- * Is `input` a JSON Schema (2020-12) that can be used safely? Wrong keywords, references that lead nowhere or out of the
- * document, and references that go round without end are E101 when the workflow is defined, not when a job arrives.
+ * Checks that `input` is a JSON Schema (2020-12) that can be used safely. Wrong keywords, unresolved references, references
+ * out of the document, and endless references are E101 when the workflow is defined, not when a job arrives.
  */
 import { atOnce, type Work } from "../../turns.ts"
 import { isObject } from "../document/json-value.ts"
 import { type DocumentPath, formatPath, type ProblemList } from "../problem.ts"
 import { keywordChecks, schemaKeywords, tooRich } from "./schema-keywords.ts"
 
-/** Schemas that apply to the same value, one inside the other. More would be a mistake, and cost stack. */
+/** Nested schemas that apply to the same value. More would be a mistake, and cost stack. */
 const chainLimit = 16
 
 type Schema = Readonly<Record<string, unknown>>
@@ -16,7 +16,7 @@ type Report = (path: DocumentPath, message: string) => void
 
 export interface SchemaRules {
   readonly problems: ProblemList
-  /** A version stored earlier: its patterns are not judged again. */
+  /** A version stored earlier: its patterns are not checked again. */
   readonly isStored?: boolean
 }
 
@@ -24,7 +24,7 @@ export function* checkInputSchema(root: Schema, { problems, isStored }: SchemaRu
   const report: Report = (path, message) => problems.add("E101", ["input", ...path], message)
   const { type, ...rest } = root
   if (type !== undefined && type !== "object") {
-    report(["type"], 'The input of a job is a mapping: its schema must have "type: object".')
+    report(["type"], 'The input of a job must be a mapping: its schema needs "type: object".')
   }
   // The root without its type, which was checked above.
   const schemas = yield* subschemas(rest, report, isStored)
@@ -32,16 +32,16 @@ export function* checkInputSchema(root: Schema, { problems, isStored }: SchemaRu
 }
 
 export interface SchemaSafety {
-  /** Why the schema must not be run; a definition's schema has none. */
+  /** Why the schema must not be used; never set for the schema of a definition. */
   readonly unsafe: string | undefined
-  /** How many schemas look at one value at most: what a level of the input costs in stack. */
+  /** The largest number of schemas that apply to one value: the stack cost of a level of the input. */
   readonly chain: number
-  /** Has `pattern`, `patternProperties`, `format` or `uniqueItems`, whose cost is not known before. */
+  /** Has `pattern`, `patternProperties`, `format` or `uniqueItems`, whose cost is not known in advance. */
   readonly isCostly: boolean
   readonly hasDefaults: boolean
 }
 
-/** For schemas that may come from elsewhere than a checked definition. */
+/** For schemas that may not come from a checked definition. */
 export function inspectSchema(root: Schema): SchemaSafety {
   let unsafe: string | undefined
   const schemas = atOnce(subschemas(root, () => {}))
@@ -55,7 +55,7 @@ export function inspectSchema(root: Schema): SchemaSafety {
   return { unsafe, chain, isCostly, hasDefaults }
 }
 
-/** Looks no further than it must. */
+/** Stops as soon as the result is known. */
 export function hasMoreSchemas(root: Schema, most: number): boolean {
   const walk = subschemas(root, () => {})
   for (let found = 0; found <= most; found++) if (walk.next().done) return false
@@ -64,7 +64,7 @@ export function hasMoreSchemas(root: Schema, most: number): boolean {
 
 const costlyKeywords = ["pattern", "patternProperties", "format", "uniqueItems"]
 
-/** Answers with the longest chain. */
+/** Returns the longest chain. */
 function* checkReferences(root: Schema, schemas: readonly Located[], report: Report): Work<number> {
   const broken = schemas.filter(({ schema, path }) => !checkReference(schema, path, root, report))
   yield
@@ -82,7 +82,7 @@ interface Located {
   readonly path: DocumentPath
 }
 
-/** All schemas of the document, each keyword checked on the way. */
+/** Visits all schemas of the document, and checks each keyword. */
 function* subschemas(root: Schema, report: Report, isStored = true): Work<Located[]> {
   const found: Located[] = []
   const open: { value: unknown; path: DocumentPath }[] = [{ value: root, path: [] }]
@@ -90,7 +90,7 @@ function* subschemas(root: Schema, report: Report, isStored = true): Work<Locate
     const { value, path } = open.pop()!
     if (typeof value === "boolean") continue
     if (!isObject(value)) {
-      report(path, "A schema is a mapping, true or false.")
+      report(path, "A schema must be a mapping, true or false.")
       continue
     }
     found.push({ schema: value, path })
@@ -108,7 +108,7 @@ function* subschemas(root: Schema, report: Report, isStored = true): Work<Locate
   return found
 }
 
-/** Patterns of a JSON Schema that cannot be matched in linear time. */
+/** Reports patterns of a JSON Schema that cannot be matched in linear time. */
 export function richPatterns(root: Schema): { readonly path: DocumentPath; readonly message: string }[] {
   return atOnce(subschemas(root, () => {})).flatMap(({ schema, path }) =>
     Object.entries(schema).flatMap(([keyword, argument]) => {
@@ -136,12 +136,12 @@ function checkReference(schema: Schema, path: DocumentPath, root: Schema, report
     return false
   }
   if (resolveReference(root, schema.$ref) !== undefined) return true
-  const message = `Nothing stands at ${JSON.stringify(schema.$ref)}. Correct it, or add it under $defs.`
+  const message = `There is no schema at ${JSON.stringify(schema.$ref)}. Correct the reference, or add the schema under $defs.`
   report([...path, "$ref"], message)
   return false
 }
 
-/** What a local `$ref` means: `#` or a JSON pointer behind it. */
+/** Resolves a local `$ref`: `#`, or `#` and a JSON pointer. */
 export function resolveReference(root: unknown, reference: string): Schema | boolean | undefined {
   let value: unknown = root
   let pointer: string
@@ -159,14 +159,14 @@ export function resolveReference(root: unknown, reference: string): Schema | boo
   return typeof value === "boolean" || isObject(value) ? value : undefined
 }
 
-/** The longest chain of schemas that look at the same value; infinite if it is a circle. */
+/** The longest chain of schemas that apply to the same value; infinite for a cycle. */
 function* longestChain(root: Schema, schemas: readonly Located[]): Work<number> {
   const lengths = new Map<Schema, number>()
   const measure = (schema: Schema, depth: number): number => {
     const known = lengths.get(schema)
     if (known !== undefined) return known
     if (depth > 2 * chainLimit) return depth
-    // While it is being measured: a chain that comes back here is a circle.
+    // While it is being measured: a chain that returns here is a cycle.
     lengths.set(schema, Number.POSITIVE_INFINITY)
     let longest = 0
     for (const inner of inPlace(schema, root)) longest = Math.max(longest, measure(inner, depth + 1))

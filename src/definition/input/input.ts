@@ -1,6 +1,6 @@
 /**
- * A job's input against its workflow's schema: defaults filled in, then validated (schema-validator.ts). Synchronous and
- * bounded by steps; which thread it runs in is decided in checks.ts.
+ * Checks a job's input against its workflow's schema: fills in defaults, then validates (schema-validator.ts). Synchronous
+ * and bounded by steps; checks.ts decides in which thread it runs.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { checkJson } from "../document/json-value.ts"
@@ -30,8 +30,8 @@ export const refused = (message: string): Exclude<InputCheck, { problems?: undef
 const inputBounds = { depth: 64, values: 10_000_000 }
 
 /**
- * The validator recurses, and V8 ends the process if a pattern is compiled where the stack runs out. It runs out after
- * more than 550 of the validator's frames; half of that is left to the caller.
+ * The validator recurses, and V8 ends the process if a pattern is compiled when the stack is full. That happens after more
+ * than 550 frames of the validator; half of that is left to the caller.
  */
 const stackFrames = 256
 
@@ -39,7 +39,7 @@ export type ReadInput =
   | { readonly given: Json; readonly depth: number; readonly values: number; readonly problems?: undefined }
   | { readonly problems: readonly InputProblem[]; readonly more: number }
 
-/** Is it JSON at all? No input means an empty mapping. */
+/** Is it JSON at all? A missing input means an empty mapping. */
 export function readInput(input: unknown): ReadInput {
   const given = input ?? {}
   const faults = new ProblemList()
@@ -53,13 +53,13 @@ export function readInput(input: unknown): ReadInput {
 }
 
 interface Prepared extends SchemaSafety {
-  /** Compiled when it is needed first: a schema that is checked in a thread is not compiled here. */
+  /** Compiled at first use: a schema that is checked in a thread is not compiled here. */
   check: Check | undefined
 }
 
 export class InputChecker {
   readonly #matchers: Matchers
-  /** For as long as the schema object lives. */
+  /** Cached for as long as the schema object lives. */
   readonly #prepared = new WeakMap<JsonObject, Prepared>()
   readonly #large = new WeakSet<JsonObject>()
 
@@ -67,7 +67,7 @@ export class InputChecker {
     this.#matchers = matchers
   }
 
-  /** null: it has more schemas than these, and was not looked at further. */
+  /** null: it has more schemas than this limit, and was not analysed further. */
   inspect(schema: JsonObject, most: number): SchemaSafety | null {
     if (this.#large.has(schema)) return null
     const known = this.#prepared.get(schema)
@@ -76,7 +76,7 @@ export class InputChecker {
     return null
   }
 
-  /** Throws `StepsSpentError` if the steps do not suffice. */
+  /** Throws `StepsSpentError` if it needs more steps. */
   check(schema: JsonObject, { given, depth }: { given: Json; depth: number }, run: CheckRun): InputCheck {
     const prepared = this.#prepare(schema)
     const { unsafe, chain, hasDefaults } = prepared

@@ -1,4 +1,4 @@
-/** One check of one value by a JSON Schema, and the keywords that hold no further schema. See schema-validator.ts. */
+/** One check of one value by a JSON Schema, and the keywords without nested schemas. See schema-validator.ts. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { sortedCopy } from "../document/json-value.ts"
 import { type DocumentPath, formatPath } from "../problem.ts"
@@ -9,13 +9,13 @@ export interface InputProblem {
   readonly message: string
 }
 
-/** The problems that are told one by one; further ones are counted. */
+/** Number of problems that are reported one by one; further ones are counted. */
 export const problemsShown = 100
 
-/** The work allowed to a check is used up. */
+/** The check has used up its allowed work. */
 export class StepsSpentError extends Error {}
 
-/** Steps of a check take a millisecond on a usual machine. Steps and not time: other processes do not change the result. */
+/** Steps that take a millisecond on a usual machine. Steps instead of time: other processes do not change the result. */
 export const stepsPerMs = 10_000
 
 export interface CheckLimit {
@@ -25,13 +25,13 @@ export interface CheckLimit {
 
 /** One check of one value. */
 export class CheckRun {
-  /** When a match that cannot be counted is interrupted, by `performance.now()`. */
+  /** When an uncountable match is interrupted, by `performance.now()`. */
   readonly deadline: number
   readonly path: (string | number)[] = []
   readonly problems: InputProblem[] = []
-  /** Problems beyond those shown. */
+  /** Number of problems that are not listed. */
   more = 0
-  /** Above 0: within a choice. */
+  /** Above 0: inside a choice. */
   silent = 0
   #left: number
   readonly #steps: number
@@ -52,7 +52,7 @@ export class CheckRun {
     if (this.#left < 0) throw new StepsSpentError("the check takes too many steps")
   }
 
-  /** Answers false, as the check that reports does. */
+  /** Returns false, as the reporting check does. */
   report(message: string, ...inner: DocumentPath): false {
     if (this.silent > 0) return false
     if (this.problems.length === problemsShown) {
@@ -68,7 +68,7 @@ export class CheckRun {
   }
 }
 
-/** Members of a value that a schema has looked at, for `unevaluatedProperties` and `unevaluatedItems`. */
+/** Members of a value that a schema has evaluated, for `unevaluatedProperties` and `unevaluatedItems`. */
 export type Evaluated = Set<string | number>
 
 export type Check<V = Json> = (value: V, run: CheckRun, evaluated: Evaluated | null) => boolean
@@ -82,9 +82,9 @@ export function typeName(value: Json): TypeName {
 }
 
 export const always: Check = () => true
-export const never: Check = (_, run) => run.report("This key is not known to the workflow. Remove it.")
+export const never: Check = (_, run) => run.report("Unknown key. Remove it.")
 
-/** All parts look at the value; within a choice the first that does not fit decides. */
+/** All parts check the value; inside a choice the first failure decides. */
 export function every(parts: readonly Check[]): Check {
   if (parts.length === 0) return always
   if (parts.length === 1) return parts[0]!
@@ -99,7 +99,7 @@ export function every(parts: readonly Check[]): Check {
   }
 }
 
-/** `check` within a choice: what is wrong there is not reported. A check that throws ends the run. */
+/** `check` inside a choice: problems are not reported. A check that throws ends the run. */
 export function silently(check: Check, value: Json, run: CheckRun, evaluated: Evaluated | null): boolean {
   run.silent++
   const fits = check(value, run, evaluated)
@@ -158,7 +158,7 @@ export function anyOf(branches: readonly Check[]): Check {
       if (own === null) break
       for (const key of own) evaluated!.add(key)
     }
-    return fits || run.report("The value does not match any subschemas.")
+    return fits || run.report("The value does not match any subschema.")
   }
 }
 
@@ -214,7 +214,7 @@ export const uniqueItems: Check<readonly Json[]> = (value, run) => {
   return true
 }
 
-/** Of decimals as they are written: 0.3 is a multiple of 0.1, although the remainder of the two floats is not 0. */
+/** Computed with decimals as written: 0.3 is a multiple of 0.1, although the remainder of the two floats is not 0. */
 export function isMultipleOf(value: number, divisor: number): boolean {
   const [a, aExponent] = decimal(value)
   const [b, bExponent] = decimal(divisor)

@@ -1,8 +1,8 @@
-/** Keywords of JSON Schema 2020-12: what each must look like, and which of them hold further schemas. */
+/** Keywords of JSON Schema 2020-12: the form of each, and which of them contain schemas. */
 import { isObject } from "../document/json-value.ts"
 import { unsupportedConstruct } from "./schema-pattern.ts"
 
-/** Holds a schema, a list of schemas, or a mapping of names to schemas. */
+/** The keyword contains a schema, a list of schemas, or a mapping of names to schemas. */
 export const schemaKeywords: Readonly<Record<string, "one" | "list" | "map">> = {
   ...{
     items: "one",
@@ -24,10 +24,10 @@ export const schemaKeywords: Readonly<Record<string, "one" | "list" | "map">> = 
   },
 }
 
-/** A pattern longer than this is refused. */
+/** A longer pattern is rejected. */
 const patternLimit = 1000
 
-/** Says what is wrong with a keyword's value. */
+/** Describes what is wrong with a keyword's value. */
 type Check = (value: unknown) => string | undefined
 
 const expect =
@@ -72,7 +72,7 @@ const patternMap: Check = value =>
     .map(pattern)
     .find(wrong => wrong)
 
-/** Why a pattern that is well-formed is refused in a new definition: it cannot be matched in linear time. */
+/** Why a well-formed pattern is rejected in a new definition: it cannot be matched in linear time. */
 export function tooRich(keyword: string, argument: unknown): string | undefined {
   const sources =
     keyword === "pattern"
@@ -83,7 +83,7 @@ export function tooRich(keyword: string, argument: unknown): string | undefined 
   for (const source of sources) {
     const construct = unsupportedConstruct(source as string)
     if (construct !== undefined)
-      return `The pattern has ${construct}, which cannot be matched in linear time. Write it without that.`
+      return `The pattern has ${construct}, which cannot be matched in linear time. Rewrite the pattern without it.`
   }
   return undefined
 }
@@ -115,11 +115,11 @@ export const keywordChecks: Readonly<Record<string, Check>> = {
   ),
   items: value => (Array.isArray(value) ? 'Write a list of schemas as "prefixItems" (2020-12).' : undefined),
   dependencies: refused('Write "dependentRequired" or "dependentSchemas" (2020-12).'),
-  additionalItems: refused('Write "items" beside "prefixItems" (2020-12).'),
-  // The validator still knows draft 4's "id", and would take it for a name of the schema.
+  additionalItems: refused('Write "items" together with "prefixItems" (2020-12).'),
+  // The validator still knows "id" of draft 4, and would use it as the name of the schema.
   ...{
-    $id: refused('Leave "$id" out: the schema stands alone.'),
-    id: refused('Leave "id" out: the schema stands alone.'),
+    $id: refused('Leave "$id" out: the schema has no id.'),
+    id: refused('Leave "id" out: the schema has no id.'),
   },
   ...{
     $anchor: refused('Use "$defs" and "#/$defs/…".'),

@@ -1,7 +1,7 @@
 /**
- * Patterns and formats of JSON Schema, for threads only: loading the engine takes some 30 ms, and a match may be long.
- * A pattern that RE2 cannot express is of a version stored before such patterns were refused. It is matched by
- * JavaScript's own engine, which may backtrack without end, and is interrupted at the deadline of the check.
+ * Patterns and formats of JSON Schema, for threads only: loading the engine takes some 30 ms, and a match may be long. A
+ * pattern that RE2 cannot express belongs to a version stored before such patterns were rejected. JavaScript's own engine
+ * matches it; that may backtrack without end, so it is interrupted at the deadline of the check.
  */
 import { format } from "@cfworker/json-schema"
 import { RE2JS } from "re2js"
@@ -30,10 +30,10 @@ function compilePattern(source: string): Matcher {
   const { re2 } = translatePattern(source, propertyRanges)
   if (re2 === undefined) return interrupted(text => native.test(text))
   let linear: RE2JS | undefined
-  // Compiled when it is used first: a pattern of a thousand repetitions takes a millisecond.
+  // Compiled at first use: a pattern of a thousand repetitions takes a millisecond.
   return (text, run) => {
     linear ??= RE2JS.compile(re2)
-    // At worst the engine visits each of its states for each character, some 12 ns each.
+    // In the worst case the engine visits each of its states for each character, some 12 ns each.
     run.spend(1 + (text.length * linear.programSize()) / 8)
     return linear.test(text)
   }
@@ -48,7 +48,7 @@ function formatMatcher(name: string, fits: (text: string) => boolean): Matcher {
   }
 }
 
-/** What cannot be counted: its time is measured and spent as steps. */
+/** For matches that cannot be counted: their time is measured and converted to steps. */
 function interrupted(matches: (text: string) => boolean): Matcher {
   return (text, run: CheckRun) => {
     const begun = performance.now()
@@ -63,7 +63,7 @@ function interrupted(matches: (text: string) => boolean): Matcher {
 
 const ranges = new Map<string, string>()
 
-/** By asking the engine that defines the property: RE2 knows other names, and another version of Unicode. */
+/** Queries the JavaScript engine, which defines the property: RE2 has other names, and another version of Unicode. */
 function propertyRanges(property: string): string {
   let known = ranges.get(property)
   if (known === undefined) {

@@ -1,21 +1,21 @@
 /**
- * Regular expressions of JSON Schema (ECMAScript, flag `u`) in the syntax of RE2, which matches in linear time.
- * The translation keeps the meaning: `\s`, `.`, `\p{…}` and classes are written out, since RE2 defines them otherwise.
+ * Translates regular expressions of JSON Schema (ECMAScript, flag `u`) to the syntax of RE2, which matches in linear time.
+ * The meaning is kept: `\s`, `.`, `\p{…}` and classes are written out, since RE2 defines them differently.
  * Precondition: `new RegExp(source, "u")` accepts the source, so its syntax is not checked again.
  */
 
 export type Translation =
   | { readonly re2: string; readonly unsupported?: undefined }
-  /** The construct that RE2 does not have, in words. */
+  /** The name of the construct that RE2 does not have. */
   | { readonly re2?: undefined; readonly unsupported: string }
 
-/** RE2 refuses more repetitions, nested ones multiplied. */
+/** RE2 rejects more repetitions, nested ones multiplied. */
 const repetitionLimit = 1000
 
-/** The characters of a property of Unicode, as the inside of a class. */
+/** The characters of a Unicode property, as the content of a class. */
 export type PropertyRanges = (property: string) => string
 
-/** What a linear-time engine lacks for this pattern; `undefined`: nothing. */
+/** The construct of this pattern that a linear-time engine lacks; `undefined`: none. */
 export function unsupportedConstruct(source: string): string | undefined {
   return translatePattern(source, () => "a").unsupported
 }
@@ -47,7 +47,7 @@ const noSpaces =
 
 const controls: Readonly<Record<string, number>> = { f: 12, n: 10, r: 13, t: 9, v: 11, 0: 0 }
 
-/** One character, or the inside of a class. */
+/** One character, or the content of a class. */
 type Atom = number | string
 
 const literal = (codePoint: number): string => `\\x{${codePoint.toString(16)}}`
@@ -109,7 +109,7 @@ class Translator {
     if (rest.startsWith("(?<")) this.#at = this.#source.indexOf(">", this.#at) + 1
     else if (rest.startsWith("(?")) throw new Unsupported(`flags of a group ("${rest}")`)
     else this.#at++
-    // Captures are of no use here, and cost time.
+    // Captures are not needed here, and cost time.
     return "(?:"
   }
 
@@ -117,7 +117,7 @@ class Translator {
     const [text, least, , greatest] = /^(?:[*+?]|\{(\d+)(,(\d*))?\})\??/.exec(this.#source.slice(this.#at))!
     this.#at += text.length
     const most = Math.max(1, Number(least ?? 1), Number(greatest || 1))
-    // Which of several matches is found makes no difference.
+    // It does not matter which of several matches is found.
     return { text: text.length > 1 && text.endsWith("?") ? text.slice(0, -1) : text, most }
   }
 

@@ -1,9 +1,9 @@
 /**
- * JSON Schema 2020-12, compiled to closures: nothing is generated as code, and every step is counted, so a caller may
- * bound the work. Patterns and formats are matched by what the caller brings (`Matchers`).
+ * JSON Schema 2020-12, compiled to closures: no code is generated, and every step is counted, so a caller can bound the
+ * work. The caller supplies the matching of patterns and formats (`Matchers`).
  *
- * 1. A check costs steps in proportion to what it looks at. `uniqueItems`, `enum` and `const` compare canonical text.
- * 2. Inside `anyOf`, `oneOf`, `contains`, `not` and `if` nothing is reported: the choice is, not every branch of it.
+ * 1. A check costs steps in proportion to the values it visits. `uniqueItems`, `enum` and `const` compare canonical text.
+ * 2. Inside `anyOf`, `oneOf`, `contains`, `not` and `if` nothing is reported: only the choice itself, not its branches.
  * 3. Preconditions (input-schema.ts): keywords are well-formed, references resolve, and no chain of them is endless.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
@@ -31,12 +31,12 @@ import {
   uniqueItems,
 } from "./schema-checks.ts"
 
-/** Spends steps in proportion to the time that it takes. */
+/** Spends steps in proportion to its time. */
 export type Matcher = (text: string, run: CheckRun) => boolean
 
 export interface Matchers {
   pattern(source: string): Matcher
-  /** `undefined`: a format that is not known, which is a remark for people. */
+  /** `undefined`: an unknown format, which is an annotation only. */
   format(name: string): Matcher | undefined
 }
 
@@ -61,7 +61,7 @@ class Compiler {
     const known = this.#known.get(schema)
     if (known !== undefined) return known
     let built: Check = always
-    // Recursion comes back here before it is built.
+    // Recursion returns here before it is built.
     this.#known.set(schema, (value, run, evaluated) => built(value, run, evaluated))
     const [any, ...byType] = [this.#any(schema), this.#object(schema), this.#array(schema)]
     const [object, array] = byType.map(parts => every([...any, ...parts]))
@@ -199,7 +199,7 @@ class Compiler {
     if (schema.unevaluatedProperties !== undefined) parts.push(this.#rest(schema.unevaluatedProperties))
   }
 
-  /** Properties that `isDeclared` does not claim; without it, those that no schema before has looked at. */
+  /** Properties for which `isDeclared` is false; without it, those that no earlier schema has evaluated. */
   #rest(schema: unknown, isDeclared?: (key: string, run: CheckRun) => boolean): Check<JsonObject> {
     const check = this.schema(schema)
     return (value, run, evaluated) => {
@@ -242,7 +242,7 @@ class Compiler {
     return parts as Check[]
   }
 
-  /** Items behind the first ones; without `from`, those that no schema before has looked at. */
+  /** Items after the first ones; without `from`, those that no earlier schema has evaluated. */
   #items(schema: unknown, from: { readonly first: number } | null): Check<readonly Json[]> {
     const check = this.schema(schema)
     return (value, run, evaluated) => {

@@ -1,4 +1,4 @@
-/** Checks inputs in a thread, some at a time, within a number of steps (checks.ts). */
+/** Checks inputs in a thread, in batches, within a number of steps (checks.ts). */
 import { parentPort } from "node:worker_threads"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { DeadlineError } from "./deadline.ts"
@@ -8,11 +8,11 @@ import { CheckRun, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
 import { threadMatchers } from "./schema-matchers.ts"
 
 export interface CheckBatch {
-  /** For all checks of the batch, counted in steps; what cannot be counted is interrupted after so much time. */
+  /** For all checks of the batch, counted in steps; uncountable matches are interrupted after this time. */
   readonly milliseconds: number
   /** Schemas that the thread does not have yet, as JSON. */
   readonly schemas: readonly (readonly [id: number, text: string])[]
-  /** Forget the schemas sent before. */
+  /** Discard the schemas sent before. */
   readonly isFirst: boolean
   readonly checks: readonly { readonly schema: number; readonly text: string; readonly depth: number }[]
 }
@@ -21,7 +21,7 @@ export interface CheckBatch {
 export type CheckAnswer = { readonly milliseconds: number } & (
   | { readonly text: string | null }
   | { readonly problems: readonly InputProblem[]; readonly more: number }
-  /** It was not done within the time of the batch. */
+  /** It did not finish within the time of the batch. */
   | { readonly isLate: true }
 )
 
@@ -34,12 +34,12 @@ parentPort?.on("message", (batch: CheckBatch) => {
   parentPort?.postMessage(checkAll(batch))
 })
 
-/** Fewer answers than checks: the time of the batch was used up before the others began. */
+/** Fewer answers than checks: the time of the batch was used up before the others started. */
 function checkAll({ checks, milliseconds }: CheckBatch): CheckAnswer[] {
   const answers: CheckAnswer[] = []
   let spent = 0
   for (const check of checks) {
-    // Beginning later, a short check would be cut off too.
+    // A short check that starts later would be interrupted too.
     if (spent > (milliseconds * stepsPerMs) / 2) break
     const steps = milliseconds * stepsPerMs - spent
     const run = new CheckRun({ steps, deadline: performance.now() + milliseconds })
@@ -54,7 +54,7 @@ type Answer<A = CheckAnswer> = A extends unknown ? Omit<A, "milliseconds"> : nev
 
 function checkOne({ schema, text, depth }: CheckBatch["checks"][number], run: CheckRun): Answer {
   const found = schemas.get(schema)
-  if (found === undefined) return refused("Its schema is not known.")
+  if (found === undefined) return refused("The schema of the input is unknown.")
   try {
     run.spend(text.length >> 5)
     const result = checker.check(found, { given: JSON.parse(text) as Json, depth }, run)

@@ -1,4 +1,4 @@
-/** The adapters of routes, and the bodies of initial messages: their types, their configs and what their templates read. */
+/** Analyses the adapters of routes and the bodies of initial messages: types, configs and template references. */
 import { compileValue } from "../../template/index.ts"
 import type { ValueTemplate } from "../../template/types.ts"
 import type { AdapterCatalog, AdapterSpec } from "../adapter.ts"
@@ -45,9 +45,9 @@ export function analyseAdapters(
   const path = ["routes", position, "adapters"]
   const { problems, limits } = context
   if (sources.length === 0)
-    problems.add("E101", path, '"adapters" is an empty list; a route needs one adapter at least. Add it.')
+    problems.add("E101", path, '"adapters" is an empty list; a route needs at least one adapter.')
   if (sources.length > limits.adapters) {
-    const message = `The route has ${sources.length} adapters; at most ${limits.adapters} are allowed (limit adapters). Divide it into two routes.`
+    const message = `The route has ${sources.length} adapters; at most ${limits.adapters} are allowed (limit adapters). Split the route.`
     problems.add("E101", path, message)
     return []
   }
@@ -60,7 +60,7 @@ export function analyseAdapters(
 }
 
 interface AnalysedAdapter extends AdapterPlan {
-  /** undefined: no such adapter is known. */
+  /** undefined: the adapter is unknown. */
   readonly spec: AdapterSpec | undefined
   readonly path: DocumentPath
 }
@@ -100,11 +100,11 @@ function findAdapter(type: string, path: DocumentPath, context: PipelineContext)
     from === undefined
       ? suggest.advice(type, adapters.types())
       : `Did you mean "${nearest}" of package ${from}?`
-  problems.add("E103", [...path, "type"], `No adapter has the type "${type}". ${advice}`)
+  problems.add("E103", [...path, "type"], `There is no adapter of type "${type}". ${advice}`)
   return undefined
 }
 
-/** What a job begins with where nothing is said. */
+/** The default initial message. */
 export const wholeInput = "{{ input }}"
 const wholeInputTemplate = compileValue(wholeInput).value
 

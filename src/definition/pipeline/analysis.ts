@@ -1,4 +1,4 @@
-/** One pass over a pipeline: everything that is wrong with it, and all that a plan is made of. */
+/** Analyses a pipeline in one pass: finds all its problems, and everything that a plan needs. */
 import type { JsonObject } from "../../core/json.ts"
 import type { Work } from "../../turns.ts"
 import type { ShapeContext } from "../document/issues.ts"
@@ -10,7 +10,7 @@ import { checkQueues, type Write } from "./queues.ts"
 import type { PipelineDefinition, RouteDefinition } from "./schema.ts"
 import { checkHead, checkInit, checkRoute, outboundOf, type SoundInit, type SoundRoute } from "./shape.ts"
 
-/** A pipeline without problems, with its templates compiled and its queues resolved. */
+/** A valid pipeline, with its templates compiled and its queues resolved. */
 export interface AnalysedPipeline {
   readonly head: PipelineDefinition
   readonly input: JsonObject | null
@@ -38,9 +38,9 @@ export function* analysePipeline(
   if (isObject(source.input)) yield* checkInputSchema(source.input, { problems, isStored: rules < 2 })
   if (!Array.isArray(source.routes)) return undefined
   if (source.routes.length === 0)
-    problems.add("E108", ["routes"], "The pipeline has no routes, so nothing would happen. Add at least one.")
+    problems.add("E108", ["routes"], "The pipeline has no routes. Add at least one.")
   if (source.routes.length > limits.routes) {
-    const message = `The pipeline has ${source.routes.length} routes; at most ${limits.routes} are allowed (limit routes). Split it.`
+    const message = `The pipeline has ${source.routes.length} routes; at most ${limits.routes} are allowed (limit routes). Split the pipeline.`
     problems.add("E101", ["routes"], message)
     return undefined
   }
@@ -97,7 +97,7 @@ function positionsOf(
       positions.set(route.name, position)
       continue
     }
-    const message = `The name "${route.name}" is taken by routes[${taken}]. Rename one of the two.`
+    const message = `routes[${taken}] already has the name "${route.name}". Rename one of the two.`
     problems.add("E104", ["routes", position, "name"], message)
   }
   return positions

@@ -10,7 +10,7 @@ import type { PipelineTotals } from "./plan.ts"
 import type { PipelineDefinition } from "./schema.ts"
 
 interface PipelineSettings extends Settings {
-  /** How many times what comes from an initial message may go on to a route; needed where routes form a cycle. */
+  /** How many routes a message and its predecessors may pass after an initial message; required if routes form a cycle. */
   readonly maxHops?: number
   /** With more dead letters the job fails: a whole number, or (0.05) a share of the messages of any one route. */
   readonly maxDeadLetters?: number

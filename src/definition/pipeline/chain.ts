@@ -1,6 +1,6 @@
 /**
- * What is wrong with adapters where they stand, by what they declare of themselves: messages of a kind for which the
- * route has no queue (E114), and adapters that cannot work at their place (E115). Each would fail every message.
+ * Problems of adapters at their position in a route, from their own declarations: messages of a kind for which the route
+ * has no queue (E114), and adapters that are not allowed at their position (E115). Each would fail every message.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { AdapterSpec } from "../adapter.ts"
@@ -9,7 +9,7 @@ import type { DocumentPath } from "../problem.ts"
 import { holdsTemplate, parsedConfig } from "../shape/config.ts"
 import { outboundOf, type SoundRoute } from "./shape.ts"
 
-/** An adapter of a route, as it is written. */
+/** An adapter of a route, as written. */
 export interface PlacedAdapter {
   readonly spec: AdapterSpec
   readonly config: Json
@@ -19,7 +19,7 @@ export interface PlacedAdapter {
 export interface PlacedRoute {
   readonly definition: SoundRoute
   readonly name: string
-  /** false: what it says on `outbound` cannot be read. */
+  /** false: its `outbound` cannot be parsed. */
   readonly writesKnown: boolean
 }
 
@@ -51,12 +51,12 @@ function checkKinds(
         : outbound.size === 0 && kind === "default"
           ? 'Add "outbound" with the queue that they go to.'
           : `Add it to "outbound": { ${kind}: QUEUE }.`
-    const message = `Adapter "${spec.type}" emits messages of kind "${kind}", and route "${name}" has no outbound queue for them, so each would fail. ${advice}`
+    const message = `Adapter "${spec.type}" emits messages of kind "${kind}", but route "${name}" has no outbound queue for this kind, so each would fail. ${advice}`
     problems.add("E114", [...path, ...keyWith(config, kind)], message)
   }
 }
 
-/** The key of the config that names the kind, if one does. */
+/** The key of the config that names the kind, if there is one. */
 function keyWith(config: Json, kind: string): DocumentPath {
   const found = Object.entries(config as JsonObject).find(([, value]) => value === kind)
   return found === undefined ? ["type"] : ["config", found[0]]
@@ -70,17 +70,17 @@ function checkPlace(
   const { type } = spec
   const place = [...path, "type"]
   if (gatherer !== undefined && declared(spec, config, own => spec.writesOnce?.(own)) === true) {
-    const message = `Adapter "${type}" cannot follow "${gatherer}" in one route: it writes each message once, and gathered messages may come in other groups when they are delivered again. Let "${gatherer}" be the last of route "${name}", add "outbound" there, and move "${type}" to the route that reads that queue.`
+    const message = `Adapter "${type}" cannot follow "${gatherer}" in one route: it writes each message once, but gathered messages may form other groups when they are delivered again. Make "${gatherer}" the last adapter of route "${name}", add "outbound" there, and move "${type}" to the route that reads that queue.`
     problems.add("E115", place, message)
   }
   if (definition.run_on !== "workers") return
   const what = spec.gather !== undefined ? "gathers messages" : spec.needsEngine ? "needs the engine" : null
   if (what === null) return
-  const message = `Adapter "${type}" ${what}, which works only where the execution runs, and route "${name}" has "run_on: workers". Put it into a route of its own without that.`
+  const message = `Adapter "${type}" ${what}, which is possible only in the process that runs the execution, but route "${name}" has "run_on: workers". Move the adapter to a route without it.`
   problems.add("E115", place, message)
 }
 
-/** What an adapter declares for its config; undefined: that depends on a template, or cannot be told. */
+/** What an adapter declares for its config; undefined: that depends on a template, or is unknown. */
 function declared<T>(spec: AdapterSpec, config: Json, ask: (config: unknown) => T): T | undefined {
   try {
     return ask(readable(parsedConfig(spec, config), config as JsonObject))
@@ -89,7 +89,7 @@ function declared<T>(spec: AdapterSpec, config: Json, ask: (config: unknown) => 
   }
 }
 
-/** The config, of which a key with a template in it throws when it is read: its value is not known yet. */
+/** The config, in which reading a key with a template throws: its value is not known yet. */
 function readable(parsed: unknown, written: JsonObject): unknown {
   const templated = Object.keys(written).filter(key => holdsTemplate(written[key]!))
   if (templated.length === 0 || typeof parsed !== "object" || parsed === null) return parsed

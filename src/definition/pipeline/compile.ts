@@ -1,4 +1,4 @@
-/** A pipeline without problems becomes a plan: one node that runs all of its routes. */
+/** Compiles a valid pipeline to a plan: one node that runs all its routes. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { compileValue } from "../../template/index.ts"
@@ -13,14 +13,14 @@ import type { AnalysedPipeline, AnalysedRoute } from "./analysis.ts"
 import type { BackpressurePlan, BreakerPlan, PipelinePlan, RoutePlan } from "./plan.ts"
 import { type RouteDefinition, routeDefaults } from "./schema.ts"
 
-/** What runs the one node of a pipeline: not a worker, but whoever owns its job. */
+/** The handler of the one node of a pipeline: it runs in the process that owns the job, not on a worker. */
 export const routesHandler = "routes"
 
 const node: PlanNode = Object.freeze({
   id: "pipeline",
   handler: routesHandler,
   timeoutSeconds: null,
-  // Messages are tried again each by its route's rules. This is for what no message is to blame for: no place is free.
+  // Each route has its own rules for retries of messages. This retry is for the limit of concurrent executions.
   retry: defaultRetryPolicy,
   resumes: true,
   config: compileValue(emptyObject).value,
@@ -82,7 +82,7 @@ function routePlan({ definition, adapters, outbound }: AnalysedRoute, rules: num
 /** The types of a frozen object's values, which the compiler takes for constants. */
 type Settled<T> = { readonly [K in keyof T]: T[K] extends number ? number : boolean }
 
-/** Definitions may say null for what they leave out. */
+/** A definition may have null for a key that is left out. */
 function settle<Defaults extends object>(
   defaults: Defaults,
   definition: { readonly [K in keyof Defaults]?: Settled<Defaults>[K] | null | undefined } | null | undefined,
@@ -129,8 +129,8 @@ function breakerPlan(breaker: BreakerDefinition): BreakerPlan | null {
 }
 
 /**
- * The definition with its keys sorted, and what equals a default left out. It is itself a definition, and compiles to
- * the same plan.
+ * The definition with sorted keys, without values that equal a default. It is itself a definition, and compiles to the
+ * same plan.
  */
 function canonicalOf({ head, input, routes, init }: AnalysedPipeline): JsonObject {
   const first = routes[0]!.definition.inbound

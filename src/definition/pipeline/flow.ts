@@ -1,4 +1,4 @@
-/** What the function that builds a pipeline gets: it adds routes and initial messages. */
+/** The argument of the function that builds a pipeline: it adds routes and initial messages. */
 import type { Json } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { UmbraError } from "../../errors.ts"
@@ -16,14 +16,14 @@ import type { AdapterDefinition, InitDefinition, RouteDefinition } from "./schem
 
 declare const bodyOf: unique symbol
 
-/** A queue whose messages have a type: those who write to it and who reads it mean the same. */
+/** A queue with a type for its messages, shared by the routes that write to it and the one that reads it. */
 export interface Queue<Body> {
   readonly name: string
   /** Exists for the compiler only. */
   readonly [bodyOf]?: (body: Body) => Body
 }
 
-/** A class so that a queue can be told from a mapping of kinds, one of which may be called "name". */
+/** A class, so that a queue can be told from a mapping of kinds, one of which may be called "name". */
 class NamedQueue<Body> implements Queue<Body> {
   readonly name: string
 
@@ -36,7 +36,7 @@ class NamedQueue<Body> implements Queue<Body> {
 type AnyQueue = Queue<any> | string
 
 export interface ErrorHandlingOptions {
-  /** Tries of a message after the first. */
+  /** Retries of a message after the first attempt. */
   readonly retries?: number
   readonly backoff?: Partial<Omit<RetryPolicy, "maxAttempts">>
   readonly circuitBreaker?: Partial<BreakerPlan> | false
@@ -48,15 +48,15 @@ type Tuning = Partial<Pick<RoutePlan, "runOn" | "concurrency" | "prefetch">>
 
 export interface RouteOptions<Body = unknown> extends Tuning {
   readonly inbound: Queue<Body> | string
-  /** For what its adapters emit, or one per kind. */
+  /** The queue for messages that its adapters emit, or one per kind. */
   readonly outbound?: AnyQueue | { readonly [kind: string]: AnyQueue }
-  /** Messages begun in a second, at most. */
+  /** Messages started per second, at most. */
   readonly rate?: number
   readonly backpressure?: Partial<BackpressurePlan>
   readonly errorHandling?: ErrorHandlingOptions
 }
 
-/** In a function the config can read the message as it comes to the adapter. */
+/** With a function, the config can read the message that the adapter receives. */
 type AdapterConfig<Config, Body> = Templated<Config> | ((message: Ref<Known<Body>>) => Templated<Config>)
 
 type AdapterArguments<Config, Body> =
@@ -71,11 +71,11 @@ export interface AnyRoute {
 
 /** A route that was added. `Body` is what comes to the next adapter. */
 export interface Route<Body> extends AnyRoute {
-  /** Adds an adapter behind those that are there; what it answers is open, so `cast` says what comes to the next one. */
+  /** Adds an adapter after the existing ones; the type of its result is unknown, so use `cast` for the next one. */
   adapter<A extends AdapterSpec>(adapter: A, ...config: AdapterArguments<ConfigOf<A>, Body>): Route<Json>
 }
 
-/** What was built. A function beside the class, so that those who build see only what is meant for them. */
+/** The result of a builder. A function outside the class, so that users of the builder do not see it. */
 export let contentOf: (flow: PipelineFlow<unknown>) => {
   readonly routes: RouteDefinition[]
   readonly init: InitDefinition[]
@@ -83,7 +83,7 @@ export let contentOf: (flow: PipelineFlow<unknown>) => {
 }
 
 export class PipelineFlow<Input> extends JobRefs {
-  /** The job's input, defaults filled in. */
+  /** The job's input, with defaults filled in. */
   readonly input: Ref<Known<Input>> = refTo(expression("input", this.origins, true))
   readonly #name: string
   readonly #routes = new Map<string, RouteDefinition>()
@@ -103,12 +103,12 @@ export class PipelineFlow<Input> extends JobRefs {
     this.#name = name
   }
 
-  /** A queue whose messages have this type. Where that is not needed, its name alone is enough. */
+  /** A queue whose messages have this type. Without a type, the name alone is enough. */
   queue<Body>(name: string): Queue<Body> {
     return new NamedQueue(name)
   }
 
-  /** A message that a job begins with; without a body, the job's input. Without any, one for the first route. */
+  /** An initial message of the job; without a body, the job's input. Default: one for the first route. */
   init<Body>(queue: Queue<Body> | string, body?: Templated<Body>): void {
     const place = { path: `init[${this.#init.length}].body`, origins: this.origins }
     this.#init.push({
@@ -117,7 +117,7 @@ export class PipelineFlow<Input> extends JobRefs {
     })
   }
 
-  /** Adds a route; its adapters are added to what this returns. */
+  /** Adds a route; add its adapters to the result. */
   route<Body>(name: string, options: RouteOptions<Body>): Route<Body> {
     checkName(name, this.#routes.has(name))
     const { inbound, outbound, ...rest } = options
@@ -146,7 +146,7 @@ export class PipelineFlow<Input> extends JobRefs {
     const { type } = adapter
     const owner = `pipeline ${JSON.stringify(this.#name)}`
     useOnce(this.#adapters, { name: type, thing: adapter, what: "adapter", owner })
-    // An origin of its own: at every adapter `message` means something else.
+    // An origin of its own: at every adapter `message` has another meaning.
     const mine = {}
     const given =
       typeof config === "function" ? config(refTo(expression("message", new Set([mine]), true))) : config
@@ -172,5 +172,5 @@ function checkName(name: string, taken: boolean): void {
       `there is already a route ${JSON.stringify(name)}. Give this one another name.`,
     )
   if (!idPattern.test(name))
-    throw new UmbraError("E101", `${JSON.stringify(name)} is no name of a route: use ${idWords}.`)
+    throw new UmbraError("E101", `${JSON.stringify(name)} is not a valid route name. Use ${idWords}.`)
 }

@@ -1,25 +1,25 @@
 import type { RetryPolicy } from "../../core/plan.ts"
 import type { ValueTemplate } from "../../template/types.ts"
 
-/** A pipeline, compiled. Everything a definition left out has its default here. A queue is the inbound of one route. */
+/** A compiled pipeline. Everything that a definition left out has its default here. A queue is the inbound of one route. */
 export interface PipelinePlan {
   readonly routes: readonly RoutePlan[]
   /** Positions of routes by their name … */
   readonly positions: ReadonlyMap<string, number>
   /** … and by the queue that they read. */
   readonly readers: ReadonlyMap<string, number>
-  /** Rendered with `input` when the execution begins. */
+  /** Rendered with `input` when the execution starts. */
   readonly init: readonly InitPlan[]
-  /** How many times what comes from an initial message may go on to a route; null: the routes have no cycle. */
+  /** How many routes a message and its predecessors may pass after an initial message; null: the routes have no cycle. */
   readonly maxHops: number | null
   /**
-   * With more dead letters the execution fails. From 1 on, and 0, a number of the whole execution; below 1 a share of the
-   * messages of any one route. null: no limit.
+   * With more dead letters the execution fails. 0, and from 1 on: a number for the whole execution; below 1: a share of
+   * the messages of any one route. null: no limit.
    */
   readonly maxDeadLetters: number | null
 }
 
-/** What a job of a pipeline gives. */
+/** The output of a pipeline's job. */
 export type PipelineTotals = {
   readonly routes: { readonly [route: string]: RouteTotals }
 }
@@ -27,9 +27,9 @@ export type PipelineTotals = {
 export type RouteTotals = {
   readonly messages: number
   readonly done: number
-  /** Messages that failed for good: `messages` are `done` and `failed`. */
+  /** Messages that failed permanently: `messages` is the sum of `done` and `failed`. */
   readonly failed: number
-  /** Deliveries that failed, those of messages that were tried again included. */
+  /** Failed deliveries, including those of messages that were retried. */
   readonly failed_tries: number
   readonly dead_lettered: number
 }
@@ -43,14 +43,14 @@ export interface RoutePlan {
   readonly name: string
   readonly inbound: string
   readonly adapters: readonly AdapterPlan[]
-  /** Where emitted messages go, by kind; "default" is the kind of those that name none. */
+  /** Queues for emitted messages, by kind; a message without a kind has the kind "default". */
   readonly outbound: ReadonlyMap<string, number>
   readonly runOn: "engine" | "workers"
-  /** Messages in hand at once, at most. */
+  /** Messages in flight at the same time, at most. */
   readonly concurrency: number
-  /** Messages kept ready in memory, besides those in hand. */
+  /** Messages kept ready in memory, besides those in flight. */
   readonly prefetch: number
-  /** Messages begun in a second; null: no limit. */
+  /** Messages started per second; null: no limit. */
   readonly rate: number | null
   readonly backpressure: BackpressurePlan
   readonly retry: RetryPolicy
@@ -69,10 +69,10 @@ export interface AdapterPlan {
 }
 
 export interface BackpressurePlan {
-  /** Concurrency is found between `minConcurrency` and the route's `concurrency`; false: it is always the latter. */
+  /** true: concurrency is adapted between `minConcurrency` and the route's `concurrency`; false: it is always the latter. */
   readonly adaptive: boolean
   readonly minConcurrency: number
-  /** How many times its usual latency a message may take before concurrency is lowered. */
+  /** Concurrency is lowered if a message takes this many times its usual latency. */
   readonly tolerance: number
   /** With this many messages queued, the routes that write to the queue wait. */
   readonly maxQueued: number

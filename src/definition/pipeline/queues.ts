@@ -1,6 +1,6 @@
 /**
- * What can be wrong with the queues of a pipeline: one that two routes read (E104), that none reads (E113), that nothing
- * ever comes to (E109), and circles in which messages could go round for ever (E107).
+ * Problems of the queues of a pipeline: one that two routes read (E104), that no route reads (E113), that no message ever
+ * reaches (E109), and cycles in which messages could circulate for ever (E107).
  */
 
 import type { ShapeContext } from "../document/issues.ts"
@@ -10,12 +10,12 @@ import type { DocumentPath } from "../problem.ts"
 import { beginnings, reach, type Targets } from "./reach.ts"
 
 export interface QueueUse {
-  /** By route; `undefined` where it cannot be read. */
+  /** By route; `undefined` where it cannot be parsed. */
   readonly routes: readonly { readonly name: string; readonly inbound: string | undefined }[]
   readonly writes: readonly Write[]
-  /** Are `writes` all that there are? Otherwise some could not be read. */
+  /** Is `writes` complete? Otherwise some could not be parsed. */
   readonly isComplete: boolean
-  /** `undefined`: it cannot be read. */
+  /** `undefined`: it cannot be parsed. */
   readonly maxHops: number | null | undefined
 }
 
@@ -26,7 +26,7 @@ export interface Write {
   readonly path: DocumentPath
 }
 
-/** Answers with the routes that read each queue. */
+/** Returns the route that reads each queue. */
 export function checkQueues(use: QueueUse, context: ShapeContext): ReadonlyMap<string, number> {
   const readers = readersOf(use, context)
   const readersKnown = use.routes.every(({ inbound }) => inbound !== undefined)
@@ -46,13 +46,13 @@ function readersOf({ routes }: QueueUse, { problems }: ShapeContext): Map<string
       readers.set(inbound, position)
       continue
     }
-    const message = `The queue "${inbound}" is read by route "${routes[first]!.name}" already, and one route reads a queue. Give this route a queue of its own, and have who writes emit to both kinds.`
+    const message = `Route "${routes[first]!.name}" already reads the queue "${inbound}", and only one route may read a queue. Give this route its own queue, and let the route that writes to it emit to both.`
     problems.add("E104", ["routes", position, "inbound"], message)
   }
   return readers
 }
 
-/** Answers with what misspelt names were probably meant to be: that nothing comes there follows from the misspelling. */
+/** Returns the queues that misspelt names were probably meant to be: that they get no messages is a consequence. */
 function reportUnread(
   { writes }: QueueUse,
   readers: ReadonlyMap<string, number>,
@@ -81,7 +81,7 @@ function reportUnreached(
   const targets = targetsOf(use, readers)
   const starts = use.writes.flatMap(({ from, queue }) => (from === null ? (readers.get(queue) ?? []) : []))
   const reached = reach(starts, targets)
-  // Who reads another's queue is reported for that.
+  // A route that reads another route's queue is reported for that.
   const isReader = ({ inbound }: { inbound: string | undefined }, route: number) =>
     readers.get(inbound!) === route
   const unreached = new Set(
@@ -93,8 +93,8 @@ function reportUnreached(
   for (const route of beginnings(unreached, targets)) {
     const { name, inbound } = use.routes[route]!
     const message = written.has(route)
-      ? `No message ever comes to route "${name}": only routes behind it write to its queue "${inbound}". Begin with one ("init"), or write to it from another route.`
-      : `Nothing is written to the queue "${inbound}", so route "${name}" would never run. Write to it from another route ("outbound"), or begin with a message for it ("init").`
+      ? `No message ever reaches route "${name}": only routes after it write to its queue "${inbound}". Add an initial message ("init"), or write to the queue from another route.`
+      : `No route writes to the queue "${inbound}", so route "${name}" would never run. Write to it from another route ("outbound"), or add an initial message ("init").`
     problems.add("E109", ["routes", route, "inbound"], message)
   }
 }
@@ -108,7 +108,7 @@ function targetsOf({ routes, writes }: QueueUse, readers: ReadonlyMap<string, nu
   return targets.map(of => [...of].sort((a, b) => a - b))
 }
 
-/** `isWhole`: otherwise a cycle may not be seen because of something that is reported already. */
+/** `isWhole`: otherwise a cycle may be hidden by a problem that is already reported. */
 function checkCycles(
   use: QueueUse,
   { targets, isWhole }: { readonly targets: Targets; readonly isWhole: boolean },
@@ -126,11 +126,11 @@ function checkCycles(
   const closing = use.writes.find(write => write.from === from && write.queue === use.routes[to!]!.inbound)
   const names = cycleText(cycle.map(route => use.routes[route]!.name))
   const more = others.length === 0 ? "" : ` (and ${others.length} more)`
-  const message = `Routes write to each other in a cycle: ${names}${more}. Add "max_hops" to the pipeline: how many times a message may go on to a route.`
+  const message = `Routes write to each other in a cycle: ${names}${more}. Add "max_hops" to the pipeline: the number of routes that a message may pass.`
   problems.add("E107", closing?.path ?? ["routes", from!], message)
 }
 
-/** Beginning with the earliest route each, and in that order. */
+/** Each starts with its earliest route, and they are in that order. */
 function cyclesOf(targets: Targets): number[][] {
   const rows = new RowBuilder(targets.length)
   for (const [from, to] of targets.entries()) rows.add(to.filter(route => route !== from))

@@ -1,8 +1,8 @@
-/** Which routes messages can come to. `targets[i]` are the routes that route `i` writes to. O(routes + edges). */
+/** Which routes messages can reach. `targets[i]` are the routes that route `i` writes to. O(routes + edges). */
 
 export type Targets = readonly (readonly number[])[]
 
-/** Adds the routes that can be reached from these, themselves included. Who is there already is not walked again. */
+/** Adds all routes that can be reached from these, including themselves. Known routes are not visited again. */
 export function reach(starts: Iterable<number>, targets: Targets, found = new Set<number>()): Set<number> {
   const open = [...starts]
   for (let route = open.pop(); route !== undefined; route = open.pop()) {
@@ -14,13 +14,13 @@ export function reach(starts: Iterable<number>, targets: Targets, found = new Se
 }
 
 /**
- * One route of each group of `routes` that nothing outside of the group writes to: where to begin so that all of them
- * are reached. A group is one route, or routes that write to each other in a circle; it is named by its first route.
+ * One route of each group of `routes` that no route outside of the group writes to: together they reach all routes. A
+ * group is one route, or routes that write to each other in a cycle; its first route represents it.
  */
 export function beginnings(routes: ReadonlySet<number>, targets: Targets): number[] {
   const covered = new Set<number>()
   const found: number[] = []
-  // Whoever was finished last can be reached from nobody else who is not in its own group (Kosaraju).
+  // The route that was finished last cannot be reached from any other group (Kosaraju).
   for (const route of finishingOrder(routes, targets).reverse()) {
     if (covered.has(route)) continue
     found.push(route)
@@ -29,7 +29,7 @@ export function beginnings(routes: ReadonlySet<number>, targets: Targets): numbe
   return found.sort((a, b) => a - b)
 }
 
-/** Depth first, with a stack of its own; each route stands behind all that were first found through it. */
+/** Depth first, with an explicit stack; each route comes after all that were first found through it. */
 function finishingOrder(routes: ReadonlySet<number>, targets: Targets): number[] {
   const seen = new Set<number>()
   const finished: number[] = []

@@ -1,12 +1,12 @@
 /**
- * The one statement of the shape of a pipeline, a document with routes. As in ../schema.ts, an optional key that is null
- * counts as left out.
+ * The definition of the shape of a pipeline, a document with routes. As in ../shape/schema.ts, an optional key with the
+ * value null counts as left out.
  */
 import { z } from "zod"
 import { idPattern, idWords } from "../names.ts"
 import { backoffFields, documentFields, label, seconds } from "../shape/fields.ts"
 
-/** What a route means where it says nothing (P4); docs/reference/pipelines.md has the same table. */
+/** The defaults of a route (P4); docs/reference/pipelines.md has the same table. */
 export const routeDefaults = Object.freeze({
   run_on: "engine" as "engine" | "workers",
   concurrency: 8,
@@ -41,7 +41,7 @@ export const adapterSchema = z.strictObject({
     .record(z.string(), z.unknown())
     .nullish()
     .describe(
-      "What the adapter gets. Strings may hold templates, which read message, input, job and secrets.",
+      "The adapter's configuration. Strings may contain templates, which can read message, input, job and secrets.",
     ),
 })
 
@@ -51,10 +51,10 @@ const backpressureSchema = z
       .boolean()
       .nullish()
       .describe(
-        `true: concurrency is found between min_concurrency and concurrency, from latency. Default ${pressure.adaptive}.`,
+        `true: concurrency is adapted to latency, between min_concurrency and concurrency. Default ${pressure.adaptive}.`,
       ),
     min_concurrency: count(
-      `Messages in hand at once, at least, where it is adaptive. Default ${pressure.min_concurrency}.`,
+      `The smallest concurrency, if it is adaptive. Default ${pressure.min_concurrency}.`,
       { max: 100_000 },
     ),
     tolerance: z
@@ -63,14 +63,14 @@ const backpressureSchema = z
       .max(1000)
       .nullish()
       .describe(
-        `How many times its usual latency a message may take before concurrency is lowered. Default ${pressure.tolerance}.`,
+        `Concurrency is lowered if a message takes this many times its usual latency. Default ${pressure.tolerance}.`,
       ),
     max_queued: count(
       `With this many messages queued, the routes that write to the queue wait. Default ${pressure.max_queued}.`,
       { max: 1_000_000_000_000 },
     ),
   })
-  .describe("How a route is kept from taking on more than it can do.")
+  .describe("Limits the load of a route.")
 
 const breakerSchema = z
   .strictObject({
@@ -80,15 +80,15 @@ const breakerSchema = z
       .max(1)
       .nullish()
       .describe(`Share of failed calls, 0 to 1, at which it opens. Default ${breaker.failure_rate}.`),
-    min_calls: count(`It stays closed with fewer calls than these. Default ${breaker.min_calls}.`, {
+    min_calls: count(`With fewer calls it stays closed. Default ${breaker.min_calls}.`, {
       max: 1_000_000,
     }),
     window_seconds: seconds(
-      `Calls that began longer ago do not count. Default ${breaker.window_seconds}.`,
+      `Calls that started longer ago do not count. Default ${breaker.window_seconds}.`,
     ).nullish(),
     open_seconds: seconds(`How long it stays open. Default ${breaker.open_seconds}.`).nullish(),
     trial_calls: count(
-      `Calls let through then; all must succeed for it to close. Default ${breaker.trial_calls}.`,
+      `Calls allowed after that time; all must succeed for it to close. Default ${breaker.trial_calls}.`,
       { max: 1000 },
     ),
   })
@@ -96,22 +96,25 @@ const breakerSchema = z
 
 const errorHandlingSchema = z
   .strictObject({
-    retries: count(`Tries of a message after the first. Default ${handling.retries}.`, { min: 0, max: 1000 }),
+    retries: count(`Retries of a message after the first attempt. Default ${handling.retries}.`, {
+      min: 0,
+      max: 1000,
+    }),
     backoff: z
       .strictObject(backoffFields(handling.backoff))
       .nullish()
-      .describe("How long a message waits before it is tried again."),
+      .describe("How long a message waits before it is retried."),
     circuit_breaker: z.union([z.literal(false), breakerSchema]).nullish(),
     dead_letter: z
       .boolean()
       .nullish()
       .describe(
-        `true: a message that failed for good is kept, and can be replayed; false: it fails the job. Default ${handling.dead_letter}.`,
+        `true: a message that failed permanently is kept and can be replayed; false: it fails the job. Default ${handling.dead_letter}.`,
       ),
   })
   .describe("What happens when an adapter fails.")
 
-const queue = name("A queue. It exists by being named; one route reads it.")
+const queue = name("A queue. It needs no declaration; one route reads it.")
 
 const routeFields = {
   name: name("Unique name of the route."),
@@ -119,18 +122,18 @@ const routeFields = {
   outbound: z
     .union([queue, z.record(z.string().regex(idPattern, idWords), queue)])
     .nullish()
-    .describe("The queue for what it emits, or one per kind: { default: chunks, link: pages }."),
+    .describe("The queue for emitted messages, or one per kind: { default: chunks, link: pages }."),
   run_on: z
     .enum(["engine", "workers"])
     .nullish()
     .describe(
       `Where its adapters run: in the process that owns the job, or in the fleet's workers. Default ${routeDefaults.run_on}.`,
     ),
-  concurrency: count(`Messages in hand at once, at most. Default ${routeDefaults.concurrency}.`, {
+  concurrency: count(`Messages in flight at the same time, at most. Default ${routeDefaults.concurrency}.`, {
     max: 100_000,
   }),
   prefetch: count(
-    `Messages kept ready in memory, besides those in hand. Default ${routeDefaults.prefetch}.`,
+    `Messages kept ready in memory, besides those in flight. Default ${routeDefaults.prefetch}.`,
     { max: 1_000_000 },
   ),
   rate: z
@@ -138,13 +141,13 @@ const routeFields = {
     .positive()
     .max(1_000_000)
     .nullish()
-    .describe("Messages begun in a second, at most. Default: no limit."),
+    .describe("Messages started per second, at most. Default: no limit."),
   backpressure: backpressureSchema.nullish(),
   error_handling: errorHandlingSchema.nullish(),
 }
 
 export const initSchema = z.strictObject({
-  queue: queue.nullish().describe("Where the message goes. Default: what the first route reads."),
+  queue: queue.nullish().describe("The queue of the message. Default: that of the first route."),
   body: z
     .unknown()
     .optional()
@@ -155,7 +158,7 @@ const pipelineFields = {
   ...documentFields,
   name: label("Name of the pipeline."),
   max_hops: count(
-    "How many times what comes from an initial message may go on to a route. Needed where routes form a cycle.",
+    "How many routes a message and its predecessors may pass after an initial message. Required if routes form a cycle.",
     {
       max: 1_000_000_000,
     },
@@ -177,17 +180,15 @@ export const pipelineSchema = z
     init: z
       .union([initSchema, z.array(initSchema).min(1)])
       .nullish()
-      .describe(
-        "The message or messages that a job begins with. Default: one, the job's input, for the first route.",
-      ),
+      .describe("The initial message or messages of a job. Default: the job's input, for the first route."),
     routes: z
       .array(z.strictObject({ ...routeFields, adapters: z.array(adapterSchema).min(1) }))
       .min(1)
-      .describe("Each reads a queue and has its messages go through its adapters, in their order."),
+      .describe("Each route reads a queue and passes its messages through its adapters, in order."),
   })
   .meta({ title: "Umbra pipeline" })
 
-/** The same without a look into lists: their entries are checked one by one, so that each has its own messages. */
+/** The same without the entries of lists: they are checked one by one, so that each has its own messages. */
 export const pipelineHeadSchema = z.strictObject({
   ...pipelineFields,
   init: z.unknown().optional(),

@@ -1,4 +1,4 @@
-/** Does a pipeline have the shape that its schema states? What a schema cannot say of a route is said here as well. */
+/** Checks the shape of a pipeline against its schema, and the rules for a route that a schema cannot express. */
 import {
   checkShape,
   describe,
@@ -35,7 +35,7 @@ const words: ShapeWords = {
   },
 }
 
-/** false: it may have been meant to say something on `init` or `max_hops` that cannot be read. */
+/** false: it may have a malformed `init` or `max_hops`. */
 export function checkHead(source: Record<string, unknown>, context: ShapeContext): boolean {
   const { output, ...head } = source
   if (output !== undefined) {
@@ -49,7 +49,7 @@ export function checkHead(source: Record<string, unknown>, context: ShapeContext
 
 const isUnknownKey = ({ code, path }: Issue): boolean => code === "unrecognized_keys" && path.length === 0
 
-/** What of an entry has the right shape: a wrong field is reported and left out, the others are still looked at. */
+/** The valid part of an entry: a wrong field is reported and left out, the others are still checked. */
 type Sound<T> = { readonly [K in keyof T]?: T[K] }
 export type SoundRoute = Sound<Omit<RouteDefinition, "adapters">> & { readonly adapters?: readonly unknown[] }
 export type SoundAdapter = Sound<AdapterDefinition>
@@ -67,7 +67,7 @@ export function checkRoute(
 ): CheckedRoute | undefined {
   const path = ["routes", position]
   if (!isObject(source)) {
-    const message = `A route is a mapping with "name", "inbound" and "adapters"; this is ${describe(source)}.`
+    const message = `A route must be a mapping with "name", "inbound" and "adapters"; this is ${describe(source)}.`
     context.problems.add("E101", path, message)
     return undefined
   }
@@ -90,7 +90,7 @@ function checkNames(route: SoundRoute, path: DocumentPath, context: ShapeContext
   }
 }
 
-/** The queues of what a route emits by kind, and where they are named. */
+/** The queues for the messages that a route emits, by kind, and where they are named. */
 export function outboundOf({
   outbound,
 }: Pick<SoundRoute, "outbound">): Map<string, { readonly queue: string; readonly at: DocumentPath }> {
@@ -106,13 +106,13 @@ function checkBackpressure(route: SoundRoute, path: DocumentPath, { problems }: 
   const { adaptive, min_concurrency: least } = backpressure
   for (const key of ["min_concurrency", "tolerance"] as const) {
     if (adaptive !== false || backpressure[key] == null) continue
-    const message = `"${key}" has no meaning where "adaptive" is false. Remove it.`
+    const message = `"${key}" has no effect if "adaptive" is false. Remove it.`
     problems.add("E101", [...path, "backpressure", key], message, { key: true })
   }
   const most = concurrency ?? routeDefaults.concurrency
   if (adaptive === false || least == null || least <= most) return
-  const whose = concurrency == null ? `, which is ${most} unless told` : ` of ${most}`
-  const message = `"min_concurrency" is ${least}, more than the route's "concurrency"${whose}. Lower it, or raise that.`
+  const whose = concurrency == null ? `, whose default is ${most}` : ` of ${most}`
+  const message = `"min_concurrency" is ${least}, more than the route's "concurrency"${whose}. Lower it, or raise "concurrency".`
   problems.add("E101", [...path, "backpressure", "min_concurrency"], message)
 }
 
@@ -122,7 +122,7 @@ export function checkAdapter(
   context: ShapeContext,
 ): SoundAdapter | undefined {
   if (!isObject(source)) {
-    const message = `An adapter is a mapping with "type" and "config"; this is ${describe(source)}.`
+    const message = `An adapter must be a mapping with "type" and "config"; this is ${describe(source)}.`
     context.problems.add("E101", path, message)
     return undefined
   }
@@ -133,7 +133,7 @@ export interface SoundInit extends Sound<InitDefinition> {
   readonly path: DocumentPath
 }
 
-/** `undefined`: some of them cannot be read, so it is not known where they go. */
+/** `undefined`: some of them are malformed, so their queues are not known. */
 export function checkInit(init: unknown, context: ShapeContext): readonly SoundInit[] | undefined {
   if (init == null) return [{ path: ["init"] }]
   if (isObject(init)) return soundInit([{ source: init, path: ["init"] }], context)
@@ -144,7 +144,7 @@ export function checkInit(init: unknown, context: ShapeContext): readonly SoundI
   }
   const { initMessages } = context.limits
   if (init.length > initMessages) {
-    const message = `"init" has ${init.length} messages; at most ${initMessages} are allowed (limit initMessages). Send a list, and split it in the first route.`
+    const message = `"init" has ${init.length} messages; at most ${initMessages} are allowed (limit initMessages). Send one message with a list, and split it in the first route.`
     context.problems.add("E101", ["init"], message)
     return undefined
   }
@@ -160,7 +160,7 @@ function soundInit(
 ): readonly SoundInit[] | undefined {
   const sound = entries.map(({ source, path }): SoundInit | undefined => {
     if (!isObject(source)) {
-      const message = `An initial message is a mapping with "queue" and "body"; this is ${describe(source)}.`
+      const message = `An initial message must be a mapping with "queue" and "body"; this is ${describe(source)}.`
       context.problems.add("E101", path, message)
       return undefined
     }

@@ -1,7 +1,7 @@
 /**
- * Does a config fit the schema of its handler or adapter (E102)? Templates may stand anywhere in it and their values are known
- * only when the node runs, where the rendered config is checked again. So an issue counts here only if no value a
- * template could take would remove it.
+ * Checks a config against the schema of its handler or adapter (E102). Templates may be anywhere in it, and their values
+ * are known only when the node runs; then the rendered config is checked again. So an issue counts here only if no
+ * possible value of a template would remove it.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../../core/json.ts"
@@ -14,7 +14,7 @@ import { richPatterns } from "../input/input-schema.ts"
 import type { DocumentPath, ProblemList } from "../problem.ts"
 import type { Suggester } from "../suggest.ts"
 
-/** Whose config it is: a handler's or an adapter's. */
+/** Whose config it is: that of a handler or an adapter. */
 interface Configured {
   readonly config?: StandardSchemaV1
   readonly schemas?: readonly string[]
@@ -22,10 +22,10 @@ interface Configured {
 
 export interface ConfigCheck {
   readonly owner: Configured
-  /** How messages call it: `handler "x"`. */
+  /** Its name in messages: `handler "x"`. */
   readonly title: string
   readonly config: Json
-  /** Where the config stands; asked for only where something is wrong. */
+  /** The path of the config; computed only if there is a problem. */
   readonly path: () => DocumentPath
 }
 
@@ -48,8 +48,8 @@ export function checkConfig(
 }
 
 /**
- * The config without the white space around an expression, wherever the schema takes no text: with it the template would
- * yield text, and never the number or boolean that is meant.
+ * The config without the white space around an expression, wherever the schema does not accept text: with it the template
+ * would yield text instead of the intended number or boolean.
  */
 export function trimExpressions(owner: Configured, config: ValueTemplate): ValueTemplate {
   let trimmed = config.source
@@ -69,15 +69,15 @@ interface ConfigIssue {
   readonly key: boolean
 }
 
-/** What zod adds to a standard issue; other libraries leave these out. */
+/** What zod adds to a standard issue; other libraries do not have these. */
 interface RichIssue {
   readonly message: string
   readonly path?: StandardSchemaV1.Issue["path"]
   readonly code?: string
-  /** Of `invalid_type`. */
+  /** For `invalid_type`. */
   readonly expected?: string
   readonly keys?: readonly string[]
-  /** Issues of each branch of a union, with paths from the union's value. */
+  /** Issues of each branch of a union; their paths start at the union's value. */
   readonly errors?: readonly (readonly RichIssue[])[]
 }
 
@@ -107,15 +107,15 @@ function configIssues(owner: Configured, config: Json, suggest: Suggester): Conf
       issues.push({ path: [...path, key], message: `Unknown key "${key}".${hint}`, key: true })
     }
     const more = issue.keys.length - UNKNOWN_KEYS
-    if (more > 0) issues.push({ path, message: `${more} more keys are not known here.`, key: false })
+    if (more > 0) issues.push({ path, message: `${more} more unknown keys.`, key: false })
   }
-  // That a key is missing follows from its being misspelt.
+  // That a key is missing is a consequence of its misspelling.
   const isConsequence = ({ path }: ConfigIssue): boolean =>
     path.length === 1 && misspelt.has(path[0]!) && valueAt(config, path) === undefined
   return issues.filter(issue => !isConsequence(issue))
 }
 
-/** The keys an object schema of zod declares; other libraries do not tell theirs. */
+/** The keys that a zod object schema declares; other libraries do not expose theirs. */
 function keysOfShape(schema: unknown): string[] {
   const shape = (schema as { readonly shape?: unknown } | undefined)?.shape
   return typeof shape === "object" && shape !== null ? Object.keys(shape) : []
@@ -129,7 +129,7 @@ function textMessage(issue: RichIssue, path: ConfigPath, config: Json): string {
   return `"${name}" yields text here. ${insteadOfText(template, wanted)}`
 }
 
-/** The type that is expected there; of a union with several that of none. */
+/** The expected type; undefined for a union with several. */
 function expectedAt(issue: RichIssue, path: ConfigPath): string | undefined {
   const rest = path.slice(keysOf(issue).length)
   if (issue.code !== "invalid_union") return issue.expected
@@ -142,7 +142,7 @@ function expectedAt(issue: RichIssue, path: ConfigPath): string | undefined {
 function wording(issue: RichIssue, path: readonly (string | number)[], config: Json): string {
   const isMissing = path.length > 0 && valueAt(config, path) === undefined
   if (!isMissing) return issue.message
-  // What may be anything but must be there: zod has no better word for it.
+  // A value of any type that is required: zod has no better text.
   const message = issue.message.replace(/, received undefined$/, "").replace(/^.*nonoptional$/, "Add it")
   return `"${path.at(-1)}" is missing. ${message}`
 }
@@ -159,8 +159,8 @@ const yielded: Readonly<Record<string, string>> = {
 type ConfigPath = readonly (string | number)[]
 
 /**
- * Where the issue has a template that can only yield text in a place that takes none: that is certain not to fit. Of a
- * union the template may be deeper than the issue. undefined: nowhere.
+ * Where the issue has a template that can only yield text although text is not accepted: that can never fit. In a union the
+ * template may be deeper than the issue. undefined: nowhere.
  */
 function textAt(issue: RichIssue, owner: Configured, config: Json, probe: TextProbe): ConfigPath | undefined {
   const path = keysOf(issue)
@@ -172,7 +172,7 @@ function textAt(issue: RichIssue, owner: Configured, config: Json, probe: TextPr
     .find(each => refusesType(issue, each) && probe.refuses(owner, config, each))
 }
 
-/** Each question checks the whole config twice: of a large config with many templates only the first ones are answered. */
+/** Each probe checks the whole config twice, so in a large config only the first templates are probed. */
 const PROBED_VALUES = 50_000
 
 class TextProbe {
@@ -185,7 +185,7 @@ class TextProbe {
   }
 }
 
-/** Some schemas convert text: they must refuse such as reads as a number or a boolean, too. */
+/** Some schemas convert text: they must also reject text that reads as a number or a boolean. */
 const likelyTexts = ["1", "true"]
 
 function refusesText(owner: Configured, config: Json, path: ConfigPath): boolean {
@@ -195,14 +195,14 @@ function refusesText(owner: Configured, config: Json, path: ConfigPath): boolean
   })
 }
 
-/** Is any value of this type wrong there, whatever the type's value is? Of a union: for each of its branches. */
+/** Is every value of this type wrong there? For a union: in each of its branches. */
 function refusesType(issue: RichIssue, path: ConfigPath): boolean {
   const keys = keysOf(issue)
   if (keys.length > path.length || !keys.every((key, i) => key === path[i])) return false
   const rest = path.slice(keys.length)
   const { code, errors = [] } = issue
   if (code !== "invalid_union") return code === "invalid_type" && rest.length === 0
-  // A branch may refuse what the value is part of.
+  // A branch may reject a value that contains it.
   return errors.length > 0 && errors.every(branch => branch.some(inner => refusesPart(inner, rest)))
 }
 
@@ -210,7 +210,7 @@ function refusesPart(issue: RichIssue, path: ConfigPath): boolean {
   return refusesType(issue, path) || refusesType(issue, [])
 }
 
-/** A schema that is asynchronous or throws on text where it expects something else is left to the run. */
+/** A schema that is asynchronous, or throws on text where it expects something else, is checked at run time only. */
 function runSchema(owner: Configured, config: Json): StandardSchemaV1.Result<unknown> | undefined {
   try {
     const found = firstIssues(owner.config, config)
@@ -224,7 +224,7 @@ function runSchema(owner: Configured, config: Json): StandardSchemaV1.Result<unk
   return undefined
 }
 
-/** The config with its defaults filled in where it fits as it is written; otherwise as it is written. */
+/** The config with defaults filled in, if it is valid as written; otherwise as written. */
 export function parsedConfig(owner: Configured, config: Json): unknown {
   const result = runSchema(owner, config)
   return result === undefined || result.issues !== undefined ? config : result.value
@@ -249,13 +249,13 @@ function isCertain(issue: RichIssue, root: Json): boolean {
   return isCertainOfContainer(issue, value)
 }
 
-/** Issues that a list or mapping has whatever the templates inside it yield. */
+/** Issues that a list or mapping has whatever its templates yield. */
 const certainCodes = new Set(["invalid_type", "unrecognized_keys", "too_small", "too_big"])
 
 function isCertainOfContainer(issue: RichIssue, value: Json): boolean {
   if (!holdsTemplate(value)) return true
   if (issue.code === "invalid_union" && issue.errors !== undefined && issue.errors.length > 0) {
-    // Some branch may fit once the templates are filled in: nothing is certain.
+    // Some branch may fit when the templates are rendered: nothing is certain.
     return issue.errors.every(branch => branch.some(inner => isCertain(inner, value)))
   }
   return issue.code !== undefined && certainCodes.has(issue.code)

@@ -1,18 +1,18 @@
 /** Fields that documents with nodes and documents with routes have in common. */
 import { z } from "zod"
 
-/** A hundred years. Timers beyond it are a mistake, and would overflow a date. */
+/** A hundred years. Longer timers are a mistake, and would overflow a date. */
 const maxSeconds = 3_155_760_000
 
 export const seconds = (what: string) => z.number().positive().max(maxSeconds).describe(what)
 
-/** Names are stored and compared as text, which holds no control character and no half of a character. */
+/** Names are stored and compared as text without control characters and lone surrogates. */
 export const label = (what: string) =>
   z
     .string()
     .min(1)
     .max(200)
-    .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+    .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
     .describe(what)
 
 export const documentFields = {
@@ -23,7 +23,7 @@ export const documentFields = {
     .record(z.string(), z.unknown())
     .nullish()
     .describe("JSON Schema (2020-12) of the job's input. Defaults in it are applied."),
-  ttl_seconds: seconds("A job that is not done by then becomes EXPIRED.").nullish(),
+  ttl_seconds: seconds("The job expires (EXPIRED) if it has not ended after this time.").nullish(),
 }
 
 interface Backoff {
@@ -33,18 +33,18 @@ interface Backoff {
   readonly jitter: number
 }
 
-/** How long to wait before something is tried again. */
+/** How long to wait before a retry. */
 export function backoffFields(defaults: Backoff) {
   const wait = (what: string) => z.number().min(0).max(maxSeconds).nullish().describe(what)
   return {
-    initial_seconds: wait(`Wait before the second try. Default ${defaults.initial_seconds}.`),
-    max_seconds: wait(`No wait is longer. Default ${defaults.max_seconds}.`),
+    initial_seconds: wait(`Wait before the second attempt. Default ${defaults.initial_seconds}.`),
+    max_seconds: wait(`The longest wait. Default ${defaults.max_seconds}.`),
     multiplier: z
       .number()
       .min(1)
       .max(100)
       .nullish()
-      .describe(`Each wait is this many times the one before. Default ${defaults.multiplier}.`),
+      .describe(`Each wait is this many times the previous one. Default ${defaults.multiplier}.`),
     jitter: z
       .number()
       .min(0)

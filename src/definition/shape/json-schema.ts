@@ -2,7 +2,7 @@ import { z } from "zod"
 import { pipelineSchema } from "../pipeline/schema.ts"
 import { workflowSchema } from "./schema.ts"
 
-/** The JSON Schema that editors use: `routes` decides which kind of document it is, so problems are told of one alone. */
+/** The JSON Schema for editors: `routes` decides the kind of document, so problems refer to one kind only. */
 export function workflowJsonSchema(): Record<string, unknown> {
   const { $schema, ...workflow } = jsonSchemaOf(workflowSchema)
   const { $schema: _, ...pipeline } = jsonSchemaOf(pipelineSchema)

@@ -1,14 +1,14 @@
 /**
- * The one statement of the shape of a document with nodes (those with routes: pipeline/schema.ts). Validation, the
- * types and the editors' JSON Schema all come from here. Optional keys may also be null, which means the same as leaving
- * them out: a YAML key with nothing behind it, or a serialiser that writes every field.
+ * The definition of the shape of a document with nodes (those with routes: pipeline/schema.ts). Validation, the types and
+ * the JSON Schema for editors are derived from it. Optional keys may also be null, which means the same as leaving them
+ * out: a YAML key without a value, or a serialiser that writes every field.
  */
 import { z } from "zod"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { idPattern } from "../names.ts"
 import { backoffFields, documentFields, label, seconds } from "./fields.ts"
 
-/** What `retry` means where it is left out: waits of 15 s and 30 s, each shortened by up to a tenth at random. */
+/** The defaults of `retry`: waits of 15 s and 30 s, each shortened by up to a tenth at random. */
 export const retryDefaults = Object.freeze({
   max_attempts: 3,
   initial_seconds: 15,
@@ -32,10 +32,10 @@ const retrySchema = z
       .min(1)
       .max(1000)
       .nullish()
-      .describe(`Tries in all, the first included. Default ${retryDefaults.max_attempts}.`),
+      .describe(`Largest number of attempts, including the first. Default ${retryDefaults.max_attempts}.`),
     ...backoffFields(retryDefaults),
   })
-  .describe("What happens when the node fails in a way that may pass.")
+  .describe("What happens when the node fails with a retryable error.")
 
 export const nodeSchema = z.strictObject({
   id: z
@@ -46,14 +46,14 @@ export const nodeSchema = z.strictObject({
   config: z
     .record(z.string(), z.unknown())
     .nullish()
-    .describe("What the handler gets. Strings may hold templates."),
+    .describe("The handler's configuration. Strings may contain templates."),
   dependencies: z
     .array(z.string())
     .nullish()
     .describe("Ids of nodes that must be done first. Nodes read by templates need not be listed."),
   timeout_seconds: seconds("An attempt that takes longer is aborted and fails.").nullish(),
   heartbeat_seconds: seconds(
-    "An attempt whose handler sends no heartbeat (ctx.heartbeat()) for so long is aborted and fails.",
+    "An attempt is aborted and fails if its handler sends no heartbeat (ctx.heartbeat()) for this time.",
   ).nullish(),
   retry: retrySchema.nullish(),
   when: z
@@ -65,12 +65,17 @@ export const nodeSchema = z.strictObject({
     .union([z.string(), z.array(z.unknown())])
     .nullish()
     .describe("A list, or a template that yields one: the node runs once per item, as `item` and `index`."),
-  max_parallel: z.int().min(1).max(100_000).nullish().describe("Items of `for_each` that may run at once."),
+  max_parallel: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .nullish()
+    .describe("Items of `for_each` that may run at the same time."),
   fail_fast: z
     .boolean()
     .nullish()
     .describe(
-      "false: when an item of `for_each` fails, the others go on, and the node fails when all have ended. Default true.",
+      "false: when an item of `for_each` fails, the others continue, and the node fails when all have ended. Default true.",
     ),
 })
 
@@ -83,7 +88,7 @@ export const workflowSchema = z
   .strictObject({ ...workflowFields, nodes: z.array(nodeSchema) })
   .meta({ title: "Umbra workflow" })
 
-/** The same without a look into the nodes: those are checked one by one, so that each has its own messages. */
+/** The same without the nodes: they are checked one by one, so that each has its own messages. */
 export const headSchema = z.strictObject({ ...workflowFields, nodes: z.array(z.unknown()) })
 
 export type WorkflowDefinition = z.input<typeof workflowSchema>

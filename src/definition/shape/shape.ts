@@ -1,4 +1,4 @@
-/** Does the document have the shape that the schema states? Every deviation is an E101 in words of our own. */
+/** Checks the shape of a document against the schema. Every deviation is an E101 with our own text. */
 import { isTemplate } from "../../template/index.ts"
 import { checkShape, describe, type ShapeContext, type ShapeWords, without } from "../document/issues.ts"
 import { isObject } from "../document/json-value.ts"
@@ -22,28 +22,28 @@ const words: ShapeWords = {
   },
 }
 
-/** What could not be told from a reference (`name@3`, `name@stable`) or from a step in a URL's path. */
+/** Names that could not be told from a reference (`name@3`, `name@stable`) or from a segment of a URL path. */
 const unclearName = /^(\.\.?|.+@(\d{1,9}|[A-Za-z_][A-Za-z0-9_-]{0,62}))$/s
 
-/** What cannot be seen, or shows the rest in another order or on another line. */
+/** Invisible characters, and characters that reorder text or break lines. */
 const unseenName =
   /^[\p{White_Space}\p{Default_Ignorable_Code_Point}\p{Cf}]+$|[\p{Bidi_Control}\p{Zl}\p{Zp}]/u
 
 export function checkName(name: unknown, problems: ShapeContext["problems"]): void {
   if (typeof name !== "string") return
   if (unseenName.test(name)) {
-    const message = `${JSON.stringify(name)} cannot be a name: it is blank, or has a character that changes the direction or the line of the text. Choose another.`
+    const message = `${JSON.stringify(name)} is not a valid name: it is blank, or has a character that reorders text or breaks the line. Choose another.`
     problems.add("E101", ["name"], message)
   }
   if (!unclearName.test(name)) return
-  const message = `"${name}" cannot be a name: "." and ".." are steps of a path, and what follows "@" is a version or an alias. Choose another.`
+  const message = `"${name}" is not a valid name: "." and ".." are segments of a path, and "@" is followed by a version or an alias. Choose another.`
   problems.add("E101", ["name"], message)
 }
 
-/** The document's own keys. The nodes are looked at one by one, by `checkNodeShape`. */
+/** The document's own keys. `checkNodeShape` checks the nodes one by one. */
 export function checkHead(source: unknown, context: ShapeContext): Partial<WorkflowDefinition> | undefined {
   if (!isObject(source)) {
-    const message = `A workflow is a mapping with "name" and "nodes"; this is ${describe(source)}.`
+    const message = `A workflow must be a mapping with "name" and "nodes"; this is ${describe(source)}.`
     context.problems.add("E101", [], message)
     return undefined
   }
@@ -52,7 +52,7 @@ export function checkHead(source: unknown, context: ShapeContext): Partial<Workf
   return source as Partial<WorkflowDefinition>
 }
 
-/** What of a node has the right shape: a wrong field is reported and left out, the others are still looked at. */
+/** The valid part of a node: a wrong field is reported and left out, the others are still checked. */
 export type SoundNode = { readonly [K in keyof NodeDefinition]?: NodeDefinition[K] }
 
 export function checkNodeShape(
@@ -62,7 +62,7 @@ export function checkNodeShape(
 ): SoundNode | undefined {
   const path = ["nodes", position]
   if (!isObject(source)) {
-    const message = `A node is a mapping with "id" and "handler"; this is ${describe(source)}.`
+    const message = `A node must be a mapping with "id" and "handler"; this is ${describe(source)}.`
     context.problems.add("E101", path, message)
     return undefined
   }
@@ -71,7 +71,7 @@ export function checkNodeShape(
   checkId(node.id, path, context)
   for (const key of ["max_parallel", "fail_fast"] as const) {
     if (node[key] == null || source.for_each != null) continue
-    const message = `"${key}" has no meaning without "for_each". Remove it.`
+    const message = `"${key}" has no effect without "for_each". Remove it.`
     context.problems.add("E101", [...path, key], message, { key: true })
   }
   checkIsTemplate(node, path, context)
@@ -98,7 +98,7 @@ function checkId(id: unknown, path: DocumentPath, { problems, limits }: ShapeCon
     problems.add(
       "E101",
       idPath,
-      `The id "${id}" would hide a name that templates know. Choose another, such as "${id}_node".`,
+      `The id "${id}" would hide a built-in name of templates. Choose another, such as "${id}_node".`,
     )
   }
 }
@@ -111,7 +111,7 @@ function checkIsTemplate(node: SoundNode, path: DocumentPath, { problems }: Shap
     const message =
       text.trim() === ""
         ? `"${key}" is empty. Write an expression that yields ${yields}, "{{ … }}", or leave "${key}" out.`
-        : `"${key}" is text without a template, so it would always mean the same. Write "{{ ${text.trim().slice(0, 80)} }}".`
+        : `"${key}" is text without a template, so its value would never change. Write "{{ ${text.trim().slice(0, 80)} }}".`
     problems.add("E101", [...path, key], message)
   }
 }

@@ -1,8 +1,8 @@
 /**
  * Workflows written in TypeScript: `workflow("name", { input }, flow => …)`.
  *
- * The result is the plain definition a person would write in YAML, with the same hash: refs become templates,
- * dependencies follow from the templates and are not listed, and nothing is added that was not asked for.
+ * The result is the plain definition that one would write in YAML, with the same hash: refs become templates,
+ * dependencies follow from the templates and are not listed, and nothing is added that the author did not write.
  * Refs exist only after the node they read, so a built workflow has no cycle and no unknown reference.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
@@ -43,10 +43,10 @@ declare const types: unique symbol
 /** A document of either kind: with nodes or with routes. */
 export type Definition = WorkflowDefinition | PipelineDefinition
 
-/** A workflow or a pipeline and, for the compiler, the types of what its jobs take and give. */
+/** A workflow or a pipeline and, for the compiler, the types of its jobs' input and output. */
 export interface Workflow<Input = unknown, Output = unknown, D extends Definition = Definition> {
   readonly name: string
-  /** Plain JSON: what `compileWorkflow`, a YAML file or the API take. */
+  /** Plain JSON, as accepted by `compileWorkflow`, in a YAML file or by the API. */
   readonly definition: D
   /** The handlers its nodes name, each once. */
   readonly handlers: readonly HandlerSpec[]
@@ -58,9 +58,9 @@ export interface Workflow<Input = unknown, Output = unknown, D extends Definitio
   readonly [types]?: { readonly input: Input; readonly output: Output }
 }
 
-/** What a job of this workflow takes: before defaults are filled in. */
+/** The input of a job of this workflow, before defaults are filled in. */
 export type WorkflowInput<W extends Workflow> = W extends Workflow<infer Input, unknown> ? Input : never
-/** What a job of this workflow gives. */
+/** The output of a job of this workflow. */
 export type WorkflowOutput<W extends Workflow> = W extends Workflow<unknown, infer Output> ? Output : never
 
 export type WorkflowOptions<S extends StandardSchemaV1> = Settings & InputOptions<S>
@@ -68,7 +68,7 @@ export type WorkflowOptions<S extends StandardSchemaV1> = Settings & InputOption
 type Build<Input, Output> = (flow: Flow<Input>) => Output
 // biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of the build function
 type SomeOutput = TemplatedJson | void
-/** Nothing returned: the job's output is found as for any definition without `output`. */
+/** Without a return value, the job's output is determined as for any definition without `output`. */
 type OutputFrom<Output> = [Output] extends [TemplatedJson] ? Resolved<Output> : unknown
 
 export function workflow<const Output extends SomeOutput>(

@@ -1,18 +1,18 @@
-/** From a value with refs in it to the plain JSON of a definition, or to one template expression. */
+/** Converts a value with refs to the plain JSON of a definition, or to one template expression. */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { literalText, operand, scalarLiteral } from "./expression.ts"
 import { expressionOf } from "./ref.ts"
 
 export interface Place {
-  /** Where the value stands, for messages: `nodes.page.config`. */
+  /** The path of the value, for messages: `nodes.page.config`. */
   readonly path: string
-  /** Whose refs may occur. Undefined: not checked, since the value is part of an expression that will be. */
+  /** The builders whose refs may occur. Undefined: not checked, since the value is part of an expression that will be. */
   readonly origins?: ReadonlySet<object>
   readonly above?: readonly object[]
 }
 
-/** The value as it stands in the definition: refs as templates, everything else literal, `undefined` left out. */
+/** The value as it is in the definition: refs as templates, everything else literal, `undefined` left out. */
 export function emit(value: unknown, place: Place): Json {
   const found = expressionOf(value)
   if (found) {
@@ -44,7 +44,7 @@ export function emitExpression(value: unknown, place: Place, origins: Set<object
   return `{${written.join(", ")}}`
 }
 
-/** An optional key given as `undefined` is a key left out. */
+/** An optional key with the value `undefined` is left out. */
 function presentEntries(value: unknown): [string, unknown][] {
   return Object.entries(value as object).filter(([, item]) => item !== undefined)
 }
@@ -59,7 +59,7 @@ function isScalar(value: unknown, place: Place): value is number | boolean | nul
   throw notJson(place, typeof value, "Use JSON values, refs and text`…`.")
 }
 
-/** Steps into a list or mapping, refusing what JSON would drop or repeat for ever. */
+/** Enters a list or mapping, and rejects values that JSON would drop or repeat for ever. */
 function enter(value: unknown, place: Place): (step: string) => Place {
   const container = value as object
   const above = place.above ?? []
@@ -91,5 +91,5 @@ function checkOrigin(origins: ReadonlySet<object>, template: string, place: Plac
 }
 
 function notJson(place: Place, what: string, next: string): UmbraError {
-  return new UmbraError("E101", `${place.path} is ${what}, which a definition cannot hold. ${next}`)
+  return new UmbraError("E101", `${place.path} is ${what}, which a definition cannot contain. ${next}`)
 }

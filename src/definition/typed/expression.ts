@@ -1,15 +1,15 @@
-/** Writes template expressions: paths and literals as a person would write them by hand, so that hashes agree. */
+/** Writes template expressions: paths and literals as one would write them by hand, so that hashes agree. */
 import { UmbraError } from "../../errors.ts"
 
-/** What a ref stands for. */
+/** The expression behind a ref. */
 export interface Expression {
-  /** The expression without its braces. `null`: template text with statements, which is no expression. */
+  /** The expression without its braces. `null`: template text with statements, which is not an expression. */
   readonly source: string | null
   /** May `.field`, `[0]` or `| filter` follow without parentheses? */
   readonly atomic: boolean
-  /** How it stands as a value of a definition. */
+  /** Its form as a value of a definition. */
   readonly template: string
-  /** The builders whose nodes it reads: a ref of one workflow means nothing in another. */
+  /** The builders whose nodes it reads: a ref of one workflow is invalid in another. */
   readonly origins: ReadonlySet<object>
 }
 
@@ -25,12 +25,12 @@ export function expression(source: string, origins: ReadonlySet<object>, atomic 
   return { source, atomic, template: `{{ ${source} }}`, origins }
 }
 
-/** The expression of a node's whole output: `page`, or `nodes["my-page"]` where the id is no plain name. */
+/** The expression of a node's whole output: `page`, or `nodes["my-page"]` if the id is not a plain name. */
 export function nodePath(id: string): string {
   return isPlainName(id) ? id : `nodes[${JSON.stringify(id)}]`
 }
 
-/** `key` is what JavaScript hands to a proxy: the index of a list arrives as text. */
+/** `key` is what JavaScript passes to a proxy: the index of a list arrives as text. */
 export function member(of: Expression, key: string): Expression {
   const base = operand(of)
   const source = index.test(key)
@@ -61,15 +61,15 @@ export function scalarLiteral(value: string | number | boolean | null): string {
   return JSON.stringify(value)
 }
 
-/** What the template engine would read as more than text. */
+/** Text that the template engine would parse as a delimiter. */
 const delimiter = /\{(?=[{%#])/
 
-/** A whole string that must stay as it is. */
+/** A whole string that must be taken literally. */
 export function literalText(text: string): string {
   return delimiter.test(text) ? `{{ ${JSON.stringify(text)} }}` : text
 }
 
-/** A piece of text between two expressions: a `{` at its end would join the braces that follow. */
+/** Text between two expressions: a `{` at its end would join the braces that follow. */
 export function literalPiece(text: string, beforeExpression: boolean): string {
   const opening = beforeExpression ? /\{+(?:[%#]|$)|\{{2,}|\{[%#]/g : /\{{2,}|\{[%#]/g
   return text.replace(opening, found => `{{ ${JSON.stringify(found)} }}`)

@@ -1,4 +1,4 @@
-/** What a builder function gets: it adds nodes and reads the job's input. */
+/** The argument of a builder function: it adds nodes and reads the job's input. */
 import { UmbraError } from "../../errors.ts"
 import type { HandlerSpec } from "../handler.ts"
 import type { NodeDefinition } from "../shape/schema.ts"
@@ -40,20 +40,20 @@ type NodeArguments<Config, Options> =
 
 type WithWhen<Output, Options> = Options extends { readonly when: unknown } ? Skippable<Output> : Output
 
-/** What was built. A function beside the class, so that those who build see only what is meant for them. */
+/** The result of a builder. A function outside the class, so that users of the builder do not see it. */
 export let contentOf: (flow: AnyFlow) => {
   readonly nodes: NodeDefinition[]
   readonly handlers: readonly HandlerSpec[]
   readonly workflows: readonly Workflow[]
-  /** Where a value stands, and whose refs may occur in it. */
+  /** The path of a value, and the builders whose refs may occur in it. */
   readonly place: (path: string) => Place
 }
 
 const transform: HandlerSpec = { name: "transform" }
-/** What runs a child, and where its config names it. */
+/** The handler of a child job, which is also the key of its config. */
 const handlerOf = ({ definition }: Workflow) => ("routes" in definition ? "pipeline" : "workflow")
 
-/** Any builder, whatever its job's input is: what a function that adds nodes to several workflows takes. */
+/** Any builder, whatever its job's input: for functions that add nodes to several workflows. */
 export class AnyFlow extends JobRefs {
   readonly #name: string
   readonly #nodes = new Map<string, NodeDefinition>()
@@ -75,7 +75,7 @@ export class AnyFlow extends JobRefs {
     this.#name = name
   }
 
-  /** Adds a node. Nodes whose output the config or `when` reads come first by themselves. */
+  /** Adds a node. Nodes whose output the config or `when` reads become dependencies automatically. */
   node<H extends HandlerSpec, const Options extends NodeOptions = NodeOptions>(
     id: string,
     handler: H,
@@ -85,7 +85,7 @@ export class AnyFlow extends JobRefs {
     return this.#add({ id, handler: handler.name, config, options: options ?? {} })
   }
 
-  /** Adds a `transform` node: shapes a value that several nodes can read. */
+  /** Adds a `transform` node: computes a value that several nodes can read. */
   transform<const Value extends TemplatedJson, const Options extends NodeOptions = NodeOptions>(
     id: string,
     value: Value,
@@ -137,7 +137,7 @@ export class AnyFlow extends JobRefs {
     config: (item: Ref<Item>, index: Ref<number>) => unknown
     options: EachOptions | undefined
   }): NodeHandle<Output> {
-    // An origin of its own: `item` means nothing in any other node.
+    // An origin of its own: `item` is invalid in any other node.
     const origins: ReadonlySet<object> = new Set([{}])
     const item = refTo<Item>(expression("item", origins, true))
     const index = refTo<number>(expression("index", origins, true))
@@ -182,6 +182,6 @@ export class AnyFlow extends JobRefs {
 }
 
 export class Flow<Input> extends AnyFlow {
-  /** The job's input, defaults filled in. */
+  /** The job's input, with defaults filled in. */
   readonly input: Ref<Known<Input>> = refTo(expression("input", this.origins, true))
 }

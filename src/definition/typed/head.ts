@@ -1,15 +1,15 @@
-/** What a builder says of a workflow or pipeline as a whole. */
+/** Options of a workflow or pipeline as a whole, in a builder. */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { JsonObject } from "../../core/json.ts"
 import { inputJsonSchema, type SelfDescribing } from "./input.ts"
 
 export interface Settings {
   readonly description?: string
-  /** A job that is not done by then becomes EXPIRED. */
+  /** The job expires (EXPIRED) if it has not ended after this time. */
   readonly ttlSeconds?: number
 }
 
-/** Without `inputJsonSchema` the schema must be one that can write itself as JSON Schema: zod 4.2 or later, arktype. */
+/** Without `inputJsonSchema`, the schema must be able to convert itself to JSON Schema: zod 4.2 or later, arktype. */
 export type InputOptions<S extends StandardSchemaV1> =
   | { readonly input: S & SelfDescribing; readonly inputJsonSchema?: never }
   | { readonly input: S; readonly inputJsonSchema: JsonObject }

@@ -1,22 +1,22 @@
 /**
- * The JSON Schema of a workflow's input, from the schema its author gave.
+ * The JSON Schema of a workflow's input, from the schema of its author.
  *
  * The engine checks a job's input against JSON Schema and fills in defaults; it never runs the author's code. So a
- * schema that would do more than JSON Schema can say is refused: it would be ignored in silence otherwise.
+ * schema with rules that JSON Schema cannot express is rejected: otherwise they would be ignored silently.
  */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec"
 import type { JsonObject } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 
-/** A schema that can write itself as JSON Schema (zod 4.2 or later, arktype, …). */
+/** A schema that can convert itself to JSON Schema (zod 4.2 or later, arktype, …). */
 export type SelfDescribing = StandardSchemaV1 & StandardJSONSchemaV1
 
 export function inputJsonSchema(workflow: string, schema: StandardSchemaV1): JsonObject {
   const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<StandardJSONSchemaV1.Props>
   if (!standard.jsonSchema) {
-    throw refusal(workflow, `its library (${standard.vendor}) does not write JSON Schema.`)
+    throw refusal(workflow, `its library (${standard.vendor}) cannot produce JSON Schema.`)
   }
-  // Each call reads the options of its own library only.
+  // Each library reads only its own options.
   const libraryOptions = standard.vendor === "zod" ? { override: refuseInexpressible(workflow) } : undefined
   const { $schema: _, ...content } = standard.jsonSchema.input({ target: "draft-2020-12", libraryOptions })
   return content as JsonObject
@@ -50,7 +50,7 @@ function refuseInexpressible(workflow: string): (visit: ZodVisit) => void {
       checks.map(check => inexpressible[check._zod.def.check]).find(found => found !== undefined)
     if (reason !== undefined) {
       const place = path.filter(step => step !== "properties").join(".") || "the schema itself"
-      throw refusal(workflow, `${place} ${reason}, which JSON Schema cannot say.`)
+      throw refusal(workflow, `${place} ${reason}, which JSON Schema cannot express.`)
     }
   }
 }
@@ -58,7 +58,7 @@ function refuseInexpressible(workflow: string): (visit: ZodVisit) => void {
 function refusal(workflow: string, why: string): UmbraError {
   return new UmbraError(
     "E101",
-    `the input of workflow ${JSON.stringify(workflow)} cannot be written as JSON Schema: ${why} ` +
-      "Simplify the schema, or give its JSON Schema beside it as inputJsonSchema.",
+    `the input of workflow ${JSON.stringify(workflow)} cannot be expressed as JSON Schema: ${why} ` +
+      "Simplify the schema, or pass a JSON Schema as inputJsonSchema.",
   )
 }

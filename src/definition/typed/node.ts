@@ -1,4 +1,4 @@
-/** One node of a builder: what may be said about it, and its handle. */
+/** One node of a builder: its options and its handle. */
 import type { RetryPolicy } from "../../core/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { defaultLimits } from "../limits.ts"
@@ -11,12 +11,12 @@ import { written } from "./written.ts"
 export type RetryOptions = Partial<RetryPolicy>
 
 export interface NodeOptions {
-  /** Nodes that must be done first, beside those whose output the config reads. */
+  /** Nodes that must be done first, in addition to those whose output the config reads. */
   readonly after?: readonly AnyNode[]
-  /** False: the node is skipped and its output is `{"skipped": true}`, so every field of it may be missing. */
+  /** If false, the node is skipped and its output is `{"skipped": true}`, so all its other fields may be missing. */
   readonly when?: Templated<boolean>
   readonly timeoutSeconds?: number
-  /** An attempt whose handler sends no heartbeat (`ctx.heartbeat()`) for so long is aborted and fails. */
+  /** An attempt is aborted and fails if its handler sends no heartbeat (`ctx.heartbeat()`) for this time. */
   readonly heartbeatSeconds?: number
   readonly retry?: RetryOptions
   /** External service whose slots and rate limit the node uses. */
@@ -24,15 +24,15 @@ export interface NodeOptions {
 }
 
 export interface EachOptions extends NodeOptions {
-  /** Items that may run at once. */
+  /** Items that may run at the same time. */
   readonly maxParallel?: number
-  /** false: when an item fails, the others go on, and the node fails when all have ended. */
+  /** false: when an item fails, the others continue, and the node fails when all have ended. */
   readonly failFast?: boolean
 }
 
-/** Of a node that runs another workflow. */
+/** For a node that runs another workflow. */
 export interface RunOptions extends NodeOptions {
-  /** Which version of it: a number or an alias. Left out: the latest when the node starts. */
+  /** Its version: a number or an alias. Left out: the latest when the node starts. */
   readonly at?: number | string
 }
 
@@ -46,12 +46,12 @@ export interface AnyNode {
   readonly output: RefOf<unknown>
 }
 
-/** A node that was added. Its output is what later nodes read. */
+/** A node that was added. Later nodes read its output. */
 export interface NodeHandle<Output> extends AnyNode {
   readonly output: Ref<Output>
 }
 
-/** A class so that a handle passed by mistake where its output is meant can be told from plain data. */
+/** A class, so that a handle passed by mistake instead of its output can be told from plain data. */
 export class AddedNode<Output> implements NodeHandle<Output> {
   readonly id: string
   readonly output: Ref<Output>
@@ -70,7 +70,7 @@ export interface NodeContent {
   readonly forEach?: RefOf<readonly unknown[]> | readonly unknown[]
 }
 
-/** `owned`: the handles of the same flow, since an id alone could mean another workflow's node. */
+/** `owned`: the handles of the same flow, since an id alone could be that of another workflow's node. */
 export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlySet<unknown>): NodeDefinition {
   const { id, handler, config, options, forEach } = node
   const at = (key: string): Place => ({ ...place, path: `nodes.${id}.${key}` })
@@ -95,7 +95,7 @@ function dependencyId(id: string, other: AnyNode, owned: ReadonlySet<unknown>): 
   if (owned.has(other)) return other.id
   throw new UmbraError(
     "E105",
-    `node ${JSON.stringify(id)}: after: [${String(other?.id)}] is no node of this workflow. ` +
+    `node ${JSON.stringify(id)}: after: [${String(other?.id)}] is not a node of this workflow. ` +
       "Use what this flow's node() returned.",
   )
 }
@@ -113,7 +113,7 @@ export function checkId(id: string, taken: boolean): void {
   if (!idPattern.test(id) || id.length > defaultLimits.idLength) {
     throw new UmbraError(
       "E101",
-      `${JSON.stringify(id)} is no node id. Use letters, digits, _ and -, starting with a letter or _, ` +
+      `${JSON.stringify(id)} is not a valid node id. Use letters, digits, _ and -, starting with a letter or _, ` +
         `at most ${defaultLimits.idLength} characters.`,
     )
   }

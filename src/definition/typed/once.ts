@@ -1,6 +1,6 @@
 import { UmbraError } from "../../errors.ts"
 
-/** Two different things under one name would be one of them in silence, wherever they are registered. */
+/** Rejects two different things with the same name: one of them would silently replace the other. */
 export function useOnce<T>(
   known: Map<string, T>,
   used: { readonly name: string; readonly thing: T; readonly what: string; readonly owner: string },

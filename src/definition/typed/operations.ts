@@ -1,4 +1,4 @@
-/** What can be done with refs: put them into text, into an expression, give them a default, say their type. */
+/** Operations on refs: put them into text, into an expression, give them a default, state their type. */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { emitExpression } from "./emit.ts"
@@ -16,8 +16,8 @@ import type { Present, Ref, RefOf, Templated, TemplatedJson } from "./types.ts"
 type Printable = string | number | boolean
 
 /**
- * Text with refs in it: text`Summarise ${page.output.body}`. What may be missing must be given a default first, and
- * lists and mappings must say how they are written (`expr`), so both are compile errors here.
+ * Text with refs in it: text`Summarise ${page.output.body}`. A value that may be missing needs a default first, and lists
+ * and mappings need an explicit format (`expr`), so both are compile errors here.
  */
 export function text(
   strings: TemplateStringsArray,
@@ -40,7 +40,7 @@ export function text(
     literal = ""
   }
   if (operands.length === 0) return refTo(literalExpression(literal))
-  // A string that is one whole expression would keep its type: a number must become text all the same.
+  // A string that is one whole expression would keep its type: a number must become text anyway.
   if (operands.length === 1 && literal === "") return refTo(expression(`${operands[0]} | string`, origins))
   if (literal !== "") operands.push(scalarLiteral(literal))
   const source = operands.join(" ~ ")
@@ -53,7 +53,7 @@ function literalExpression(literal: string): Expression {
 
 /**
  * An expression of the template language whose type the author states: expr<number>`${page.output.items} | length`.
- * Refs and JSON values can stand in it. The other form takes a template as one writes it in YAML:
+ * It may contain refs and JSON values. The other form takes a template as written in YAML:
  * expr<number>("{{ page.items | length }}").
  */
 export function expr<T = Json>(template: string): Ref<T>
@@ -72,7 +72,7 @@ export function expr<T>(first: string | TemplateStringsArray, ...values: unknown
   return refTo(expression(notEmpty(source), origins))
 }
 
-/** A hand-written template, kept to the letter. One whole expression can be used inside others. */
+/** A hand-written template, kept unchanged. A template that is one whole expression can be used inside others. */
 function written(template: string): Expression {
   const origins = new Set<object>()
   if (!/\{[{%#]/.test(template)) return expression(notEmpty(template), origins)
@@ -88,7 +88,7 @@ function notEmpty(source: string): string {
 }
 
 /**
- * The ref's value, or `fallback` where there is none (an optional field, a skipped node, an index past the end).
+ * The ref's value, or `fallback` if there is none (an optional field, a skipped node, an index past the end).
  * It does not replace null, which is a value. `undefined` is accepted as a type for `noUncheckedIndexedAccess`.
  */
 export function orElse<R extends RefOf<unknown> | undefined>(
@@ -96,14 +96,13 @@ export function orElse<R extends RefOf<unknown> | undefined>(
   fallback: Templated<Present<R>>,
 ): Ref<Present<R>> {
   const found = expressionOf(ref)
-  if (!found)
-    throw new UmbraError("E101", "orElse expects a ref first, then what to use where it has no value.")
+  if (!found) throw new UmbraError("E101", "orElse expects a ref and a fallback value.")
   const origins = new Set(found.origins)
   const value = emitExpression(fallback, { path: "orElse" }, origins)
   return refTo(expression(`${operand(found)} | default(${value})`, origins))
 }
 
-/** Says the type of what a schema left open (`unknown`). Nothing is checked: the author knows better. */
+/** States the type of a value that a schema left open (`unknown`). Nothing is checked at run time. */
 export function cast<T>(ref: RefOf<unknown>): Ref<T> {
   const found = expressionOf(ref)
   if (!found) throw new UmbraError("E101", "cast expects a ref.")

@@ -1,8 +1,8 @@
 /**
  * Refs at run time: proxies that remember the path read from them.
  *
- * Invariant: a ref is never turned into something else in silence. JavaScript asks values for many things behind
- * one's back (text, keys, iteration, `toJSON`); each would lose the reference, so each says what to write instead.
+ * Invariant: a ref is never silently converted to something else. JavaScript converts values implicitly in many ways
+ * (to text, keys, iterators, `toJSON`); each would lose the reference, so each throws an error that says what to write.
  */
 import { UmbraError } from "../../errors.ts"
 import { type Expression, member } from "./expression.ts"
@@ -32,13 +32,13 @@ export function refTo<T>(expression: Expression): Ref<T> {
   }
   const get = (target: object, key: string | symbol): unknown => {
     if (Object.hasOwn(target, key)) return Reflect.get(target, key)
-    // A promise is told from other values by its `then`: without this, `await ref` would never end.
+    // JavaScript recognises a promise by its `then`: without this, `await ref` would never end.
     if (key === "then") return undefined
     if (key === "toJSON")
-      return refuse("serialised", `In a template the filter does it: expr\`\${ref} | tojson\`.`)
+      return refuse("serialised", `Use the filter in a template: expr\`\${ref} | tojson\`.`)
     if (key === Symbol.toPrimitive) {
       return refuse(
-        "made into text or a number",
+        "converted to text or a number",
         `Its value is known only when the job runs. Write text\`… \${ref} …\` or expr\`\${ref} + 1\`.`,
       )
     }
@@ -53,7 +53,7 @@ export function refTo<T>(expression: Expression): Ref<T> {
   return new Proxy(target, {
     get,
     has: (target, key) => Object.hasOwn(target, key),
-    ownKeys: refuse("spread or listed", "Name the fields that are needed, or pass the ref as a whole."),
+    ownKeys: refuse("spread or listed", "Name the required fields, or pass the ref as a whole."),
     set: unchangeable,
     deleteProperty: unchangeable,
     defineProperty: unchangeable,

@@ -1,4 +1,4 @@
-/** Options as a definition writes them: `maxAttempts` is `max_attempts`, at any depth. What is `undefined` is left out. */
+/** Converts options to the form of a definition: `maxAttempts` becomes `max_attempts`, at any depth. `undefined` is left out. */
 export function written(options: object): Record<string, unknown> {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined)
   return Object.fromEntries(

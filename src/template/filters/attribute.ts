@@ -1,4 +1,4 @@
-/** `attribute="a.b.0"`: the path filters read of each item. */
+/** `attribute="a.b.0"`: the path that filters read in each item. */
 import type { Json } from "../../core/json.ts"
 import { child } from "../run/lookup.ts"
 import { data, Missing, typeName, type Value } from "../run/values.ts"
@@ -18,7 +18,7 @@ export function parts(attribute: Json): Path {
   return split.map(part => (/^\d{1,9}$/.test(part) ? Number(part) : part))
 }
 
-/** What is there, which may be a missing value. */
+/** The value at the path, which may be a missing value. */
 export function look(run: Run, item: Json, path: Path, otherwise?: Json): Value {
   let value: Value = item
   for (const part of path) {
@@ -39,7 +39,7 @@ function absent(run: Run, _value: Value, path: Path): Missing {
   )
 }
 
-/** Keys by which items are ordered, grouped or compared; text without regard to case unless asked. */
+/** Keys by which items are ordered, grouped or compared; text ignores case by default. */
 export function keysOf(
   run: Run,
   items: readonly Json[],

@@ -4,7 +4,7 @@ import { checkIndent, print, printJson } from "../run/print.ts"
 import { isList, isMapping } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
 
-/** Nesting and size of JSON text, before it is parsed: `[` × 1,000,000 must not become a million lists. */
+/** Limits nesting and size of JSON text before it is parsed: `[` × 1,000,000 must not become a million lists. */
 function measure(run: Run, source: string): void {
   run.scan(source.length * 4)
   let depth = 0
@@ -26,12 +26,12 @@ function measure(run: Run, source: string): void {
 }
 
 function fromJson(run: Run, value: Json): Json {
-  const source = text(value, "what fromjson is applied to")
+  const source = text(value, "the input of fromjson")
   measure(run, source)
   try {
     return JSON.parse(source) as Json
   } catch {
-    // The parser's own message quotes the text, which may hold a secret.
+    // The parser's own message quotes the text, which may contain a secret.
     throw cannot("fromjson: the text is not valid JSON")
   }
 }
@@ -49,18 +49,19 @@ function quote(run: Run, value: Json, keepSlash: boolean): string {
   try {
     encoded = encodeURIComponent(source)
   } catch {
-    throw cannot("urlencode: the text holds half a character (a lone surrogate)")
+    throw cannot("urlencode: the text contains a lone surrogate")
   }
   const strict = encoded.replace(/[!'()*]/g, each => `%${each.charCodeAt(0).toString(16).toUpperCase()}`)
   return keepSlash ? strict.replaceAll("%2F", "/") : strict.replaceAll("%20", "+")
 }
 
-/** A string as part of a path; a mapping or a list of pairs as a query. */
+/** A string becomes part of a path; a mapping or a list of pairs becomes a query. */
 function urlEncode(run: Run, value: Json): string {
   const pairs = isMapping(value) ? run.keys(value).map(key => [key, value[key] as Json]) : value
   if (!isList(pairs)) return quote(run, value, true)
   const parts = pairs.map(pair => {
-    if (!isList(pair) || pair.length !== 2) throw cannot("urlencode: a list must hold pairs of key and value")
+    if (!isList(pair) || pair.length !== 2)
+      throw cannot("urlencode: a list must contain pairs of key and value")
     return `${quote(run, pair[0] as Json, false)}=${quote(run, pair[1] as Json, false)}`
   })
   return parts.join("&")
@@ -75,7 +76,7 @@ function encode(run: Run, value: Json): string {
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
 
 function decode(run: Run, value: Json): string {
-  const source = text(value, "what b64decode is applied to")
+  const source = text(value, "the input of b64decode")
   run.text(source.length * 2)
   const packed = source.replace(/\s+/g, "")
   if (!BASE64.test(packed)) throw cannot("b64decode: the text is not base64")

@@ -8,7 +8,7 @@ import { numberFilters } from "./numbers.ts"
 import { mapping, selectingFilters } from "./selecting.ts"
 import { textFilters } from "./text.ts"
 
-/** The stand-in may be missing itself, for `a | default(b) | default(c)`. */
+/** The default may be missing itself, for `a | default(b) | default(c)`. */
 const standIn = lenientOperation("default_value? boolean?", (run, value, [otherwise, boolean]): Value => {
   const replaceFalse = boolean !== undefined && truthy(run, data(boolean))
   const absent = value instanceof Missing || (replaceFalse && !truthy(run, data(value)))

@@ -11,17 +11,17 @@ function ends(name: "first" | "last"): Operation {
   return operation("", (run, value) => {
     const items = sequence(run, value)
     const item = name === "first" ? items[0] : items[items.length - 1]
-    return item === undefined ? Missing.because(`${name}: there are no items; a default can stand in`) : item
+    return item === undefined ? Missing.because(`${name}: the list is empty; add | default(…)`) : item
   })
 }
 
-/** The earliest of the extremes, as in Python. */
+/** The first of the extremes, as in Python. */
 function extreme(name: "min" | "max"): Operation {
   const sign = name === "min" ? 1 : -1
   return operation("case_sensitive? attribute?", (run, value, [caseSensitive, attribute]) => {
     const items = sequence(run, value)
     const keys = keysOf(run, items, attribute, flag(run, caseSensitive, false))
-    if (items.length === 0) return Missing.because(`${name}: there are no items; a default can stand in`)
+    if (items.length === 0) return Missing.because(`${name}: the list is empty; add | default(…)`)
     let best = 0
     for (let i = 1; i < items.length; i++) {
       run.step()
@@ -104,7 +104,7 @@ function batch(run: Run, value: Json, [linecount, fill]: Given): Json {
   return result
 }
 
-/** So many columns of nearly equal length. */
+/** This many columns of nearly equal length. */
 function slice(run: Run, value: Json, [slices, fill]: Given): Json {
   const count = positive(slices, "slices")
   const items = sequence(run, value)

@@ -17,7 +17,7 @@ function dictSort(run: Run, value: Json, [caseSensitive, by, reverse]: Given): J
   return sorted(run, pairs, keys, flag(run, reverse, false))
 }
 
-/** Groups of equal attribute, in its order; each is a pair that also answers to `.grouper` and `.list`. */
+/** Groups by equal attribute, in its order; each group is a pair that also has `.grouper` and `.list`. */
 function groupBy(run: Run, value: Json, [attribute, otherwise, caseSensitive]: Given): Json {
   const items = sequence(run, value)
   const path = parts(attribute as Json)

@@ -5,7 +5,7 @@ import { finite } from "../run/operators.ts"
 import { typeName } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
 
-/** Numbers are short; longer text is none. */
+/** Longer text is not a number. */
 const MAX_DIGITS = 400
 /** Each character can be matched in one way only: an ambiguous pattern took 100 µs for 400 digits. */
 const DECIMAL = /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:[eE][+-]?\d(?:_?\d)*)?$/
@@ -53,7 +53,7 @@ function needNumber(value: Json, name: string): number {
   throw cannot(`${name} needs a number, not a ${typeName(value)}; convert it with | float or | int first`)
 }
 
-/** Beyond this many places a number is its own rounding. */
+/** With more decimal places, rounding does not change the number. */
 const MAX_PLACES = 20
 
 function round(_run: Run, value: Json, [precision, method]: readonly (Json | undefined)[]): number {

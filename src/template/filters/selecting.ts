@@ -16,7 +16,7 @@ function find(known: Known, name: Json | undefined, what: string): { operation: 
   return { operation: found, title: `${what} "${name}"` }
 }
 
-/** Keeps the items for which the test (or their truth) is `wanted`. */
+/** Keeps the items for which the test (or their truth value) is `wanted`. */
 function selecting(wanted: boolean, byAttribute: boolean): Operation {
   return operation(byAttribute ? "attribute test? ..." : "test? ...", (run, value, given) => {
     const path = byAttribute ? parts(given[0] as Json) : []
@@ -45,7 +45,7 @@ export function mapping(known: () => Known): Operation {
   })
 }
 
-/** Either the name of a filter and its arguments, or `attribute=` and perhaps `default=`. */
+/** Either the name of a filter and its arguments, or `attribute=` and optionally `default=`. */
 function mapper(run: Run, known: Known, given: Given, named: Named): (item: Json) => Value {
   const [name, ...rest] = given
   if (name !== undefined) {

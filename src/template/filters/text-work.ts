@@ -1,4 +1,4 @@
-/** The work behind text filters and the methods of the same name. */
+/** The implementation of text filters and of the methods with the same name. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { isSpace, trimEnd, trimStart, words } from "../parse/whitespace.ts"
 import { text } from "../run/operation.ts"
@@ -9,10 +9,10 @@ import { cannot, type Run } from "../run.ts"
 
 const BEYOND_ASCII = /[\u0080-\uffff]/
 
-/** Text that is at most three times as long when its case changes ("ŉ", "ΐ"). */
+/** Text becomes at most three times as long when its case changes ("ŉ", "ΐ"). */
 export function recase(run: Run, value: string, change: (text: string) => string): string {
   run.text(value.length)
-  // Beyond ASCII the change goes through Unicode's tables, some 20 ns for each character.
+  // Beyond ASCII the conversion uses Unicode tables, some 20 ns per character.
   if (BEYOND_ASCII.test(value)) run.step(Math.floor(value.length / 8))
   const result = change(value)
   run.text(Math.max(0, result.length - value.length))
@@ -85,7 +85,7 @@ function splitWords(run: Run, value: string, most: number): string[] {
   run.scan(value.length)
   const all = words(value)
   if (most < 0 || all.length <= most) return all
-  // What is left over keeps its inner white space.
+  // The rest keeps its inner white space.
   let rest = trimStart(value)
   for (const word of all.slice(0, most)) rest = rest.slice(word.length) && trimStart(rest.slice(word.length))
   run.step(most)
@@ -106,7 +106,7 @@ export function replace(run: Run, value: string, old: string, by: string, count:
   return parts.join("")
 }
 
-/** Replacing nothing puts the new text before every character and at the end. */
+/** Replacing the empty string inserts the new text before every character and at the end. */
 function interleave(run: Run, value: string, by: string, count: number): string {
   const list = characters(run, value)
   const times = count < 0 ? list.length + 1 : Math.min(count, list.length + 1)
@@ -132,5 +132,5 @@ export function pairsOf(run: Run, value: Json): Json {
   return keys.map(key => [key, (value as JsonObject)[key] as Json])
 }
 
-/** A list of two costs about as much as this many items. */
+/** A list of two items costs about as much as this many items. */
 const PAIR = 8

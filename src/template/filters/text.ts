@@ -15,7 +15,7 @@ import { cannot, type Run } from "../run.ts"
 import { follow, parts } from "./attribute.ts"
 import { capitalize, join, recase, replace, splitText, strip, title } from "./text-work.ts"
 
-/** As in Jinja, text filters take any value and work on its text. */
+/** As in Jinja, text filters accept any value and use its text. */
 const onText = (signature: string, apply: (run: Run, value: string, given: Given) => Json): Operation =>
   operation(signature, (run, value, given) => apply(run, print(run, value), given))
 
@@ -90,14 +90,14 @@ export const textFilters: readonly (readonly [string, Operation])[] = [
   [
     "split",
     operation("sep? maxsplit?", (run, value, [sep, most]) =>
-      splitText(run, text(value, "what split is applied to"), sep, wholeNumber(most, "maxsplit", -1)),
+      splitText(run, text(value, "the input of split"), sep, wholeNumber(most, "maxsplit", -1)),
     ),
   ],
   ["truncate", onText("length? killwords? end? leeway?", truncate)],
   [
     "indent",
     operation("width? first? blank?", (run, value, given) =>
-      indent(run, text(value, "what indent is applied to"), given),
+      indent(run, text(value, "the input of indent"), given),
     ),
   ],
   [

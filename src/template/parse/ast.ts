@@ -80,11 +80,11 @@ export interface Conditional extends Base {
 export interface Apply extends Base {
   readonly kind: "apply"
   readonly operation: Operation
-  /** What it is called in messages: `filter "upper"`. */
+  /** Its name in messages: `filter "upper"`. */
   readonly title: string
   readonly input: Expression
   readonly arguments: readonly (Expression | null)[]
-  /** Keyword arguments of an operation that takes any. */
+  /** Keyword arguments of an operation that accepts any. */
   readonly named: readonly (readonly [string, Expression])[]
   /** `is not`. */
   readonly negated: boolean
@@ -106,7 +106,7 @@ export type Expression =
   | Conditional
   | Apply
 
-/** What `for` and `set` assign to. */
+/** The target of `for` and `set`. */
 export type Target =
   | { readonly kind: "one"; readonly name: string }
   | { readonly kind: "field"; readonly name: string; readonly field: string; readonly at: number }

@@ -25,7 +25,7 @@ export function parseExpression(p: Parser): Expression {
   })
 }
 
-/** Without the conditional form, so that the `if` behind `for x in y` is the loop's. */
+/** Without the conditional form, so that the `if` after `for x in y` belongs to the loop. */
 export function parseOr(p: Parser): Expression {
   let left = parseAnd(p)
   while (p.atWord("or")) {
@@ -163,7 +163,7 @@ export function parsePrimary(p: Parser): Expression {
   return p.unexpected("a value")
 }
 
-/** Strings that stand side by side are one. */
+/** Adjacent strings are one string. */
 function parseStrings(p: Parser): Expression {
   const { at } = p.current
   const parts: string[] = []

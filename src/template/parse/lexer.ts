@@ -1,6 +1,6 @@
 /**
- * Reads a template piece by piece: text up to a tag, then the tokens inside the tag. Every character is
- * looked at a bounded number of times, so lexing is linear whatever the source.
+ * Reads a template incrementally: text up to a tag, then the tokens inside the tag. Every character is read a bounded
+ * number of times, so lexing is linear for any source.
  */
 import { TemplateSyntaxError } from "./syntax-error.ts"
 import { isSpace, trimEnd, trimStart } from "./whitespace.ts"
@@ -9,7 +9,7 @@ export type TokenType = "name" | "string" | "number" | "operator" | "close" | "e
 
 export interface Token {
   readonly type: TokenType
-  /** The name, operator or string; of a number its source. */
+  /** The name, operator or string; for a number its source. */
   readonly text: string
   readonly at: number
 }
@@ -24,18 +24,18 @@ const BACKSLASH = 0x5c
 const RAW = /\{%[-+]?\s*raw\s*(-?)%\}/y
 const END_RAW = /\{%([-+]?)\s*endraw\s*([-+]?)%\}/y
 
-/** Names, operators, literals and tags of one template: so many are parsed in about 10 ms. */
+/** Names, operators, literals and tags of one template: this many are parsed in about 10 ms. */
 const MAX_TOKENS = 20_000
 
 export class Lexer {
   readonly source: string
   #at = 0
   #tokens = 0
-  /** The closing mark of the tag being read. */
+  /** The closing mark of the current tag. */
   #close = "}}"
   /** Open brackets in the tag: `}}` closes two of them before it closes the tag. */
   #brackets = 0
-  /** The last tag ended in `-`: white space after it goes. */
+  /** The last tag ended in `-`: the white space after it is removed. */
   #trimNext = false
 
   constructor(source: string) {
@@ -46,7 +46,7 @@ export class Lexer {
     throw new TemplateSyntaxError(problem, this.source, at)
   }
 
-  /** Text up to the next tag, as pieces (a comment or `raw` separates them), and what opens there. */
+  /** Text up to the next tag, as pieces (a comment or `raw` separates them), and the opening mark there. */
   text(): { pieces: string[]; opening: Opening; at: number } {
     const pieces: string[] = []
     for (;;) {
@@ -69,7 +69,7 @@ export class Lexer {
     return -1
   }
 
-  /** Text from here to `end`, less what `-` takes away on either side. */
+  /** Text from here to `end`, without the white space that `-` removes on either side. */
   #piece(end: number): string {
     let text = this.source.slice(this.#at, end === -1 ? undefined : end)
     if (this.#trimNext) text = trimStart(text)
@@ -158,7 +158,7 @@ export class Lexer {
     return this.fail("this string is never closed")
   }
 
-  /** ASCII names by hand: compiling 100,000 templates takes a third less time than with the pattern alone. */
+  /** ASCII names without a pattern: compiling 100,000 templates takes a third less time. */
   #name(): string | null {
     const start = this.#at
     let end = start

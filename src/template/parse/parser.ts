@@ -86,7 +86,7 @@ export class Parser {
     return this.fail(`expected ${expected}, found ${found}`)
   }
 
-  /** Leaves the tag. The text behind it must not have been looked at. */
+  /** Leaves the tag. The text after it must not have been read yet. */
   close(): void {
     if (this.current.type !== "close") this.unexpected("the end of the tag or an operator")
   }

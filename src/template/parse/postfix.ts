@@ -49,7 +49,7 @@ function parseSubscript(p: Parser, object: Expression): Expression {
   return { kind: "item", object, key, at, depth: p.over(object, key) }
 }
 
-/** Only the functions and methods known by name can be called: no value is ever callable. */
+/** Only functions and methods known by name can be called: no value is callable. */
 function parseCall(p: Parser, callee: Expression): Expression {
   const { at } = callee
   if (callee.kind === "name") {

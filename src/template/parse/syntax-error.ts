@@ -1,6 +1,6 @@
 import { UmbraError } from "../../errors.ts"
 
-/** A template that cannot be compiled (E110), with where it breaks. Lines and columns count from 1. */
+/** A template that cannot be compiled (E110), with the position of the problem. Lines and columns count from 1. */
 export class TemplateSyntaxError extends UmbraError {
   readonly offset: number
   readonly line: number

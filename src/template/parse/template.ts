@@ -21,10 +21,10 @@ export function parseTemplate(source: string): Program {
   return { body, expression: whole, depth: height(p, body) }
 }
 
-/** With a single output in the tree, text around it can only be white space taken away, or comments. */
+/** With a single output in the tree, text around it can only be removed white space, or comments. */
 const isWhole = (source: string): boolean => source.startsWith("{{") && source.endsWith("}}")
 
-/** Statements up to one of the `ends`, which is left behind its name; `null` reads to the end of the source. */
+/** Statements up to one of the `ends`, whose name has been read; `null` reads to the end of the source. */
 function parseBody(
   p: Parser,
   block: { readonly name: string; readonly at: number; readonly ends: string[] } | null,

@@ -1,4 +1,4 @@
-/** Python's idea of white space, which is not quite JavaScript's. */
+/** White space as defined by Python, which differs slightly from JavaScript. */
 export function isSpace(unit: number): boolean {
   if (unit <= 0x20) return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d) || (unit >= 0x1c && unit <= 0x1f)
   if (unit < 0x1680) return unit === 0x85 || unit === 0xa0
@@ -51,7 +51,7 @@ export function lineBreakCount(text: string): number {
   return count
 }
 
-/** Lines as `str.splitlines` has them: a line break at the end starts no further line. */
+/** Lines as in `str.splitlines`: a line break at the end starts no further line. */
 export function lines(text: string): string[] {
   const found = text.split(LINE_BREAK)
   if (found[found.length - 1] === "") found.pop()

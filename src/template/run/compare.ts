@@ -1,4 +1,4 @@
-/** Equality and order as Python has them: by value, booleans are the numbers 0 and 1, unlike types have no order. */
+/** Equality and order as in Python: by value, booleans are the numbers 0 and 1, different types have no order. */
 import type { Json } from "../../core/json.ts"
 import { cannot, type Run } from "../run.ts"
 import { isList, isMapping, owns, typeName } from "./values.ts"
@@ -16,7 +16,7 @@ export function equal(run: Run, a: Json, b: Json, depth = 0): boolean {
   if (!isMapping(a) || !isMapping(b)) return false
   const keys = run.keys(a)
   if (keys.length !== run.keys(b).length) return false
-  // Each key is looked up three times, in what may be a large hash table.
+  // Each key is looked up three times, possibly in a large hash table.
   run.step(1 + keys.length * 3)
   return keys.every(key => owns(b, key) && equal(run, a[key] as Json, b[key] as Json, depth + 1))
 }
@@ -31,7 +31,7 @@ function equalScalars(run: Run, a: Json, b: Json): boolean {
 
 const number = (value: Json): Json => (typeof value === "boolean" ? Number(value) : value)
 
-/** Negative, zero or positive. Raises for what has no order. */
+/** Negative, zero or positive. Throws for values without an order. */
 export function order(run: Run, a: Json, b: Json, depth = 0): number {
   const x = number(a)
   const y = number(b)
@@ -68,7 +68,7 @@ function orderText(run: Run, a: string, b: string): number {
 
 const lifted = (unit: number): number => (unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit)
 
-/** Orders keys beside their items: stable, and every comparison is counted. */
+/** Sorts items by their keys: stable, and every comparison is counted. */
 export function sorted(run: Run, items: readonly Json[], keys: readonly Json[], reverse: boolean): Json[] {
   run.items(items.length * 2)
   const positions = items.map((_, i) => i)
@@ -76,7 +76,7 @@ export function sorted(run: Run, items: readonly Json[], keys: readonly Json[], 
     run.step()
     return order(run, keys[i] as Json, keys[j] as Json)
   }
-  // Reversed means reversed order with ties still in the order they came, as in Python.
+  // Reversed means reversed order with ties still in their original order, as in Python.
   positions.sort(reverse ? (i, j) => compare(j, i) : compare)
   return positions.map(i => items[i] as Json)
 }

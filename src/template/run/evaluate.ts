@@ -11,7 +11,7 @@ import { binary, compare, negate, slice } from "./operators.ts"
 import { print } from "./print.ts"
 import { data, Missing, nothing, put, truthy, typeName, type Value } from "./values.ts"
 
-/** May be a missing value: whoever uses it as data passes it through `data` first. */
+/** May return a missing value: code that uses it as data must pass it through `data` first. */
 export function evaluate(run: Run, expression: Expression, frame: Frame | null): Value {
   run.step()
   run.at = expression.at
@@ -103,7 +103,7 @@ function logic(run: Run, expression: Logic, frame: Frame | null): Value {
   return decided ? left : evaluate(run, expression.right, frame)
 }
 
-/** `a < b < c` evaluates `b` once and stops at the first that does not hold. */
+/** `a < b < c` evaluates `b` once and stops at the first comparison that is false. */
 function comparison(run: Run, expression: Compare, frame: Frame | null): boolean {
   let left = evaluateData(run, expression.first, frame)
   for (const { operator, operand } of expression.rest) {

@@ -6,7 +6,7 @@ import { applyTo, evaluate, evaluateData, evaluateText, holds } from "./evaluate
 import { Frame } from "./frame.ts"
 import { characters, data, isList, Loop, Missing, Namespace, sequence, type Value } from "./values.ts"
 
-/** An iteration makes a frame and fills it, which takes as long as this many other steps. */
+/** An iteration creates and fills a frame, which takes as long as this many other steps. */
 const ITERATION = 8
 
 export interface Output {
@@ -43,7 +43,7 @@ function executeOne(run: Run, statement: Statement, frame: Frame, output: Output
   }
 }
 
-/** Constants and plain secrets belong to whoever wrote the template, so they are printed as they are. */
+/** Constants and plain secrets belong to the author of the template, so they are printed unchanged. */
 function encoded({ encode }: Run, expression: Expression, text: string): string {
   if (encode === null || expression.kind === "constant" || isSecret(expression)) return text
   return encode(text, expression.kind === "apply" ? expression.title : null)

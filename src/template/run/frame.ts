@@ -1,6 +1,6 @@
 import type { Value } from "./values.ts"
 
-/** Names a template has set. Loops and block bodies have frames of their own, so what they set does not leak. */
+/** Names that a template has set. Loops and block bodies have their own frames, so their names do not leak. */
 export class Frame {
   readonly #parent: Frame | null
   readonly #values = new Map<string, Value>()

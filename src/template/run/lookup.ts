@@ -1,6 +1,6 @@
 /**
- * How names, keys and indices find their values. Own enumerable properties of mappings, indices of lists and
- * strings, fields of `loop` and of namespaces: nothing else is reachable.
+ * Resolves names, keys and indices. Own enumerable properties of mappings, indices of lists and strings, fields of `loop`
+ * and of namespaces: nothing else is reachable.
  */
 import type { Json } from "../../core/json.ts"
 import type { Expression, Item, Member, Name } from "../parse/ast.ts"
@@ -19,18 +19,18 @@ import {
   type Value,
 } from "./values.ts"
 
-/** A miss asks every place there is: it costs as much as a few other steps. */
+/** A miss searches all scopes: it costs as much as a few other steps. */
 const MISSING = 6
 
 const groups = new WeakSet<object>()
 
-/** Marks a pair made by `groupby`, which answers to `.grouper` and `.list`. */
+/** Marks a pair made by `groupby`, which has `.grouper` and `.list`. */
 export function markGroup<T extends Json[]>(pair: T): T {
   groups.add(pair)
   return pair
 }
 
-/** What stands under a key, `undefined` when nothing does. */
+/** The value of a key, `undefined` if there is none. */
 export function child(run: Run, value: Value, key: string | number): Value | undefined {
   if (isMapping(value)) {
     const name = String(key)
@@ -50,11 +50,11 @@ export function child(run: Run, value: Value, key: string | number): Value | und
 const isOuter = (expression: Expression, frame: Frame | null): expression is Name =>
   expression.kind === "name" && frame?.get(expression.name) === undefined
 
-/** Does the expression stand for all nodes: `nodes`, unless something else is called that? */
+/** Is the expression the mapping of all nodes: `nodes`, unless a name hides it? */
 const isNodes = (run: Run, expression: Expression, frame: Frame | null): boolean =>
   isOuter(expression, frame) && expression.name === "nodes" && !owns(run.scope.names, "nodes")
 
-/** Does it stand for the output of one node: `n`, `nodes.n`, `nodes["n"]`? */
+/** Is it the output of one node: `n`, `nodes.n`, `nodes["n"]`? */
 function isNode(run: Run, expression: Expression, frame: Frame | null): boolean {
   if (expression.kind === "member" || expression.kind === "item")
     return isNodes(run, expression.object, frame)
@@ -87,7 +87,7 @@ function allNodes(run: Run): Json {
   return outputs
 }
 
-/** `object.key` or `object[key]`; `read` evaluates the object, unless it is all nodes, of which only one is read. */
+/** `object.key` or `object[key]`; `read` evaluates the object, except all nodes, of which only one is read. */
 export function readChild(
   run: Run,
   expression: Member | Item,
@@ -123,7 +123,7 @@ function whatIsThere(run: Run, object: Expression, value: Value): [string, reado
   return [`${name} has`, show ? Object.keys(value) : []]
 }
 
-/** As many names as help and still fit a message. */
+/** The number of names shown in a message. */
 const SHOWN = 20
 
 function missing(name: string, there: string, names: readonly string[]): Fault {
@@ -134,7 +134,7 @@ function missing(name: string, there: string, names: readonly string[]): Fault {
   return new Fault("E201", `"${name}" is missing: ${what}`, name, available)
 }
 
-/** The expression as a reader would write it. A computed key is shown unless it may be secret. */
+/** The expression as written in a template. A computed key is shown unless it may be secret. */
 function path(run: Run, expression: Expression, key?: string | number): string {
   switch (expression.kind) {
     case "name":

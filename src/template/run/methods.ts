@@ -1,6 +1,6 @@
 /**
- * The methods a template may call. They are chosen by name alone when the template is parsed, so a mapping's
- * own key of the same name is never called, and nothing of JavaScript's is reachable.
+ * The methods that a template may call. They are chosen by name when the template is parsed, so a mapping's own key with
+ * the same name is never called, and no method of JavaScript is reachable.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { capitalize, join, pairsOf, recase, replace, splitText, strip } from "../filters/text-work.ts"

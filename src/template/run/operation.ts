@@ -1,4 +1,4 @@
-/** Filters, tests, functions and methods are operations: parameters with names, bound when a template is parsed. */
+/** Filters, tests, functions and methods are operations: their arguments are bound to named parameters by the parser. */
 import type { Json } from "../../core/json.ts"
 import { cannot, type Run } from "../run.ts"
 import { characterCount, data, truthy, typeName, type Value } from "./values.ts"
@@ -12,11 +12,11 @@ export interface Parameter {
 
 export interface Operation {
   readonly parameters: readonly Parameter[]
-  /** Takes any number of further positional arguments. */
+  /** Accepts any number of further positional arguments. */
   readonly rest: boolean
-  /** Takes any keyword argument. */
+  /** Accepts any keyword argument. */
   readonly keywords: boolean
-  /** May look at a missing value; all others only ever see data. */
+  /** May receive a missing value; all others receive only data. */
   readonly lenient: boolean
   readonly apply: (run: Run, input: Value, given: readonly Argument[], named: Named) => Value
 }
@@ -42,7 +42,7 @@ function parse(signature: string): Pick<Operation, "parameters" | "rest" | "keyw
   return { parameters, rest: words.includes("..."), keywords: words.includes("**") }
 }
 
-/** Applies an operation found by name while rendering (`map("upper")`), with the checks the parser does otherwise. */
+/** Applies an operation found by name while rendering (`map("upper")`), with the same checks as the parser. */
 export function applyNamed(
   run: Run,
   found: { readonly operation: Operation; readonly title: string },

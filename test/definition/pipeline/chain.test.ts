@@ -49,7 +49,7 @@ describe("E114 a kind without a queue", () => {
     ])
     const [problem] = problems([{ type: "jsonl_source", config: file }])
     expect(problem!.message).toBe(
-      'Adapter "jsonl_source" emits messages of kind "default", and route "a" has no outbound queue for them, so each would fail. Add "outbound" with the queue that they go to.',
+      'Adapter "jsonl_source" emits messages of kind "default", but route "a" has no outbound queue for this kind, so each would fail. Add "outbound" with the queue that they go to.',
     )
     expect(places([{ type: "jsonl_source", config: file }], { outbound: { default: "b" } })).toEqual([])
   })
@@ -104,7 +104,7 @@ describe("E115 an adapter at a position where it is not allowed", () => {
     const text = { type: "file_sink", config: { path: "a.txt", text: "{{ message.count }}" } }
     expect(places([sum, { type: "log" }, text])).toEqual(["E115 routes[0].adapters[2].type"])
     expect(problems([{ type: "batch" }, jsonl])[0]!.message).toContain(
-      'Let "batch" be the last of route "a", add "outbound" there, and move "jsonl_sink" to the route that reads that queue.',
+      'Make "batch" the last adapter of route "a", add "outbound" there, and move "jsonl_sink" to the route that reads that queue.',
     )
     expect(places([jsonl, { type: "batch" }])).toEqual([])
   })

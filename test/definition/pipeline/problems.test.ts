@@ -157,7 +157,7 @@ describe("messages say what to do", () => {
     [
       field('outbound: { "a b": q }\nmax_hops: 1'),
       [
-        'The key "a b" cannot stand here; expected letters, digits, _ and -, not beginning with a digit or -.',
+        'The key "a b" is not allowed here; expected letters, digits, _ and -, not beginning with a digit or -.',
       ],
     ],
     [
@@ -171,26 +171,26 @@ describe("messages say what to do", () => {
     [field("error_handling: { dead_letter: yes }"), ['"dead_letter" is "yes"; expected true or false.']],
     [
       field("backpressure: { adaptive: false, tolerance: 3 }"),
-      ['"tolerance" has no meaning where "adaptive" is false. Remove it.'],
+      ['"tolerance" has no effect if "adaptive" is false. Remove it.'],
     ],
     [
       field("backpressure: { min_concurrency: 9 }"),
       [
-        '"min_concurrency" is 9, more than the route\'s "concurrency", which is 8 unless told. Lower it, or raise that.',
+        '"min_concurrency" is 9, more than the route\'s "concurrency", whose default is 8. Lower it, or raise "concurrency".',
       ],
     ],
     [field("backpressure: { min_concurrency: 9 }\n    concurrency: 9"), []],
-    [adapter("echo"), ['An adapter is a mapping with "type" and "config"; this is "echo".']],
+    [adapter("echo"), ['An adapter must be a mapping with "type" and "config"; this is "echo".']],
     [adapter("{ config: {} }"), ['The adapter has no "type". Add it: text.']],
     [adapter("{ typ: echo }"), ['Unknown key "typ". Did you mean "type"?']],
-    [adapter("{ type: ehco }"), ['No adapter has the type "ehco". Did you mean "echo"?']],
+    [adapter("{ type: ehco }"), ['There is no adapter of type "ehco". Did you mean "echo"?']],
     [
       adapter("{ type: pdftext }"),
-      ['No adapter has the type "pdftext". Did you mean "pdf_text" of package umbra-pdf?'],
+      ['There is no adapter of type "pdftext". Did you mean "pdf_text" of package umbra-pdf?'],
     ],
     [
       adapter("{ type: nothing_like_it }"),
-      ['No adapter has the type "nothing_like_it". Known are: echo, http_fetch, transform, pdf_text.'],
+      ['There is no adapter of type "nothing_like_it". Available: echo, http_fetch, transform, pdf_text.'],
     ],
     [
       adapter("{ type: pdf_text, config: { pages: x } }"),
@@ -200,24 +200,24 @@ describe("messages say what to do", () => {
     ],
     [
       adapter('{ type: echo, config: { a: "{{ mesage.b }}" } }'),
-      ['Nothing is called "mesage". Did you mean "message"?'],
+      ['Unknown name "mesage". Did you mean "message"?'],
     ],
     [
       adapter('{ type: echo, config: { a: "{{ fetched }}" } }'),
-      ['Nothing is called "fetched". Known are message, input, job and secrets.'],
+      ['Unknown name "fetched". Available are message, input, job and secrets.'],
     ],
-    [one('init: { body: "{{ item }}" }\n'), ['Nothing is called "item". Known are input and job.']],
+    [one('init: { body: "{{ item }}" }\n'), ['Unknown name "item". Available are input and job.']],
     [
       one('init: { body: "{{ secrets.K }}" }\n'),
       [
-        "A secret may not stand here: messages are stored. Use it in the config of the adapter that needs it.",
+        "A secret is not allowed here: messages are stored. Use it in the config of the adapter that needs it.",
       ],
     ],
     [one("init: 3\n"), ['"init" is 3; expected a message ({ queue, body }) or a list of them.']],
-    [one("init: [3]\n"), ['An initial message is a mapping with "queue" and "body"; this is 3.']],
+    [one("init: [3]\n"), ['An initial message must be a mapping with "queue" and "body"; this is 3.']],
     [one("nodes: [{ id: a, handler: echo }]\n"), [expect.stringContaining("not both")]],
     ["name: x\nroutes: 3\n", ['"routes" is 3; expected a list of routes.']],
-    ["name: x\nroutes: [3]\n", ['A route is a mapping with "name", "inbound" and "adapters"; this is 3.']],
+    ["name: x\nroutes: [3]\n", ['A route must be a mapping with "name", "inbound" and "adapters"; this is 3.']],
     [
       "name: x\nroutes: [{}]\n",
       [
@@ -245,7 +245,7 @@ describe("messages say what to do", () => {
       )
     const text = `name: x\nroutes:\n${ring(["fetch", "extract", "links"]).join("")}`
     expect(messages(text)).toEqual([
-      'Routes write to each other in a cycle: fetch → extract → links → fetch. Add "max_hops" to the pipeline: how many times a message may go on to a route.',
+      'Routes write to each other in a cycle: fetch → extract → links → fetch. Add "max_hops" to the pipeline: the number of routes that a message may pass.',
     ])
     expect(messages(`${text}max_hops: 5\n`)).toEqual([])
   })
@@ -329,7 +329,7 @@ routes:
   - { name: ring2, inbound: q2, adapters: [{ type: echo }], outbound: q1 }
 `
     expect(messages(text)).toEqual([
-      'No message ever comes to route "ring1": only routes behind it write to its queue "q1". Begin with one ("init"), or write to it from another route.',
+      'No message ever reaches route "ring1": only routes after it write to its queue "q1". Add an initial message ("init"), or write to the queue from another route.',
     ])
   })
 
