@@ -83,11 +83,11 @@ export function taskRef({ node, item }: { readonly node: number; readonly item?:
 /** Is this the current attempt, and is it running or about to be dispatched? */
 export function isCurrent(
   state: JobState,
-  attempted: { readonly node: number; readonly attempt: number; readonly item?: number },
+  attemptRef: { readonly node: number; readonly attempt: number; readonly item?: number },
 ): boolean {
-  const { node, attempt, item } = attempted
+  const { node, attempt, item } = attemptRef
   if (item === undefined) return isInFlight(state, node) && state.attempt[node] === attempt
-  const place = findTask(state, attempted)
+  const place = findTask(state, attemptRef)
   return (
     place !== null &&
     isInFlight(place.state, place.position) &&

@@ -22,12 +22,12 @@ import { type AppendOutcome, AppendSender, type AppendSenderParts } from "./send
 export interface LaneEvents {
   /** Does this node only compute, in this process? */
   isPure(job: LiveJob, node: number): boolean
-  dispatch(job: LiveJob, attempted: AttemptRef): void
+  dispatch(job: LiveJob, attemptRef: AttemptRef): void
   /** Is the attempt with a worker, or on its way to one? */
-  isDispatched(job: LiveJob, attempted: AttemptRef): boolean
+  isDispatched(job: LiveJob, attemptRef: AttemptRef): boolean
   /** How long the row of an abandoned submission counts as a slot of its provider. */
   readonly slotLeaseMs: number
-  abort(job: LiveJob, attempted: AttemptRef): void
+  abort(job: LiveJob, attemptRef: AttemptRef): void
   ended(job: LiveJob): void
   /** All facts of these jobs so far are durable. */
   durable(jobs: Iterable<LiveJob>): void
@@ -86,9 +86,9 @@ export class AppendLane {
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
     unanswered: (node, attempt, item) => {
       const { job } = this.#sink
-      const attempted = { node, attempt, ...itemField(item) }
-      if (hasNoAnswer(job, attempted) || this.#events.isDispatched(job, attempted))
-        this.#operations().unseen(job, attempted, this.#clock.now())
+      const attemptRef = { node, attempt, ...itemField(item) }
+      if (hasNoAnswer(job, attemptRef) || this.#events.isDispatched(job, attemptRef))
+        this.#operations().unseen(job, attemptRef, this.#clock.now())
     },
     abandon: (node, _, item) =>
       this.#operations().abandon(this.#sink.job, { node, ...itemField(item) }, this.#clock.now()),
@@ -109,8 +109,8 @@ export class AppendLane {
   }
 
   /** Deferred to a microtask: the facts that make the node ready are still being applied. */
-  #dispatchSoon(job: LiveJob, attempted: AttemptRef): void {
-    queueMicrotask(() => this.#events.dispatch(job, attempted))
+  #dispatchSoon(job: LiveJob, attemptRef: AttemptRef): void {
+    queueMicrotask(() => this.#events.dispatch(job, attemptRef))
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {
@@ -299,8 +299,8 @@ export class AppendLane {
 }
 
 /** Did an earlier attempt end without an answer from the provider? */
-function hasNoAnswer({ state }: LiveJob, attempted: AttemptRef): boolean {
-  const place = findTask(state, attempted)
+function hasNoAnswer({ state }: LiveJob, attemptRef: AttemptRef): boolean {
+  const place = findTask(state, attemptRef)
   return place?.state.unfollowed.get(place.position) === null
 }
 

@@ -132,7 +132,7 @@ export class PartitionOwner implements LaneEvents {
       external: this.external,
       running: task => this.broker.runningTask(task),
       callsLost: () => this.#deaths.note("calls", clock.now()),
-      dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
+      dispatch: (job, attemptRef) => this.#dispatcher.dispatch(job, attemptRef),
     })
     this.broker = parts.broker({
       id: parts.id,
@@ -340,22 +340,22 @@ export class PartitionOwner implements LaneEvents {
     return provider === null && this.broker.isPure(handler)
   }
 
-  dispatch(job: LiveJob, attempted: AttemptRef): void {
-    this.#dispatcher.dispatch(job, attempted)
+  dispatch(job: LiveJob, attemptRef: AttemptRef): void {
+    this.#dispatcher.dispatch(job, attemptRef)
   }
 
   /** A submission to a provider is not aborted when its job no longer wants it; one that is handed over is. */
-  abort(job: LiveJob, attempted: AttemptRef): void {
-    const key = taskKey(attempted)
+  abort(job: LiveJob, attemptRef: AttemptRef): void {
+    const key = taskKey(attemptRef)
     job.running.delete(key)
     job.awaitingHandler?.delete(key)
-    const isLeft = job.plan.nodes[attempted.node]!.provider !== null && !hasLaterAttempt(job, attempted)
-    if (isLeft) this.external.leftSubmissions.abandoned(job, attempted)
-    else this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
+    const isLeft = job.plan.nodes[attemptRef.node]!.provider !== null && !hasLaterAttempt(job, attemptRef)
+    if (isLeft) this.external.leftSubmissions.abandoned(job, attemptRef)
+    else this.broker.cancel({ jobId: job.id, ...attemptRef }, abortReason(job.state))
   }
 
-  isDispatched({ id: jobId }: LiveJob, attempted: AttemptRef): boolean {
-    return this.broker.has({ jobId, ...attempted }) || this.#reports.isClaiming({ jobId, ...attempted })
+  isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {
+    return this.broker.has({ jobId, ...attemptRef }) || this.#reports.isClaiming({ jobId, ...attemptRef })
   }
 
   get slotLeaseMs(): number {

@@ -33,7 +33,7 @@ export interface TaskReportsParts {
   /** A process died while it ran calls for jobs that are not nodes. */
   readonly callsLost: () => void
   /** Dispatches a task again. */
-  readonly dispatch: (job: LiveJob, attempted: AttemptRef) => void
+  readonly dispatch: (job: LiveJob, attemptRef: AttemptRef) => void
 }
 
 /** Turns the reports of workers into commands to the jobs concerned. */
@@ -50,13 +50,13 @@ export class TaskReports implements RemoteTaskEvents {
 
   started(task: TaskNews, worker: string): Promise<void> {
     const job = this.#currentJob(task)
-    const attempted = attemptRef(task)
-    if (job === null || !isCurrent(job.state, attempted))
+    const attemptRef = toAttemptRef(task)
+    if (job === null || !isCurrent(job.state, attemptRef))
       return task.announce ? this.#mayContinue(task) : Promise.resolve()
     const ranMs = this.#parts.running(task)?.ranMs
     this.#parts.command(job, {
       type: "started",
-      ...attempted,
+      ...attemptRef,
       worker,
       ...(task.alone === undefined ? {} : { alone: task.alone }),
       ...(ranMs === undefined ? {} : { ranMs }),
@@ -118,14 +118,14 @@ export class TaskReports implements RemoteTaskEvents {
 
   preview(task: TaskName, data: Json): void {
     const job = this.#currentJob(task)
-    if (job !== null) this.#parts.command(job, { type: "preview", ...attemptRef(task), data })
+    if (job !== null) this.#parts.command(job, { type: "preview", ...toAttemptRef(task), data })
   }
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#currentJob(task)
     const { command, observer, pendingDecisions, external } = this.#parts
-    const attempted = attemptRef(task)
-    const isLeft = job === null || !isCurrent(job.state, attempted)
+    const attemptRef = toAttemptRef(task)
+    const isLeft = job === null || !isCurrent(job.state, attemptRef)
     if (isLeft)
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
     if (job === null) return
@@ -134,7 +134,7 @@ export class TaskReports implements RemoteTaskEvents {
     job.progress?.delete(key)
     if (outcome.type === "child") {
       const { usage } = outcome
-      const at = { ...attempted, times, ...(usage === undefined ? {} : { usage }) }
+      const at = { ...attemptRef, times, ...(usage === undefined ? {} : { usage }) }
       pendingDecisions.add(job.partition, observer.childRequested(job, at, outcome))
     } else if (isLeft) return
     else if (outcome.type === "submitted")
@@ -143,7 +143,7 @@ export class TaskReports implements RemoteTaskEvents {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#terms(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
-      command(job, outcomeCommand(attempted, outcome, terms, times), text)
+      command(job, outcomeCommand(attemptRef, outcome, terms, times), text)
     }
   }
 
@@ -160,7 +160,7 @@ export class TaskReports implements RemoteTaskEvents {
   ): Promise<void> {
     const { command, failed, external } = this.#parts
     const { provider } = job.plan.nodes[task.node]!
-    const at = attemptRef(task)
+    const at = toAttemptRef(task)
     const terms = provider === null ? undefined : this.#terms(provider, outcome)
     this.#claiming.add(nameOf(task))
     try {
@@ -188,7 +188,7 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** Is this an attempt that its job no longer wants? */
   #isAbandoned(job: LiveJob | null, task: TaskName): boolean {
-    return job === null || !isCurrent(job.state, attemptRef(task))
+    return job === null || !isCurrent(job.state, toAttemptRef(task))
   }
 
   lost(tasks: readonly TaskName[], callsToo: boolean): void {
@@ -200,8 +200,8 @@ export class TaskReports implements RemoteTaskEvents {
       if (job === null) continue
       job.progress?.delete(taskKey(task))
       const lost = byJob.get(job)
-      if (lost === undefined) byJob.set(job, [attemptRef(task)])
-      else lost.push(attemptRef(task))
+      if (lost === undefined) byJob.set(job, [toAttemptRef(task)])
+      else lost.push(toAttemptRef(task))
     }
     for (const [job, only] of byJob) {
       this.#parts.command(job, { type: "recover", only })
@@ -213,13 +213,13 @@ export class TaskReports implements RemoteTaskEvents {
   /** A task that is known to have begun becomes a new attempt. Others are dispatched again under the same attempt. */
   returned(task: TaskName): void {
     const job = this.#currentJob(task)
-    const attempted = attemptRef(task)
+    const attemptRef = toAttemptRef(task)
     if (this.#isAbandoned(job, task)) this.#parts.external.leftSubmissions.lost(task)
     if (job === null) return
     job.progress?.delete(taskKey(task))
-    this.#parts.command(job, { type: "hand_over", only: [attempted] })
+    this.#parts.command(job, { type: "hand_over", only: [attemptRef] })
     job.running.delete(taskKey(task))
-    if (isCurrent(job.state, attempted)) this.#parts.dispatch(job, attempted)
+    if (isCurrent(job.state, attemptRef)) this.#parts.dispatch(job, attemptRef)
   }
 
   #terms(provider: string, outcome: Outcome) {
@@ -239,7 +239,7 @@ export class TaskReports implements RemoteTaskEvents {
   }
 }
 
-function attemptRef({ node, item, attempt }: TaskName): AttemptRef {
+function toAttemptRef({ node, item, attempt }: TaskName): AttemptRef {
   return item === undefined ? { node, attempt } : { node, item, attempt }
 }
 

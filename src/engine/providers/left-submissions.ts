@@ -62,12 +62,12 @@ export class LeftSubmissions {
   }
 
   /** The attempt is no longer wanted, and that is durable. */
-  abandoned(job: LiveJob, attempted: AttemptRef): void {
-    const task = { jobId: job.id, ...attempted }
+  abandoned(job: LiveJob, attemptRef: AttemptRef): void {
+    const task = { jobId: job.id, ...attemptRef }
     const broker = this.#parts.broker()
     // Its outcome arrived before that was durable: `finished` handles it.
     if (!broker.has(task)) return
-    const { handler, provider } = job.plan.nodes[attempted.node]!
+    const { handler, provider } = job.plan.nodes[attemptRef.node]!
     if (broker.withdraw(task)) {
       this.#settling.add(nameOf(task))
       void this.#settle(task, null).finally(() => this.#settling.delete(nameOf(task)))
