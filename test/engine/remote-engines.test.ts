@@ -343,7 +343,7 @@ describe("commands to other engines", () => {
     await until("somebody owns them", async () => [...(await partitionsOf(store)).values()][0] === 64)
     const questions = new RemoteCommands({ journal, clock: systemClock })
     const ids = Array.from({ length: 100 }, (_, n) => `01a1e030-8ba6-70${n % 3}0-92de-16637145${1000 + n}`)
-    const answers = await Promise.all(ids.map(id => questions.execute(id, { type: "retry" }, 5000)))
+    const answers = await Promise.all(ids.map(id => questions.execute(id, { type: "retry" }, 60_000)))
     expect(answers).toEqual(ids.map(() => ({ refused: "no_such_job" })))
     expect(calls.sendMessages).toBeLessThan(5)
     expect(calls.readAnswers).toBeLessThan(30)

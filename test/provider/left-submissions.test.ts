@@ -113,7 +113,7 @@ describe("a job that ends while its submission is in flight", () => {
     const { log, said } = collectLog()
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", silence: "hang", afterwards: true })
-    const engine = { slotLeaseSeconds: 4 }
+    const engine = { slotLeaseSeconds: 4, providerSweepSeconds: 0.2 }
     const umbra = await openWith(fake, { log, engine, over: { concurrency: 1, timeout_seconds: 0.3 } })
     const job = await submitting(umbra, fake)
     const other = await next(umbra)

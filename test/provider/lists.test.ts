@@ -200,7 +200,12 @@ it("J21 a long list is not read again for each of its slots and results", async 
     return readFacts(...query)
   }
   const fake = await fakeProvider()
-  const umbra = await open({ ...optionsFor(fake, { over: { ...never, concurrency: 1 } }), at: journal })
+  // On a slow machine the job must not leave memory between two results.
+  const engine = { parkAfterMs: 3_600_000 }
+  const umbra = await open({
+    ...optionsFor(fake, { engine, over: { ...never, concurrency: 1 } }),
+    at: journal,
+  })
   const job = await umbra.submit(films({ for_each: Array.from({ length: 120 }, (_, n) => n) }))
   for (let n = 0; n < 20; n++) {
     await until("the next is at the provider", () => fake.operations.size === n + 1)

@@ -194,7 +194,7 @@ describe("cancellation", () => {
     await job.cancel()
     await first.close()
     const clock = new VirtualClock({ start: Date.now() + 60_000 })
-    const second = await openOn(store, optionsFor(fake, { clock }))
+    const second = await openOn(store, optionsFor(fake, { clock, engine: { providerSweepSeconds: 10 } }))
     await until("the next engine has told it", () => {
       clock.advance(1000)
       return second.owns(job.id) && fake.operations.get(id)!.status === "canceled"

@@ -31,6 +31,8 @@ export function optionsFor(fake: FakeProvider, options: ProviderStageOptions = {
   return {
     providerSecrets: name => secrets[name],
     ...rest,
+    // What a test waits for must not come from a sweep in the end. A test of sweeps says how often they come.
+    engine: { providerSweepSeconds: 3600, ...rest.engine },
     providers: [httpProvider(definition, { allowPrivateAddresses: true }), ...(rest.providers ?? [])],
   }
 }
