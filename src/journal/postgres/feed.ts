@@ -5,7 +5,7 @@ import * as rows from "./rows.ts"
 
 /** How the notifications of the feed reach other processes; absent where there are no others. */
 export interface FeedNotifications {
-  tell(notifications: string): void
+  notify(payload: string): void
   listen(listener: (notifications: string) => void): Promise<() => Promise<void>>
 }
 
@@ -58,8 +58,8 @@ export class SqlFeed implements JournalFeed {
     return { reached, facts: of(found, "fact").map(toFact).sort(inFeedOrder) }
   }
 
-  notify(notifications: string): void {
-    this.#notifications?.tell(notifications)
+  notify(payload: string): void {
+    this.#notifications?.notify(payload)
   }
 }
 
