@@ -55,7 +55,11 @@ export interface JournalOptions {
 
 export function createJournal(options: JournalOptions): port.Journal {
   const { call, capabilities, listen, close } = options
-  const feed = { ...verbs<JournalFeed>("feed", call), notify: options.notifyFeed, listen: options.listenToFeed }
+  const feed = {
+    ...verbs<JournalFeed>("feed", call),
+    notify: options.notifyFeed,
+    listen: options.listenToFeed,
+  }
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
   return {
     ...verbs<port.Journal>("journal", call),
