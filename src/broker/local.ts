@@ -405,8 +405,8 @@ class Attempt implements Queued, Suspect, AttemptEvents {
 
   #reportStart({ alone, place }: { readonly alone: boolean; readonly place: boolean }): Promise<void> {
     const { events, worker } = this.#pool
-    const told = { ...this.#task, announce: true, ...(place && { place }) }
-    return events.started(this.isolation === undefined ? told : { ...told, alone }, worker)
+    const reported = { ...this.#task, announce: true, ...(place && { place }) }
+    return events.started(this.isolation === undefined ? reported : { ...reported, alone }, worker)
   }
 
   #begin(runner: Runner, now: number): void {

@@ -6,7 +6,7 @@
 import type { Json } from "../core/json.ts"
 import { compileValue } from "../template/index.ts"
 import { activeTraceHeader } from "../trace.ts"
-import { bodyOf, statusFault } from "../worker/http/answer.ts"
+import { parseBody, statusFault } from "../worker/http/answer.ts"
 import { HttpClient, type HttpResponse } from "../worker/http/client.ts"
 import { workerSettings } from "../worker/settings.ts"
 import { checkedSpec } from "./http-check.ts"
@@ -36,7 +36,7 @@ export function httpProvider(
     name: spec.name,
     secrets,
     // Without credentials there is nothing that another origin could misuse.
-    origins: secrets.length === 0 && spec.origins === undefined ? null : originsOf(spec),
+    origins: secrets.length === 0 && spec.origins === undefined ? null : allowedOrigins(spec),
     ...limitsFrom(spec),
     ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
     ...(spec.poll === undefined ? {} : pollPart(client, spec.poll)),
@@ -45,7 +45,7 @@ export function httpProvider(
   })
 }
 
-function originsOf(spec: HttpProviderSpec): string[] {
+function allowedOrigins(spec: HttpProviderSpec): string[] {
   return [...writtenOrigins(spec), ...(spec.origins ?? [])]
 }
 
@@ -115,7 +115,7 @@ function cancelPart(client: Client, request: RequestSpec): Partial<ProviderDefin
 
 function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial<ProviderDefinition> {
   return {
-    verify: signatureOf(webhook.signature),
+    verify: toSignature(webhook.signature),
     webhookIsHint: webhook.is_hint,
     webhook({ body, headers }) {
       const names = { body, headers }
@@ -134,7 +134,7 @@ function idIn(value: Json): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : ""
 }
 
-function signatureOf(spec: SignatureSpec): Signature {
+function toSignature(spec: SignatureSpec): Signature {
   if (spec.scheme === "standard-webhooks") return spec
   const { timestamp_header, ...rest } = spec
   const time = timestamp_header === undefined ? {} : { timestampHeader: timestamp_header }
@@ -189,7 +189,7 @@ function secretNames(request: RequestSpec): string[] {
 }
 
 function answerNames(response: HttpResponse): { readonly response: Json; readonly body: Json } {
-  const { body } = bodyOf(response)
+  const { body } = parseBody(response)
   return { response: { status: response.status, headers: { ...response.headers }, body }, body }
 }
 

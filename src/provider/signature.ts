@@ -169,7 +169,7 @@ function ed25519Refusal(
   const signed = time === undefined ? body : Buffer.concat([Buffer.from(`${time}${separator}`), body])
   const given = Buffer.from(headers[header.toLowerCase()] ?? "", encoding)
   if (given.length !== 64) return `there is no signature of 64 bytes in header ${header}`
-  const isRight = publicKeys.some(key => verifyBytes(null, signed, keyOf(key), given))
+  const isRight = publicKeys.some(key => verifyBytes(null, signed, parseKey(key), given))
   return isRight ? null : "the signature is wrong"
 }
 
@@ -178,13 +178,13 @@ const frame = Buffer.from("302a300506032b6570032100", "hex")
 
 export function isPublicKey(text: string): boolean {
   try {
-    return keyOf(text).asymmetricKeyType === "ed25519"
+    return parseKey(text).asymmetricKeyType === "ed25519"
   } catch {
     return false
   }
 }
 
-function keyOf(text: string): KeyObject {
+function parseKey(text: string): KeyObject {
   if (text.includes("BEGIN")) return createPublicKey(text)
   const raw = Buffer.from(text, /^[0-9a-f]{64}$/i.test(text) ? "hex" : "base64")
   if (raw.length !== 32)

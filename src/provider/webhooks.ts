@@ -145,11 +145,11 @@ export class Webhooks {
     const news = { externalId, source: "webhook", poll, result } satisfies Omit<External, "type" | "node">
     const isNew = await store.receiveEvent({
       provider: name,
-      eventId: webhook.eventId === undefined ? eventIdOf(provider, request) : storable(webhook.eventId),
+      eventId: webhook.eventId === undefined ? eventId(provider, request) : storable(webhook.eventId),
       externalId,
       receivedAt: now(),
       verdict: "parked",
-      reason: result.type === "failed" ? reasonOf(result.fault) : null,
+      reason: result.type === "failed" ? refusalReason(result.fault) : null,
       bytes: request.body.length,
       news: JSON.stringify(news),
     })
@@ -173,7 +173,7 @@ export class Webhooks {
     if (++refusals.count <= REFUSALS_A_SECOND)
       await store.receiveEvent({
         ...{ provider: name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
-        ...{ verdict: "refused", reason: reasonOf(error, notes) },
+        ...{ verdict: "refused", reason: refusalReason(error, notes) },
       })
     return error
   }
@@ -187,7 +187,10 @@ interface ParsedWebhook {
 
 const REFUSALS_A_SECOND = 10
 
-function reasonOf({ code, message }: Pick<Fault, "code" | "message">, notes: readonly string[] = []): string {
+function refusalReason(
+  { code, message }: Pick<Fault, "code" | "message">,
+  notes: readonly string[] = [],
+): string {
   return cut([code, message, ...notes].join(" "), 500)
 }
 
@@ -212,10 +215,10 @@ function parsed(body: Buffer): Json {
  * signed: with a forged webhook-id a replay would be new, and a future event could be made to look like a
  * repetition.
  */
-function eventIdOf({ verify }: Provider, { body, headers }: SignedRequest): string {
+function eventId({ verify }: Provider, { body, headers }: SignedRequest): string {
   const isSigned = typeof verify === "function" || verify?.scheme === "standard-webhooks"
   const id = isSigned ? headers["webhook-id"] : undefined
-  return id === undefined ? hashOf(body) : storable(id)
+  return id === undefined ? hash(body) : storable(id)
 }
 
 /**
@@ -231,9 +234,9 @@ function eventName(id: unknown): string | undefined {
 
 /** An index accepts only short texts, and text in PostgreSQL does not hold every character. */
 function storable(id: string): string {
-  return isExternalId(id) ? id : hashOf(id)
+  return isExternalId(id) ? id : hash(id)
 }
 
-function hashOf(bytes: Buffer | string): string {
+function hash(bytes: Buffer | string): string {
   return createHash("sha256").update(bytes).digest("hex")
 }

@@ -12,10 +12,10 @@ import { defineHandler, type Handler, type HandlerDefinition, inModule, isHandle
 /** `module` is a file, a `file:` URL, or the name of a package that is installed in the working directory. */
 export async function loadHandlers(module: string): Promise<Handler[]> {
   const found = locate(module)
-  const exported = exportsOf(await importModule(module, found))
+  const exported = listExports(await importModule(module, found))
   const handlers = new Map<unknown, Handler>()
   for (const value of exported) {
-    const handler = handlerOf(value)
+    const handler = toHandler(value)
     if (handler !== undefined) handlers.set(value, placed(handler, found))
   }
   if (handlers.size > 0) return [...handlers.values()]
@@ -27,17 +27,17 @@ export async function loadHandlers(module: string): Promise<Handler[]> {
 
 /** Everything that a module exports, with lists flattened. */
 export async function exportsIn(module: string): Promise<unknown[]> {
-  return exportsOf(await importModule(module, locate(module)))
+  return listExports(await importModule(module, locate(module)))
 }
 
 /** A CommonJS module has all its exports in the default export. */
-function exportsOf(module: Record<string, unknown>): unknown[] {
+function listExports(module: Record<string, unknown>): unknown[] {
   const { default: standard } = module
   const more = typeof standard === "object" && standard !== null && !isHandler(standard) ? standard : {}
   return [...Object.values(module), ...Object.values(more)].flat(2)
 }
 
-function handlerOf(value: unknown): Handler | undefined {
+function toHandler(value: unknown): Handler | undefined {
   if (isHandler(value)) return value
   if (typeof value !== "object" || value === null) return undefined
   const { name, run } = value as Partial<Handler>

@@ -175,7 +175,7 @@ describe("a provider that is plain REST", () => {
     )
     expect(wrong({ webhook: { external_id: "x", signature } })).toThrow(/is_hint/)
     expect(wrong({ cancel: { url: "http://x/{{ body.id }}" } })).toThrow(
-      /cancel.url reads "body".* There is external_id/,
+      /cancel.url reads "body".* Available: external_id/,
     )
     const poll = { url: "http://x", status: "{{ body.s }}", done: ["a"], output: "{{ secrets.S }}" }
     expect(wrong({ poll })).toThrow(/poll.output reads "secrets"/)

@@ -331,14 +331,14 @@ export class RedisBroker implements RemoteWorkers {
   #receive(message: string): void {
     try {
       const news = JSON.parse(message) as WorkerNews
-      if (news.type === "begun") for (const task of news.tasks) this.#begun(news.worker, task)
+      if (news.type === "begun") for (const task of news.tasks) this.#tasksBegun(news.worker, task)
       else if (news.type === "left") this.#reconciliation.request()
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read a message of a worker")
     }
   }
 
-  #begun(worker: string, [name, ranMs, usage]: BegunTask): void {
+  #tasksBegun(worker: string, [name, ranMs, usage]: BegunTask): void {
     const task = this.#tasks.get(name)
     if (task === undefined || task.state === "queued" || !Number.isFinite(ranMs)) return
     const at = performance.now() - ranMs

@@ -180,16 +180,19 @@ export class Results {
     void this.#settle(keys, { partition, entries, ended })
   }
 
-  #deliverReports(said: string, text: string, ended: Map<string, string[]>): void {
+  #deliverReports(encoded: string, text: string, ended: Map<string, string[]>): void {
     try {
-      const { report, from } = decodeReport(said, text)
+      const { report, from } = decodeReport(encoded, text)
       this.#parts.deliver(report, from)
       if (report.kind !== "finished" && report.kind !== "returned") return
       const tasks = ended.get(from.handler)
       if (tasks === undefined) ended.set(from.handler, [from.entry])
       else tasks.push(from.entry)
     } catch (error) {
-      this.#parts.log.error({ said, error: String(error) }, "a report cannot be read and is dropped")
+      this.#parts.log.error(
+        { report: encoded, error: String(error) },
+        "a report cannot be read and is dropped",
+      )
     }
   }
 

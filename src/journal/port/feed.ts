@@ -23,9 +23,9 @@ export interface JournalFeed {
   read(query: FeedQuery): Promise<FeedPage>
 
   /** Notifies every process that listens, this one too. */
-  notify(news: string): void
+  notify(payload: string): void
   /** null: there are no other processes. */
-  readonly listen: ((listener: (news: string) => void) => Promise<() => Promise<void>>) | null
+  readonly listen: ((listener: (payload: string) => void) => Promise<() => Promise<void>>) | null
 }
 
 export interface FeedStart {

@@ -117,11 +117,11 @@ export interface TokenRow extends TokenLimits {
 }
 
 /** Equal targets have equal texts: sorted by version, without further fields. */
-export function targetsText(targets: readonly AliasTarget[]): string {
+export function formatTargets(targets: readonly AliasTarget[]): string {
   const pairs = targets.map(({ version, weight }) => [version, weight] as const)
   return JSON.stringify(pairs.sort((a, b) => a[0] - b[0]))
 }
 
-export function targetsOf(text: string): AliasTarget[] {
+export function parseTargets(text: string): AliasTarget[] {
   return (JSON.parse(text) as [number, number][]).map(([version, weight]) => ({ version, weight }))
 }

@@ -5,8 +5,8 @@ import * as rows from "./rows.ts"
 
 /** How the notifications of the feed reach other processes; absent where there are no others. */
 export interface FeedNotifications {
-  tell(news: string): void
-  listen(listener: (news: string) => void): Promise<() => Promise<void>>
+  notify(payload: string): void
+  listen(listener: (notifications: string) => void): Promise<() => Promise<void>>
 }
 
 /** Above every seq. */
@@ -16,12 +16,12 @@ const NO_END = Number.MAX_SAFE_INTEGER
 export class SqlFeed implements JournalFeed {
   readonly listen: JournalFeed["listen"]
   readonly #database: Database
-  readonly #news: FeedNotifications | null
+  readonly #notifications: FeedNotifications | null
 
-  constructor(database: Database, news: FeedNotifications | null) {
+  constructor(database: Database, notifications: FeedNotifications | null) {
     this.#database = database
-    this.#news = news
-    this.listen = news?.listen.bind(news) ?? null
+    this.#notifications = notifications
+    this.listen = notifications?.listen.bind(notifications) ?? null
   }
 
   async position() {
@@ -55,11 +55,11 @@ export class SqlFeed implements JournalFeed {
       const isMore = count >= limit
       return { partition, seq: rows.number(isMore ? counted : row, 2), looked: count, isMore }
     })
-    return { reached, facts: of(found, "fact").map(factOf).sort(inFeedOrder) }
+    return { reached, facts: of(found, "fact").map(toFact).sort(inFeedOrder) }
   }
 
-  notify(news: string): void {
-    this.#news?.tell(news)
+  notify(payload: string): void {
+    this.#notifications?.notify(payload)
   }
 }
 
@@ -67,7 +67,7 @@ function of(found: readonly Row[], kind: string): Row[] {
   return found.filter(row => row[0] === kind)
 }
 
-function factOf(row: Row) {
+function toFact(row: Row) {
   return {
     partition: rows.number(row, 1),
     ...rows.factRow(row.slice(2)),

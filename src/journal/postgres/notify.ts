@@ -45,7 +45,7 @@ export class PostgresWakeUps implements WakeUps {
 
   /** Not repeated: the next poll of the store finds what is lost here. */
   readonly feed: FeedNotifications = {
-    tell: news => void this.#options.database.query("notifyFeed", [news]).catch(() => {}),
+    notify: payload => void this.#options.database.query("notifyFeed", [payload]).catch(() => {}),
     listen: listener => this.#add(this.#feedListeners, listener),
   }
 

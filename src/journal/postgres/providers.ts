@@ -35,20 +35,20 @@ export class SqlProviderStore implements ProviderStore {
       textArrayLiteral(requests.map(({ owner }) => owner)),
       items,
     ])
-    const held = found.filter(row => row[0] === "held").map(row => slotOf(row))
+    const held = found.filter(row => row[0] === "held").map(row => slotKey(row))
     if (held.length === requests.length) return { held, notified: [] }
     const granted = await this.#grant(terms, rows.number(found[0], 1), requests)
     const asked = new Set(requests.map(nameOf))
     const others = granted.filter(slot => !asked.has(nameOf(slot)))
     return {
       held: [...held, ...granted.filter(slot => asked.has(nameOf(slot)))],
-      notified: this.#tell(others),
+      notified: this.#notifyPartitions(others),
     }
   }
 
   async grantSlots(terms: SlotTerms) {
     const [row] = await this.#database.query("providerVersion", [terms.provider])
-    return row === undefined ? [] : this.#tell(await this.#grant(terms, rows.number(row, 0), []))
+    return row === undefined ? [] : this.#notifyPartitions(await this.#grant(terms, rows.number(row, 0), []))
   }
 
   /** Repeats until the count was right: another process may have granted meanwhile. */
@@ -64,7 +64,7 @@ export class SqlProviderStore implements ProviderStore {
     }
   }
 
-  #tell(granted: readonly { readonly partition: number }[]): readonly number[] {
+  #notifyPartitions(granted: readonly { readonly partition: number }[]): readonly number[] {
     const partitions = [...new Set(granted.map(({ partition }) => partition))]
     if (partitions.length > 0) this.#notify(partitions)
     return partitions
@@ -81,7 +81,7 @@ export class SqlProviderStore implements ProviderStore {
   async idleSlots({ partitions, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
     const parameters = [arrayLiteral(partitions), `${grantedBefore}`]
     const found = await this.#database.query("idleSlots", parameters)
-    return found.map(row => ({ ...slotOf(row, 0), partition: rows.number(row, 3) }))
+    return found.map(row => ({ ...slotKey(row, 0), partition: rows.number(row, 3) }))
   }
 
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
@@ -124,7 +124,7 @@ export class SqlProviderStore implements ProviderStore {
     const { operation, at } = query
     const parameters = [operation?.provider ?? null, operation?.externalId ?? null, `${at}`]
     const found = await this.#database.query("deliverEvents", parameters)
-    return this.#tell(found.map(row => ({ partition: rows.number(row, 0) })))
+    return this.#notifyPartitions(found.map(row => ({ partition: rows.number(row, 0) })))
   }
 
   async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
@@ -144,7 +144,7 @@ export class SqlProviderStore implements ProviderStore {
     return (await this.#database.query("dueCancels", parameters)).map(row => ({
       provider: rows.text(row, 0),
       externalId: rows.text(row, 1),
-      ...slotOf(row, 2),
+      ...slotKey(row, 2),
       attempt: rows.number(row, 5),
       tries: rows.number(row, 6),
       owner: rows.text(row, 7),
@@ -169,7 +169,7 @@ export class SqlProviderStore implements ProviderStore {
       "jobId" in query ? ["{}", "0", query.jobId] : [arrayLiteral(query.partitions), `${query.at}`, null]
     return (await this.#database.query("unseenSubmissions", parameters)).map(row => ({
       provider: rows.text(row, 0),
-      ...slotOf(row, 1),
+      ...slotKey(row, 1),
       attempt: rows.number(row, 4),
       operation: rows.number(row, 5),
       since: rows.number(row, 6),
@@ -184,7 +184,7 @@ export class SqlProviderStore implements ProviderStore {
   }
 
   async overview({ provider, at }: { readonly provider: string; readonly at: number }) {
-    return overviewOf(await this.#database.query("providerOverview", [provider, `${at}`]))
+    return toOverview(await this.#database.query("providerOverview", [provider, `${at}`]))
   }
 }
 
@@ -195,11 +195,11 @@ interface GrantedSlot extends SlotKey {
 function grantedIn(found: readonly Row[]): GrantedSlot[] {
   return found
     .filter(row => row[0] === "granted")
-    .map(row => ({ ...slotOf(row), partition: rows.number(row, 4) }))
+    .map(row => ({ ...slotKey(row), partition: rows.number(row, 4) }))
 }
 
 /** Job, node and item, starting at this column. */
-function slotOf(row: Row, column = 1): SlotKey {
+function slotKey(row: Row, column = 1): SlotKey {
   const slot = { jobId: rows.text(row, column), node: rows.number(row, column + 1) }
   const item = rows.number(row, column + 2)
   return item < 0 ? slot : { ...slot, item }
@@ -221,20 +221,20 @@ function keys(slots: readonly SlotKey[]): [string, string, string] {
   ]
 }
 
-function overviewOf(found: readonly Row[]): ProviderOverview {
+function toOverview(found: readonly Row[]): ProviderOverview {
   const of = (kind: string) => found.filter(row => row[0] === kind)
   const [waiting] = of("waiting")
   const [pace] = of("pace")
   const unseen = of("unseen")
   return {
     held: [...of("held"), ...unseen].map(row => ({
-      ...slotOf(row),
+      ...slotKey(row),
       owner: rows.text(row, 4),
       grantedAt: rows.number(row, 5),
       heldUntil: rows.number(row, 6),
     })),
     unseen: unseen.map(row => ({
-      ...slotOf(row),
+      ...slotKey(row),
       owner: rows.text(row, 4),
       since: rows.number(row, 5),
       slotUntil: rows.number(row, 6),

@@ -1,10 +1,10 @@
 import {
   type AliasRow,
+  formatTargets,
+  parseTargets,
   type Registry,
   type TokenFilter,
   type TokenRow,
-  targetsOf,
-  targetsText,
 } from "../port/registry.ts"
 import type { Database, Row } from "./database.ts"
 import { arrayLiteral } from "./encode.ts"
@@ -73,7 +73,7 @@ export class SqlRegistry implements Registry {
   async putAlias(move: Parameters<Registry["putAlias"]>[0]) {
     const { owner, name, alias, targets, at, by } = move
     const versions = arrayLiteral(targets.map(({ version }) => version))
-    const parameters = [owner, name, alias, targetsText(targets), versions, String(at), by]
+    const parameters = [owner, name, alias, formatTargets(targets), versions, String(at), by]
     for (;;) {
       const found = await this.#database.query("putAlias", parameters)
       const missing = found.filter(row => row[0] === "missing").map(row => rows.number(row, 1))
@@ -87,7 +87,7 @@ export class SqlRegistry implements Registry {
 
   async listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]) {
     const found = await this.#database.query("listAliasMoves", [owner, name, alias, String(limit)])
-    const targets = (text: string | null | undefined) => (text == null ? null : targetsOf(text))
+    const targets = (text: string | null | undefined) => (text == null ? null : parseTargets(text))
     return found.map(row => ({
       at: rows.number(row, 0),
       by: rows.text(row, 1),
@@ -128,7 +128,7 @@ export class SqlRegistry implements Registry {
 function aliasRow(row: Row): AliasRow {
   return {
     alias: rows.text(row, 0),
-    targets: targetsOf(rows.text(row, 1)),
+    targets: parseTargets(rows.text(row, 1)),
     movedAt: rows.number(row, 2),
     movedBy: rows.text(row, 3),
   }

@@ -39,7 +39,7 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
       capabilities: { exclusive: true, durable: true, label, partitions, appendLanes: 1, retry },
       listen: null,
       listenToFeed: null,
-      tell: () => {},
+      notifyFeed: () => {},
       close: async () => {
         await client.close()
         await lock.release()

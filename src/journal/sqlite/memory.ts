@@ -60,7 +60,7 @@ export function openMemory(shared?: MemoryStore): port.Journal {
     },
     listen: exclusive ? null : listener => subscribe(store.listeners, listener),
     listenToFeed: exclusive ? null : listener => subscribe(store.feedListeners, listener),
-    tell: news => {
+    notifyFeed: news => {
       for (const listener of store.feedListeners) queueMicrotask(() => listener(news))
     },
     close: async () => {

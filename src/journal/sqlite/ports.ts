@@ -48,14 +48,18 @@ export interface JournalOptions {
   readonly call: Call
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
-  readonly tell: JournalFeed["notify"]
+  readonly notifyFeed: JournalFeed["notify"]
   readonly listenToFeed: JournalFeed["listen"]
   readonly close: () => Promise<void>
 }
 
 export function createJournal(options: JournalOptions): port.Journal {
   const { call, capabilities, listen, close } = options
-  const feed = { ...verbs<JournalFeed>("feed", call), tell: options.tell, listen: options.listenToFeed }
+  const feed = {
+    ...verbs<JournalFeed>("feed", call),
+    notify: options.notifyFeed,
+    listen: options.listenToFeed,
+  }
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
   return {
     ...verbs<port.Journal>("journal", call),

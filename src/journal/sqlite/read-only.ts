@@ -59,7 +59,7 @@ export async function openReadOnly(path: string): Promise<ReadOnlyFolder> {
     },
     listen: null,
     listenToFeed: null,
-    tell: () => {},
+    notifyFeed: () => {},
     close: async () => connection.close(),
   })
   return {

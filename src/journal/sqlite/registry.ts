@@ -3,11 +3,11 @@ import {
   type AliasKey,
   type AliasMove,
   type AliasRow,
+  formatTargets,
+  parseTargets,
   type Registry,
   type TokenFilter,
   type TokenRow,
-  targetsOf,
-  targetsText,
   type VersionRow,
   type WorkflowKey,
   type WorkflowSummary,
@@ -86,13 +86,13 @@ export class SqliteRegistry implements Sync<Registry> {
     readonly missing: readonly number[]
   } {
     const { owner, name, alias, at, by } = move
-    const targets = targetsText(move.targets)
+    const targets = formatTargets(move.targets)
     return this.#connection.transaction(() => {
       const missing = move.targets
         .map(({ version }) => version)
         .filter(version => !this.hasVersion({ owner, name, version }))
       const before = this.readAlias(move)
-      const from = before === null ? null : targetsText(before.targets)
+      const from = before === null ? null : formatTargets(before.targets)
       if (missing.length > 0 || from === targets) return { moved: false, missing }
       this.#connection.run(
         `insert into aliases (owner, name, alias, moved_at, moved_by, targets) values (?, ?, ?, ?, ?, ?)
@@ -119,7 +119,7 @@ export class SqliteRegistry implements Sync<Registry> {
         name,
         alias,
       )
-      this.#record({ owner, name, alias, at, by, from: targetsText(before.targets), to: null })
+      this.#record({ owner, name, alias, at, by, from: formatTargets(before.targets), to: null })
       return true
     })
   }
@@ -127,7 +127,7 @@ export class SqliteRegistry implements Sync<Registry> {
   listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]): AliasMove[] {
     const sql = `select moved_at as at, moved_by as by, moved_from as "from", moved_to as "to" from alias_moves
       where owner = ? and name = ? and alias = ? order by id desc limit ?`
-    const targets = (text: string | null) => (text === null ? null : targetsOf(text))
+    const targets = (text: string | null) => (text === null ? null : parseTargets(text))
     return this.#connection
       .all<StoredMove>(sql, owner, name, alias, limit)
       .map(({ at, by, from, to }) => ({ at, by, from: targets(from), to: targets(to) }))
@@ -235,7 +235,7 @@ interface StoredToken extends Omit<TokenRow, "scopes"> {
 }
 
 function aliasRow(row: StoredAlias): AliasRow {
-  return { ...row, targets: targetsOf(row.targets) }
+  return { ...row, targets: parseTargets(row.targets) }
 }
 
 function tokenRow(row: StoredToken): TokenRow {

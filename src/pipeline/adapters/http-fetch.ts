@@ -7,7 +7,7 @@ import type { Json } from "../../core/json.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"
 import { requestAnswer } from "../../worker/handlers/call-external-service.ts"
 import { callExternalServiceSpec } from "../../worker/handlers/call-external-service-spec.ts"
-import { type Body, bodyOf, parsed } from "../../worker/http/answer.ts"
+import { type Body, parseBody, parsed } from "../../worker/http/answer.ts"
 import type { HttpClient, HttpResponse } from "../../worker/http/client.ts"
 import { defineAdapter } from "../adapter.ts"
 import { named } from "./body.ts"
@@ -48,7 +48,7 @@ function given(
   response: HttpResponse,
   how: z.output<typeof config>["response"],
 ): Body & { [key: string]: Json } {
-  if (how === "auto") return bodyOf(response)
+  if (how === "auto") return parseBody(response)
   if (how === "json") return { encoding: "json", body: parsed(response) }
   return { encoding: how, body: response.body.toString(how === "text" ? "utf8" : "base64") }
 }

@@ -39,7 +39,7 @@ import type { PipelineSettings } from "../settings.ts"
 import { ExecutionStorage } from "../storage.ts"
 import type { ChainEvents, RouteChain } from "./chain.ts"
 import { RemoteChain } from "./remote-chain.ts"
-import { queueOf } from "./route-call.ts"
+import { routeQueueName } from "./route-call.ts"
 import { PipelineRun, type RunParts } from "./run.ts"
 
 export interface ExecutionsParts {
@@ -187,7 +187,7 @@ export class Executions implements TaskLane {
     events: ChainEvents,
   ): RouteChain {
     const { workers, lossLimit, adapters } = this.#parts
-    const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
+    const queue = routeQueueName(route.plan, type => adapters.isBuiltin(type))
     return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
   }
 

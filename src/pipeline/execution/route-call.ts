@@ -35,7 +35,7 @@ export const adapterQueue = (type: string) => `adapter:${type}`
  * The queue of a route: that of the workers that have its first adapter which is not built in. They need the
  * others, too.
  */
-export function queueOf({ adapters }: RoutePlan, isBuiltin: (type: string) => boolean): string {
+export function routeQueueName({ adapters }: RoutePlan, isBuiltin: (type: string) => boolean): string {
   const own = adapters.find(({ type }) => !isBuiltin(type))
   return own === undefined ? builtinQueue : adapterQueue(own.type)
 }

@@ -33,7 +33,7 @@ interface Declaration {
 /** `folder` is the working directory; the project is the nearest folder above it that has a package.json. */
 export async function discoverAdapters(folder: string): Promise<Adapter[]> {
   const found: Adapter[] = []
-  for (const declaration of declarationsFor(resolve(folder))) found.push(...(await adaptersOf(declaration)))
+  for (const declaration of declarationsFor(resolve(folder))) found.push(...(await loadDeclared(declaration)))
   return found
 }
 
@@ -74,7 +74,7 @@ function declarationIn(name: string, file: string): Declaration[] {
   throw refusal({ package: name, place }, 'write the path of a module, or a list of them: "./adapters.js".')
 }
 
-async function adaptersOf(declaration: Declaration): Promise<Adapter[]> {
+async function loadDeclared(declaration: Declaration): Promise<Adapter[]> {
   const found = new Map<string, Adapter>()
   for (const module of declaration.modules) {
     for (const adapter of await adaptersIn(declaration, module)) {

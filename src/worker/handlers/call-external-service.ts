@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
 import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
-import { bodyOf, statusFault } from "../http/answer.ts"
+import { parseBody, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
 import { isExternalId, submitted } from "../waiting.ts"
 import { callExternalServiceSpec } from "./call-external-service-spec.ts"
@@ -31,9 +31,9 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       if (ctx.provider !== null) checkProviderHeaders(config)
       const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
       const origins = rules?.origins ?? null
-      const caller = callerOf(ctx)
+      const caller = toCaller(ctx)
       const response = await requestAnswer(http, config, origins === null ? caller : { ...caller, origins })
-      const answer = { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
+      const answer = { status: response.status, headers: { ...response.headers }, ...parseBody(response) }
       const externalId = rules?.externalId(answer)
       if (externalId === undefined) return answer
       if (isExternalId(externalId)) return submitted(externalId)
@@ -46,7 +46,7 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
 
 /** Behind a shared front end a Host header would let another site answer in the provider's place. */
 function checkProviderHeaders(config: Config): void {
-  const name = Object.keys(headersOf(config)).find(header =>
+  const name = Object.keys(buildHeaders(config)).find(header =>
     callExternalServiceSpec.providerHeaders.includes(header),
   )
   if (name === undefined) return
@@ -62,14 +62,14 @@ export interface Caller
     Pick<HttpRequest, "origins" | "again"> {}
 
 /** With a provider, every request beyond the first takes a place in its rate. */
-export function callerOf({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
+export function toCaller({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
   const caller = { signal, idempotencyKey, now }
   return provider === null ? caller : { ...caller, again: place }
 }
 
 /** The answer, with one of the expected statuses. */
 export async function requestAnswer(http: HttpClient, config: Config, ctx: Caller): Promise<HttpResponse> {
-  const response = await http.send(requestOf(config, ctx))
+  const response = await http.send(buildRequest(config, ctx))
   if (isExpected(response.status, config.expected_status)) return response
   throw statusFault(response, ctx.now())
 }
@@ -79,18 +79,18 @@ function isExpected(status: number, expected: Config["expected_status"]): boolea
   return Array.isArray(expected) ? expected.includes(status) : status === expected
 }
 
-function requestOf(config: Config, ctx: Caller): HttpRequest {
+function buildRequest(config: Config, ctx: Caller): HttpRequest {
   const { method, timeout_seconds, follow_redirects, max_response_bytes } = config
   const key = repeatable.has(method) ? {} : { "idempotency-key": ctx.idempotencyKey }
   return {
     method,
-    url: urlOf(config),
+    url: buildUrl(config),
     headers: {
       accept: "application/json, */*;q=0.8",
       ...activeTraceHeader(),
       ...key,
       ...contentType(config),
-      ...headersOf(config),
+      ...buildHeaders(config),
     },
     body: config.json === undefined ? config.text : JSON.stringify(config.json),
     timeoutSeconds: timeout_seconds,
@@ -110,12 +110,12 @@ function contentType(config: Config): Record<string, string> {
   return config.text === undefined ? {} : { "content-type": "text/plain; charset=utf-8" }
 }
 
-function headersOf(config: Config): Record<string, string> {
+function buildHeaders(config: Config): Record<string, string> {
   const entries = Object.entries(config.headers ?? {})
   return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), String(value)]))
 }
 
-function urlOf(config: Config): URL {
+function buildUrl(config: Config): URL {
   const url = new URL(config.url)
   for (const [name, value] of Object.entries(config.query ?? {})) {
     for (const each of [value].flat()) url.searchParams.append(name, String(each))

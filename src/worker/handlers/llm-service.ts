@@ -5,7 +5,7 @@ import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
-import { type Caller, callerOf, extrasOf } from "./call-external-service.ts"
+import { type Caller, extrasOf, toCaller } from "./call-external-service.ts"
 import { jsonAnswer } from "./llm-json.ts"
 import { llmServiceSpec } from "./llm-service-spec.ts"
 
@@ -44,7 +44,7 @@ export const llmService = (http: HttpClient) =>
     ...llmServiceSpec,
     run: (config, ctx: HandlerContext & { readonly owner?: string }) => {
       const { jobId, usage, owner } = ctx
-      return completeChat(http, config, { ...callerOf(ctx), usage, owner: owner ?? jobId })
+      return completeChat(http, config, { ...toCaller(ctx), usage, owner: owner ?? jobId })
     },
   })
 
@@ -57,23 +57,23 @@ export async function completeChat(
   config: Config,
   ctx: Caller & Partial<Pick<HandlerContext, "usage">> & { readonly owner: string },
 ) {
-  const response = await http.send(requestOf(config, ctx))
+  const response = await http.send(buildRequest(config, ctx))
   if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
   const body = parsed(response)
-  const told = usageOf(body)
+  const told = parseUsage(body)
   if (told !== null) ctx.usage?.(told)
-  const answer = completionOf(response, body)
+  const answer = parseCompletion(response, body)
   const usage = told ?? noUsage
   if (told === null) ctx.usage?.(usage)
   const finish_reason = answer.choices[0]?.finish_reason ?? null
-  const text = textOf(answer)
+  const text = answerText(answer)
   const { owner, signal } = ctx
   const answered = { text, finish_reason, owner, signal }
   const json = config.json === false ? {} : { json: await jsonAnswer({ ...answered, schema: config.json }) }
   return { text, ...json, model: answer.model ?? config.model, usage, finish_reason }
 }
 
-function requestOf(config: Config, ctx: Caller): HttpRequest {
+function buildRequest(config: Config, ctx: Caller): HttpRequest {
   const headers = Object.entries(config.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value])
   return {
     method: "POST",
@@ -86,7 +86,7 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
       ...(config.api_key === undefined ? {} : { authorization: `Bearer ${config.api_key}` }),
       ...Object.fromEntries(headers),
     },
-    body: JSON.stringify(bodyOf(config)),
+    body: JSON.stringify(buildBody(config)),
     timeoutSeconds: config.timeout_seconds,
     // Endpoints of this protocol do not redirect; a key must not be sent elsewhere.
     maxRedirects: 0,
@@ -97,27 +97,27 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
 }
 
 /** Absent fields are undefined, which JSON omits too. */
-function bodyOf(config: Config): Record<string, unknown> {
+function buildBody(config: Config): Record<string, unknown> {
   const { model, temperature, top_p, max_tokens, stop, seed, extra } = config
   return {
     model,
-    messages: messagesOf(config),
+    messages: buildMessages(config),
     temperature,
     top_p,
     max_tokens,
     stop,
     seed,
-    ...formatOf(config),
+    ...responseFormat(config),
     ...extra,
   }
 }
 
-function messagesOf({ system, messages, prompt }: Config): unknown[] {
+function buildMessages({ system, messages, prompt }: Config): unknown[] {
   const conversation = messages ?? [{ role: "user", content: prompt }]
   return system === undefined ? conversation : [{ role: "system", content: system }, ...conversation]
 }
 
-function formatOf({ json }: Config): Record<string, unknown> {
+function responseFormat({ json }: Config): Record<string, unknown> {
   if (json === false) return {}
   const format =
     json === true
@@ -126,7 +126,7 @@ function formatOf({ json }: Config): Record<string, unknown> {
   return { response_format: format }
 }
 
-function completionOf(response: HttpResponse, body: unknown): Completion {
+function parseCompletion(response: HttpResponse, body: unknown): Completion {
   const result = completion.safeParse(body)
   if (result.success) return result.data
   throw new HandlerError(
@@ -135,7 +135,7 @@ function completionOf(response: HttpResponse, body: unknown): Completion {
   )
 }
 
-function textOf(answer: Completion): string {
+function answerText(answer: Completion): string {
   const { content, refusal } = answer.choices[0]!.message
   if (typeof content === "string") return content
   if (content) return content.map(part => part.text ?? "").join("")
@@ -144,7 +144,7 @@ function textOf(answer: Completion): string {
 }
 
 /** null: the answer does not report it. */
-function usageOf(body: unknown) {
+function parseUsage(body: unknown) {
   const result = cost.safeParse(body)
   if (!result.success) return null
   const { usage } = result.data

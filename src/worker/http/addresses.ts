@@ -36,7 +36,7 @@ export class AddressPolicy {
   readonly #allowed: BlockList | boolean
 
   constructor(allowed: boolean | readonly string[]) {
-    this.#allowed = typeof allowed === "boolean" ? allowed : listOf(allowed)
+    this.#allowed = typeof allowed === "boolean" ? allowed : createBlockList(allowed)
   }
 
   allows(address: string): boolean {
@@ -50,9 +50,9 @@ export class AddressPolicy {
   }
 }
 
-const refused4 = listOf(refusedIPv4)
-const public6 = listOf([publicIPv6])
-const refused6 = listOf(refusedIPv6)
+const refused4 = createBlockList(refusedIPv4)
+const public6 = createBlockList([publicIPv6])
+const refused6 = createBlockList(refusedIPv6)
 
 function isPublic(address: string): boolean {
   if (isIP(address) === 4) return !isIn(refused4, address)
@@ -64,7 +64,7 @@ function isIn(list: BlockList, address: string): boolean {
   return version !== 0 && list.check(address, version === 4 ? "ipv4" : "ipv6")
 }
 
-function listOf(ranges: readonly string[]): BlockList {
+function createBlockList(ranges: readonly string[]): BlockList {
   const list = new BlockList()
   for (const range of ranges) {
     const [address = "", bits] = range.split("/")
@@ -89,7 +89,7 @@ function listOf(ranges: readonly string[]): BlockList {
  */
 function innerIPv4(address: string): string | undefined {
   if (isIP(address) !== 6) return undefined
-  const groups = groupsOf(address)
+  const groups = expandGroups(address)
   const start = groups.slice(0, 6).join(":")
   if (start === "0:0:0:0:0:ffff" || start === "64:ff9b:0:0:0:0") return dotted(groups[6]!, groups[7]!)
   return groups[0] === "2002" ? dotted(groups[1]!, groups[2]!) : undefined
@@ -101,7 +101,7 @@ function dotted(high: string, low: string): string {
 }
 
 /** Eight groups in lower case without leading zeros; the URL parser accepts every notation. */
-function groupsOf(address: string): string[] {
+function expandGroups(address: string): string[] {
   const short = new URL(`http://[${address}]/`).hostname.slice(1, -1)
   const [left = "", right] = short.split("::")
   const before = left === "" ? [] : left.split(":")

@@ -31,7 +31,7 @@ function meaning(status: number): string {
 export type Body = { readonly encoding: "json" | "text" | "base64"; readonly body: Json }
 
 /** Parsed if the answer declares JSON; otherwise text, or base64 if its bytes are not text. */
-export function bodyOf(response: HttpResponse): Body {
+export function parseBody(response: HttpResponse): Body {
   if (response.body.length === 0) return { encoding: "text", body: null }
   const type = response.headers["content-type"] ?? ""
   if (/^application\/(json|[\w.+-]+\+json)\b/i.test(type)) return { encoding: "json", body: parsed(response) }

@@ -16,7 +16,7 @@ export interface Agents {
 export async function exchange(request: HttpRequest, agents: Agents): Promise<HttpResponse> {
   try {
     const answer = await answerTo(request, agents)
-    const body = await bodyOf(answer, request)
+    const body = await readBody(answer, request)
     return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
   } catch (error) {
     throw error instanceof HandlerError || request.signal.aborted ? error : connectionFault(request, error)
@@ -56,7 +56,7 @@ function begin({ url, method, headers, body, signal }: HttpRequest, agent: Agent
   return { sent, answer }
 }
 
-async function bodyOf(answer: IncomingMessage, request: HttpRequest): Promise<Buffer> {
+async function readBody(answer: IncomingMessage, request: HttpRequest): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
   try {
@@ -75,13 +75,13 @@ async function bodyOf(answer: IncomingMessage, request: HttpRequest): Promise<Bu
 function decoded(answer: IncomingMessage, method: string): Readable {
   const encoding = answer.headers["content-encoding"]?.toLowerCase()
   const empty = method === "HEAD" || answer.statusCode === 204 || answer.statusCode === 304
-  const decoder = empty ? undefined : decoderOf(encoding)
+  const decoder = empty ? undefined : createDecoder(encoding)
   if (decoder === undefined) return answer
   answer.on("error", error => decoder.destroy(error))
   return answer.pipe(decoder)
 }
 
-function decoderOf(encoding: string | undefined) {
+function createDecoder(encoding: string | undefined) {
   if (encoding === "gzip" || encoding === "x-gzip") return createGunzip()
   if (encoding === "br") return createBrotliDecompress()
   return encoding === "deflate" ? createInflate() : undefined

@@ -115,7 +115,7 @@ describe("aggregate", () => {
     await expect(
       run(builtIn("aggregate"), { body: orders, config: { reduce: "sum", field: "who" } }),
     ).rejects.toThrow(/"who" must be a number; in gathered message 1 it is the string "a"/)
-    expect(() => configOf(builtIn("aggregate"), { reduce: "sum" })).toThrow(/Say which field/)
+    expect(() => configOf(builtIn("aggregate"), { reduce: "sum" })).toThrow(/Name the field/)
   })
 })
 

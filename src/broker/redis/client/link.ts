@@ -52,12 +52,12 @@ export class Link {
   }
 
   send(args: readonly string[]): Promise<Reply> {
-    return this.#open === null ? gone() : this.#open.commands.send(args)
+    return this.#open === null ? unavailable() : this.#open.commands.send(args)
   }
 
   /** Sends a command that may block at the server. */
   wait(args: readonly string[]): Promise<Reply> {
-    return this.#open === null ? gone() : this.#open.waiting.send(args)
+    return this.#open === null ? unavailable() : this.#open.waiting.send(args)
   }
 
   /** Ends the blocking command at the server, as if its timeout had passed. */
@@ -149,7 +149,7 @@ export class Link {
   }
 }
 
-function gone(): Promise<never> {
+function unavailable(): Promise<never> {
   return Promise.reject(new RedisAwayError("Redis is unavailable."))
 }
 

@@ -104,14 +104,14 @@ export class WorkerStore {
 
   async #find(send: Send): Promise<string | null> {
     const { prefix, isWanted, log } = this.#parts
-    let isTold = false
+    let isLogged = false
     while (isWanted()) {
       const stores = await liveStores(send, storesKey(prefix))
       if (stores.length > 1) throw this.#refuse(stores)
       if (stores.length === 1) return stores[0]!.id
-      if (!isTold)
+      if (!isLogged)
         log.warn({}, "no engine has announced its store on this Redis yet; this worker waits for one")
-      isTold = true
+      isLogged = true
       this.#problem = "no engine has announced its store on this Redis yet"
       await new Promise(resolve => setTimeout(resolve, POLL_MS))
     }

@@ -400,7 +400,7 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#presence.id, name, handler, entry: held.entry })
-    const topic = REPLACEABLE.has(report.kind) ? `${topicOf(report)} ${name}` : undefined
+    const topic = REPLACEABLE.has(report.kind) ? `${reportTopic(report)} ${name}` : undefined
     return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
   }
 
@@ -448,7 +448,7 @@ export class RedisWorker implements TaskEvents {
 /** What the worker asks of the engine with an announced start. */
 type Asked = "begin" | "join"
 
-function topicOf(report: Report): string {
+function reportTopic(report: Report): string {
   return report.kind === "started" && report.alone === false ? "joined" : report.kind
 }
 

@@ -62,7 +62,7 @@ export const postgresSink = (connections: Connections) =>
     async process(message, context) {
       const { config, signal, idempotencyKey } = context
       if (config.idempotency_column !== undefined) refuseGathered(context)
-      const rows = rowsOf(config.rows === undefined ? message.body : (config.rows as Json))
+      const rows = readRows(config.rows === undefined ? message.body : (config.rows as Json))
       const statements = [...alike(keyed(rows, config, idempotencyKey)).values()]
       if (statements.length === 0) return message.body
       await connections.transaction(config, { signal }, async client => {
@@ -72,7 +72,7 @@ export const postgresSink = (connections: Connections) =>
     },
   })
 
-function rowsOf(given: Json): readonly JsonObject[] {
+function readRows(given: Json): readonly JsonObject[] {
   const rows: readonly Json[] = Array.isArray(given) ? given : [given]
   return rows.map(row => {
     if (isObject(row) && Object.keys(row).length > 0) return row
