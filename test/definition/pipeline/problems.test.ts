@@ -217,7 +217,10 @@ describe("messages say what to do", () => {
     [one("init: [3]\n"), ['An initial message must be a mapping with "queue" and "body"; this is 3.']],
     [one("nodes: [{ id: a, handler: echo }]\n"), [expect.stringContaining("not both")]],
     ["name: x\nroutes: 3\n", ['"routes" is 3; expected a list of routes.']],
-    ["name: x\nroutes: [3]\n", ['A route must be a mapping with "name", "inbound" and "adapters"; this is 3.']],
+    [
+      "name: x\nroutes: [3]\n",
+      ['A route must be a mapping with "name", "inbound" and "adapters"; this is 3.'],
+    ],
     [
       "name: x\nroutes: [{}]\n",
       [
