@@ -159,7 +159,7 @@ export interface UmbraErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>
 }
 
-/** Every error Umbra raises on purpose. The message tells the reader what to do next. */
+/** Every error that Umbra throws intentionally. The message says what to do next. */
 export class UmbraError extends Error {
   readonly code: ErrorCode
   readonly details: Readonly<Record<string, unknown>>

@@ -83,7 +83,7 @@ async function follow(
   try {
     for await (const event of stream) {
       if (event.type === "progress") onProgress?.(event.data)
-      else news.tell()
+      else news.notify()
     }
     news.end()
   } catch (error) {
@@ -98,7 +98,7 @@ class News {
   #error: { readonly error: unknown } | null = null
   #wake: () => void = () => {}
 
-  tell(): void {
+  notify(): void {
     this.#isNew = true
     this.#wake()
   }

@@ -123,7 +123,7 @@ function exposePipelines(registry: Registry, taken: Taken): void {
     {
       type: "counter",
       name: name("messages_total"),
-      help: "Messages done, and messages that failed for good (dead letters), by pipeline and route",
+      help: "Messages done, and messages that failed permanently (dead letters), by pipeline and route",
     },
     byRoute(({ done, failed }, labels) => byLabel("outcome", { done, failed }, labels)),
   )

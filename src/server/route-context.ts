@@ -19,7 +19,7 @@ export type App = FastifyInstance<
 >
 
 /** What the routes share. */
-export interface RouteParts {
+export interface RouteContext {
   readonly umbra: Umbra
   readonly settings: ServerSettings
   readonly tokens: Tokens

@@ -104,7 +104,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 }
 
-interface AppParts {
+interface AppOptions {
   readonly settings: ServerSettings
   readonly tokens: Tokens
   readonly jwts: Jwts | null
@@ -114,7 +114,7 @@ interface AppParts {
 
 async function makeApp(
   { umbra, version, log, localToken }: ServerOptions,
-  { settings, tokens, jwts, isOpen, stopping }: AppParts,
+  { settings, tokens, jwts, isOpen, stopping }: AppOptions,
 ): Promise<App> {
   const timeout = Math.ceil(settings.requestTimeoutSeconds * 1000)
   const app: App = Fastify({
@@ -154,23 +154,23 @@ async function makeApp(
   await publish(app, version)
   const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
   umbra.pipelines.admit = owner => (id, store) => unfinished.admit(ownerBounds(owner, settings), id, store)
-  const parts = { umbra, settings, stopping, tokens, isOpen, unfinished }
+  const context = { umbra, settings, stopping, tokens, isOpen, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App
-    processRoutes(routes, parts, metrics)
+    processRoutes(routes, context, metrics)
     if (!umbra.roles.has("api")) return
-    workerRoutes(routes, parts)
+    workerRoutes(routes, context)
     documentRoutes(routes)
-    workflowRoutes(routes, parts)
-    aliasRoutes(routes, parts)
-    jobRoutes(routes, parts)
-    streamRoutes(routes, parts, streams)
-    jobCommandRoutes(routes, parts)
-    pipelineRoutes(routes, parts)
-    tokenRoutes(routes, parts)
-    providerRoutes(routes, parts)
+    workflowRoutes(routes, context)
+    aliasRoutes(routes, context)
+    jobRoutes(routes, context)
+    streamRoutes(routes, context, streams)
+    jobCommandRoutes(routes, context)
+    pipelineRoutes(routes, context)
+    tokenRoutes(routes, context)
+    providerRoutes(routes, context)
   })
-  if (umbra.roles.has("webhooks")) await app.register(async scoped => webhookRoute(scoped as App, parts))
+  if (umbra.roles.has("webhooks")) await app.register(async scoped => webhookRoute(scoped as App, context))
   await app.ready()
   return app
 }

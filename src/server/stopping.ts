@@ -7,16 +7,16 @@ export class Stopping {
     return this.#isStopping
   }
 
-  /** Calls `tell` when the process stops, or at once if it is stopping. Returns a function that unsubscribes. */
-  tell(tell: () => void): () => void {
-    if (this.#isStopping) tell()
-    else this.#waiting.add(tell)
-    return () => void this.#waiting.delete(tell)
+  /** Calls `listener` when the process stops, or at once if it is stopping. Returns a function that unsubscribes. */
+  onStop(listener: () => void): () => void {
+    if (this.#isStopping) listener()
+    else this.#waiting.add(listener)
+    return () => void this.#waiting.delete(listener)
   }
 
   stop(): void {
     this.#isStopping = true
-    for (const tell of this.#waiting) tell()
+    for (const listener of this.#waiting) listener()
     this.#waiting.clear()
   }
 }

@@ -12,7 +12,7 @@ import { endFrame, type Sink, type Stream } from "../feed/stream.ts"
 import type { ServerSettings } from "./settings.ts"
 import type { Stopping } from "./stopping.ts"
 
-export interface StreamsParts {
+export interface StreamsOptions {
   readonly settings: ServerSettings
   readonly stopping: Stopping
   /** From now on the request is a stream and no longer counts as a request in progress. */
@@ -27,15 +27,15 @@ const SLICES = 25
 type AnyStream = Pick<Stream<{ changes: [] }>, "close"> & { begin(): Promise<void> }
 
 export class Streams {
-  readonly #parts: StreamsParts
+  readonly #options: StreamsOptions
   readonly #clients = new Set<Client>()
   #timer: NodeJS.Timeout | null = null
   #opening = 0
   #dropped = 0
 
-  constructor(parts: StreamsParts) {
-    this.#parts = parts
-    parts.stopping.tell(() => this.#endAll())
+  constructor(options: StreamsOptions) {
+    this.#options = options
+    options.stopping.onStop(() => this.#endAll())
   }
 
   get open(): number {
@@ -53,7 +53,7 @@ export class Streams {
     reply: FastifyReply,
     streamTo: (sink: Sink) => AnyStream,
   ): Promise<FastifyReply> {
-    const { settings, uncount } = this.#parts
+    const { settings, uncount } = this.#options
     if (this.#clients.size + this.#opening >= settings.maxStreams)
       throw new UmbraError(
         "E611",
@@ -85,11 +85,11 @@ export class Streams {
   }
 
   #add(client: Client): void {
-    if (this.#parts.stopping.isStopping) {
+    if (this.#options.stopping.isStopping) {
       client.end(endFrame("server_stopping"))
       return
     }
-    const everyMs = this.#parts.settings.streamHeartbeatSeconds * 1000
+    const everyMs = this.#options.settings.streamHeartbeatSeconds * 1000
     client.beatAt = performance.now() + everyMs
     this.#clients.add(client)
     this.#timer ??= setInterval(() => this.#beat(everyMs), everyMs / SLICES).unref()
@@ -113,7 +113,7 @@ export class Streams {
   }
 }
 
-interface ClientParts {
+interface ClientOptions {
   readonly mostBytes: number
   isStillAllowed(): Promise<boolean>
   dropped(): void
@@ -122,13 +122,13 @@ interface ClientParts {
 /** One open response. Its head is sent with its first bytes, so that an earlier failure can still be answered as an error. */
 class Client implements Sink {
   readonly #reply: FastifyReply
-  readonly #parts: ClientParts
+  readonly #options: ClientOptions
   hasBegun = false
   beatAt = 0
 
-  constructor(reply: FastifyReply, parts: ClientParts) {
+  constructor(reply: FastifyReply, options: ClientOptions) {
     this.#reply = reply
-    this.#parts = parts
+    this.#options = options
   }
 
   get isOpen(): boolean {
@@ -157,8 +157,8 @@ class Client implements Sink {
     this.begin()
     if (!this.isOpen) return
     const { raw } = this.#reply
-    if (raw.writableLength > this.#parts.mostBytes) {
-      this.#parts.dropped()
+    if (raw.writableLength > this.#options.mostBytes) {
+      this.#options.dropped()
       this.drop()
     } else raw.write(bytes)
   }
@@ -178,7 +178,7 @@ class Client implements Sink {
 
   /** A revoked token ends its streams. If the store does not answer, the stream stays open. */
   async lookAgain(): Promise<void> {
-    const isAllowed = await this.#parts.isStillAllowed().catch(() => true)
+    const isAllowed = await this.#options.isStillAllowed().catch(() => true)
     if (!isAllowed && this.isOpen) this.#reply.raw.end()
   }
 }

@@ -1,4 +1,4 @@
-/** Which expressions yield text whatever they read, if they yield anything at all. */
+/** Which expressions always yield text, if they yield anything. */
 
 import { filters } from "./filters/index.ts"
 import type { Expression } from "./parse/ast.ts"
@@ -38,9 +38,9 @@ export function alwaysText(expression: Expression): boolean {
   }
 }
 
-/** What to write where text is no use. `yields`: what is expected. */
+/** What to write where text is not accepted. `yields`: what is expected. */
 export function insteadOfText({ isExpression }: Pick<Template, "isExpression">, yields: string): string {
   return isExpression
-    ? `Write an expression that yields ${yields}: no text in quotes, no "~" and no filter that makes text.`
+    ? `Write an expression that yields ${yields}, without text in quotes, "~" or a filter that produces text.`
     : `Write one expression that yields ${yields}: "{{ … }}" with nothing around it.`
 }

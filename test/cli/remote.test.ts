@@ -46,7 +46,9 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect(await json("push", "approval.json")).toMatchObject({ version: 1 })
     const wrong = await run("push", "wrong.yaml")
     expect(wrong).toMatchObject({ code: 2, stdout: "" })
-    expect(wrong.stderr).toMatch(/wrong\.yaml:4:14 error E103[\s\S]*"transfrom"[\s\S]*umbra serve --handlers/)
+    expect(wrong.stderr).toMatch(
+      /wrong\.yaml:4:14 error E103[\s\S]*"transfrom"[\s\S]*--handlers MODULE.*for a server, with umbra serve/,
+    )
   })
 
   it("submit prints the id alone; the job commands show, signal, cancel, retry and delete it", async () => {

@@ -44,7 +44,7 @@ describe("when", () => {
     expect(more).toEqual([])
     expect(problem).toMatchObject({ code: "E101", path: "nodes[0].when" })
     expect(problem!.message).toBe(
-      '"when" yields text here. Write an expression that yields true or false: no text in quotes, no "~" and no filter that makes text.',
+      '"when" yields text here. Write an expression that yields true or false, without text in quotes, "~" or a filter that produces text.',
     )
     expect(compileWorkflow(withWhen(when), { handlers, rules: 1 }).plan).toBeDefined()
   })

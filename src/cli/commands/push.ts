@@ -23,7 +23,7 @@ export async function push(file: string, options: PushOptions): Promise<number> 
         if (problems.length === 0) throw error
         const more = error instanceof UmbraClientError ? error.moreProblems : 0
         if (options.json) process.stdout.write(problemsAsJson(problems, more))
-        else tell(problems, { name, text, more })
+        else printProblems(problems, { name, text, more })
         return null
       })
       if (pushed === null) return exitCode.invalid
@@ -40,7 +40,7 @@ export async function push(file: string, options: PushOptions): Promise<number> 
   )
 }
 
-function tell(problems: readonly Problem[], source: Omit<Listing, "paint">): void {
+function printProblems(problems: readonly Problem[], source: Omit<Listing, "paint">): void {
   const paint = paintFor(process.stderr)
   process.stderr.write(renderProblems(problems, { ...source, paint }))
   if (problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(handlerHint))

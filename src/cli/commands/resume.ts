@@ -149,7 +149,7 @@ class Resumption {
   readonly #umbra: Umbra
   readonly #options: ResumeOptions
   readonly #signal: AbortSignal
-  readonly #told: Told[] = []
+  readonly #reported: Told[] = []
   /** Until then, the jobs of a dead engine may still be taken over. */
   readonly #takenOverBy = performance.now() + takeOverMs()
 
@@ -166,7 +166,7 @@ class Resumption {
         await this.#see(id)
     }
     await Promise.all(Array.from({ length: AT_ONCE }, next))
-    return this.#told
+    return this.#reported
   }
 
   async #see(id: string): Promise<void> {
@@ -175,7 +175,7 @@ class Resumption {
       const job = await this.#umbra.wait(id, { timeoutMs: wait })
       const left = jobHasEnded(job.status) ? null : await this.#whyLeft(id)
       if (jobHasEnded(job.status) || left !== null)
-        return this.#tell(job, left, jobHasEnded(job.status) ? await this.#deadLetters(id) : null)
+        return this.#report(job, left, jobHasEnded(job.status) ? await this.#deadLetters(id) : null)
       wait = LOOK_AGAIN_MS
     }
   }
@@ -204,11 +204,11 @@ class Resumption {
     return leftDeadLetters(this.#umbra, id, await this.#umbra.graph(id))
   }
 
-  #tell(job: JobSnapshot, left: string | null, dead: LeftDeadLetters | null): void {
+  #report(job: JobSnapshot, left: string | null, dead: LeftDeadLetters | null): void {
     const { job_id, workflow, status } = job
     const letters = dead === null ? {} : { dead_letters: { count: dead.count, first: dead.first } }
     const told = { job_id, workflow, status, left, error: errorText(job), ...letters }
-    this.#told.push(told)
+    this.#reported.push(told)
     if (this.#options.json) return
     const paint = paintFor(process.stdout)
     const hasDead = dead !== null && dead.count > 0

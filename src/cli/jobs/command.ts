@@ -27,13 +27,13 @@ export interface SignalOptions extends CommandOptions {
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
   const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
-  return tell({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
+  return print({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
 }
 
 export async function remove(jobId: string, options: CommandOptions): Promise<number> {
   await withTarget(options, ({ jobs }) => jobs.delete(jobId))
   const what = "is deleted: lists hide it, and retention removes it."
-  return tell({ job_id: jobId, status: "DELETED" }, options, what)
+  return print({ job_id: jobId, status: "DELETED" }, options, what)
 }
 
 export async function signal(jobId: string, name: string, options: SignalOptions): Promise<number> {
@@ -41,14 +41,14 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   const { resumeToken } = options
   const token = resumeToken === undefined ? {} : { resumeToken }
   const { status } = await withTarget(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
-  return tell({ job_id: jobId, status }, options, `received signal ${name}.`)
+  return print({ job_id: jobId, status }, options, `received signal ${name}.`)
 }
 
 export async function retry(jobId: string, options: RetryOptions): Promise<number> {
   if (options.wait) return retryAndWait(jobId, options)
   return withTarget(options, async target => {
     const { status } = await target.jobs.retry(jobId)
-    return tell(
+    return print(
       { job_id: jobId, status },
       options,
       target.isRun
@@ -76,7 +76,7 @@ async function mustHaveHandlers(runner: Runner, jobId: string): Promise<void> {
     )
 }
 
-function tell(
+function print(
   job: { readonly job_id: string; readonly status: string },
   { json }: CommandOptions,
   what: string,

@@ -65,13 +65,13 @@ export class StoreJobs implements TargetJobs {
   ): AsyncGenerator<JobEvent, void, undefined> {
     const reader = await this.#store.reader()
     if (reader.isExclusive && !jobHasEnded((await reader.job(id)).status))
-      throw this.#nobody(`Job ${id} waits`)
+      throw this.#noEngine(`Job ${id} waits`)
     yield* reader.watch(id, options)
   }
 
   async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<JobChange, void, undefined> {
     const reader = await this.#store.reader()
-    if (reader.isExclusive) throw this.#nobody("No job will change")
+    if (reader.isExclusive) throw this.#noEngine("No job will change")
     yield* polledChanges(reader, this.#only(), signal)
   }
 
@@ -152,7 +152,7 @@ export class StoreJobs implements TargetJobs {
     return this.#owner === undefined ? {} : { owner: this.#owner }
   }
 
-  #nobody(what: string): UmbraError {
+  #noEngine(what: string): UmbraError {
     return new UmbraError(
       "E604",
       `${what}: no engine runs the jobs in ${storeName(this.#store.location)}. Start \`umbra serve\`, or run them with \`umbra resume\`.`,

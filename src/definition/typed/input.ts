@@ -38,7 +38,7 @@ const inexpressible: Readonly<Record<string, string>> = {
   pipe: "transforms or pipes",
   transform: "transforms",
   overwrite: "changes its value (trim, toLowerCase, …)",
-  custom: "checks with code of its own (refine, superRefine)",
+  custom: "checks with custom code (refine, superRefine)",
 }
 
 function refuseInexpressible(workflow: string): (visit: ZodVisit) => void {

@@ -23,13 +23,13 @@ const DEEPEST = 200
  * its bytes: this many take up to 50 ms of a usual processor, however they are arranged (decision 36). Documents need less
  * work without yielding and may have more. Where bodies may be larger than 4 MiB, the bound grows in proportion.
  */
-const MOST_PARTS = 200_000
+const MOST_VALUES = 200_000
 const MOST_PARTS_OF_DOCUMENTS = 270_000
 const USUAL_BYTES = 4 * 1024 * 1024
 /** Weight of a key that did not occur before. For comparison: a number is 1, a text 2, a list or a mapping 3. */
-const NEW_KEY_PARTS = 12
+const NEW_KEY_VALUES = 12
 /** Weight of a template in a document, which is compiled; its length in characters is added. */
-const TEMPLATE_PARTS = 27
+const TEMPLATE_VALUES = 27
 /** Entries of these are compiled one by one, and the event loop runs in between: each entry has its own bound. */
 const ONE_BY_ONE = new Set(['"nodes', '"routes'])
 
@@ -44,10 +44,10 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
     read(request, payload, (error, body) => {
       if (error !== null) return done(error)
       const isDocument = request.routeOptions.config.isDocument === true
-      const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_PARTS
-      const mostParts = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
-      const { depth, parts } = measure(body, mostParts, isDocument)
-      if (parts > mostParts) return done(tooManyParts(mostParts))
+      const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_VALUES
+      const mostValues = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
+      const { depth, values } = measure(body, mostValues, isDocument)
+      if (values > mostValues) return done(tooManyValues(mostValues))
       if (isDocument) return done(null, body)
       if (body === "") return done(null, undefined)
       if (depth > DEEPEST)
@@ -113,10 +113,10 @@ function tooMuchYaml(maxBytes: number): UmbraError {
   )
 }
 
-function tooManyParts(most: number): UmbraError {
+function tooManyValues(most: number): UmbraError {
   return new UmbraError(
     "E635",
-    `Request body exceeds the size of ${most} values per request. A number counts 1, a text 2, a list or mapping 3, a new key 12; a template in a workflow (counted per node) 27 plus its length. Send several requests, or lists instead of mappings.`,
+    `Request body exceeds the limit of ${most} values per request. A number counts 1, a text 2, a list or mapping 3, a new key 12; a template in a workflow (counted per node) 27 plus its length. Send several requests, or lists instead of mappings.`,
   )
 }
 
@@ -128,36 +128,36 @@ function measure(
   json: string,
   most: number,
   isDocument: boolean,
-): { readonly depth: number; readonly parts: number } {
+): { readonly depth: number; readonly values: number } {
   const keys = new Set<string>()
-  let [depth, deepest, parts] = [0, 0, 0]
+  let [depth, deepest, values] = [0, 0, 0]
   // The text that ended last may be a key.
   let [textAt, textEnd] = [0, 0]
   let [templates, isOneByOne] = [0, false]
-  for (let i = 0; i < json.length && parts + templates <= most; i++) {
+  for (let i = 0; i < json.length && values + templates <= most; i++) {
     const code = json.charCodeAt(i)
     if (code === QUOTE) {
       textAt = i
       i = endOfText(json, i)
       textEnd = i
-      parts++
+      values++
       if (isDocument && firstBrace !== -1) templates += templateParts(json, firstBrace, textEnd)
-    } else if (code === COMMA) parts++
+    } else if (code === COMMA) values++
     else if (code === COLON) {
       const known = keys.size
       const key = json.slice(textAt, textEnd)
       keys.add(key)
       if (depth === 1) isOneByOne = ONE_BY_ONE.has(key)
-      parts += (keys.size === known ? 0 : NEW_KEY_PARTS) - 1
+      values += (keys.size === known ? 0 : NEW_KEY_VALUES) - 1
     } else if (code === BRACE || code === BRACKET) {
       deepest = Math.max(deepest, ++depth)
-      parts += 2
+      values += 2
     } else if (code === BRACE + 2 || code === BRACKET + 2) {
       depth--
       if (depth === 2 && isOneByOne) templates = 0
     }
   }
-  return { depth: deepest, parts: parts + templates }
+  return { depth: deepest, values: values + templates }
 }
 
 /** Weight of the templates in a text: what is between `{{` or `{%` and its end. */
@@ -181,7 +181,7 @@ function templateParts(json: string, start: number, end: number): number {
       i++
     }
   }
-  return templates * TEMPLATE_PARTS + characters
+  return templates * TEMPLATE_VALUES + characters
 }
 
 function closing(quote: string, json: string, start: number, end: number): number {

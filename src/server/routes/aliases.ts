@@ -6,7 +6,7 @@ import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { moveView } from "../../jobs/workflow-view.ts"
 import type { AliasTarget } from "../../journal/port/registry.ts"
-import type { App, RouteParts } from "../route-context.ts"
+import type { App, RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
 
@@ -14,7 +14,7 @@ const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName, alias: schema.aliasName })
 const MANY_MOVES = 1000
 
-export function aliasRoutes(app: App, { umbra }: RouteParts): void {
+export function aliasRoutes(app: App, { umbra }: RouteContext): void {
   app.put(
     "/workflows/:name/aliases/:alias",
     {

@@ -1,14 +1,14 @@
 /** Commands to a job. Each is answered when it is durable. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
-import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import { type App, ownJob, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
 const tags = ["jobs"]
 const params = z.object({ job: schema.jobId })
 const elsewhere = ["E610", "E613"] as const
 
-export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
+export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
   app.post(
     "/jobs/:job/cancel",
     {

@@ -14,7 +14,7 @@ import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
 import { boundsOf } from "../http/unfinished.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
-import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import { type App, ownJob, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
 import * as schema from "../schemas/job.ts"
 
@@ -39,7 +39,7 @@ const submitErrors = [
   "E711",
 ] as const
 
-export function jobRoutes(app: App, parts: RouteParts): void {
+export function jobRoutes(app: App, parts: RouteContext): void {
   const { umbra } = parts
 
   app.post(
@@ -234,7 +234,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
 }
 
 /** J21. */
-function itemRoute(app: App, { umbra }: RouteParts): void {
+function itemRoute(app: App, { umbra }: RouteContext): void {
   app.get(
     "/jobs/:job/nodes/:node/items",
     {
@@ -283,7 +283,7 @@ interface Submission extends Omit<Wanted, "idempotency_key"> {
 type BulkResult = { job_id: string; is_new: boolean } | { problem: ProblemDocument }
 
 async function submitOneOf(
-  parts: RouteParts,
+  parts: RouteContext,
   caller: Caller,
   wanted: Submission,
   problems: BulkProblems,
@@ -298,7 +298,7 @@ async function submitOneOf(
 }
 
 function submit(
-  { umbra, unfinished, settings }: RouteParts,
+  { umbra, unfinished, settings }: RouteContext,
   caller: Caller,
   { workflow, input, priority, ttl_seconds, labels, idempotency_key, traceparent, request }: Submission,
 ) {
@@ -319,16 +319,16 @@ function submit(
 
 /** Resolves when the job has ended, when the time is up, or when this process stops. */
 function ended(
-  { umbra, settings, stopping }: RouteParts,
+  { umbra, settings, stopping }: RouteContext,
   jobId: string,
   seconds: number,
 ): Promise<JobSnapshot> {
   return new Promise((resolve, reject) => {
-    const takeBack = stopping.tell(() => void umbra.job(jobId).then(resolve, reject))
+    const unsubscribe = stopping.onStop(() => void umbra.job(jobId).then(resolve, reject))
     umbra
       .wait(jobId, { timeoutMs: Math.min(seconds, settings.maxWaitSeconds) * 1000 })
       .then(resolve, reject)
-      .finally(takeBack)
+      .finally(unsubscribe)
   })
 }
 

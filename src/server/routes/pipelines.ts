@@ -2,7 +2,7 @@
 import { z } from "zod"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import { boundsOf } from "../http/unfinished.ts"
-import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import { type App, ownJob, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as pipeline from "../schemas/pipeline.ts"
 
@@ -10,7 +10,7 @@ const tags = ["pipelines"]
 const params = z.object({ job: schema.jobId })
 const looking = ["E301", "E706", "E707"] as const
 
-export function pipelineRoutes(app: App, parts: RouteParts): void {
+export function pipelineRoutes(app: App, parts: RouteContext): void {
   const { umbra } = parts
 
   app.get(
@@ -41,7 +41,7 @@ export function pipelineRoutes(app: App, parts: RouteParts): void {
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "List the messages that failed for good, by route and number",
+        summary: "List the messages that failed permanently, by route and number",
         description: "A page ends after `limit` messages or 4 MiB of data.",
         params,
         querystring: z.strictObject({
@@ -66,7 +66,7 @@ export function pipelineRoutes(app: App, parts: RouteParts): void {
   replayRoute(app, parts)
 }
 
-function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): void {
+function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): void {
   app.post(
     "/jobs/:job/dead-letters/replay",
     {

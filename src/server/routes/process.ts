@@ -3,7 +3,7 @@ import type { Registry } from "prom-client"
 import { z } from "zod"
 import type { Umbra } from "../../umbra.ts"
 import { docsPage } from "../openapi/docs-page.ts"
-import type { App, RouteParts } from "../route-context.ts"
+import type { App, RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
 const tags = ["server"]
@@ -60,7 +60,7 @@ const health200 = z
   })
   .meta({ examples: [{ status: "ok", workers: { live: 2, dead: 0 } }] })
 
-export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics: Registry): void {
+export function processRoutes(app: App, { umbra, stopping }: RouteContext, metrics: Registry): void {
   const health = healthText(umbra)
   const answersNow = reachability(umbra)
   const needsEngine = umbra.roles.has("api")
@@ -123,7 +123,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
 }
 
 /** S5. */
-export function workerRoutes(app: App, { umbra }: RouteParts): void {
+export function workerRoutes(app: App, { umbra }: RouteContext): void {
   app.get(
     "/workers",
     {

@@ -1,7 +1,7 @@
 /** External services: their webhooks, which have no token, and their state. */
 import { z } from "zod"
 import { answerProblem } from "../http/problem.ts"
-import type { App, RouteParts } from "../route-context.ts"
+import type { App, RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/provider.ts"
 
@@ -13,7 +13,7 @@ const received = z
   .object({ received: z.literal(true), duplicate: z.boolean() })
   .meta({ examples: [{ received: true, duplicate: false }] })
 
-export function providerRoutes(app: App, { umbra }: RouteParts): void {
+export function providerRoutes(app: App, { umbra }: RouteContext): void {
   app.get(
     "/providers",
     {
@@ -54,7 +54,7 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
 }
 
 /** X2. The body is read as bytes whatever its content type: the signature covers the bytes. */
-export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<void> {
+export async function webhookRoute(app: App, { umbra }: RouteContext): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_, body, done) => done(null, body))
   app.post(

@@ -4,7 +4,7 @@ import { UmbraError } from "../../errors.ts"
 import { JobStream } from "../../feed/job-stream.ts"
 import { OwnerStream } from "../../feed/owner-stream.ts"
 import { readJobPosition, readPosition } from "../../feed/position.ts"
-import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import { type App, ownJob, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import type { Streams } from "../streams.ts"
 
@@ -22,7 +22,7 @@ const where = {
 const resuming =
   "With `Last-Event-ID` the stream continues after that event, on any server: no change is missed or repeated. A client that is too far behind gets `reset` and a `snapshot`."
 
-export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams): void {
+export function streamRoutes(app: App, { umbra }: RouteContext, streams: Streams): void {
   app.get(
     "/jobs/stream",
     {

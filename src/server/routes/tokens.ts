@@ -4,13 +4,13 @@ import { UmbraError } from "../../errors.ts"
 import { ownersOf, sees } from "../auth/caller.ts"
 import { tokenView } from "../auth/tokens.ts"
 import { limitsOf, limitsWithin } from "../http/limits.ts"
-import type { App, RouteParts } from "../route-context.ts"
+import type { App, RouteContext } from "../route-context.ts"
 import { answers, jobId } from "../schemas/job.ts"
 import * as schema from "../schemas/token.ts"
 
 const tags = ["tokens"]
 
-export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts): void {
+export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext): void {
   app.post(
     "/tokens",
     {

@@ -10,7 +10,7 @@ import { aliasView, summaryView, versionView } from "../../jobs/workflow-view.ts
 import type { WorkflowRow } from "../../journal/port/journal.ts"
 import { inTurns } from "../../turns.ts"
 import { documentErrors } from "../http/document-errors.ts"
-import type { App, RouteParts } from "../route-context.ts"
+import type { App, RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
 import { diffOf } from "../workflow-diff.ts"
@@ -20,7 +20,7 @@ const params = z.object({ name: schema.workflowName })
 /** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi/document.ts. */
 const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
 
-export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void {
+export function workflowRoutes(app: App, { umbra, settings }: RouteContext): void {
   let largeDocuments = 0
 
   app.get(

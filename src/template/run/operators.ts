@@ -1,4 +1,4 @@
-/** Arithmetic, containment and slices as Python has them. Numbers are JavaScript's: whole up to 2^53. */
+/** Arithmetic, containment and slices as in Python. Numbers are those of JavaScript: integers up to 2^53. */
 import type { Json } from "../../core/json.ts"
 import type { BinaryOperator, Comparison } from "../parse/ast.ts"
 import { cannot, type Run } from "../run.ts"
@@ -71,7 +71,7 @@ function floorDivide(a: number, b: number): number {
 }
 
 export function finite(value: number): number {
-  if (!Number.isFinite(value)) throw cannot("the result is not a number, or one too large to hold")
+  if (!Number.isFinite(value)) throw cannot("the result is not a number, or is too large")
   return value + 0
 }
 

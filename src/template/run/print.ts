@@ -1,9 +1,9 @@
-/** How values become text: strings as they are, everything else as JSON. Counted before it is built. */
+/** Converts values to text: strings unchanged, everything else as JSON. The size is counted before the text is built. */
 import type { Json } from "../../core/json.ts"
 import { cannot, type Run } from "../run.ts"
 import { isList } from "./values.ts"
 
-/** The text of a value; a string is returned as it stands and costs nothing. */
+/** The text of a value; a string is returned unchanged and costs nothing. */
 export function print(run: Run, value: Json): string {
   if (typeof value === "string") return value
   if (typeof value === "object" && value !== null) return printJson(run, value, 0)
@@ -41,7 +41,7 @@ function jsonLength(run: Run, value: Json, indent: number, depth: number): numbe
   return length
 }
 
-/** An escape takes up to six characters, which would let text grow sixfold uncounted. */
+/** An escape takes up to six characters, so uncounted text could grow sixfold. */
 function quotedLength(run: Run, text: string): number {
   run.scan(text.length * 2)
   let length = text.length + 2

@@ -1,4 +1,4 @@
-/** What may follow `is`. */
+/** The tests that may follow `is`. */
 import type { Json } from "../../core/json.ts"
 import { recase } from "../filters/text-work.ts"
 import { cannot, type Run } from "../run.ts"
@@ -23,7 +23,7 @@ const modulo = (value: number, by: number): number => {
   return value % by
 }
 
-/** Is there a letter, and is all of the text in that case? */
+/** Does the text contain a letter, and are all its letters in that case? */
 const inCase = (run: Run, value: Json, wanted: "lower" | "upper"): boolean => {
   const text = print(run, value)
   const lower = recase(run, text, whole => whole.toLowerCase())

@@ -1,6 +1,6 @@
 /**
- * JSON values with templates in their strings. Only the way down to a template is rebuilt when rendering:
- * all else is shared with the source, and a value without templates is returned as it is.
+ * JSON values with templates in their strings. Rendering rebuilds only the path to each template: all other parts are
+ * shared with the source, and a value without templates is returned unchanged.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
@@ -17,7 +17,7 @@ interface ValueProblem {
 }
 
 type Found = { readonly path: ValuePath; readonly template: CompiledTemplate }
-/** The part of a value that holds templates. */
+/** The part of a value that contains templates. */
 type Shape =
   | { readonly kind: "template"; readonly found: Found }
   | {
@@ -75,9 +75,9 @@ function renderFound({ path, template }: Found, run: Run, late: Late | undefined
   }
 }
 
-/** Deeper values are refused rather than searched: recursion must stay far from the end of the stack. */
+/** Deeper values are rejected instead of searched: recursion must not come near the end of the stack. */
 const MAX_DEPTH = 500
-/** Of one value: it is compiled in one piece. */
+/** Templates of one value: it is compiled without yielding. */
 const MOST_PROBLEMS = 1000
 
 /** Finds and compiles every template. Object keys are not templates. */
@@ -92,7 +92,7 @@ class Search {
   readonly problems: ValueProblem[] = []
   readonly #path: (string | number)[] = []
 
-  /** `null` where no template is. Nothing is made for such a part: most of a large workflow's values are. */
+  /** `null` where there is no template. No object is created for such a part: most values of a large workflow are such. */
   shapeOf(value: Json): Shape | null {
     if (typeof value === "string") return isTemplate(value) ? this.#text(value) : null
     if (typeof value !== "object" || value === null) return null

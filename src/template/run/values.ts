@@ -1,6 +1,6 @@
 /**
- * What expressions evaluate to: JSON, or one of three things that live only inside a template. Lists and
- * mappings hold JSON alone; `data` is the gate every value passes before it is stored, printed or computed with.
+ * The results of expressions: JSON, or one of three kinds of values that exist only inside a template. Lists and mappings
+ * contain JSON only; every value passes `data` before it is stored, printed or used in a computation.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { cannot, Fault, type Run } from "../run.ts"
@@ -8,15 +8,15 @@ import { cannot, Fault, type Run } from "../run.ts"
 export type Value = Json | Inner
 
 abstract class Inner {
-  /** What to raise when it is used as data. */
+  /** The fault to throw when it is used as data. */
   abstract fault(): Fault
 }
 
-/** A name, key or item that is not there. Raises when it is used; `default` and `is defined` look at it. */
+/** A missing name, key or item. Throws when it is used; `default` and `is defined` accept it. */
 export class Missing extends Inner {
   readonly #describe: () => Fault
 
-  /** Described only when it is raised: `is defined` in a loop must stay cheap. */
+  /** The description is built only when it throws: `is defined` in a loop must stay cheap. */
   constructor(describe: () => Fault) {
     super()
     this.#describe = describe
@@ -31,7 +31,7 @@ export class Missing extends Inner {
   }
 }
 
-/** An inline `if` without `else` whose condition is false: in text it is empty, as data it is missing. */
+/** An inline `if` without `else` whose condition is false: empty in text, missing as data. */
 export const nothing: Missing = Missing.because("the condition is false and there is no else")
 
 /** The `loop` of a `for`. */
@@ -83,7 +83,7 @@ export class Loop extends Inner {
 
 const LOOP_FIELDS = "index, index0, revindex, revindex0, first, last, length, previtem, nextitem, cycle(…)"
 
-/** `namespace(…)`: the one thing a template can change from inside a loop. */
+/** `namespace(…)`: the only value that a template can change from inside a loop. */
 export class Namespace extends Inner {
   readonly values = new Map<string, Json>()
 
@@ -106,7 +106,7 @@ export const isList = (value: Value): value is readonly Json[] => Array.isArray(
 export const owns = (mapping: object, key: string): boolean =>
   Object.prototype.propertyIsEnumerable.call(mapping, key)
 
-/** Assigns a key as data, whatever it is called. */
+/** Assigns a key as data, whatever its name. */
 export function put(mapping: Record<string, Json>, key: string, value: Json): void {
   if (key === "__proto__") {
     Object.defineProperty(mapping, key, { value, enumerable: true, configurable: true, writable: true })
@@ -138,7 +138,7 @@ export function listOf(length: number, make: (index: number) => Json): Json[] {
   return list
 }
 
-/** The items a loop or filter goes over: of a list, the keys of a mapping, the characters of a string. */
+/** The items of a loop or filter: those of a list, the keys of a mapping, the characters of a string. */
 export function sequence(run: Run, value: Json): readonly Json[] {
   if (isList(value)) return value
   if (isMapping(value)) return run.keys(value)
