@@ -61,7 +61,7 @@ describe("private addresses", () => {
       Array(4).fill(true),
     )
     expect(["10.3.0.1", "127.0.0.2", "fc00::1"].map(a => some.allows(a))).toEqual(Array(3).fill(false))
-    expect(() => new AddressPolicy(["localhost"])).toThrow(/"localhost" is none/)
+    expect(() => new AddressPolicy(["localhost"])).toThrow(/"localhost" is neither/)
   })
 
   it("a name is judged by the address that is then connected to", async () => {

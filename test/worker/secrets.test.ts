@@ -129,7 +129,7 @@ describe("who may read a secret", () => {
       expect(read(name, "alice", rules)).toThrow(
         `is not set. Where the worker runs: export UMBRA_SECRET_${name}="…"`,
       )
-      expect(read(name, "local", rules)).toThrow(`the variable ${name} is there`)
+      expect(read(name, "local", rules)).toThrow(`the variable ${name} is set, but only`)
     }
     expect(read("BARE", "bob", rules)).toThrow('export UMBRA_SECRET_BARE="$BARE"')
   })
