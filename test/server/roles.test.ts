@@ -322,7 +322,7 @@ describe("umbra serve --roles", () => {
     expect(await refused(storeFlags(folder), { UMBRA_ROLES: "api" })).toMatch(/E620 .*Use PostgreSQL/)
     expect(readdirSync(folder.location)).toEqual(before)
     expect(await refused(["--roles", "api,worker", ...storeFlags(store)])).toMatch(
-      /E620 .*add the role engine/,
+      /E620 .*Add the role engine/,
     )
   }, 240_000)
 })
