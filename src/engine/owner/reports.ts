@@ -69,28 +69,29 @@ export class TaskReports implements RemoteTaskEvents {
     const submission = this.#parts.external.leftSubmissions.awaited(task)
     const isBegun = submission?.isRepeated === true || this.#parts.running(task) !== null
     return submission !== null && isBegun
-      ? this.#waitForPlace(task, submission, Promise.resolve())
+      ? this.#waitForPlace(task, submission, () => Promise.resolve())
       : Promise.reject(new Error("the attempt is not current"))
   }
 
   #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
     const { provider } = job.plan.nodes[task.node]!
-    return this.#waitForPlace(task, { provider, owner: job.state.owner }, this.#parts.durable(job))
+    return this.#waitForPlace(task, { provider, owner: job.state.owner }, () => this.#parts.durable(job))
   }
 
   /** A worker that gets no answer asks again; both requests share one place in the rate. */
   #waitForPlace(
     task: TaskNews,
     { provider, owner }: { readonly provider: string | null; readonly owner: string },
-    durable: Promise<void>,
+    durable: () => Promise<void>,
   ): Promise<void> {
     const { capacity, providers } = this.#parts.external
     const terms = provider === null ? undefined : providers.terms(provider)
-    if (task.place !== true || terms === undefined) return durable
+    if (task.place !== true || terms === undefined) return durable()
     const name = nameOf(task)
     const waiting = this.#ratePlaces.get(name)
     if (waiting !== undefined) return waiting
-    const answer = durable
+    // Only here: a rejected promise that nobody awaits would end the process.
+    const answer = durable()
       .then(() => capacity.waitForPlace({ provider: provider!, owner, ...terms }))
       .finally(() => this.#ratePlaces.delete(name))
     this.#ratePlaces.set(name, answer)
