@@ -74,6 +74,8 @@ export interface Started extends AttemptRef {
   readonly worker: string
   /** For an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
   readonly alone?: boolean
+  /** The handler begins only when this start is durable. */
+  readonly announced?: true
   /** How long the handler has run so far, if that is known. */
   readonly ranMs?: number
 }

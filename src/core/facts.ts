@@ -118,6 +118,8 @@ interface StartFields {
   readonly ran_ms?: number
   /** The node is isolated, and no other isolated node runs in its process. Absent: others may. */
   readonly alone?: true
+  /** Stored before the handler began. Absent in facts of releases before 0.2. */
+  readonly announced?: true
   /** With `alone`: another node died alone since this one last began alone. */
   readonly contested?: true
   /** The attempt began alone; from now on others run beside it, so a death does not count against it. */

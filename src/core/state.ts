@@ -230,6 +230,8 @@ export interface Start {
   readonly alone?: true
   /** Another node died alone since this one last began alone. */
   readonly contested?: true
+  /** The start was stored before the handler began (suspects.ts). */
+  readonly announced?: true
 }
 
 /** The suspicion against a node that lost an attempt (suspects.ts). */
@@ -402,6 +404,16 @@ export function followed(state: JobState, node: number): void {
 
 export function nodeStatusOf(state: JobState, node: number): NodeStatus {
   return nodeStatuses[state.nodeStatus[node]!]!
+}
+
+/** An announced start is stored at most this long before its handler begins, unless the worker's answer is late. */
+const ANNOUNCED_MS = 1000
+
+/** Does the handler run, according to facts? An announced start counts only after `ANNOUNCED_MS`: until then the handler may not have begun. */
+export function isRunningAt(state: JobState, node: number, now: number): boolean {
+  if (state.nodeStatus[node] !== RUNNING) return false
+  const start = state.started.get(node)
+  return start?.announced !== true || now - start.at >= ANNOUNCED_MS
 }
 
 /** Is the node running, or about to be dispatched? */

@@ -63,24 +63,26 @@ export function startFact(
     readonly attempt: number
     readonly worker: string
     readonly alone?: boolean
+    readonly announced?: true
     readonly ranMs?: number
   },
   { now: at, otherDiedAt = Number.NEGATIVE_INFINITY }: DecisionContext,
 ): Fact | null {
-  const { node, attempt, worker, alone, ranMs } = command
+  const { node, attempt, worker, alone, announced, ranMs } = command
   const ran = ranMs === undefined ? {} : { ran_ms: wholeMs(ranMs) }
   const started = { type: "node_started", at, node, attempt, worker, ...ran } as const
   const known = state.started.get(node)
   if (alone === false) return known?.alone === true ? { ...started, joined: true } : null
   if (known !== undefined) return null
-  if (alone === undefined) return started
+  const begins = announced === undefined ? started : { ...started, announced }
+  if (alone === undefined) return begins
   const { deaths, begunAt } = state.suspects.get(node) ?? innocent
   const isContested = deaths > 0 && otherDiedAt >= begunAt
-  return { ...started, alone, ...(isContested ? { contested: true } : {}) }
+  return { ...begins, alone, ...(isContested ? { contested: true } : {}) }
 }
 
 export function foldStart(state: JobState, fact: Extract<Fact, { type: "node_started" }>): void {
-  const { node, at, worker, alone, contested, joined } = fact
+  const { node, at, worker, alone, announced, contested, joined } = fact
   const known = state.started.get(node)
   if (joined === true && known !== undefined) {
     state.started.set(node, { at: known.at, worker })
@@ -93,6 +95,7 @@ export function foldStart(state: JobState, fact: Extract<Fact, { type: "node_sta
     worker,
     ...(alone && { alone }),
     ...(contested && { contested }),
+    ...(announced && { announced }),
   })
 }
 

@@ -58,6 +58,22 @@ describe("the times of an attempt", () => {
     })
   })
 
+  it("begin with an announced start only after a second: the start is stored before the handler runs", () => {
+    const job = new Job(chain("a"))
+    const announcedAt = job.now
+    job.send({ type: "started", ...job.task("a"), worker: "w1", announced: true })
+    expect(job.facts.at(-1)).toMatchObject({ type: "node_started", announced: true })
+    job.now += 999
+    expect(viewOf(job, "a")).toMatchObject({
+      ...{ status: "QUEUED", started_at: null, worker: null },
+      waiting_on: { kind: "worker" },
+    })
+    job.now += 1
+    expect(viewOf(job, "a")).toMatchObject({
+      ...{ status: "RUNNING", started_at: announcedAt, worker: "w1", waiting_on: null },
+    })
+  })
+
   it("are clamped to the attempt's interval, whatever a worker says", () => {
     const job = new Job(chain("a"))
     const queuedAt = job.now

@@ -198,7 +198,7 @@ class Windowed {
 
   /** With `fail_fast: false` every item has come to an end of its own; and only what failed fails the job. */
   #verifyEnd(): void {
-    const counts = itemCounts(this.#state.lists.get(0)!)
+    const counts = itemCounts(this.#state.lists.get(0)!, Number.POSITIVE_INFINITY)
     const { total, completed = 0, failed = 0, cancelled = 0 } = counts
     demand(completed + failed + cancelled === total, `a list has ended with ${JSON.stringify(counts)}`)
     demand(failed > 0 === (this.#state.status === "FAILED"), `${failed} failed: ${this.#state.status}`)

@@ -40,11 +40,6 @@ const SHOWN_AFTER_END = 500
 const START_RECORDED_AFTER = 1000
 const NOTICED_WITHIN = 1000
 const BEGUN_REPORTED_WITHIN = 500
-/**
- * A node that a dead process may have started is announced: its next start is stored, and with it RUNNING, before its handler
- * begins (docs/operations/reliability.md).
- */
-const ANNOUNCED_BEFORE = 500
 
 export async function readRuns(folder: string, kills: readonly Kill[]): Promise<Run[]> {
   const files = (await readdir(folder)).filter(name => name.startsWith("runs-"))
@@ -74,8 +69,6 @@ export class Judge {
   readonly #runs = new Map<string, Run[]>()
   readonly #deathMs: number
   readonly #kills: ReadonlySet<number>
-  /** From then on nodes may be announced. */
-  readonly #firstKillAt: number
   /** The longest answer near a moment: how much this machine held everybody up then. */
   readonly #stallAt: (time: number) => number
 
@@ -90,7 +83,6 @@ export class Judge {
     this.#dags = parts.dags
     this.#deathMs = parts.deathMs
     this.#kills = new Set(parts.kills.map(({ pid }) => pid))
-    this.#firstKillAt = Math.min(...parts.kills.map(({ at }) => at))
     for (const run of parts.runs) {
       const key = `${run.job} ${run.node}`
       this.#runs.set(key, [...(this.#runs.get(key) ?? []), run])
@@ -122,7 +114,7 @@ export class Judge {
       }
       const runs = this.runsOf(sample.job, node.id)
       if (runs.length === 0 || node.kind !== "observed") continue
-      const begun = runs.filter(run => this.#mayBeShownFrom(run) <= sample.answeredAt).length
+      const begun = runs.filter(({ begunAt }) => begunAt <= sample.answeredAt).length
       // A node that is queued shows the attempt that it is queued for.
       if (view.attempt > Math.max(1, view.status === "QUEUED" ? begun + 1 : begun))
         this.#add(sample, node, `attempt ${view.attempt} is shown, but ${begun} have begun`)
@@ -164,9 +156,7 @@ export class Judge {
       }
       case "RUNNING":
         if (node.kind === "sleep") return "a sleep has no handler that runs"
-        return runs.some(
-          run => this.#mayBeShownFrom(run) <= answeredAt && this.#mayBeShownUntil(run) >= askedAt,
-        )
+        return runs.some(run => run.begunAt <= answeredAt && this.#mayBeShownUntil(run) >= askedAt)
           ? null
           : "no handler ran"
       case "WAITING":
@@ -182,11 +172,6 @@ export class Judge {
       default:
         return "there is no such state"
     }
-  }
-
-  #mayBeShownFrom({ begunAt }: Run): number {
-    if (begunAt < this.#firstKillAt) return begunAt
-    return Math.max(this.#firstKillAt, begunAt - ANNOUNCED_BEFORE - this.#stallAt(begunAt))
   }
 
   #mayBeShownUntil({ endedAt, pid }: Run): number {

@@ -1,6 +1,6 @@
 import { lostAttempts, maxAttempts, readyAt, shownAttempt } from "../attempt-times.ts"
 import { executionsFullIn, lostTooOften } from "../faults.ts"
-import { type EndedAttempt, isInFlight, type JobState } from "../state.ts"
+import { type EndedAttempt, isInFlight, isRunningAt, type JobState, RUNNING } from "../state.ts"
 
 /** The fields of a node, and of an item, about its attempts: numbers, and the times of the current attempt or of the last one. */
 export interface AttemptFields {
@@ -44,9 +44,11 @@ function usageField(
   return usage === undefined ? {} : { usage: { ...usage } }
 }
 
-export function attemptFields(state: JobState, node: number): AttemptFields {
+/** `now`: of an attempt that has not ended, when it is shown. */
+export function attemptFields(state: JobState, node: number, now: number): AttemptFields {
   const queued_at = state.queuedAt[node] || null
-  const started_at = state.startedAt[node] || null
+  const hasBegun = state.nodeStatus[node] !== RUNNING || isRunningAt(state, node, now)
+  const started_at = (hasBegun && state.startedAt[node]) || null
   const finished_at = state.endedAt[node] || null
   const waitingSince = state.waitingSince.get(node)
   const ranUntil = waitingSince ?? finished_at
@@ -59,7 +61,7 @@ export function attemptFields(state: JobState, node: number): AttemptFields {
     queued_at,
     started_at,
     finished_at,
-    worker: state.workers[node] ?? null,
+    worker: hasBegun ? (state.workers[node] ?? null) : null,
     duration_ms:
       started_at === null || ranUntil === null || isLost(state, node) ? null : ranUntil - started_at,
     queued_ms: started_at === null ? null : started_at - Math.min(started_at, readyAt(state, node)),

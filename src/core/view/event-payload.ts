@@ -143,7 +143,7 @@ function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject 
     case "node_failed":
     case "node_waiting": {
       const { ran_ms, usage } = fact
-      const { queued_ms } = attemptFields(state, node)
+      const { queued_ms } = attemptFields(state, node, fact.at)
       return {
         ...(ran_ms === undefined ? {} : { duration_ms: ran_ms }),
         ...(ran_ms === undefined || queued_ms === null ? {} : { queued_ms }),

@@ -1,10 +1,18 @@
 import type { ItemList } from "../item-list.ts"
 import type { Json } from "../json.ts"
-import { type JobState, nodeStatuses, nodeStatusOf } from "../state.ts"
+import { isRunningAt, type JobState, nodeStatuses, QUEUED, RUNNING } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 import { type AttemptFields, attemptFields } from "./attempt-view.ts"
 import { reasonField } from "./reasons.ts"
-import { type ErrorView, type NodeView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
+import {
+  type ErrorView,
+  type NodeView,
+  nodeError,
+  type Progress,
+  shownTaskStatus,
+  type WaitingOn,
+  waitingOn,
+} from "./view.ts"
 
 /** How many items are in each state; states without items are left out. */
 export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
@@ -24,9 +32,14 @@ export interface ItemView extends AttemptFields {
   readonly child_job_id?: string
 }
 
-export function itemCounts({ items, state }: ItemList): ItemCounts {
+export function itemCounts({ items, state }: ItemList, now: number): ItemCounts {
   const counts = new Array<number>(nodeStatuses.length).fill(0)
   for (const status of state.nodeStatus) counts[status]!++
+  for (const item of state.started.keys())
+    if (state.nodeStatus[item] === RUNNING && !isRunningAt(state, item, now)) {
+      counts[RUNNING]!--
+      counts[QUEUED]!++
+    }
   const named = nodeStatuses.flatMap((status, code) =>
     counts[code] === 0 ? [] : [[status.toLowerCase(), counts[code]!] as const],
   )
@@ -46,13 +59,13 @@ export function itemViews(
   for (let index = after + 1; index < Math.min(items.length, after + 1 + limit); index++) {
     const child = state.children.get(index)
     const preview = state.previews.get(index)
-    const status = nodeStatusOf(state, index)
+    const status = shownTaskStatus(state, index, now)
     views.push({
       index,
       item: items[index]!,
       status,
       ...reasonField(job, status),
-      ...attemptFields(state, index),
+      ...attemptFields(state, index, now),
       waiting_on: itemWait(waitingOn(state, index, now)),
       error: nodeError(state, index),
       progress: null,

@@ -6,6 +6,7 @@ import type { Adjacency, RuleNode } from "../plan.ts"
 import {
   FAILED,
   isDone,
+  isRunningAt,
   type JobState,
   nodeStatusOf,
   PENDING,
@@ -209,27 +210,33 @@ export function nodeView(state: JobState, node: number, now: number): NodeView {
     handler,
     status,
     ...reasonField(state, status),
-    ...attemptFields(state, node),
+    ...attemptFields(state, node, now),
     incoming: state.remaining[node]!,
     waiting_on: waitingOn(state, node, now),
     error: nodeError(state, node),
     progress: null,
     ...(preview === undefined ? {} : { preview }),
     ...(child === undefined ? {} : { child_job_id: child }),
-    ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
+    ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!, now) } : {}),
   }
 }
 
 /** The shown status of a node with `for_each` follows its items: RUNNING if one runs, else QUEUED if one is ready for a worker. */
 function shownStatus(state: JobState, node: number, now: number): NodeStatus {
   const list = state.nodeStatus[node] === WAITING ? state.lists.get(node)?.state : undefined
-  if (list === undefined) return nodeStatusOf(state, node)
-  if (runsItem(list)) return "RUNNING"
+  if (list === undefined) return shownTaskStatus(state, node, now)
+  if (runsItem(list, now)) return "RUNNING"
   return hasReadyItem(list, now) ? "QUEUED" : "WAITING"
 }
 
-function runsItem({ started, nodeStatus }: JobState): boolean {
-  for (const item of started.keys()) if (nodeStatus[item] === RUNNING) return true
+/** Of a node without items, or of an item: QUEUED until its handler is known to have begun. */
+export function shownTaskStatus(state: JobState, position: number, now: number): NodeStatus {
+  const status = nodeStatusOf(state, position)
+  return status === "RUNNING" && !isRunningAt(state, position, now) ? "QUEUED" : status
+}
+
+function runsItem(list: JobState, now: number): boolean {
+  for (const item of list.started.keys()) if (isRunningAt(list, item, now)) return true
   return false
 }
 
@@ -239,7 +246,7 @@ function hasReadyItem({ active, retryAt }: JobState, now: number): boolean {
   return false
 }
 
-/** null: its start is recorded, or it has ended. */
+/** null: its handler runs, or it has ended. */
 export function waitingOn(state: JobState, node: number, now: number): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
@@ -258,13 +265,15 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       if (waiting.kind === "external") return operationView(state, node, waiting)
       return waitView(waiting)
     }
+    case RUNNING:
+      return isRunningAt(state, node, now) ? null : workerWait(state.graph.nodes[node]!)
     default:
       return null
   }
 }
 
 function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
-  if (runsItem(list)) return null
+  if (runsItem(list, now)) return null
   if (hasReadyItem(list, now)) return workerWait(state.graph.nodes[node]!)
   return { kind: "items", waiting: waitingItems(list), until: nextTimer(list), waits: itemWaits(list) }
 }

@@ -59,6 +59,8 @@ export class TaskReports implements RemoteTaskEvents {
       ...attemptRef,
       worker,
       ...(task.alone === undefined ? {} : { alone: task.alone }),
+      // A request for another place in the rate comes from a handler that runs.
+      ...(task.announce && ranMs === undefined ? { announced: true } : {}),
       ...(ranMs === undefined ? {} : { ranMs }),
     })
     return task.announce ? this.#mayBegin(job, task) : Promise.resolve()

@@ -1,6 +1,6 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
 import { findTask } from "../../core/item-list.ts"
-import { type JobState, QUEUED, RUNNING, WAITING } from "../../core/state.ts"
+import { isRunningAt, type JobState, QUEUED, RUNNING, WAITING } from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
 import { workerWait } from "../../core/view/view.ts"
 import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
@@ -63,7 +63,7 @@ export function awayOverlay(state: JobState, query: OverlayQuery, parts: AwayPar
   const wait = { reason: "owner_away", last_seen_at: beat, cause } as const
   const of = (task: TaskPlace): LiveTask => {
     const { state: own, position } = findTask(state, task)!
-    const isStarted = own.nodeStatus[position] === RUNNING
+    const isStarted = isRunningAt(own, position, now)
     const attempt = own.attempt[position]!
     const worker = isStarted ? holder({ jobId: query.jobId, ...task, attempt }) : null
     if (worker !== null)
@@ -123,7 +123,7 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
         worker: running.worker,
         started_at: now - Math.round(running.ranMs),
       }
-    const recorded = broker.remote?.isUncertain(current) === true ? recordedStart(job, task) : undefined
+    const recorded = broker.remote?.isUncertain(current) === true ? recordedStart(job, task, now) : undefined
     if (recorded !== undefined)
       return { ...idle, status: "RUNNING", worker: recorded.worker, started_at: recorded.at }
     const node = plan.nodes[task.node]!
@@ -133,9 +133,9 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
   }
 }
 
-function recordedStart({ state }: LiveJob, task: TaskPlace) {
-  const place = findTask(state, task)!
-  return place.state.started.get(place.position)
+function recordedStart({ state: job }: LiveJob, task: TaskPlace, now: number) {
+  const { state, position } = findTask(job, task)!
+  return isRunningAt(state, position, now) ? state.started.get(position) : undefined
 }
 
 /** The tasks of one job, for one overlay. */
