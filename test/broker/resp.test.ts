@@ -1,6 +1,6 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { encodeCommand, type Reply, ReplyError, ReplyParser } from "../../src/broker/redis/client/resp.ts"
+import fc from "../support/property.ts"
 
 const { reply } = fc.letrec<{ reply: Reply }>(tie => ({
   reply: fc.oneof(

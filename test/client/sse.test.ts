@@ -1,6 +1,6 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { type SseMessage, SseParser } from "../../src/client/sse.ts"
+import fc from "../support/property.ts"
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 

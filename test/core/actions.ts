@@ -1,5 +1,5 @@
 /** What can happen to a simulated job, as data that fast-check can make and shrink. */
-import fc from "fast-check"
+import fc from "../support/property.ts"
 
 export type Result =
   | { readonly kind: "completed"; readonly usage: boolean; readonly job: "plain" | "output" | "fault" }

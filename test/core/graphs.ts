@@ -1,6 +1,7 @@
 /** Graphs for tests, built the plain way, and an arbitrary of them whose document order is not a topological one. */
-import fc from "fast-check"
+
 import type { Adjacency, Graph, RetryPolicy } from "../../src/core/plan.ts"
+import fc from "../support/property.ts"
 
 export interface NodeSpec {
   readonly id: string

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util"
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { apply, fold } from "../../src/core/apply/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
@@ -10,6 +9,7 @@ import { jobHasEnded, type NodeStatus, nodeMayBecome } from "../../src/core/stat
 import { eventsOf } from "../../src/core/view/events.ts"
 import { itemCounts } from "../../src/core/view/item-view.ts"
 import { graphView } from "../../src/core/view/view.ts"
+import fc from "../support/property.ts"
 import { type Action, actions } from "./actions.ts"
 import { graphOf } from "./graphs.ts"
 import { demand } from "./invariants.ts"

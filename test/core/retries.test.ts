@@ -1,4 +1,3 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { fold } from "../../src/core/apply/apply.ts"
 import { retryDelay } from "../../src/core/decide/backoff.ts"
@@ -6,6 +5,7 @@ import { nodeStatusOf } from "../../src/core/state.ts"
 import { taskIsolation } from "../../src/core/suspects.ts"
 import { nextTimer, wakeAt } from "../../src/core/timers.ts"
 import { graphView } from "../../src/core/view/view.ts"
+import fc from "../support/property.ts"
 import { chain, graphOf, usualRetry } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
 

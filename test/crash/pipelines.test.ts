@@ -1,8 +1,7 @@
 import { expect, it, onTestFinished } from "vitest"
 import { startPostgres } from "../../scripts/services/postgres.ts"
+import { seed } from "../support/seed.ts"
 import { pipelineCampaign } from "./pipelines/campaign.ts"
-
-const seed = Math.floor(Math.random() * 2 ** 32)
 
 it("P2 P3 P5 a process on the embedded database is killed 4 times: every message is settled once, as foretold", async () => {
   const report = await pipelineCampaign({ seed, kills: 4, jobs: 4, location: null })

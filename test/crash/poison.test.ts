@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished } from "vitest"
+import { seed } from "../support/seed.ts"
 import { freshDatabase } from "../support/services.ts"
 import { poisonRun } from "./poison.ts"
 
-const seed = Math.floor(Math.random() * 2 ** 32)
 const innocentMs = [30, 60, 150, 400]
 
 async function database(): Promise<string> {

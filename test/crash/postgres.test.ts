@@ -1,12 +1,12 @@
 import { expect, it, onTestFinished } from "vitest"
 import { failpointNames } from "../../src/failpoints.ts"
+import { seed } from "../support/seed.ts"
 import { freshDatabase } from "../support/services.ts"
 import { campaign } from "./campaign.ts"
 
 it("J5 J6 J8 S7 two processes on one PostgreSQL are killed 30 times: nothing is lost, nothing completed runs again", async () => {
   const database = await freshDatabase()
   onTestFinished(database.drop)
-  const seed = Math.floor(Math.random() * 2 ** 32)
   const report = await campaign({ seed, kills: 30, jobs: 300, location: database.url, processes: 2 })
   expect(report.violations, `npm run crash -- --store postgres --kills 30 --jobs 300 --seed ${seed}`).toEqual(
     [],

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest"
 import { failpointNames } from "../../src/failpoints.ts"
+import { seed } from "../support/seed.ts"
 import { campaign } from "./campaign.ts"
 
 it("J5 J6 J8 S7 a process on the embedded database is killed 20 times: nothing is lost, nothing completed runs again", async () => {
-  const seed = Math.floor(Math.random() * 2 ** 32)
   const report = await campaign({ seed, kills: 20, jobs: 200, location: null })
   expect(report.violations, `npm run crash -- --store sqlite --kills 20 --jobs 200 --seed ${seed}`).toEqual(
     [],

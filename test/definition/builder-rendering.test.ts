@@ -1,11 +1,12 @@
 /** What the builder writes, the template engine reads back as what was meant: checked with the real engine. */
-import fc from "fast-check"
+
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import type { Json } from "../../src/core/json.ts"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
 import { expr, orElse, text, workflow } from "../../src/definition/typed/builder.ts"
 import { transformSpec } from "../../src/worker/handlers/specs.ts"
+import fc from "../support/property.ts"
 
 const anything = z.any()
 /** A ref to `any`: every field of it is another. */

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto"
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { stringify } from "yaml"
 import {
@@ -9,6 +8,7 @@ import {
   loadWorkflow,
   retryDefaults,
 } from "../../src/definition/index.ts"
+import fc from "../support/property.ts"
 import { handlers, planOf } from "./catalog.ts"
 import { type Drawn, workflows } from "./drawn.ts"
 

@@ -1,5 +1,5 @@
 /** Random workflows for property tests: valid ones, whose edges all lead to earlier nodes of a hidden order. */
-import fc from "fast-check"
+import fc from "../support/property.ts"
 
 export interface DrawnNode {
   id: string

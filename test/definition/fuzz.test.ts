@@ -6,12 +6,11 @@ import { describe, expect, it } from "vitest"
 import { stringify } from "yaml"
 import { type CompileResult, compileWorkflow, loadWorkflow } from "../../src/definition/index.ts"
 import { errorTable } from "../../src/errors.ts"
+import { seed } from "../support/seed.ts"
 import { handlers } from "./catalog.ts"
 import { adapters } from "./pipeline/catalog.ts"
 
 const catalogs = { handlers, adapters }
-
-const seed = Number(process.env.UMBRA_FUZZ_SEED ?? Date.now() % 1_000_000_000)
 
 /** mulberry32: small, and the same everywhere. */
 function generator(start: number): () => number {
@@ -289,7 +288,7 @@ function safeJson(value: unknown): string {
 
 describe("fuzz", () => {
   it.each(Object.entries(subjects))(
-    `J4 P1 mutated %s (UMBRA_FUZZ_SEED=${seed}) give plans or explained problems`,
+    `J4 P1 mutated %s (UMBRA_TEST_SEED=${seed}) give plans or explained problems`,
     {
       timeout: 300_000,
     },

@@ -1,8 +1,8 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { checkStructure } from "../../src/definition/graph/structure.ts"
 import { compileWorkflow, validateWorkflow } from "../../src/definition/index.ts"
 import { ProblemList } from "../../src/definition/problem.ts"
+import fc from "../support/property.ts"
 import { handlers, problemsOf } from "./catalog.ts"
 import { type Drawn, type DrawnNode, idOf, readOf, workflows } from "./drawn.ts"
 

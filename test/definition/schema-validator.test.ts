@@ -1,12 +1,12 @@
 /** Our validator against an independent one, over random schemas and values. */
 import { type Schema, Validator } from "@cfworker/json-schema"
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { Json, JsonObject } from "../../src/core/json.ts"
 import { InputChecker } from "../../src/definition/input/input.ts"
 import { inspectSchema } from "../../src/definition/input/input-schema.ts"
 import { CheckRun, StepsSpentError } from "../../src/definition/input/schema-checks.ts"
 import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
+import fc from "../support/property.ts"
 
 const checker = new InputChecker(threadMatchers())
 const fits = (schema: JsonObject, given: Json, steps = 10_000_000) =>

@@ -1,8 +1,8 @@
-import fc from "fast-check"
 import { expect, it } from "vitest"
 import { childJobId, isJobId, newJobId, partitionOf } from "../../src/engine/ids.ts"
 import { engineSettings } from "../../src/engine/settings.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
+import fc from "../support/property.ts"
 import { flow, open, openOn } from "./stage.ts"
 
 const cellOf = (jobId: string) => Number.parseInt(jobId[15]!, 16)

@@ -1,4 +1,3 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import {
   jobPositionText,
@@ -7,6 +6,7 @@ import {
   readPosition,
   storeMark,
 } from "../../src/feed/position.ts"
+import fc from "../support/property.ts"
 
 const store = storeMark("0198c0de-7a11-7012-9abc-0123456789ab")
 const seq = fc.oneof(

@@ -2,8 +2,9 @@
  * Any route graph, any failures, a process that dies at any commit: every message is acknowledged or a dead letter, as a
  * model says; lineage is a complete forest; nothing is processed after its acknowledgement.
  */
-import fc from "fast-check"
+
 import { expect, it } from "vitest"
+import fc from "../support/property.ts"
 import { died, world } from "./world.ts"
 
 const adapters = fc.array(fc.nat({ max: 2 ** 30 }), { minLength: 1, maxLength: 3 })

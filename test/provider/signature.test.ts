@@ -1,7 +1,7 @@
 import { createHmac, generateKeyPairSync, sign } from "node:crypto"
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { type Signature, TOO_OLD, verifySignature } from "../../src/provider/signature.ts"
+import fc from "../support/property.ts"
 
 const now = 1_800_000_000_000
 const seconds = now / 1000

@@ -3,8 +3,9 @@
  * seed is printed; UMBRA_TEST_SEED repeats the run.
  */
 import { Agent, request } from "node:http"
-import fc from "fast-check"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import fc from "../support/property.ts"
+import { seed } from "../support/seed.ts"
 import { converse } from "./abuse/connections.ts"
 import { openScene, type Scene } from "./abuse/victim.ts"
 import { type Drawn, type Operation, requestOf, texts } from "./drawn.ts"
@@ -12,7 +13,6 @@ import { ask, type Store, stores } from "./stage.ts"
 
 const RUNS = 10_000
 const LANES = 40
-const seed = Number(process.env.UMBRA_TEST_SEED ?? Date.now() % 2 ** 31)
 
 let store: Store
 let scene: Scene

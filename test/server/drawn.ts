@@ -1,5 +1,5 @@
 /** Requests made from the OpenAPI document: mostly what it asks for, sometimes anything. */
-import fc from "fast-check"
+import fc from "../support/property.ts"
 
 export interface Schema {
   readonly [key: string]: unknown

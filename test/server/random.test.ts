@@ -1,8 +1,8 @@
 /** S2: requests made from the OpenAPI document, valid ones and twisted ones, never bring the server down. */
 import { Validator } from "@cfworker/json-schema"
 import { Validator as DocumentValidator } from "@seriousme/openapi-schema-validator"
-import fc from "fast-check"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import fc from "../support/property.ts"
 import { type Drawn, type Operation, requestOf } from "./drawn.ts"
 import { type Answer, ask, hello, openStage, type Stage, type Store, stores } from "./stage.ts"
 

@@ -2,9 +2,10 @@
  * S4: a reader that is cut at any byte and comes back, to this server or to another one of the same store, has in the
  * end every change once and in order: what it saw is compared with what the journal says.
  */
-import fc from "fast-check"
+
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
+import fc from "../support/property.ts"
 import { EventStream, type StreamEvent } from "./event-stream.ts"
 import { ask, openStage, type Stage, type Store, stores } from "./stage.ts"
 

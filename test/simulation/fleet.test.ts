@@ -1,4 +1,5 @@
 import { expect, it } from "vitest"
+import { seed as first } from "../support/seed.ts"
 import { Fleet } from "./fleet.ts"
 
 /** Each found a fault once: a partition that nobody could take any more, a job that nobody woke any more, an attempt
@@ -9,14 +10,13 @@ const RANDOM = 13
  * twice, and went on after its end. */
 const knownNested = [566_446_586, 1_417_360_650]
 const NESTED = 7
-const first = Number(process.env.UMBRA_SIMULATION_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const seeds = [...known, ...Array.from({ length: RANDOM }, (_, index) => first + index)]
 
 it(`J5 J6 J8 a fleet that dies, is robbed of partitions and loses answers keeps every job right (seeds from ${first})`, async () => {
   let executions = 0
   for (const seed of seeds) {
     const outcome = await new Fleet(seed).run({ engines: 3, steps: 120 })
-    expect(outcome.violations, `UMBRA_SIMULATION_SEED=${seed}`).toEqual([])
+    expect(outcome.violations, `UMBRA_TEST_SEED=${seed}`).toEqual([])
     expect(outcome.acknowledged).toBeGreaterThan(10)
     executions += outcome.executions
   }
@@ -27,7 +27,7 @@ it(`J14 J21 the same for jobs that run jobs, and for items (seeds from ${first})
   let executions = 0
   for (const seed of [...knownNested, ...seeds.slice(known.length, known.length + NESTED)]) {
     const outcome = await new Fleet(seed, { isNested: true }).run({ engines: 3, steps: 120 })
-    expect(outcome.violations, `UMBRA_SIMULATION_SEED=${seed}`).toEqual([])
+    expect(outcome.violations, `UMBRA_TEST_SEED=${seed}`).toEqual([])
     executions += outcome.executions
   }
   expect(executions).toBeGreaterThan(NESTED * 50)
@@ -37,7 +37,7 @@ it(`J5 J6 the same for nodes that begin before what made them ready is durable (
   let executions = 0
   for (const seed of seeds.slice(known.length, known.length + NESTED)) {
     const outcome = await new Fleet(seed, { isNested: true, computes: true }).run({ engines: 3, steps: 120 })
-    expect(outcome.violations, `UMBRA_SIMULATION_SEED=${seed}`).toEqual([])
+    expect(outcome.violations, `UMBRA_TEST_SEED=${seed}`).toEqual([])
     executions += outcome.executions
   }
   expect(executions).toBeGreaterThan(NESTED * 50)

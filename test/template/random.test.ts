@@ -1,8 +1,8 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
 import { UmbraError } from "../../src/errors.ts"
 import { compileTemplate, compileValue } from "../../src/template/index.ts"
+import fc from "../support/property.ts"
 import { scopeOf } from "./scope.ts"
 
 const scope = scopeOf({

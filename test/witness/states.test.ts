@@ -12,6 +12,7 @@ import { type Running, startUmbra } from "../cli/umbra.ts"
 import { randomFrom } from "../crash/random.ts"
 import { storeFlags, storeOf } from "../server/served.ts"
 import { ask } from "../server/stage.ts"
+import { seed } from "../support/seed.ts"
 import { type Dag, documentOf, inputOf, randomDag } from "./dags.ts"
 import { Judge, type Kill, readRuns, type Sample } from "./judge.ts"
 
@@ -91,8 +92,6 @@ async function watch({ seed, witness, urls, deathMs, disturb }: Scene): Promise<
   expect(samples.length).toBeGreaterThan(JOBS)
   expect(judge.problems).toEqual([])
 }
-
-const seed = Number(process.env.UMBRA_TEST_SEED ?? Date.now() % 2 ** 31)
 
 it(`in process: no graph shows what the handlers contradict (seed ${seed})`, async () => {
   const [store, witness] = [await storeOf("SQLite"), await folder()]

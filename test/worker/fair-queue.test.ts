@@ -1,7 +1,7 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { FairQueue, type Queued } from "../../src/broker/fair-queue.ts"
 import { Lanes } from "../../src/broker/lanes.ts"
+import fc from "../support/property.ts"
 
 interface Item extends Queued {
   readonly id: number

@@ -1,8 +1,8 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { isRetryableStatus, retryAfterSeconds, toFault } from "../../src/core/faults.ts"
 import { UmbraError } from "../../src/errors.ts"
 import { HandlerError } from "../../src/worker/fail.ts"
+import fc from "../support/property.ts"
 
 const now = Date.UTC(2026, 10, 15, 12, 0, 0)
 const fault = (thrown: unknown) => toFault(thrown, { now })

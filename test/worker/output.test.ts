@@ -1,7 +1,7 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { UmbraError } from "../../src/errors.ts"
 import { checkOutput } from "../../src/worker/output.ts"
+import fc from "../support/property.ts"
 
 const check = (value: unknown, maxBytes = 1_000_000) => checkOutput(value, { maxBytes, what: "output" })
 

@@ -1,4 +1,3 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { LateTemplate } from "../../src/broker/port.ts"
 import type { Json } from "../../src/core/json.ts"
@@ -10,6 +9,7 @@ import { fail } from "../../src/worker/fail.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { Redactor } from "../../src/worker/redact.ts"
 import { waitForSignal, waitUntil } from "../../src/worker/waiting.ts"
+import fc from "../support/property.ts"
 import { faultIn, gate, outputIn, settled, task, worker } from "./support.ts"
 
 const value = 'p@ss "word"/ü+42'

@@ -1,6 +1,6 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { Breaker } from "../../../src/core/pipeline/breaker.ts"
+import fc from "../../support/property.ts"
 
 const policy = { failureRate: 0.5, minCalls: 10, windowSeconds: 30, openSeconds: 15, trialCalls: 3 }
 

@@ -1,4 +1,3 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import {
   decodeProgress,
@@ -7,6 +6,7 @@ import {
   unsettled,
 } from "../../../src/core/pipeline/progress.ts"
 import { Settled } from "../../../src/core/pipeline/settled.ts"
+import fc from "../../support/property.ts"
 
 describe("which messages are settled", () => {
   it("P2 is what a set of their numbers says, in whatever order they come", () => {

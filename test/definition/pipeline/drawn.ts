@@ -1,6 +1,7 @@
 /** Random pipelines for property tests: sound ones, in which every route is reached from the first. */
-import fc from "fast-check"
+
 import type { PipelineDefinition, RouteDefinition } from "../../../src/definition/pipeline/schema.ts"
+import fc from "../../support/property.ts"
 
 export type Edges = readonly (readonly boolean[])[]
 

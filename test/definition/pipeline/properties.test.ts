@@ -1,9 +1,9 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { stringify } from "yaml"
 import { compileWorkflow, loadWorkflow, validateWorkflow } from "../../../src/definition/index.ts"
 import type { PipelineDefinition } from "../../../src/definition/pipeline/schema.ts"
 import { expr, pipeline } from "../../../src/definition/typed/builder.ts"
+import fc from "../../support/property.ts"
 import { catalogs } from "./catalog.ts"
 import { anyEdges, closure, hasCycle, pipelines, routesOf } from "./drawn.ts"
 

@@ -1,5 +1,5 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
+import fc from "../../support/property.ts"
 import { batch, fact, hold, newId, newJob, type Stage } from "../fixture.ts"
 
 export function dataContract(stage: () => Stage): void {

@@ -1,7 +1,7 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { FeedRange } from "../../../src/journal/port/feed.ts"
 import type { Journal } from "../../../src/journal/port/journal.ts"
+import fc from "../../support/property.ts"
 import { batch, fact, type Held, hold, newId, newJob, type Stage } from "../fixture.ts"
 
 const everything = { owners: null, limit: 1000, inlineBytes: 1000 }

@@ -1,6 +1,6 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { JournalDataError } from "../../../src/journal/errors.ts"
+import fc from "../../support/property.ts"
 import type { Stage } from "../fixture.ts"
 import {
   deadLettersOf,

@@ -1,7 +1,7 @@
-import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { LineageRow, PipelineCommit } from "../../../src/journal/port/pipelines.ts"
 import { openMemory } from "../../../src/journal/sqlite/memory.ts"
+import fc from "../../support/property.ts"
 import type { Stage } from "../fixture.ts"
 import {
   deadLettersOf,

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSyn
 import { open } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import fc from "fast-check"
 import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
+import fc from "../../support/property.ts"
 import { builtIn, drain, run } from "../adapter-run.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "umbra-sources-"))
