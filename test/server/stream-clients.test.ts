@@ -1,7 +1,8 @@
 /** S4: clients that do not read, that may no longer, and a server that lives or is told to end. */
 import { connect } from "node:net"
-import { afterEach, describe, expect, it } from "vitest"
+import { afterEach, describe, expect, it, onTestFinished } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
+import { Stalls } from "../broker/stalls.ts"
 import { EventStream, type StreamOptions } from "./event-stream.ts"
 import { openStage, type Stage, type StageOptions } from "./stage.ts"
 
@@ -83,8 +84,12 @@ describe("clients of live streams", () => {
     await stage.ask("/workflows", { method: "POST", body: chatty })
     const streams = await Promise.all(Array.from({ length: 5 }, () => listen(stage, "/jobs/stream")))
     const paused = await listen(stage, "/jobs/stream", { isPaused: true })
-    // Without its own time limit it would never resolve: the paused client reads nothing and stays connected.
+    const stalls = new Stalls(() => Promise.resolve())
+    onTestFinished(() => stalls.stop())
+    const begun = performance.now()
     await stage.server.close()
+    const closed = performance.now()
+    expect(closed - begun - stalls.between(begun, closed)).toBeLessThan(5000)
     for (const stream of streams) {
       await stream.ended()
       expect(stream.events.at(-1)).toEqual({ event: "end", id: null, data: { reason: "server_stopping" } })
