@@ -10,17 +10,12 @@ export type Command =
   | Completed
   /** `hasNoPlace`: its pipeline is at the limit of executions, and the node waits until it is not. */
   | ({ readonly type: "failed"; readonly fault: Fault; readonly hasNoPlace?: true } & Reported)
-  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Reported & JobResult)
+  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Reported)
   /** The list of a node with `for_each`. */
   | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)
-  | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
+  | { readonly type: "skip"; readonly node: number; readonly attempt: number }
   | ({ readonly type: "preview"; readonly data: Json } & AttemptRef)
-  | ({
-      readonly type: "signal"
-      readonly name: string
-      readonly data: Json
-      readonly resumeToken?: string
-    } & JobResult)
+  | { readonly type: "signal"; readonly name: string; readonly data: Json; readonly resumeToken?: string }
   /** No slot of the node's provider is free. */
   | ({ readonly type: "await_slot"; readonly provider: string } & AttemptRef)
   /** The slot that the node, or the item, waits for is granted. */
@@ -28,7 +23,7 @@ export type Command =
   | Submitted
   | External
   /** Timers may be due. */
-  | ({ readonly type: "wake" } & JobResult)
+  | { readonly type: "wake" }
   /** The process that ran the job's nodes has died; or, with `only`, the processes that ran these. */
   | ({ readonly type: "recover" } & Some)
   /** The process that runs the job's nodes, or `only` these, shuts down cleanly, and does not wait for them. */
@@ -67,7 +62,7 @@ interface Some {
 }
 
 /** `source`: where else the job has the list. */
-type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSource } & JobResult
+type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSource }
 
 export interface Started extends AttemptRef {
   readonly type: "started"
@@ -98,13 +93,7 @@ export interface Submit {
   readonly expiresBy?: number | null
 }
 
-/** Passed with the completion of what may be the last node: the job's own output, or why there is none. */
-export interface JobResult {
-  readonly jobOutput?: Json
-  readonly jobFault?: Fault
-}
-
-export interface Completed extends JobResult, Reported {
+export interface Completed extends Reported {
   readonly type: "completed"
   readonly output: Json
 }
@@ -120,7 +109,7 @@ export interface Submitted extends Reported {
 }
 
 /** A report on an operation, from a webhook or a poll, whichever arrives first (X4). */
-export interface External extends JobResult {
+export interface External {
   readonly type: "external"
   readonly node: number
   readonly item?: number

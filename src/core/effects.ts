@@ -1,27 +1,32 @@
 import type { ExternalWaiting } from "./facts.ts"
 
-/** What the engine must do once the facts that caused it are durable. Data, not calls. */
-export interface Effects {
-  /** Dispatch the current attempt of this node, or of one of its items. */
-  dispatch(node: number, attempt: number, item?: number): void
-  /** This attempt is no longer wanted: remove it from the queue or abort it. */
-  abort(node: number, attempt: number, item?: number): void
-  /** This operation is no longer wanted: its provider is to cancel it. */
-  abandon(node: number, operation: ExternalWaiting, item?: number): void
-  /** A submission of this attempt, or of an earlier one, may have begun an operation with an unknown id, which is not wanted. */
-  unanswered(node: number, attempt: number, item?: number): void
-  /** The provider itself reports that the operation of this node, or item, failed. */
-  operationFailed(node: number, item?: number): void
+/**
+ * What follows from a fact, besides the change of the state: `apply` adds it to the list it is given. `item` is undefined
+ * for the node itself. The engine performs `dispatch`, `abort` and `end` once the fact is durable; the others become rows
+ * of the same commit.
+ */
+export type Effect =
+  /** Dispatch the current attempt of the node; or: this attempt is not wanted any more, dequeue or abort it. */
+  | { readonly type: "dispatch" | "abort"; node: number; item: number | undefined; readonly attempt: number }
+  /** This operation is not wanted any more: its provider is to cancel it. */
+  | { readonly type: "abandon"; node: number; item: number | undefined; readonly operation: ExternalWaiting }
+  | Unanswered
+  /** The provider itself reports that the operation failed. */
+  | { readonly type: "operation_failed"; node: number; item: number | undefined }
   /** The job has ended. */
-  end(): void
+  | { readonly type: "end" }
+
+/** A submission may have begun an operation with an unknown id, which is not wanted any more. */
+export interface Unanswered {
+  readonly type: "unanswered"
+  node: number
+  item: number | undefined
+  readonly attempt: number
+  /** How many operations of the node had ended before. */
+  readonly operation: number
+  /** An earlier attempt ended without an answer. False: it depends on whether this attempt was dispatched. */
+  readonly isSubmitted: boolean
 }
 
-/** For folding facts that are already durable. */
-export const noEffects: Effects = {
-  dispatch() {},
-  abort() {},
-  abandon() {},
-  unanswered() {},
-  operationFailed() {},
-  end() {},
-}
+/** undefined: the facts are already durable, and nothing follows from them. */
+export type Effects = Effect[] | undefined

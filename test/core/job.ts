@@ -1,5 +1,6 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
-import { apply } from "../../src/core/apply/apply.ts"
+
+import { addJobResult, apply, type JobResult } from "../../src/core/apply/apply.ts"
 import type {
   Command,
   DecisionContext,
@@ -8,6 +9,7 @@ import type {
   RefusalReason,
 } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
+import type { Effect } from "../../src/core/effects.ts"
 import type { Fact, ParentLink, RunningAttempt } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
 import type { Json } from "../../src/core/json.ts"
@@ -56,23 +58,30 @@ export class Job {
   }
 
   /** The reason of a refusal; null: accepted. */
-  send(command: Command, more: Partial<DecisionContext> = {}): RefusalReason | null {
+  send(
+    command: Command,
+    { result, ...more }: Partial<DecisionContext> & { result?: JobResult } = {},
+  ): RefusalReason | null {
     const { now, random, running } = this
     const given = { now, random, lossLimit: 3, running, ...more }
     const decided = decide(this.state, command, given)
     if ("refused" in decided) return decided.refused
     for (const fact of decided) {
-      apply(this.state, fact, {
-        dispatch: (node, attempt) => void this.dispatched.push(`${this.idOf(node)}#${attempt}`),
-        abort: (node, attempt) => void this.aborted.push(`${this.idOf(node)}#${attempt}`),
-        abandon: (node, { external_id }) => void this.abandoned.push(`${this.idOf(node)}:${external_id}`),
-        unanswered: () => {},
-        operationFailed: () => {},
-        end: () => void this.ends++,
-      })
-      this.facts.push(fact)
+      const effects: Effect[] = []
+      apply(this.state, fact, effects)
+      for (const effect of effects) this.#note(effect)
+      const hasResult = result !== undefined && this.state.status === "COMPLETED"
+      this.facts.push(hasResult ? addJobResult(this.state, fact, result) : fact)
     }
     return null
+  }
+
+  #note(effect: Effect): void {
+    if (effect.type === "end") this.ends++
+    else if (effect.type === "dispatch") this.dispatched.push(`${this.idOf(effect.node)}#${effect.attempt}`)
+    else if (effect.type === "abort") this.aborted.push(`${this.idOf(effect.node)}#${effect.attempt}`)
+    else if (effect.type === "abandon")
+      this.abandoned.push(`${this.idOf(effect.node)}:${effect.operation.external_id}`)
   }
 
   complete(id: string, output: Json = `${id} done`, attempt = this.attemptOf(id)): RefusalReason | null {

@@ -3,13 +3,12 @@
  * node of the one happens to the item of the other. Items follow the rules of nodes exactly if the two never differ.
  */
 import { isDeepStrictEqual } from "node:util"
-import { apply, fold } from "../../src/core/apply/apply.ts"
+import { addJobResult, apply, fold } from "../../src/core/apply/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
-import { type Effects, noEffects } from "../../src/core/effects.ts"
+import type { Effect } from "../../src/core/effects.ts"
 import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
 import { toOuter } from "../../src/core/item-list.ts"
-import { completionOf } from "../../src/core/last-output.ts"
 import {
   type JobState,
   type ListOutput,
@@ -55,23 +54,29 @@ export class Mirror implements Core {
     const mirrored = decide(this.#list, mirrorCommand(command), { ...given, running })
     const expected = "refused" in decided ? decided : decided.map(mirrorFact)
     same(mirrored, expected, `decided on ${JSON.stringify(command)}`)
-    if (!("refused" in decided) && state.unfinished === 1)
-      same(this.#lastItem(command, given.now), lastNode(state, command, given.now), `last of ${command.type}`)
     return decided
   }
 
   readonly apply: Core["apply"] = (state, fact, effects) => {
-    const told = recording(effects)
-    apply(state, fact, told.effects)
-    const mirrored: string[] = []
-    this.#apply(mirrorFact(fact), mirrored)
+    const own: Effect[] = []
+    apply(state, fact, own)
+    effects?.push(...own)
+    let mirrored = this.#apply(mirrorFact(fact))
     if (fact.type === "job_submitted") {
-      mirrored.length = 0
       const items = new Array<null>(this.#size).fill(null)
-      this.#apply({ type: "node_expanded", at: fact.at, node: 0, attempt: 1, items }, mirrored)
+      mirrored = this.#apply({ type: "node_expanded", at: fact.at, node: 0, attempt: 1, items })
     }
-    same(mirrored, told.list, `effects of ${JSON.stringify(fact)}`)
+    same(mirrored, own.map(mirrorEffect), `effects of ${JSON.stringify(fact)}`)
     this.#compare(state, fact)
+  }
+
+  readonly addJobResult: Core["addJobResult"] = (state, fact, result) => {
+    const recorded = addJobResult(state, fact, result)
+    const mirrored = addJobResult(this.#list, mirrorFact(fact), result)
+    same(mirrored, mirrorFact(recorded), `result of ${JSON.stringify(fact)}`)
+    this.journal[this.journal.length - 1] = JSON.parse(JSON.stringify(mirrored)) as Fact
+    this.#compare(state, recorded)
+    return recorded
   }
 
   readonly takeDueRetries: Core["takeDueRetries"] = (state, now) => {
@@ -100,24 +105,11 @@ export class Mirror implements Core {
     same([nextTimer(this.#list), wakeAt(this.#list)], [nextTimer(state), wakeAt(state)], "timers")
   }
 
-  /** The outputs that the list would have. */
-  #lastItem(command: Command, now: number): unknown {
-    const last = completionOf(this.#list, mirrorCommand(command), now)
-    return last === null ? null : (last.output as ListOutput).outputs
-  }
-
-  #apply(fact: Fact, told: string[]): void {
-    const say = (what: string) => (_node: number, attempt: number, item?: number) =>
-      void (item === undefined || told.push(`${what} ${item}#${attempt}`))
-    apply(this.#list, fact, {
-      ...noEffects,
-      dispatch: say("dispatch"),
-      abort: say("abort"),
-      abandon: (_, { external_id }, item) => void told.push(`abandon ${item} ${external_id}`),
-      operationFailed: (_, item) => void told.push(`operation failed ${item}`),
-      end: () => void told.push("end"),
-    })
+  #apply(fact: Fact): Effect[] {
+    const effects: Effect[] = []
+    apply(this.#list, fact, effects)
     this.journal.push(JSON.parse(JSON.stringify(fact)) as Fact)
+    return effects.filter(effect => effect.type === "end" || effect.item !== undefined)
   }
 
   #compare(flat: JobState, fact: Fact): void {
@@ -181,11 +173,6 @@ function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer,
   }
 }
 
-function lastNode(state: JobState, command: Command, now: number): unknown {
-  const last = completionOf(state, command, now)
-  return last === null ? null : state.outputs.with(last.node, last.output)
-}
-
 function mirrorCommand(command: Command): Command {
   if ("only" in command && command.only !== undefined)
     return { ...command, only: command.only.map(({ node, attempt }) => ({ node: 0, item: node, attempt })) }
@@ -210,34 +197,8 @@ const mirrorRunning = ({ node, ...rest }: RunningAttempt): RunningAttempt => ({
   ...rest,
 })
 
-function recording(effects: Effects | undefined): { list: string[]; effects: Effects } {
-  const list: string[] = []
-  return {
-    list,
-    effects: {
-      ...noEffects,
-      dispatch(node, attempt) {
-        list.push(`dispatch ${node}#${attempt}`)
-        effects?.dispatch(node, attempt)
-      },
-      abort(node, attempt) {
-        list.push(`abort ${node}#${attempt}`)
-        effects?.abort(node, attempt)
-      },
-      abandon(node, operation) {
-        list.push(`abandon ${node} ${operation.external_id}`)
-        effects?.abandon(node, operation)
-      },
-      operationFailed(node) {
-        list.push(`operation failed ${node}`)
-        effects?.operationFailed(node)
-      },
-      end() {
-        list.push("end")
-        effects?.end()
-      },
-    },
-  }
+function mirrorEffect(effect: Effect): Effect {
+  return effect.type === "end" ? effect : { ...effect, node: 0, item: effect.node }
 }
 
 function same(found: unknown, expected: unknown, what: string): void {

@@ -58,8 +58,8 @@ export function newsOf(stage: Stage, action: Extract<Action, { do: "news" }>): M
       poll,
       result,
       ...(token.token === undefined ? {} : { resumeToken: token.token }),
-      ...extra,
     },
+    result: extra,
     inModel: () =>
       newsInModel(
         model,

@@ -10,6 +10,8 @@ export const lossLimit = 3
 
 export interface Move {
   readonly command: Command
+  /** The job's own result, if the command completes the job. */
+  readonly result?: JobResult
   /** Does the same to the model; false: the model refuses. */
   readonly inModel: () => boolean
   /** What the engine knows of the deaths of other nodes. */
@@ -52,7 +54,8 @@ export function moveOf(stage: Stage, action: Told): Move {
       const data = stage.fresh("signal")
       const result = jobResultOf(stage, "output")
       return {
-        command: { type: "signal", name, data, ...result },
+        command: { type: "signal", name, data },
+        result,
         inModel: unlessOver(() => model.signalled(name, data, result)),
       }
     }
@@ -113,11 +116,13 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
   const isMeant = (node: ModelNode) => node.spec.id === id && node.attempt === task.attempt
   switch (result.kind) {
     case "completed": {
-      const extra = { ...(result.usage ? { usage: { tokens: 7 } } : {}), ...jobResultOf(stage, result.job) }
+      const usage = result.usage ? { usage: { tokens: 7 } } : {}
+      const job = jobResultOf(stage, result.job)
       const output = stage.fresh("output")
       return {
-        command: { type: "completed", ...task, output, times: someTimes(stage, task.attempt), ...extra },
-        inModel: ifWanted(true, () => model.completed(id, output, extra)),
+        command: { type: "completed", ...task, output, times: someTimes(stage, task.attempt), ...usage },
+        result: job,
+        inModel: ifWanted(true, () => model.completed(id, output, { ...usage, ...job })),
       }
     }
     case "failed": {
@@ -143,7 +148,8 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       const waiting = waitingOf(stage, result)
       const extra = jobResultOf(stage, "output")
       return {
-        command: { type: "waiting", ...task, waiting, times: someTimes(stage, task.attempt), ...extra },
+        command: { type: "waiting", ...task, waiting, times: someTimes(stage, task.attempt) },
+        result: extra,
         inModel: ifWanted(false, () => model.waits(id, waiting, extra)),
       }
     }

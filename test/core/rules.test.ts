@@ -22,7 +22,7 @@ describe("J2 the job's state follows from its nodes", () => {
 
   it("is FAILED when the job's own output does not render although every node is done", () => {
     const job = new Job(chain("a"))
-    job.send({ type: "completed", node: 0, attempt: 1, output: 1, jobFault: final })
+    job.send({ type: "completed", node: 0, attempt: 1, output: 1 }, { result: { job_fault: final } })
     expect(job.state).toMatchObject({ status: "FAILED", fault: { fault: final } })
     expect(job.status("a")).toBe("COMPLETED")
     expect(job.send({ type: "retry" })).toBe("nothing_to_retry")
@@ -262,7 +262,7 @@ describe("signals and timers", () => {
   it("the last node of a job brings the job's output, also when a timer or a signal completes it", () => {
     const bySignal = new Job(chain("a"))
     bySignal.awaitSignal("a", "go")
-    bySignal.send({ type: "signal", name: "go", data: 1, jobOutput: "rendered" })
+    bySignal.send({ type: "signal", name: "go", data: 1 }, { result: { job_output: "rendered" } })
     expect(bySignal.state).toMatchObject({ status: "COMPLETED", output: "rendered" })
     const byTimer = new Job(["a", "b"].map(id => ({ id, dependencies: [] })))
     byTimer.sleep("a", 5)
@@ -270,7 +270,7 @@ describe("signals and timers", () => {
     byTimer.now += 5000
     byTimer.send({ type: "wake" })
     expect(byTimer.statuses()).toEqual({ a: "COMPLETED", b: "WAITING" })
-    byTimer.send({ type: "wake", jobOutput: "rendered" })
+    byTimer.send({ type: "wake" }, { result: { job_output: "rendered" } })
     expect(byTimer.state).toMatchObject({ status: "COMPLETED", output: "rendered" })
   })
 })

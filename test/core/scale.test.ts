@@ -3,6 +3,7 @@ import { runInNewContext } from "node:vm"
 import { describe, expect, it } from "vitest"
 import { apply, fold } from "../../src/core/apply/apply.ts"
 import { decide } from "../../src/core/decide/decide.ts"
+import type { Effect } from "../../src/core/effects.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { newJobState } from "../../src/core/state.ts"
@@ -28,18 +29,12 @@ const collectGarbage = runInNewContext("gc") as () => void
 function run(graph: Graph): Fact[] {
   const state = newJobState(graph)
   const ready: number[] = []
-  const effects = {
-    dispatch: (node: number) => void ready.push(node),
-    abort() {},
-    abandon() {},
-    unanswered() {},
-    operationFailed() {},
-    end() {},
-  }
   const facts: Fact[] = []
   const send = (command: Parameters<typeof decide>[1]) => {
     for (const fact of decide(state, command, given) as readonly Fact[]) {
+      const effects: Effect[] = []
       apply(state, fact, effects)
+      for (const effect of effects) if (effect.type === "dispatch") ready.push(effect.node)
       facts.push(fact)
     }
   }

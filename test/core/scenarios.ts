@@ -9,14 +9,10 @@ export const scenarios: Readonly<Record<string, () => Job>> = {
   "chain-completed"() {
     const job = new Job(chain("a", "b", "c"))
     for (const id of ["a", "b"]) job.complete(id, { from: id, text: 'q"\u0000\ud800' })
-    job.send({
-      type: "completed",
-      node: 2,
-      attempt: 1,
-      output: [1, 2],
-      usage: { tokens: 5 },
-      jobOutput: "out",
-    })
+    job.send(
+      { type: "completed", node: 2, attempt: 1, output: [1, 2], usage: { tokens: 5 } },
+      { result: { job_output: "out" } },
+    )
     return job
   },
   "fan-in-any-order"() {
@@ -116,12 +112,12 @@ export const scenarios: Readonly<Record<string, () => Job>> = {
     job.sleep("one", 10, "slept")
     job.sleep("two", 10, "slept too")
     job.pass(10)
-    job.send({ type: "wake", jobOutput: { all: "rested" } })
+    job.send({ type: "wake" }, { result: { job_output: { all: "rested" } } })
     return job
   },
   "output-does-not-render"() {
     const job = new Job(chain("a"))
-    job.send({ type: "completed", node: 0, attempt: 1, output: 1, jobFault: final })
+    job.send({ type: "completed", node: 0, attempt: 1, output: 1 }, { result: { job_fault: final } })
     return job
   },
   "operations-at-a-provider"() {

@@ -3,13 +3,10 @@
  * dispatches and aborts, answers in any order, and may answer long after its process was declared lost.
  * Everything that must hold is checked after every step; the list is in invariants.ts.
  */
-import { isDeepStrictEqual } from "node:util"
-import { apply, fold } from "../../src/core/apply/apply.ts"
-import type { Command } from "../../src/core/commands.ts"
+import { addJobResult, apply, fold } from "../../src/core/apply/apply.ts"
 import { decide } from "../../src/core/decide/decide.ts"
-import type { Effects } from "../../src/core/effects.ts"
+import type { Effect } from "../../src/core/effects.ts"
 import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
-import { completionOf } from "../../src/core/last-output.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { type JobState, newJobState } from "../../src/core/state.ts"
 import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
@@ -17,11 +14,12 @@ import type { Action } from "./actions.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
 import { demand, type Observed, observe, verify, verifyApplied } from "./invariants.ts"
 import { Model } from "./model.ts"
+import type { JobResult } from "./model-node.ts"
 import { answerOf, jobResultOf, lossLimit, type Move, moveOf } from "./moves.ts"
 import { newsOf } from "./moves-external.ts"
 
 /** The functions under test, so that a broken one can be put in their place. */
-export const core = { decide, apply, takeDueRetries, takeDuePolls, resetEarliestTimer }
+export const core = { decide, apply, addJobResult, takeDueRetries, takeDuePolls, resetEarliestTimer }
 export type Core = typeof core
 
 export class Simulation {
@@ -103,7 +101,8 @@ export class Simulation {
     const extra = jobResultOf(this, "output")
     const { id } = this.graph.nodes[node]!
     this.step({
-      command: { type: "completed", node, attempt, output, ...extra },
+      command: { type: "completed", node, attempt, output },
+      result: extra,
       inModel: () => {
         this.model.completed(id, output, extra)
         return true
@@ -116,7 +115,7 @@ export class Simulation {
     const before = this.model.inFlight()
     this.effects = noneYet()
     const extra = jobResultOf(this, "output")
-    this.record({ type: "wake", ...extra })
+    this.record({ command: { type: "wake" }, result: extra })
     for (const node of this.core.takeDueRetries(this.state, this.now))
       this.effects.dispatched.push(`${this.graph.nodes[node]!.id}#${this.state.attempt[node]!}`)
     const due = [...this.state.pollAt].filter(([, at]) => at <= this.now).length
@@ -132,7 +131,7 @@ export class Simulation {
     this.pool.clear()
     this.state = fold(this.graph, this.journal)
     this.effects = noneYet()
-    this.record({ type: "recover" })
+    this.record({ command: { type: "recover" } })
     const before = new Set<string>()
     this.model.recovered(this.now, lossLimit)
     // Whether anybody is told to stop what died anyway is of no account.
@@ -141,10 +140,11 @@ export class Simulation {
     this.wake()
   }
 
-  private step({ command, inModel, otherDiedAt }: Move): void {
+  private step(move: Move): void {
+    const { command, inModel } = move
     const before = this.model.inFlight()
     this.effects = noneYet()
-    const accepted = this.record(command, otherDiedAt)
+    const accepted = this.record(move)
     demand(
       inModel() === accepted,
       `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
@@ -164,9 +164,11 @@ export class Simulation {
     this.settle(before)
   }
 
-  private record(command: Command, otherDiedAt = Number.NEGATIVE_INFINITY): boolean {
-    const foreseen = completionOf(this.state, command, this.now)
-    const wasOpen = this.state.unfinished > 0
+  private record({
+    command,
+    result = {},
+    otherDiedAt = Number.NEGATIVE_INFINITY,
+  }: Omit<Move, "inModel">): boolean {
     const decision = this.core.decide(this.state, command, { ...this.given(), otherDiedAt })
     if ("refused" in decision) {
       this.refusals.add(decision.refused)
@@ -174,32 +176,42 @@ export class Simulation {
     }
     for (const fact of decision) {
       const before = observe(this.state)
-      this.core.apply(this.state, fact, this.collect(before))
-      this.journal.push(JSON.parse(JSON.stringify(fact)) as Fact)
-      verifyApplied(this, before, fact)
+      const effects: Effect[] = []
+      this.core.apply(this.state, fact, effects)
+      for (const effect of effects) this.note(effect, before)
+      const recorded = this.withResult(fact, result)
+      this.journal.push(JSON.parse(JSON.stringify(recorded)) as Fact)
+      verifyApplied(this, before, recorded)
     }
-    // A job's `output` is rendered from what the shell was told beforehand.
-    if (wasOpen && this.state.unfinished === 0 && command.type !== "submit")
-      demand(
-        foreseen !== null && isDeepStrictEqual(this.state.outputs[foreseen.node], foreseen.output),
-        `${command.type} completed the last node, foreseen was ${JSON.stringify(foreseen)}`,
-      )
     return true
   }
 
-  private collect(before: Observed): Effects {
+  /** As the owner does it: the fact that completed the job carries the job's own result. */
+  private withResult(fact: Fact, { jobOutput, jobFault }: JobResult): Fact {
+    if (this.state.status !== "COMPLETED") return fact
+    if (jobFault !== undefined) return this.core.addJobResult(this.state, fact, { job_fault: jobFault })
+    return jobOutput === undefined
+      ? fact
+      : this.core.addJobResult(this.state, fact, { job_output: jobOutput })
+  }
+
+  private note(effect: Effect, before: Observed): void {
     const name = (node: number, attempt: number) => `${this.graph.nodes[node]!.id}#${attempt}`
-    return {
-      dispatch: (node, attempt) => {
-        demand(before.nodes[node] !== "COMPLETED", `${name(node, attempt)} has completed and is dispatched`)
-        this.effects.dispatched.push(name(node, attempt))
-      },
-      abort: (node, attempt) => void this.effects.aborted.push(name(node, attempt)),
-      abandon: (node, { external_id }) =>
-        void this.effects.abandoned.push(`${this.graph.nodes[node]!.id}:${external_id}`),
-      unanswered: () => {},
-      operationFailed: () => {},
-      end: () => void this.effects.ends++,
+    switch (effect.type) {
+      case "dispatch": {
+        const task = name(effect.node, effect.attempt)
+        demand(before.nodes[effect.node] !== "COMPLETED", `${task} has completed and is dispatched`)
+        this.effects.dispatched.push(task)
+        break
+      }
+      case "abort":
+        this.effects.aborted.push(name(effect.node, effect.attempt))
+        break
+      case "abandon":
+        this.effects.abandoned.push(`${this.graph.nodes[effect.node]!.id}:${effect.operation.external_id}`)
+        break
+      case "end":
+        this.effects.ends++
     }
   }
 

@@ -236,7 +236,10 @@ describe("progress_pct", () => {
 describe("J3 the job's output", () => {
   it("is the rendered template, if there is one", () => {
     const job = new Job([{ id: "a", dependencies: [], handler: "output" }])
-    job.send({ type: "completed", node: 0, attempt: 1, output: "node's", jobOutput: "rendered" })
+    job.send(
+      { type: "completed", node: 0, attempt: 1, output: "node's" },
+      { result: { job_output: "rendered" } },
+    )
     expect(jobOutput(job.state, shownOutput)).toBe("rendered")
   })
 

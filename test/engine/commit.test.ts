@@ -1,7 +1,6 @@
 /** Group commit: what is durable together, in which order, and what goes on when a part of it cannot. */
 import { describe, expect, it } from "vitest"
 import { Committer } from "../../src/engine/commit/committer.ts"
-import type { LaneEvents } from "../../src/engine/commit/lane.ts"
 import { StoreHealth } from "../../src/engine/commit/store-health.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
@@ -27,15 +26,16 @@ describe("group commit", () => {
       [2, { epoch: 1, nextSeq: 1 }],
     ])
     const clock = new VirtualClock()
-    const events = { durable() {} } as unknown as LaneEvents
     const store = { unavailable() {}, available() {} }
-    const committer = new Committer({ journal: openMemory(), clock, events, store, owned })
-    committer.answer({ partition: 0, jobId: "a job" }, 1, "{}")
+    const committer = new Committer({ journal: openMemory(), clock, store, owned, slotLeaseMs: 1000 })
+    const lane = committer.lane(0)
+    void lane.next().then(committed => lane.release(committed!.batch))
+    lane.answer({ partition: 0, jobId: "a job" }, 1, "{}")
     const other = committer.durable({ partition: 2, id: "another job" })
     const own = committer.durable({ partition: 0, id: "a job" })
     own.catch(() => {})
     owned.delete(0)
-    committer.forget(0)
+    lane.forget(0)
     await other
     await expect(own).rejects.toMatchObject({ code: "E610" })
   })

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest"
 import { apply } from "../../src/core/apply/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
-import { noEffects } from "../../src/core/effects.ts"
+import type { Effect } from "../../src/core/effects.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { takeDueRetries } from "../../src/core/timers.ts"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
@@ -29,13 +29,10 @@ function rowsOf(maxAttempts: number, commands: readonly Command[]): OperationRow
     const decided = decide(job.state, command, { now: 1000, random: 0, lossLimit: 3 })
     if ("refused" in decided) throw new Error(`${command.type}: ${decided.refused}`)
     for (const fact of decided) {
-      apply(job.state, fact, {
-        ...noEffects,
-        abandon: (node, _operation, item) =>
-          rows.abandon(job, item === undefined ? { node } : { node, item }, 1000),
-        operationFailed: (node, item) =>
-          rows.failed(job, item === undefined ? { node } : { node, item }, 1000),
-      })
+      const effects: Effect[] = []
+      apply(job.state, fact, effects)
+      for (const effect of effects)
+        if (effect.type === "abandon" || effect.type === "operation_failed") rows.addEffect(job, effect, 1000)
       rows.addFact(job, fact)
     }
   }

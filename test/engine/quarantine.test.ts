@@ -1,7 +1,7 @@
 /** A job whose work meets a bug of ours is stopped, shown, and goes on later; no other job is affected. */
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
-import { Committer } from "../../src/engine/commit/committer.ts"
+import { AppendLane } from "../../src/engine/commit/lane.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
@@ -98,9 +98,9 @@ describe("a job quarantined after an internal error", () => {
     const umbra = await open({ at: openMemory(at), handlers: [gated.handler] })
     const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
     await gated.came()
-    const { record } = Committer.prototype
-    const bug = vi.spyOn(Committer.prototype, "record").mockImplementation(function (
-      this: Committer,
+    const { record } = AppendLane.prototype
+    const bug = vi.spyOn(AppendLane.prototype, "record").mockImplementation(function (
+      this: AppendLane,
       ...given
     ) {
       record.apply(this, given)

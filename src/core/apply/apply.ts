@@ -8,7 +8,6 @@ import {
 } from "../attempt-times.ts"
 import { readPolicy } from "../decide/backoff.ts"
 import type { Effects } from "../effects.ts"
-import { noEffects } from "../effects.ts"
 import type {
   Fact,
   JobSubmitted,
@@ -53,6 +52,7 @@ import {
   resumed,
   setPoll,
   submissionLeft,
+  unanswered,
 } from "./operations.ts"
 import { retried } from "./restart.ts"
 
@@ -64,7 +64,7 @@ import { retried } from "./restart.ts"
  * 3. `remaining[n] = 0` exactly once per life of a node, by the last of its dependencies: fan-in fires once.
  * 4. A dispatched node has all its dependencies done; a job that has ended has nothing in flight.
  */
-export function apply(state: JobState, fact: Fact, effects: Effects = noEffects): void {
+export function apply(state: JobState, fact: Fact, effects?: Effects): void {
   switch (fact.type) {
     case "job_submitted":
       submitted(state, fact, fact.at, effects)
@@ -181,8 +181,8 @@ function completed(state: JobState, fact: NodeCompleted, at: number, effects: Ef
   foldRan(state, fact.node, fact, at)
   setJobResult(state, fact)
   if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node)) {
-    effects.abort(fact.node, fact.attempt)
-    effects.unanswered(fact.node, fact.attempt)
+    effects?.push({ type: "abort", node: fact.node, item: undefined, attempt: fact.attempt })
+    unanswered(state, fact.node, effects)
   }
   done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
 }
@@ -207,6 +207,19 @@ export function done(
     if (--state.remaining[successor]! === 0) begin(state, successor, ended.at, effects)
   }
   leavePlace(state, ended.at, effects)
+}
+
+/** The output of a job that has completed; or why it cannot be rendered: then the job has failed. */
+export type JobResult = { readonly job_output: Json } | { readonly job_fault: Fault }
+
+/** Adds the job's result to the fact that completed the job, and to the state. Called right after that fact was applied. */
+export function addJobResult(state: JobState, fact: Fact, result: JobResult): Fact {
+  setJobResult(state, result)
+  if (state.fault !== null) {
+    state.status = "FAILED"
+    state.endedAs = "FAILED"
+  }
+  return { ...fact, ...result } as Fact
 }
 
 export function setJobResult(
@@ -314,7 +327,7 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
-    if (!isCounted) effects.abort(node, state.attempt[node]!)
+    if (!isCounted) effects?.push({ type: "abort", node, item: undefined, attempt: state.attempt[node]! })
     // An attempt that had not begun is shown as the same attempt: it has waited since it was first queued.
     const hadBegun = state.startedAt[node]! > 0 || wasRunning
     const queuedAt = hadBegun ? fact.at : state.queuedAt[node]!
@@ -351,7 +364,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
     for (let node = 0; node < state.nodeStatus.length; node++) {
       if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
       if (isInFlight(state, node) && !isHeldBack(state, node)) {
-        effects.abort(node, state.attempt[node]!)
+        effects?.push({ type: "abort", node, item: undefined, attempt: state.attempt[node]! })
         submissionLeft(state, node, effects)
       }
       state.nodeStatus[node] = CANCELLED
@@ -370,7 +383,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
   state.status = status
   state.endedAs = status
   state.finishedAt = at
-  effects.end()
+  effects?.push({ type: "end" })
 }
 
 function childrenWaitedFor({ waiting }: JobState): readonly string[] {

@@ -1,9 +1,9 @@
-import { type Effects, noEffects } from "../effects.ts"
+import type { Effects } from "../effects.ts"
 import { isInFlight, type JobState, PENDING, QUEUED } from "../state.ts"
 
 /** How nodes enter and leave flight. */
 
-export function startAll(state: JobState, at: number, effects: Effects = noEffects): void {
+export function startAll(state: JobState, at: number, effects: Effects): void {
   state.status = "DISPATCHING"
   for (let node = 0; node < state.remaining.length; node++)
     if (state.remaining[node] === 0) begin(state, node, at, effects)
@@ -37,7 +37,7 @@ export function enqueue(state: JobState, node: number, at: number, effects: Effe
   state.nodeStatus[node] = QUEUED
   state.queuedAt[node] = at
   state.active++
-  effects.dispatch(node, state.attempt[node]!)
+  effects?.push({ type: "dispatch", node, item: undefined, attempt: state.attempt[node]! })
 }
 
 /** In replay a retry time may still be set when the result of that same try arrives: the node was not counted as active. */

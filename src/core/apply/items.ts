@@ -1,5 +1,5 @@
 import { addNodeUsage } from "../attempt-times.ts"
-import { type Effects, noEffects } from "../effects.ts"
+import type { Effects } from "../effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "../facts.ts"
 import { listOf, newItemList, toInner } from "../item-list.ts"
 import { addList, COMPLETED, isDone, type JobState, ListOutput, setWaitingSince, WAITING } from "../state.ts"
@@ -21,7 +21,7 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
   const list = newItemList(state, node, items)
   addList(state, node, list)
   progressed(state)
-  within(state, node, effects, (inner, innerEffects) => startAll(inner, at, innerEffects))
+  within(state, node, effects, inner => startAll(inner, at, effects))
   if (items.length > 0) return
   setJobResult(state, fact)
   done(state, node, { status: COMPLETED, output: new ListOutput([]), at }, effects)
@@ -30,7 +30,7 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
 export function itemHappened(state: JobState, fact: ItemFact, effects: Effects): void {
   const inner = toInner(fact)
   if ("usage" in fact) addNodeUsage(state, fact.node, fact.usage)
-  within(state, fact.node, effects, (list, listEffects) => apply(list, inner, listEffects))
+  within(state, fact.node, effects, list => apply(list, inner, effects))
   if (isOwnEvent(fact)) progressed(state)
   conclude(state, fact, effects)
 }
@@ -48,7 +48,7 @@ export function itemSignalled(
   effects: Effects,
 ): void {
   const { job_output: _output, job_fault: _fault, ...inner } = fact
-  within(state, fact.node, effects, (list, listEffects) => apply(list, { ...inner, node: item }, listEffects))
+  within(state, fact.node, effects, list => apply(list, { ...inner, node: item }, effects))
   progressed(state)
   conclude(state, fact, effects)
 }
@@ -58,7 +58,7 @@ export function itemPreviewed(
   fact: Extract<Fact, { type: "preview_published" }> & { readonly item: number },
 ): void {
   const { item, ...inner } = fact
-  within(state, fact.node, null, list => apply(list, { ...inner, node: item }))
+  within(state, fact.node, undefined, list => apply(list, { ...inner, node: item }))
 }
 
 /** Ends the node if this fact ended its list. */
@@ -90,7 +90,7 @@ export function retryItems(
   state.nodeStatus[node] = WAITING
   setWaitingSince(state, node, fact.at)
   const inner = { ...fact, expires_at: null }
-  within(state, node, effects, (list, listEffects) => retried(list, inner, fact.at, listEffects))
+  within(state, node, effects, list => retried(list, inner, fact.at, effects))
 }
 
 /** The job ends, and its lists with it. Returns the child jobs that their items waited for. */
@@ -98,33 +98,31 @@ export function endItems(state: JobState, at: number, effects: Effects): readonl
   const orphans: string[] = []
   for (const [node, { state: list }] of state.lists) {
     if (isDone(state, node)) continue
-    if (!jobHasEnded(list.status)) end(list, "CANCELLED", at, effectsOfItems(node, effects))
+    if (!jobHasEnded(list.status)) ofItems(node, effects, () => end(list, "CANCELLED", at, effects))
     orphans.push(...list.orphans)
   }
   return orphans
 }
 
 /** Items in flight in the list are in flight in the job. */
-function within(
-  state: JobState,
-  node: number,
-  effects: Effects | null,
-  change: (list: JobState, effects: Effects | undefined) => void,
-): void {
+function within(state: JobState, node: number, effects: Effects, change: (list: JobState) => void): void {
   const list = state.lists.get(node)!.state
   const before = list.active
-  change(list, effects === null ? undefined : effectsOfItems(node, effects))
+  ofItems(node, effects, () => change(list))
   state.active += list.active - before
   state.earliestTimer = Math.min(state.earliestTimer, list.earliestTimer)
 }
 
-function effectsOfItems(node: number, effects: Effects): Effects {
-  return {
-    ...noEffects,
-    dispatch: (item, attempt) => effects.dispatch(node, attempt, item),
-    abort: (item, attempt) => effects.abort(node, attempt, item),
-    abandon: (item, operation) => effects.abandon(node, operation, item),
-    unanswered: (item, attempt) => effects.unanswered(node, attempt, item),
-    operationFailed: item => effects.operationFailed(node, item),
+/** Effects on the list's own nodes become effects on the items of the job's node. That a list ended has none. */
+function ofItems(node: number, effects: Effects, change: () => void): void {
+  const from = effects?.length ?? 0
+  change()
+  if (effects === undefined) return
+  if (effects.length > from && effects.at(-1)!.type === "end") effects.pop()
+  for (let i = from; i < effects.length; i++) {
+    const effect = effects[i]!
+    if (effect.type === "end") continue
+    effect.item = effect.node
+    effect.node = node
   }
 }

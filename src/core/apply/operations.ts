@@ -18,7 +18,7 @@ export function operationHappened(
     case "slot_granted":
       state.awaitingSlot.delete(fact.node)
       state.active++
-      effects.dispatch(fact.node, fact.attempt)
+      effects?.push({ type: "dispatch", node: fact.node, item: undefined, attempt: fact.attempt })
       break
     case "poll_scheduled":
       pollScheduled(state, fact)
@@ -49,14 +49,14 @@ export function operationFailed(state: JobState, fact: NodeFailed, effects: Effe
   const isFollowed = state.waiting.get(node)?.kind === "external"
   if (isFollowed && fact.abandoned !== true) {
     operationEnded(state, node)
-    effects.operationFailed(node)
+    effects?.push({ type: "operation_failed", node, item: undefined })
     return
   }
   const operation = operationOf(state, node)
   if (retry_at === undefined) {
     if (operation === null) return
     operationEnded(state, node)
-    effects.abandon(node, operation)
+    effects?.push({ type: "abandon", node, item: undefined, operation })
   } else if (fact.postponed !== true) mayRun(state, node, operation)
 }
 
@@ -71,13 +71,13 @@ export function abandonAll(state: JobState, effects: Effects): void {
   for (const [node, waiting] of state.waiting) {
     if (waiting.kind !== "external") continue
     operationEnded(state, node)
-    effects.abandon(node, waiting)
+    effects?.push({ type: "abandon", node, item: undefined, operation: waiting })
   }
   for (const [node, operation] of state.unfollowed) {
     // A node that failed by itself has had its answer, and a retry of the job submits the same again.
     if (operation === null && state.nodeStatus[node] === FAILED) continue
-    if (operation === null) effects.unanswered(node, state.attempt[node]!)
-    else effects.abandon(node, operation)
+    if (operation === null) unanswered(state, node, effects)
+    else effects?.push({ type: "abandon", node, item: undefined, operation })
     operationEnded(state, node)
   }
   state.pollAt.clear()
@@ -88,8 +88,17 @@ export function abandonAll(state: JobState, effects: Effects): void {
 /** The job ends while a submission may be in flight. The provider must not take a submission of a retried job for the same. */
 export function submissionLeft(state: JobState, node: number, effects: Effects): void {
   if (state.graph.nodes[node]!.provider == null) return
-  effects.unanswered(node, state.attempt[node]!)
+  unanswered(state, node, effects)
   if (!state.unfollowed.has(node)) operationEnded(state, node)
+}
+
+/** Call before the operation counts as ended. */
+export function unanswered(state: JobState, node: number, effects: Effects): void {
+  effects?.push({
+    ...{ type: "unanswered", node, item: undefined, attempt: state.attempt[node]! },
+    operation: state.operations.get(node) ?? 0,
+    isSubmitted: state.unfollowed.get(node) === null,
+  })
 }
 
 /** The operation ended without a result: the provider must not take the next submission for the same. */

@@ -1,5 +1,5 @@
 import { resetPolicy } from "../attempt-times.ts"
-import { type Effects, noEffects } from "../effects.ts"
+import type { Effects } from "../effects.ts"
 import type { JobRetried } from "../facts.ts"
 import { isDone, type JobState, PENDING } from "../state.ts"
 import { setExpiry } from "../timers.ts"
@@ -7,7 +7,7 @@ import { begin, handedOut } from "./in-flight.ts"
 import { retryItems } from "./items.ts"
 
 /** J10: exactly the nodes that are not COMPLETED or SKIPPED run again. Each gets a new attempt number: an aborted attempt may still be running. */
-export function retried(state: JobState, fact: JobRetried, at: number, effects: Effects = noEffects): void {
+export function retried(state: JobState, fact: JobRetried, at: number, effects: Effects): void {
   state.status = "DISPATCHING"
   state.finishedAt = null
   state.fault = null

@@ -4,7 +4,6 @@ import type {
   Command,
   Completed,
   DecisionContext,
-  JobResult,
   Refusal,
   Reported,
   Submit,
@@ -20,7 +19,7 @@ import { outputWhenDue } from "../timers.ts"
 import { wholeTime } from "../whole-time.ts"
 import { recordPolicy } from "./backoff.ts"
 import { operationReport, submitted } from "./external.ts"
-import { failure, jobResult, postponement, refuse, waitForPlace } from "./failure.ts"
+import { failure, postponement, refuse, waitForPlace } from "./failure.ts"
 import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
 
 /**
@@ -85,7 +84,7 @@ function decideRunning(
     case "grant_slot":
       return grantSlot(state, command.node, at)
     case "wake":
-      return wake(state, command, context)
+      return wake(state, context)
     case "recover":
       return recover(state, command.only, context)
     case "hand_over":
@@ -126,9 +125,9 @@ function decideResult(
     case "submitted":
       return [{ ...submitted(command, context), ...reported(state, command) }]
     case "expand":
-      return [{ type: "node_expanded", at, node, attempt, ...listFields(command), ...jobResult(command) }]
+      return [{ type: "node_expanded", at, node, attempt, ...listFields(command) }]
     case "skip":
-      return [{ type: "node_skipped", at, node, ...jobResult(command) }]
+      return [{ type: "node_skipped", at, node }]
     case "preview":
       return [{ type: "preview_published", at, node, attempt, data: command.data }]
   }
@@ -208,7 +207,7 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
 /** By far the commonest fact, built by hand: with spreads it took ten times as long. */
 function completed(state: JobState, command: Completed, at: number): Fact {
-  const { node, attempt, output, times, usage, jobOutput, jobFault } = command
+  const { node, attempt, output, times, usage } = command
   const type = "node_completed"
   const fact: Writable<NodeCompleted & { at: number }> =
     times === undefined
@@ -220,8 +219,6 @@ function completed(state: JobState, command: Completed, at: number): Fact {
     if (times.worker !== state.worker) fact.worker = times.worker
   }
   if (usage !== undefined) fact.usage = usage
-  if (jobFault !== undefined) fact.job_fault = jobFault
-  else if (jobOutput !== undefined) fact.job_output = jobOutput
   return fact
 }
 
@@ -236,7 +233,7 @@ function startWaiting(
   const kept = state.signals.get(waiting.name)
   if (kept === undefined || kept.length === 0) return [fact]
   // The signal arrived before a node waited for it.
-  return [fact, { type: "node_completed", at, node, attempt, output: kept[0]!, ...jobResult(command) }]
+  return [fact, { type: "node_completed", at, node, attempt, output: kept[0]! }]
 }
 
 function signal(
@@ -249,14 +246,12 @@ function signal(
     return refuse("stale_token")
   for (const [node, waiting] of state.waiting)
     if (waiting.kind === "signal" && waiting.name === name)
-      return [{ type: "signal_received", at, name, data, node, ...jobResult(command) }]
+      return [{ type: "signal_received", at, name, data, node }]
   const waiting = state.lists.size === 0 ? null : itemWaitingFor(state, name)
-  if (waiting !== null)
-    return [{ type: "signal_received", at, name, data, ...waiting, ...jobResult(command) }]
-  return [{ type: "signal_received", at, name, data }]
+  return [{ type: "signal_received", at, name, data, ...waiting }]
 }
 
-function wake(state: JobState, command: JobResult, context: DecisionContext): readonly Fact[] | Refusal {
+function wake(state: JobState, context: DecisionContext): readonly Fact[] | Refusal {
   const at = context.now
   if (state.expiresAt !== null && state.expiresAt <= at) return [{ type: "job_expired", at }]
   const facts: Fact[] = []
@@ -267,14 +262,12 @@ function wake(state: JobState, command: JobResult, context: DecisionContext): re
     const output = outputWhenDue(waiting)
     // The job ends here: all other due timers end with it.
     if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), context)]
-    const isLast = facts.length === state.unfinished - 1
-    // The last node of a job is woken alone: the job's output is rendered from all the others.
-    if (isLast && facts.length > 0) break
-    const result = isLast ? jobResult(command) : {}
-    facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
+    // The last node of a job is woken alone: outputs that are not in memory are read before that decision.
+    if (facts.length > 0 && facts.length === state.unfinished - 1) break
+    facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output })
   }
   if (facts.length > 0) return facts
-  const ofItems = wakeItems(state, command, context)
+  const ofItems = wakeItems(state, context)
   return ofItems.length > 0 ? ofItems : refuse("nothing_due")
 }
 

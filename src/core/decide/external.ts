@@ -4,7 +4,7 @@ import { isRateLimited } from "../faults.ts"
 import { isDone, type JobState, operationOf, resumeToken } from "../state.ts"
 import { wholeTime } from "../whole-time.ts"
 import { pollDelay } from "./backoff.ts"
-import { failure, jobResult, refuse } from "./failure.ts"
+import { failure, refuse } from "./failure.ts"
 
 /**
  * Operations at providers: webhook or poll, whichever arrives first, once (X4).
@@ -54,12 +54,7 @@ function reportFacts(state: JobState, command: External, context: DecisionContex
       const usage = result.usage === undefined ? {} : { usage: result.usage }
       const { output } = result
       const overtaken = state.waiting.has(node) ? {} : ({ overtaken: true } as const)
-      return [
-        {
-          ...{ type: "node_completed", at, node, attempt, output, ...usage, via, ...overtaken },
-          ...jobResult(command),
-        },
-      ]
+      return [{ type: "node_completed", at, node, attempt, output, ...usage, via, ...overtaken }]
     }
     case "failed":
       return [

@@ -1,17 +1,11 @@
-import type { DecisionContext, JobResult, Refusal, RefusalReason } from "../commands.ts"
+import type { DecisionContext, Refusal, RefusalReason } from "../commands.ts"
 import type { NodeFailed } from "../facts.ts"
 import type { Fault } from "../faults.ts"
-import type { Json } from "../json.ts"
 import type { JobState } from "../state.ts"
 import { wholeTime } from "../whole-time.ts"
 import { retryDelay, retryPolicy } from "./backoff.ts"
 
 /** Facts that several rules share. */
-
-export function jobResult({ jobOutput, jobFault }: JobResult): { job_output?: Json; job_fault?: Fault } {
-  if (jobFault !== undefined) return { job_fault: jobFault }
-  return jobOutput === undefined ? {} : { job_output: jobOutput }
-}
 
 type Failed = { readonly at: number } & NodeFailed
 

@@ -1,4 +1,4 @@
-import type { AttemptRef, Command, DecisionContext, JobResult, Refusal } from "../commands.ts"
+import type { AttemptRef, Command, DecisionContext, Refusal } from "../commands.ts"
 import type { Fact } from "../facts.ts"
 import { type ItemList, toOuter } from "../item-list.ts"
 import { isDone, type JobState, resumeToken } from "../state.ts"
@@ -17,12 +17,12 @@ export function decideItem(
   command: ItemCommand,
   context: DecisionContext,
 ): readonly Fact[] | Refusal {
-  const { item, jobOutput: _output, jobFault: _fault, ...rest } = command as ItemCommand & JobResult
+  const { item, ...rest } = command
   const list = state.lists.get(command.node)
   if (list === undefined) return { refused: "no_such_node" }
   const inner = { ...rest, ...listToken(state, list, command), node: item } as Command
   const decided = decideFacts(list.state, inner, context)
-  return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
+  return "refused" in decided ? decided : outerFacts(command.node, decided)
 }
 
 /** The token belongs to the whole job; within the list it is valid if the job's is. */
@@ -32,10 +32,10 @@ function listToken(state: JobState, list: ItemList, command: ItemCommand): { rea
 }
 
 /** Handles due items of one list at a time: the last item of a job is then alone. */
-export function wakeItems(state: JobState, result: JobResult, context: DecisionContext): readonly Fact[] {
+export function wakeItems(state: JobState, context: DecisionContext): readonly Fact[] {
   for (const [node, list] of openLists(state)) {
     const decided = decideFacts(list.state, { type: "wake" }, context)
-    if (!("refused" in decided)) return outerFacts(node, decided, result)
+    if (!("refused" in decided)) return outerFacts(node, decided)
   }
   return []
 }
@@ -56,7 +56,7 @@ export function recoverItems(
       { ...context, lossLimit },
     )
     if ("refused" in decided) continue
-    const facts = outerFacts(node, decided, {})
+    const facts = outerFacts(node, decided)
     if (facts.at(-1)!.type === "item_failed") {
       if (!list.state.continuesOnFailure) return facts
       failed.push(facts.pop()!)
@@ -75,7 +75,7 @@ export function handOverItems(
   const facts: Fact[] = []
   for (const [node, list] of openLists(state)) {
     const decided = decideFacts(list.state, { type: "hand_over", ...innerAttempts(only, node) }, context)
-    if (!("refused" in decided)) facts.push(...outerFacts(node, decided, {}))
+    if (!("refused" in decided)) facts.push(...outerFacts(node, decided))
   }
   return facts
 }
@@ -104,12 +104,6 @@ function* openLists(state: JobState): Generator<[number, ItemList]> {
   for (const [node, list] of state.lists) if (!isDone(state, node)) yield [node, list]
 }
 
-/** The job's own output goes with the fact that may end it: the last. */
-function outerFacts(node: number, decided: readonly Fact[], { jobOutput, jobFault }: JobResult): Fact[] {
-  const facts = decided.map(fact => toOuter(node, fact))
-  const last = facts.at(-1)
-  if (last?.type !== "item_completed") return facts
-  if (jobFault !== undefined) facts[facts.length - 1] = { ...last, job_fault: jobFault }
-  else if (jobOutput !== undefined) facts[facts.length - 1] = { ...last, job_output: jobOutput }
-  return facts
+function outerFacts(node: number, decided: readonly Fact[]): Fact[] {
+  return decided.map(fact => toOuter(node, fact))
 }

@@ -1,6 +1,6 @@
 import { apply } from "../apply/apply.ts"
 import { attemptStart, shownAttempt } from "../attempt-times.ts"
-import { type Effects, noEffects } from "../effects.ts"
+import type { Effect } from "../effects.ts"
 import type { Fact, RunningAttempt } from "../facts.ts"
 import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
@@ -82,8 +82,14 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   const was = named.map(node => ({ status: nodeStatusOf(state, node), attempt: shownAttempt(state, node) }))
   const all = changesAll(fact) ? state.nodeStatus.slice() : null
   const items = new ItemChanges(state, fact)
+  const effects: Effect[] = []
+  apply(state, fact, effects)
   const dispatched: number[] = []
-  apply(state, fact, collecting(dispatched, items))
+  for (const effect of effects) {
+    if (effect.type !== "dispatch") continue
+    if (effect.item === undefined) dispatched.push(effect.node)
+    else items.dispatched(effect.node, effect.item)
+  }
   events.emitJobResuming()
   const emitItem = (change: ItemChange) =>
     events.emitItem({ ...change, was: events.wasOr(change.was, change.node, change.item) })
@@ -125,16 +131,6 @@ const plainEvents = {
   slot_granted: "slot.granted",
   poll_scheduled: "operation.polled",
 } as const
-
-function collecting(dispatched: number[], items: ItemChanges): Effects {
-  return {
-    ...noEffects,
-    dispatch(node, _attempt, item) {
-      if (item === undefined) dispatched.push(node)
-      else items.dispatched(node, item)
-    },
-  }
-}
 
 class EventList {
   readonly list: JobEvent[] = []

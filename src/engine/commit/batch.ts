@@ -1,4 +1,4 @@
-import type { AttemptRef } from "../../core/commands.ts"
+import type { Effect } from "../../core/effects.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import type {
@@ -12,10 +12,6 @@ import { jobErrorText, jobOutputText, usageKey } from "../owner/job-result.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
-export const DISPATCH = 0
-export const ABORT = 1
-export const END = 2
-
 /** Facts that are committed together, and the effects to perform after the commit. */
 export class Batch {
   readonly facts: NewFact[] = []
@@ -24,32 +20,14 @@ export class Batch {
   readonly answers: MessageAnswer[] = []
   readonly messages: NewMessage[] = []
   readonly waiters: Waiter[] = []
-  /** Effects in the order they were caused, in columns: a busy batch has thousands. */
-  readonly effectKinds: number[] = []
+  /** Effects in the order they were caused, and the job of each. */
+  readonly effects: Effect[] = []
   readonly effectJobs: LiveJob[] = []
-  readonly effectNodes: number[] = []
-  readonly effectAttempts: number[] = []
-  readonly effectItems: (number | undefined)[] = []
   bytes = 0
   /** Rows to write without a fact: with the error for a quarantined job, null for a job that leaves quarantine. */
   readonly rows = new Map<LiveJob, string | null>()
   /** null: nothing in this batch concerns providers. */
   operations: OperationRows | null = null
-
-  effect(kind: number, job: LiveJob, node: number, attempt: number, item?: number): void {
-    this.effectKinds.push(kind)
-    this.effectJobs.push(job)
-    this.effectNodes.push(node)
-    this.effectAttempts.push(attempt)
-    this.effectItems.push(item)
-  }
-
-  /** The attempt that the effect at this index belongs to. */
-  attemptRef(index: number): AttemptRef {
-    const [node, attempt] = [this.effectNodes[index]!, this.effectAttempts[index]!]
-    const item = this.effectItems[index]
-    return item === undefined ? { node, attempt } : { node, attempt, item }
-  }
 
   get isEmpty(): boolean {
     const { facts, answers, messages, waiters, rows } = this

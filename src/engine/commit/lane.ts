@@ -1,116 +1,72 @@
-import type { AttemptRef } from "../../core/commands.ts"
-import type { Effects } from "../../core/effects.ts"
+import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
-import { findTask } from "../../core/item-list.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Clock } from "../clock.ts"
 import { encodeFact, type LiveJob } from "../owner/live-job.ts"
-import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartition } from "./batch.ts"
-import type { EarlyDispatch } from "./early-dispatch.ts"
+import { Batch, type ClosedBatch, without, withoutPartition } from "./batch.ts"
 import { OperationRows } from "./operation-rows.ts"
 import { type OwnedPartition, partitionMoved } from "./owned-partition.ts"
 import { type AppendOutcome, AppendSender, type AppendSenderParts } from "./sender.ts"
-
-/**
- * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
- * per fact with no added wait, under heavy load a thousand facts per commit. There is no timer and no setting.
- *
- * 1. One append is in flight: within a partition seq order is commit order.
- * 2. Effects and answers of a batch are performed after it is durable, in the order of their causes. Until the outcome
- *    of an append is known (`sender.ts`) none of them is performed. Nodes that only compute have no effect (`early-dispatch.ts`).
- */
-export interface LaneEvents {
-  /** Does this node only compute, in this process? */
-  isPure(job: LiveJob, node: number): boolean
-  dispatch(job: LiveJob, attemptRef: AttemptRef): void
-  /** Is the attempt with a worker, or on its way to one? */
-  isDispatched(job: LiveJob, attemptRef: AttemptRef): boolean
-  /** How long the row of an abandoned submission counts as a slot of its provider. */
-  readonly slotLeaseMs: number
-  abort(job: LiveJob, attemptRef: AttemptRef): void
-  ended(job: LiveJob): void
-  /** All facts of these jobs so far are durable. */
-  durable(jobs: Iterable<LiveJob>): void
-  /** Operations at providers began and ended, durably. */
-  operations(rows: OperationRows): void
-  /** Another engine owns this partition. Its jobs are already marked as evicted. */
-  fenced(partition: number): void
-  /** The database rejects the facts of this job. */
-  refused(job: LiveJob, error: unknown): void
-}
 
 /** A batch is encoded in one piece: larger batches gain nothing and delay all batches behind them. */
 const BATCH_BYTES = 2 * 1024 * 1024
 const BATCH_FACTS = 5000
 const FACT_OVERHEAD = 100
 
+/** A batch whose append has an outcome. */
+export interface CommittedBatch {
+  readonly batch: Batch
+  /** Partitions that another engine owns now: nothing of them was stored. */
+  readonly fenced: readonly number[]
+  /** Jobs whose facts the database rejects: nothing of them was stored. */
+  readonly refused: readonly { readonly job: LiveJob; readonly error: unknown }[]
+}
+
+/**
+ * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
+ * per fact with no added wait, under heavy load a thousand facts per commit. There is no timer and no setting.
+ *
+ * 1. One append is in flight: within a partition seq order is commit order.
+ * 2. `next` returns a batch once the outcome of its append is known (`sender.ts`). Only then its waiters are answered and
+ *    its effects performed, in the order of their causes.
+ */
 export class AppendLane {
   readonly #clock: Clock
-  readonly #events: LaneEvents
   readonly #owned: ReadonlyMap<number, OwnedPartition>
   readonly #sender: AppendSender
-  readonly #earlyDispatch: EarlyDispatch
+  readonly #slotLeaseMs: number
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #inFlight: Batch | null = null
-  #scheduled = false
+  /** Ends the wait of `next` for work; null: `next` does not wait. */
+  #start: (() => void) | null = null
 
   constructor(
-    parts: AppendSenderParts & {
-      events: LaneEvents
-      owned: ReadonlyMap<number, OwnedPartition>
-      earlyDispatch: EarlyDispatch
-    },
+    parts: AppendSenderParts & { owned: ReadonlyMap<number, OwnedPartition>; slotLeaseMs: number },
   ) {
     this.#clock = parts.clock
-    this.#events = parts.events
     this.#owned = parts.owned
+    this.#slotLeaseMs = parts.slotLeaseMs
     this.#sender = new AppendSender(parts)
-    this.#earlyDispatch = parts.earlyDispatch
   }
 
-  /** For `apply`: the effects of a fact of this job wait in the open batch, except dispatches that may begin early. */
-  effectsFor(job: LiveJob): Effects {
-    this.#sink.job = job
-    return this.#sink
+  /** A closed batch waits for the append in flight: the store is the bottleneck. */
+  get isBehind(): boolean {
+    return this.#closed.length > 0
   }
 
-  readonly #sink: Effects & { job: LiveJob } = {
-    job: null as unknown as LiveJob,
-    dispatch: (node, attempt, item) => {
-      const { job } = this.#sink
-      if (this.#mayBeginEarly(job, node, attempt))
-        this.#dispatchSoon(job, { node, attempt, ...itemField(item) })
-      else this.#open.effect(DISPATCH, job, node, attempt, item)
-    },
-    abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
-    unanswered: (node, attempt, item) => {
-      const { job } = this.#sink
-      const attemptRef = { node, attempt, ...itemField(item) }
-      if (hasNoAnswer(job, attemptRef) || this.#events.isDispatched(job, attemptRef))
-        this.#operations().unseen(job, attemptRef, this.#clock.now())
-    },
-    abandon: (node, _, item) =>
-      this.#operations().abandon(this.#sink.job, { node, ...itemField(item) }, this.#clock.now()),
-    operationFailed: (node, item) =>
-      this.#operations().failed(this.#sink.job, { node, ...itemField(item) }, this.#clock.now()),
-    end: () => {
-      this.#open.effect(END, this.#sink.job, -1, 0)
-      // The row of a job that has ended repeats its output.
-      this.#open.bytes += this.#sink.job.size
-    },
+  /** The effect is performed once the open batch is durable. */
+  addEffect(job: LiveJob, effect: Effect): void {
+    this.#open.effects.push(effect)
+    this.#open.effectJobs.push(job)
+    // The row of a job that has ended repeats its output.
+    if (effect.type === "end") this.#open.bytes += job.size
   }
 
-  #mayBeginEarly(job: LiveJob, node: number, attempt: number): boolean {
-    // The abort of the earlier attempt waits in a batch and must be performed first.
-    if (attempt > 1) return false
-    // A closed batch is waiting for the append in flight: the store is the bottleneck, so do not add to it.
-    return this.#closed.length === 0 && this.#events.isPure(job, node) && this.#earlyDispatch.take()
-  }
-
-  /** Deferred to a microtask: the facts that make the node ready are still being applied. */
-  #dispatchSoon(job: LiveJob, attemptRef: AttemptRef): void {
-    queueMicrotask(() => this.#events.dispatch(job, attemptRef))
+  /** The rows of the open batch for operations at providers. */
+  get operations(): OperationRows {
+    this.#open.operations ??= new OperationRows(this.#slotLeaseMs)
+    return this.#open.operations
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {
@@ -135,13 +91,8 @@ export class AppendLane {
       batch.jobs.add(job)
       job.pendingBatches++
     }
-    if (job.plan.providers.length > 0) this.#operations().addFact(job, fact)
+    if (job.plan.providers.length > 0) this.operations.addFact(job, fact)
     this.#schedule()
-  }
-
-  #operations(): OperationRows {
-    this.#open.operations ??= new OperationRows(this.#events.slotLeaseMs)
-    return this.#open.operations
   }
 
   /** Called before the facts of a command: its facts and the answer to its sender are one commit. */
@@ -219,14 +170,20 @@ export class AppendLane {
     this.#sender.retryNow()
   }
 
+  /** Deferred, so that other facts of this turn of the event loop join the same commit. */
   #schedule(): void {
-    if (this.#scheduled || this.#inFlight !== null) return
-    this.#scheduled = true
-    // Deferred, so that other facts of this turn of the event loop join the same commit.
-    setImmediate(() => {
-      this.#scheduled = false
-      void this.#sendNext()
-    })
+    if (this.#start === null) return
+    setImmediate(this.#start)
+    this.#start = null
+  }
+
+  async #whenWork(): Promise<void> {
+    do
+      await new Promise<void>(resolve => {
+        this.#start = resolve
+        if (!this.#open.isEmpty || this.isBehind) this.#schedule()
+      })
+    while (this.#open.isEmpty && !this.isBehind)
   }
 
   #closeOpen(): void {
@@ -235,12 +192,13 @@ export class AppendLane {
     this.#closed.push({ batch, stored: batch.close(this.#clock.now()) })
   }
 
-  async #sendNext(): Promise<void> {
-    if (this.#inFlight !== null) return
-    if (this.#closed.length === 0) {
-      if (this.#open.isEmpty) return
-      this.#closeOpen()
-    }
+  /**
+   * Sends the next batch, as soon as there is one; resolves when its outcome is known. The caller discards what was not
+   * stored, then calls `release`. null: the lane is stopped.
+   */
+  async next(): Promise<CommittedBatch | null> {
+    await this.#whenWork()
+    if (!this.isBehind) this.#closeOpen()
     const { batch, stored } = this.#closed.shift()!
     this.#inFlight = batch
     failpoint("append.before")
@@ -250,24 +208,21 @@ export class AppendLane {
     } catch (error) {
       const batches = [batch, ...this.#closed.map(closed => closed.batch), this.#open]
       for (const waiter of batches.flatMap(({ waiters }) => waiters)) waiter.reject(error)
-      return
+      return null
     }
     failpoint("append.after")
-    this.#settleOutcome(batch, outcome)
-    this.#inFlight = null
-    failpoint("ack.before")
-    this.#performEffects(batch)
-    failpoint("ack.after")
-    if (this.#closed.length > 0 || !this.#open.isEmpty) this.#schedule()
+    return this.#settle(batch, outcome)
   }
 
-  /** Discards fenced partitions and rejected jobs before any effect of the batch is performed. */
-  #settleOutcome(batch: Batch, outcome: AppendOutcome): void {
+  #settle(batch: Batch, { held, refused }: AppendOutcome): CommittedBatch {
     for (const job of batch.jobs) job.pendingBatches--
+    const fenced: number[] = []
     for (const [partition, epoch] of batch.epochs)
-      if (!outcome.held.has(partition) && this.#owned.get(partition)?.epoch === epoch)
-        this.#events.fenced(partition)
-    for (const { jobId, error } of outcome.refused) this.#dropRefused(batch, jobId, error)
+      if (!held.has(partition) && this.#owned.get(partition)?.epoch === epoch) fenced.push(partition)
+    for (const { jobId, error } of refused) this.#dropRefused(batch, jobId, error)
+    const errors = new Map(refused.map(({ jobId, error }) => [jobId, error]))
+    const jobs = errors.size === 0 ? [] : [...batch.jobs].filter(({ id }) => errors.has(id))
+    return { batch, fenced, refused: jobs.map(job => ({ job, error: errors.get(job.id) })) }
   }
 
   /** The database will never accept this job's facts: facts that build on them must not be sent either. */
@@ -276,34 +231,15 @@ export class AppendLane {
       for (const waiter of waiters) if (waiter.jobId === jobId) waiter.reject(error)
     this.#open.drop(jobId)
     for (const closed of this.#closed) closed.stored = without(closed.stored, jobId)
-    for (const job of batch.jobs) if (job.id === jobId) this.#events.refused(job, error)
   }
 
-  #performEffects(batch: Batch): void {
-    for (const waiter of batch.waiters) {
+  /** Answers the waiters of the batch that `next` returned. From now on it counts as durable. */
+  release({ waiters }: Batch): void {
+    this.#inFlight = null
+    for (const waiter of waiters) {
       const epoch = this.#owned.get(waiter.partition)?.epoch
       if (epoch !== undefined && epoch === waiter.epoch) waiter.resolve()
       else waiter.reject(partitionMoved(waiter.partition))
     }
-    const { effectKinds, effectJobs } = batch
-    for (let i = 0; i < effectKinds.length; i++) {
-      const job = effectJobs[i]!
-      if (job.evicted) continue
-      if (effectKinds[i] === DISPATCH) this.#events.dispatch(job, batch.attemptRef(i))
-      else if (effectKinds[i] === ABORT) this.#events.abort(job, batch.attemptRef(i))
-      else this.#events.ended(job)
-    }
-    this.#events.durable(batch.jobs)
-    if (batch.operations !== null) this.#events.operations(batch.operations)
   }
-}
-
-/** Did an earlier attempt end without an answer from the provider? */
-function hasNoAnswer({ state }: LiveJob, attemptRef: AttemptRef): boolean {
-  const place = findTask(state, attemptRef)
-  return place?.state.unfollowed.get(place.position) === null
-}
-
-function itemField(item: number | undefined): { readonly item?: number } {
-  return item === undefined ? {} : { item }
 }

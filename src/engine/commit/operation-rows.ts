@@ -1,4 +1,4 @@
-import type { AttemptRef } from "../../core/commands.ts"
+import type { Effect, Unanswered } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
 import { findTask, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
@@ -44,25 +44,22 @@ export class OperationRows {
     if (jobHasEnded(job.state.status) && fact.type !== "job_deleted") this.#leaveAll(job, fact.at)
   }
 
-  abandon(job: LiveJob, of: Place, at: number): void {
-    this.#leave(job, of, at, "cancel")
-  }
-
-  failed(job: LiveJob, of: Place, at: number): void {
-    this.#leave(job, of, at, "ended")
+  /** Call before `addFact` of the fact that has the effect. */
+  addEffect(job: LiveJob, effect: OperationEffect, at: number): void {
+    const { node, item } = effect
+    const of = item === undefined ? { node } : { node, item }
+    if (effect.type === "unanswered") this.#addUnseen(job, of, effect, at)
+    else this.#leave(job, of, at, effect.type === "abandon" ? "cancel" : "ended")
   }
 
   /**
    * The attempt is no longer wanted, and its submission may be in flight or was never answered: an operation with an
-   * unknown id may be running. Its slot moves to this row. Call before the attempt's operation counts as ended.
+   * unknown id may be running. Its slot moves to this row.
    */
-  unseen(job: LiveJob, { node, item, attempt }: AttemptRef, at: number): void {
-    const { provider } = job.plan.nodes[node]!
-    const of = taskRef(item === undefined ? { node } : { node, item })
+  #addUnseen(job: LiveJob, of: Place, { attempt, operation }: Unanswered, at: number): void {
+    const { provider } = job.plan.nodes[of.node]!
     const key = rowKey(job.id, of)
     if (provider === null || this.#unseen.has(key)) return
-    const place = findTask(job.state, of)
-    const operation = place?.state.operations.get(place.position) ?? 0
     this.#unseen.set(key, {
       ...{ partition: job.partition, provider, externalId: unseenId(attempt), jobId: job.id, ...of, attempt },
       ...{ submittedAt: at, endedAt: null, cancelAt: null, slotUntil: at + this.#slotLeaseMs },
@@ -127,6 +124,8 @@ function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "
   const place = findTask(job.state, fact)
   return place?.state.unfollowed.has(place.position) === true
 }
+
+export type OperationEffect = Exclude<Effect, { readonly type: "dispatch" | "abort" | "end" }>
 
 /** A provider's id never contains a control character. Each attempt of a node may leave one such row. */
 function unseenId(attempt: number): string {

@@ -1,8 +1,8 @@
 import type { Broker, Task } from "../../broker/port.ts"
-import type { AttemptRef, Command, JobResult } from "../../core/commands.ts"
+import type { AttemptRef, Command } from "../../core/commands.ts"
 import { isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
-import { isDone, largeParts, type Output, wholeOutput } from "../../core/state.ts"
+import { isDone } from "../../core/state.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
@@ -14,14 +14,7 @@ import type { ExternalWork } from "../providers/external-work.ts"
 import { isAllowedFor, notForOwner } from "../providers/providers.ts"
 import { readOutput, readWhole } from "../recovery/fold.ts"
 import { pipelineNeeds } from "./pipeline-needs.ts"
-import {
-  evictingInputs,
-  largeInputs,
-  largeInputsForOutput,
-  type RenderLimits,
-  renderJobOutput,
-  renderNode,
-} from "./render.ts"
+import { evictingInputs, largeInputs, type ReadOutputs, type RenderLimits, renderNode } from "./render.ts"
 import type { Fetched } from "./scope.ts"
 import { TimeSlices } from "./time-slices.ts"
 
@@ -92,22 +85,11 @@ export class Dispatcher {
     )
   }
 
-  /** Calls `use` with the job's output, rendered for the case that this node is the last; synchronously unless something must be fetched. */
-  withJobOutput<T>(
-    job: LiveJob,
-    last: { node: number; output: Output },
-    use: (result: JobResult) => T,
-  ): T | Promise<T> {
-    const large = largeInputsForOutput(job)
-    const { node } = last
-    if (large.length === 0 && largeParts(last.output).length === 0) {
-      const output = wholeOutput(last.output, () => null)
-      return use(renderJobOutput(job, { node, output }, evictingInputs(job), this.#limits.templates))
-    }
-    return this.#fetch(job, large).then(async fetched => {
-      const output = await readWhole(last.output, seq => this.#readOutput(job, seq))
-      return use(renderJobOutput(job, { node, output }, fetched, this.#limits.templates))
-    })
+  /** Reads outputs that only the store has, by the seqs of their facts. */
+  async readOutputs(job: LiveJob, seqs: readonly number[]): Promise<ReadOutputs> {
+    const read = new Map<number, Json>()
+    for (const seq of seqs) read.set(seq, await this.#readOutput(job, seq))
+    return read
   }
 
   /** For a job that need not be in memory; null: the node has no task. */

@@ -1,9 +1,18 @@
 import type { LateTemplate, Task } from "../../broker/port.ts"
+import type { JobResult } from "../../core/apply/apply.ts"
 import { shownAttempt } from "../../core/attempt-times.ts"
-import type { AttemptRef, JobResult } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
+import type { Fact } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import { largeParts, skippedOutput, wholeOutput } from "../../core/state.ts"
+import {
+  isDone,
+  type LargeOutput,
+  ListOutput,
+  largeParts,
+  skippedOutput,
+  wholeOutput,
+} from "../../core/state.ts"
 import { taskIsolation } from "../../core/suspects.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
@@ -172,21 +181,57 @@ function postpone(template: Template, path: ValuePath, scope: Scope): LateTempla
   return { path, source: template.source, names, nodes }
 }
 
-/** The `output` template, rendered with the output of the node that is about to be the last. */
-export function renderJobOutput(
-  job: LiveJob,
-  last: { node: number; output: Json },
-  fetched: Fetched,
-  limits: Limits,
-): JobResult {
-  const { plan } = job
-  if (plan.output === null) return {}
+/** Outputs that were read from the store, by the seq of their fact. */
+export type ReadOutputs = ReadonlyMap<number, Json>
+
+export const nothingRead: ReadOutputs = new Map()
+
+/** The `output` template of a job that has completed. */
+export function renderJobOutput(job: LiveJob, read: ReadOutputs, limits: Limits): JobResult {
+  const { plan, state } = job
+  const fetched = new Map<number, Json>()
+  if (read.size > 0)
+    for (const node of nodesInOutput(job))
+      if (isLarge(job, node))
+        fetched.set(
+          node,
+          wholeOutput(state.outputs[node]!, ({ seq }) => read.get(seq)!),
+        )
   try {
-    const scope = templateScope(job, new Map(fetched).set(last.node, last.output), null)
-    return { jobOutput: plan.output.render(scope, { limits }) }
+    return { job_output: plan.output!.render(templateScope(job, fetched, null), { limits }) }
   } catch (error) {
-    return { jobFault: renderingFault(error, null) }
+    return { job_fault: renderingFault(error, null) }
   }
+}
+
+/**
+ * Outputs that the `output` template needs if these facts complete the job, and that are neither in memory nor read yet:
+ * the seqs of their facts.
+ */
+export function unreadOutputs(job: LiveJob, facts: readonly Fact[], read: ReadOutputs): readonly number[] {
+  if (job.plan.output === null || !mayComplete(job, facts)) return noInputs
+  const parts = nodesInOutput(job).flatMap(node => storedParts(job, node))
+  return parts.map(({ seq }) => seq).filter(seq => !read.has(seq))
+}
+
+/** One node is left, and at most one of its items; and the last fact may be its end. */
+function mayComplete({ state }: LiveJob, facts: readonly Fact[]): boolean {
+  if (state.unfinished !== 1 || !completing.has(facts.at(-1)!.type)) return false
+  for (const [node, list] of state.lists) if (!isDone(state, node)) return list.state.unfinished <= 1
+  return true
+}
+
+const completing: ReadonlySet<Fact["type"]> = new Set([
+  "node_completed",
+  "node_skipped",
+  "node_expanded",
+  "item_completed",
+  "signal_received",
+])
+
+function storedParts({ state }: LiveJob, node: number): readonly LargeOutput[] {
+  const list = isDone(state, node) ? undefined : state.lists.get(node)
+  return list === undefined ? largeParts(state.outputs[node]) : new ListOutput(list.state.outputs).large
 }
 
 /**
@@ -209,18 +254,12 @@ export function largeInputs(job: LiveJob, node: number): readonly number[] {
 
 const noInputs: readonly number[] = []
 
-export function largeInputsForOutput(job: LiveJob): number[] {
-  const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
+function nodesInOutput({ plan }: LiveJob): readonly number[] {
+  const read = plan.output!.templates.flatMap(({ template }) => template.references)
   // A computed id may be that of any node.
-  if (read.some(({ name, path }) => name === "nodes" && path.length === 0))
-    return onlyLarge(job, [...job.plan.nodes.keys()])
-  const nodes = read.map(({ name, path }) =>
-    job.plan.positions.get(name === "nodes" ? String(path[0]) : name),
-  )
-  return onlyLarge(
-    job,
-    nodes.filter(node => node !== undefined),
-  )
+  if (read.some(({ name, path }) => name === "nodes" && path.length === 0)) return [...plan.nodes.keys()]
+  const nodes = read.map(({ name, path }) => plan.positions.get(name === "nodes" ? String(path[0]) : name))
+  return [...new Set(nodes.filter(node => node !== undefined))]
 }
 
 /** Outputs that are still in memory and will have been evicted when the handler, or a later fetch, reads them. */
@@ -236,10 +275,6 @@ export function evictingInputs(job: LiveJob): Fetched {
     )
   }
   return kept
-}
-
-function onlyLarge(job: LiveJob, nodes: readonly number[]): number[] {
-  return [...new Set(nodes)].filter(node => isLarge(job, node))
 }
 
 /** Is the output, or a part of it, only in the store? */

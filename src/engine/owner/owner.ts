@@ -1,23 +1,19 @@
 import type { Broker, BrokerHost, Task } from "../../broker/port.ts"
-import { apply } from "../../core/apply/apply.ts"
-import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/commands.ts"
-import { decide } from "../../core/decide/decide.ts"
-import type { Fact } from "../../core/facts.ts"
+import type { AttemptRef, Command } from "../../core/commands.ts"
 import { cut } from "../../core/faults.ts"
 import { findTask, taskRef } from "../../core/item-list.ts"
-import { completionOf } from "../../core/last-output.ts"
 import { newJobState } from "../../core/state.ts"
 import { isRetried, nextTimer } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
+import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { UnseenSubmission } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
 import type { Clock } from "../clock.ts"
 import { Committer } from "../commit/committer.ts"
-import type { LaneEvents } from "../commit/lane.ts"
-import type { OperationRows } from "../commit/operation-rows.ts"
+import type { AppendLane, CommittedBatch } from "../commit/lane.ts"
 import { type OwnedPartition, partitionMoved } from "../commit/owned-partition.ts"
 import { StoreHealth } from "../commit/store-health.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
@@ -37,7 +33,7 @@ import { currentTask, hasLaterAttempt, type LiveJob, newLiveJob, parseTaskKey, t
 import type { OwnerObserver } from "./owner-observer.ts"
 import { PendingDecisions } from "./pending-decisions.ts"
 import { TaskReports } from "./reports.ts"
-import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
+import { type Decided, Turns } from "./turn.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -65,9 +61,7 @@ export interface OwnerParts {
   readonly maxOutputBytes: number
 }
 
-export type Decided = readonly Fact[] | Refusal
-
-export class PartitionOwner implements LaneEvents {
+export class PartitionOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned = new Map<number, OwnedPartition>()
   readonly broker: Broker
@@ -81,13 +75,13 @@ export class PartitionOwner implements LaneEvents {
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #reports: TaskReports
+  readonly #turns: Turns
   readonly external: ExternalWork
   readonly handover: Handover
   readonly #memory: JobMemory
   readonly #pendingDecisions = new PendingDecisions()
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
-  #isInOneCommit = false
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer, metrics } = parts
@@ -99,13 +93,31 @@ export class PartitionOwner implements LaneEvents {
     this.#read = parts.read
     const available = (isAvailable: boolean) => observer.available(isAvailable)
     const store = new StoreHealth({ log, triesBeforePause: journal.capabilities.retry.tries, available })
-    this.committer = new Committer({ journal, clock, events: this, store, owned: this.owned, metrics })
+    this.committer = new Committer({
+      ...{ journal, clock, store, owned: this.owned, metrics },
+      slotLeaseMs: settings.slotLeaseSeconds * 1000,
+    })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
     this.#memory = new JobMemory({
       ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
       parked: wakeAt => observer.parked(wakeAt),
     })
     this.jobs = this.#memory.jobs
+    const templates = { ...defaultLimits, bytes: parts.maxOutputBytes }
+    this.#turns = new Turns({
+      ...{ clock, lossLimit: settings.lossLimit, committer: this.committer, deaths: this.#deaths },
+      broker: () => this.broker,
+      isDispatched: (job, attemptRef) => this.#isDispatched(job, attemptRef),
+      readOutputs: (job, seqs) => this.#dispatcher.readOutputs(job, seqs),
+      templateLimits: templates,
+      actions: {
+        dispatch: (job, attemptRef) => this.#dispatcher.dispatch(job, attemptRef),
+        abort: (job, attemptRef) => this.#abort(job, attemptRef),
+        ended: job => this.#ended(job),
+        decided: (job, command, outputText) => this.#decided(job, command, outputText),
+        failed: (job, error) => this.quarantine(job, error),
+      },
+    })
     const command = (job: LiveJob, command: Command, outputText?: string) =>
       this.#try(job, command, outputText)
     const failed = (job: LiveJob, error: unknown) => this.quarantine(job, error)
@@ -150,8 +162,9 @@ export class PartitionOwner implements LaneEvents {
       failed,
       external: this.external,
       isDeparting: partition => this.handover.has(partition),
-      limits: { maxItems: settings.maxItems, templates: { ...defaultLimits, bytes: parts.maxOutputBytes } },
+      limits: { maxItems: settings.maxItems, templates },
     })
+    for (const lane of this.committer.lanes) void this.#performAll(lane)
   }
 
   async #durable(partition: number): Promise<void> {
@@ -175,7 +188,7 @@ export class PartitionOwner implements LaneEvents {
       size: 0,
       projected: null,
     })
-    this.#decide(job, command)
+    void this.execute(job, command)
     this.#metrics.jobsSubmitted++
     this.#memory.keep(job)
     return job
@@ -183,13 +196,7 @@ export class PartitionOwner implements LaneEvents {
 
   /** Stores everything that `decide` does to jobs of one partition together or not at all. */
   inOneCommit(partition: number, decide: () => void): void {
-    this.committer.closeIfFull({ partition })
-    this.#isInOneCommit = true
-    try {
-      decide()
-    } finally {
-      this.#isInOneCommit = false
-    }
+    this.#turns.inOneCommit(partition, decide)
   }
 
   /**
@@ -197,57 +204,28 @@ export class PartitionOwner implements LaneEvents {
    * promise only when the job's output must be rendered from outputs that are not in memory.
    */
   execute(job: LiveJob, command: Command, outputText?: string): Decided | Promise<Decided> {
-    const isLast = job.plan.output !== null && job.state.unfinished === 1
-    const last = isLast ? completionOf(job.state, command, this.#clock.now()) : null
-    if (last === null) return this.#decide(job, command, outputText)
-    return this.#dispatcher.withJobOutput(job, last, result =>
-      this.#decide(job, { ...command, ...result }, outputText),
-    )
+    return this.#turns.execute(job, command, outputText)
   }
 
-  #decide(job: LiveJob, command: Command, outputText?: string): Decided {
-    if (job.evicted) throw partitionMoved(job.partition)
-    const context = this.#contextFor(job, command)
-    const decided = decide(job.state, command, context)
-    if ("refused" in decided) return decided
-    if (!this.#isInOneCommit) this.committer.closeIfFull(job)
-    try {
-      for (const fact of decided) {
-        apply(job.state, fact, this.committer.effectsFor(job))
-        this.committer.record(job, fact, outputText)
-      }
-    } catch (error) {
-      // Half applied: invariant 2 requires that the memory is discarded.
-      this.quarantine(job, error)
-      throw error
+  /** Performs what follows from the batches of this lane, each as soon as it is durable. */
+  async #performAll(lane: AppendLane): Promise<void> {
+    for (let next = await lane.next(); next !== null; next = await lane.next()) this.#perform(lane, next)
+  }
+
+  /** Discards fenced partitions and rejected jobs before any effect of the batch is performed. */
+  #perform(lane: AppendLane, { batch, fenced, refused }: CommittedBatch): void {
+    for (const partition of fenced) this.fenced(partition)
+    for (const { job, error } of refused) this.#refused(job, error)
+    failpoint("ack.before")
+    lane.release(batch)
+    this.#turns.perform(batch)
+    for (const job of batch.jobs) {
+      this.#observer.changed(job)
+      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#observer.unsettled(job)
+      this.parkIfIdle(job)
     }
-    this.#alarms.set(job, nextTimer(job.state))
-    if (command.type === "recover") this.#deaths.learn(job)
-    if (isRetried(job.state, command)) this.#metrics.retries++
-    if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
-    if (command.type === "external") this.#reports.operationReported(job, command)
-    if (command.type === "completed" && outputText !== undefined)
-      this.#evictLarge(job, command, outputText.length)
-    return decided
-  }
-
-  /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
-  #contextFor(job: LiveJob, command: Command): DecisionContext {
-    const now = this.#clock.now()
-    const random = this.#clock.random()
-    const { lossLimit } = this.#settings
-    if (mayEndAttempts(command))
-      return { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
-    if (command.type === "started" && command.alone === true) {
-      const otherDiedAt = this.#deaths.latestOther(job, command)
-      if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
-    }
-    return { now, random, lossLimit }
-  }
-
-  #evictLarge(job: LiveJob, completed: AttemptRef, bytes: number): void {
-    if (bytes > this.#settings.largeOutputBytes)
-      evictOutput(job, completed, bytes, this.committer.durable(job))
+    if (batch.operations !== null) this.#observer.operations(batch.operations)
+    failpoint("ack.after")
   }
 
   /** Adds a job that was loaded from the journal. */
@@ -333,19 +311,8 @@ export class PartitionOwner implements LaneEvents {
     this.committer.stop()
   }
 
-  // LaneEvents: called by the committer.
-
-  isPure({ plan }: LiveJob, node: number): boolean {
-    const { handler, provider } = plan.nodes[node]!
-    return provider === null && this.broker.isPure(handler)
-  }
-
-  dispatch(job: LiveJob, attemptRef: AttemptRef): void {
-    this.#dispatcher.dispatch(job, attemptRef)
-  }
-
   /** A submission to a provider is not aborted when its job no longer wants it; one that is handed over is. */
-  abort(job: LiveJob, attemptRef: AttemptRef): void {
+  #abort(job: LiveJob, attemptRef: AttemptRef): void {
     const key = taskKey(attemptRef)
     job.running.delete(key)
     job.awaitingHandler?.delete(key)
@@ -354,12 +321,19 @@ export class PartitionOwner implements LaneEvents {
     else this.broker.cancel({ jobId: job.id, ...attemptRef }, abortReason(job.state))
   }
 
-  isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {
-    return this.broker.has({ jobId, ...attemptRef }) || this.#reports.isClaiming({ jobId, ...attemptRef })
+  #decided(job: LiveJob, command: Command, outputText: string | undefined): void {
+    this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "recover") this.#deaths.learn(job)
+    if (isRetried(job.state, command)) this.#metrics.retries++
+    if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
+    if (command.type === "external") this.#reports.operationReported(job, command)
+    if (command.type !== "completed" || outputText === undefined) return
+    if (outputText.length > this.#settings.largeOutputBytes)
+      evictOutput(job, command, outputText.length, this.committer.durable(job))
   }
 
-  get slotLeaseMs(): number {
-    return this.#settings.slotLeaseSeconds * 1000
+  #isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {
+    return this.broker.has({ jobId, ...attemptRef }) || this.#reports.isClaiming({ jobId, ...attemptRef })
   }
 
   async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
@@ -368,23 +342,12 @@ export class PartitionOwner implements LaneEvents {
     return job === null ? null : this.#dispatcher.buildTask(job, at)
   }
 
-  ended(job: LiveJob): void {
+  #ended(job: LiveJob): void {
     this.#metrics.jobEnded(job.state)
     this.#observer.ended(job)
   }
 
-  operations(rows: OperationRows): void {
-    this.#observer.operations(rows)
-  }
-
-  durable(jobs: Iterable<LiveJob>): void {
-    for (const job of jobs) {
-      this.#observer.changed(job)
-      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#observer.unsettled(job)
-      this.parkIfIdle(job)
-    }
-  }
-
+  /** Another engine owns this partition. */
   fenced(partition: number): void {
     this.forget(partition)
     this.#log.warn({ partition }, "another engine has taken this partition; its jobs continue there")
@@ -394,13 +357,13 @@ export class PartitionOwner implements LaneEvents {
   /** Discards all memory of a partition. */
   forget(partition: number): void {
     this.owned.delete(partition)
-    this.committer.forget(partition)
+    this.committer.lane(partition).forget(partition)
     this.broker.remote?.left([partition])
     for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, releaseTasks)
   }
 
-  refused(job: LiveJob, error: unknown): void {
+  #refused(job: LiveJob, error: unknown): void {
     this.#log.error({ job_id: job.id, error }, "the database rejected the facts of this job")
     this.#discard(job)
     this.#observer.refused(job, error)
@@ -413,10 +376,10 @@ export class PartitionOwner implements LaneEvents {
   quarantine(job: LiveJob, error: unknown): void {
     if (job.evicted) return
     this.#log.error({ job_id: job.id, error }, "job quarantined: it cannot continue in this process")
-    if (job.projected === null) this.committer.withdraw(job, error)
+    if (job.projected === null) this.committer.lane(job.partition).withdraw(job, error)
     else {
       const message = `Internal error: ${cut(String(error).replaceAll("\0", ""), 500)}. The job stopped here; it continues when its engine is restarted, or with the next command for it.`
-      this.committer.writeRow(job, JSON.stringify({ code: "E639", message }))
+      this.committer.lane(job.partition).writeRow(job, JSON.stringify({ code: "E639", message }))
       this.#quarantined.add(job.id)
     }
     this.#discard(job)
@@ -426,7 +389,7 @@ export class PartitionOwner implements LaneEvents {
   releaseFromQuarantine(job: LiveJob): void {
     this.#quarantined.delete(job.id)
     if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
-    this.committer.writeRow(job, null)
+    this.committer.lane(job.partition).writeRow(job, null)
   }
 
   /** The job was quarantined in this process and has not been loaded since. */

@@ -111,11 +111,9 @@ export class Inbox {
 
   async #execute(message: MessageRow, epoch: number | undefined): Promise<void> {
     const answer = await this.#decide(message, epoch).catch(error => this.#unreadable(message, error))
-    this.#owner.committer.answer(
-      { partition: message.partition, jobId: message.jobId },
-      message.id,
-      JSON.stringify(answer),
-    )
+    this.#owner.committer
+      .lane(message.partition)
+      .answer({ partition: message.partition, jobId: message.jobId }, message.id, JSON.stringify(answer))
     // The next message may be for the same job: this one would be read again unless its answer is durable first.
     await this.#owner.committer.durable({ partition: message.partition, id: message.jobId })
     // A job that was loaded only to reject a command has no pending fact that would park it.

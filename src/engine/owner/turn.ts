@@ -1,0 +1,169 @@
+import type { Broker } from "../../broker/port.ts"
+import { addJobResult, apply } from "../../core/apply/apply.ts"
+import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/commands.ts"
+import { decide } from "../../core/decide/decide.ts"
+import type { Effect } from "../../core/effects.ts"
+import type { Fact } from "../../core/facts.ts"
+import type { Limits } from "../../template/types.ts"
+import type { Clock } from "../clock.ts"
+import type { Batch } from "../commit/batch.ts"
+import type { Committer } from "../commit/committer.ts"
+import { EarlyDispatch } from "../commit/early-dispatch.ts"
+import type { AppendLane } from "../commit/lane.ts"
+import { partitionMoved } from "../commit/owned-partition.ts"
+import { nothingRead, type ReadOutputs, renderJobOutput, unreadOutputs } from "../dispatch/render.ts"
+import type { DeathsAlone } from "./deaths-alone.ts"
+import type { LiveJob } from "./live-job.ts"
+import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
+
+export type Decided = readonly Fact[] | Refusal
+
+export interface TurnParts {
+  readonly clock: Clock
+  readonly lossLimit: number
+  readonly committer: Committer
+  readonly deaths: DeathsAlone
+  readonly broker: () => Broker
+  /** Is the attempt with a worker, or on its way to one or back? */
+  readonly isDispatched: (job: LiveJob, attemptRef: AttemptRef) => boolean
+  /** Reads outputs that the job's `output` template needs and that only the store has. */
+  readonly readOutputs: (job: LiveJob, seqs: readonly number[]) => Promise<ReadOutputs>
+  readonly templateLimits: Limits
+  readonly actions: Actions
+}
+
+export interface Actions {
+  dispatch(job: LiveJob, attemptRef: AttemptRef): void
+  abort(job: LiveJob, attemptRef: AttemptRef): void
+  ended(job: LiveJob): void
+  /** The facts of the command are applied and recorded. */
+  decided(job: LiveJob, command: Command, outputText: string | undefined): void
+  /** The job's state is half changed. */
+  failed(job: LiveJob, error: unknown): void
+}
+
+/**
+ * The turn of a command: decide → append → act.
+ *
+ * 1. Facts are applied when decided; effects wait until the batch with their facts is durable. A node that only computes
+ *    has no effect outside, and begins before (`early-dispatch.ts`).
+ * 2. Between a decision and its record nothing else acts on the job. The output of a job is rendered in between, from the
+ *    state that shows the job's end; outputs that are not in memory are read before, and the command is decided again.
+ */
+export class Turns {
+  readonly #parts: TurnParts
+  readonly #earlyDispatch = new EarlyDispatch()
+  #isInOneCommit = false
+
+  constructor(parts: TurnParts) {
+    this.#parts = parts
+  }
+
+  /** Stores everything that `decide` does to jobs of one partition together or not at all. */
+  inOneCommit(partition: number, decide: () => void): void {
+    this.#parts.committer.lane(partition).closeIfFull()
+    this.#isInOneCommit = true
+    try {
+      decide()
+    } finally {
+      this.#isInOneCommit = false
+    }
+  }
+
+  /** Returns a promise only if outputs must be read first. */
+  execute(
+    job: LiveJob,
+    command: Command,
+    outputText: string | undefined,
+    read: ReadOutputs = nothingRead,
+  ): Decided | Promise<Decided> {
+    const { committer, actions, readOutputs } = this.#parts
+    if (job.evicted) throw partitionMoved(job.partition)
+    const facts = decide(job.state, command, this.#contextFor(job, command))
+    if ("refused" in facts) return facts
+    const unread = unreadOutputs(job, facts, read)
+    if (unread.length > 0)
+      return readOutputs(job, unread).then(more =>
+        this.execute(job, command, outputText, new Map([...read, ...more])),
+      )
+    const lane = committer.lane(job.partition)
+    if (!this.#isInOneCommit) lane.closeIfFull()
+    try {
+      for (const fact of facts) lane.record(job, this.#apply(lane, job, fact, read), outputText)
+    } catch (error) {
+      actions.failed(job, error)
+      throw error
+    }
+    actions.decided(job, command, outputText)
+    return facts
+  }
+
+  /** Returns the fact to record: the one that completes a job carries the job's output. */
+  #apply(lane: AppendLane, job: LiveJob, fact: Fact, read: ReadOutputs): Fact {
+    const effects: Effect[] = []
+    const wasOpen = job.state.finishedAt === null
+    apply(job.state, fact, effects)
+    for (const effect of effects) this.#add(lane, job, effect)
+    if (job.plan.output === null || !wasOpen || job.state.status !== "COMPLETED") return fact
+    return addJobResult(job.state, fact, renderJobOutput(job, read, this.#parts.templateLimits))
+  }
+
+  /** Rows for operations at providers join the commit; everything else is performed when the commit is durable. */
+  #add(lane: AppendLane, job: LiveJob, effect: Effect): void {
+    switch (effect.type) {
+      case "dispatch":
+        if (!this.#mayBeginEarly(lane, job, effect)) lane.addEffect(job, effect)
+        // A microtask: the facts that make the node ready are still being applied.
+        else queueMicrotask(() => this.#parts.actions.dispatch(job, attemptRef(effect)))
+        break
+      case "abort":
+      case "end":
+        lane.addEffect(job, effect)
+        break
+      case "unanswered":
+        if (!effect.isSubmitted && !this.#parts.isDispatched(job, attemptRef(effect))) break
+        lane.operations.addEffect(job, effect, this.#parts.clock.now())
+        break
+      default:
+        lane.operations.addEffect(job, effect, this.#parts.clock.now())
+    }
+  }
+
+  /** Performs the effects of a batch that is durable. */
+  perform({ effects, effectJobs }: Batch): void {
+    const { actions } = this.#parts
+    for (let i = 0; i < effects.length; i++) {
+      const [job, effect] = [effectJobs[i]!, effects[i]!]
+      if (job.evicted) continue
+      if (effect.type === "dispatch") actions.dispatch(job, attemptRef(effect))
+      else if (effect.type === "abort") actions.abort(job, attemptRef(effect))
+      else actions.ended(job)
+    }
+  }
+
+  #mayBeginEarly(lane: AppendLane, job: LiveJob, { node, attempt }: AttemptEffect): boolean {
+    // The abort of the earlier attempt waits in a batch and must be performed first.
+    if (attempt > 1 || lane.isBehind) return false
+    const { handler, provider } = job.plan.nodes[node]!
+    return provider === null && this.#parts.broker().isPure(handler) && this.#earlyDispatch.take()
+  }
+
+  /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
+  #contextFor(job: LiveJob, command: Command): DecisionContext {
+    const { clock, lossLimit, deaths, broker } = this.#parts
+    const [now, random] = [clock.now(), clock.random()]
+    if (mayEndAttempts(command))
+      return { now, random, lossLimit, running: () => runningAttempts(job, broker()) }
+    if (command.type === "started" && command.alone === true) {
+      const otherDiedAt = deaths.latestOther(job, command)
+      if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
+    }
+    return { now, random, lossLimit }
+  }
+}
+
+type AttemptEffect = Extract<Effect, { readonly attempt: number }>
+
+function attemptRef({ node, item, attempt }: AttemptEffect): AttemptRef {
+  return item === undefined ? { node, attempt } : { node, attempt, item }
+}
