@@ -62,11 +62,20 @@ describe("commits of pipelines on PostgreSQL", () => {
   it("changes the execution's row in place, so that it does not grow with every commit", async () => {
     const { bystander, open } = await postgresStage()
     const { commit } = await startExecution(await open())
-    for (let number = 0; number < 100; number++)
-      await commit({ progress: JSON.stringify(randomBytes(2200).toString("base64")) })
-    const { rows } = await bystander.query("select pg_table_size('umbra.executions')::int as bytes")
-    // One version each would be 300 KB.
-    expect(rows[0].bytes).toBeLessThan(100_000)
+    const tableSize = async () =>
+      (await bystander.query("select pg_table_size('umbra.executions')::int as bytes")).rows[0]
+        .bytes as number
+    const growth = async () => {
+      const before = await tableSize()
+      for (let number = 0; number < 100; number++)
+        await commit({ progress: JSON.stringify(randomBytes(2200).toString("base64")) })
+      return (await tableSize()) - before
+    }
+    // One version per commit would be 300 KB. While autovacuum analyzes a table, PostgreSQL removes no old version: a row
+    // that is not changed in place grows every time, one that is grows at most while that lasts.
+    let least = Number.POSITIVE_INFINITY
+    for (let round = 0; round < 10 && least >= 100_000; round++) least = Math.min(least, await growth())
+    expect(least).toBeLessThan(100_000)
   })
 })
 
