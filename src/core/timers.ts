@@ -3,7 +3,6 @@ import type { Waiting } from "./facts.ts"
 import { findTask } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
-import { jobHasEnded } from "./states.ts"
 
 /** When a timer of the job is next due; null: never. May be early, is never late. */
 export function nextTimer(state: JobState): number | null {
@@ -18,7 +17,7 @@ const AT_ONCE = 0
  * null: the job has ended and its relatives are notified, or it waits for an event without a time.
  */
 export function wakeAt(state: JobState): number | null {
-  if (jobHasEnded(state.status)) return state.unsettled ? AT_ONCE : null
+  if (state.finishedAt !== null) return state.unsettled ? AT_ONCE : null
   return isBusy(state) ? AT_ONCE : nextTimer(state)
 }
 
@@ -86,7 +85,7 @@ export function resetEarliestTimer(state: JobState): void {
     resetEarliestTimer(list)
     earliest = Math.min(earliest, list.earliestTimer)
   }
-  state.earliestTimer = jobHasEnded(state.status) ? Number.POSITIVE_INFINITY : earliest
+  state.earliestTimer = state.finishedAt !== null ? Number.POSITIVE_INFINITY : earliest
 }
 
 export function setExpiry(state: JobState, expiresAt: number | null): void {
@@ -99,4 +98,27 @@ export function isRetried(state: JobState, command: Command): boolean {
   if (command.type !== "external" && command.type !== "failed") return false
   const place = findTask(state, command)
   return place?.state.retryAt.has(place.position) === true
+}
+
+interface Place {
+  readonly node: number
+  readonly item?: number
+}
+
+/** What a job has to do when its alarm fires, removed from its timers. */
+export interface Due {
+  /** Tasks to dispatch again. */
+  readonly tasks: readonly Place[]
+  /** Operations to poll. */
+  readonly polls: readonly Place[]
+}
+
+export function takeDue(state: JobState, now: number): Due {
+  const hasLists = state.lists.size > 0
+  const retries = takeDueRetries(state, now).map(node => ({ node }))
+  const items = hasLists ? takeDueItemRetries(state, now) : []
+  const polls = takeDuePolls(state, now).map(node => ({ node }))
+  const itemPolls = hasLists ? takeDueItemPolls(state, now) : []
+  resetEarliestTimer(state)
+  return { tasks: [...retries, ...items], polls: [...polls, ...itemPolls] }
 }

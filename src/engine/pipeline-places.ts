@@ -141,16 +141,20 @@ export class ExecutionQueue {
     const releasePlace = await claim(waiter.childId, waiter.endedAt)
     if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
     const isHere = owner.owned.has(partitionOf(waiter.jobId))
-    const job = isHere ? await recovery.load(waiter.jobId) : null
-    if (job !== null && waits(job, waiter.at)) owner.dispatchNow(job, waiter.at, clock.now())
-    else await releasePlace()
-    if (job !== null) owner.parkIfIdle(job)
+    const isDispatched = isHere
+      ? await recovery.withJob(waiter.jobId, job => {
+          if (!waits(job, waiter.at)) return false
+          owner.dispatchNow(job, waiter.at, clock.now())
+          return true
+        })
+      : false
+    if (!isDispatched) await releasePlace()
     return true
   }
 }
 
-function waits({ evicted, state }: LiveJob, at: AttemptRef): boolean {
+function waits({ state }: LiveJob, at: AttemptRef): boolean {
   const place = findTask(state, at)
-  if (evicted || place === null || !place.state.retryAt.has(place.position)) return false
+  if (place === null || !place.state.retryAt.has(place.position)) return false
   return place.state.faults.get(place.position)?.fault.code === executionsFull
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { encodeFact } from "../../src/engine/owner/live-job.ts"
+import { encodeFact } from "../../src/engine/commit/batch.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, gate, handler, open, soon, until } from "./stage.ts"
 

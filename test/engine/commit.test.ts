@@ -1,7 +1,7 @@
 /** Group commit: what is durable together, in which order, and what goes on when a part of it cannot. */
 import { describe, expect, it } from "vitest"
 import { Committer } from "../../src/engine/commit/committer.ts"
-import { StoreHealth } from "../../src/engine/commit/store-health.ts"
+import { StoreHealth } from "../../src/engine/commit/sender.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
 import type { Batch, Journal } from "../../src/journal/port/journal.ts"

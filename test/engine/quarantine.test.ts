@@ -1,7 +1,7 @@
 /** A job whose work meets a bug of ours is stopped, shown, and goes on later; no other job is affected. */
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
-import { AppendLane } from "../../src/engine/commit/lane.ts"
+import { AppendLane } from "../../src/engine/commit/committer.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"

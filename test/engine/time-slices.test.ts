@@ -1,6 +1,6 @@
 /** Handing out nodes takes time; what does not fit into a turn of the event loop waits for the next one. */
 import { describe, expect, it } from "vitest"
-import { TimeSlices } from "../../src/engine/dispatch/time-slices.ts"
+import { TimeSlices } from "../../src/engine/dispatch/dispatcher.ts"
 import { Alarms } from "../../src/engine/owner/alarms.ts"
 import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"

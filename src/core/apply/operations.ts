@@ -1,7 +1,7 @@
 import type { Effects } from "../effects.ts"
 import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
 import { FAILED, followed, type JobState, operationOf, unfollow } from "../state.ts"
-import { leaveFlight } from "./in-flight.ts"
+import { leaveFlight } from "./apply.ts"
 
 /** The part of `apply` for operations at providers that nodes wait for. */
 

@@ -3,7 +3,7 @@ import type { Effects } from "../effects.ts"
 import type { JobRetried } from "../facts.ts"
 import { isDone, type JobState, PENDING } from "../state.ts"
 import { setExpiry } from "../timers.ts"
-import { begin, handedOut } from "./in-flight.ts"
+import { begin, handedOut } from "./apply.ts"
 import { retryItems } from "./items.ts"
 
 /** J10: exactly the nodes that are not COMPLETED or SKIPPED run again. Each gets a new attempt number: an aborted attempt may still be running. */

@@ -20,7 +20,7 @@ import { wholeTime } from "../whole-time.ts"
 import { recordPolicy } from "./backoff.ts"
 import { operationReport, submitted } from "./external.ts"
 import { failure, postponement, refuse, waitForPlace } from "./failure.ts"
-import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
+import { decideItem, handOverItems, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
 
 /**
  * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
@@ -55,10 +55,16 @@ export function decideFacts(
     case "settle":
       return settle(state, command, context.now)
     default:
-      return state.status === "PENDING" || jobHasEnded(state.status)
+      return state.status === "PENDING" || state.finishedAt !== null
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
         : decideRunning(state, command, context)
   }
+}
+
+export type ItemCommand = Extract<Command, { readonly item?: number }> & { readonly item: number }
+
+function isOfItem(command: Command): command is ItemCommand {
+  return "item" in command && command.item !== undefined
 }
 
 type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "settle" }>

@@ -2,15 +2,9 @@ import type { AttemptRef, Command, DecisionContext, Refusal } from "../commands.
 import type { Fact } from "../facts.ts"
 import { type ItemList, toOuter } from "../item-list.ts"
 import { isDone, type JobState, resumeToken } from "../state.ts"
-import { decideFacts } from "./decide.ts"
+import { decideFacts, type ItemCommand } from "./decide.ts"
 
 /** The rules of a job, applied to the items of a node with `for_each`. */
-
-type ItemCommand = Extract<Command, { readonly item?: number }> & { readonly item: number }
-
-export function isOfItem(command: Command): command is ItemCommand {
-  return "item" in command && command.item !== undefined
-}
 
 export function decideItem(
   state: JobState,

@@ -79,15 +79,15 @@ export class Family {
    * Deleting a job deletes its children too. They are deleted first: an interruption leaves a parent that can be deleted
    * again. For a job that has not ended, or is deleted, nothing is hidden: the command will be refused.
    */
-  hideChildren(jobId: string): Promise<void> {
-    return this.#withJob(jobId, job => this.#hideChildrenWith(job))
+  async hideChildren(jobId: string): Promise<void> {
+    await this.#parts.recovery.withJob(jobId, job => this.#hideChildrenWith(job))
   }
 
   async #hideChildrenWith({ id, state }: LiveJob): Promise<void> {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
     // The child's parent has ended; the child may just not have been notified yet.
     const reason = parentReason(id, state)
-    const { owner } = this.#parts
+    const { owner, recovery } = this.#parts
     const parents: string[] = []
     await this.#withJobs(childIds(state), child => {
       void owner.execute(child, { type: "cancel", reason })
@@ -97,7 +97,7 @@ export class Family {
     // In sequence: concurrently, a page of pages would be in memory.
     for (const child of parents) {
       await this.hideChildren(child)
-      await this.#withJob(child, job => void owner.execute(job, { type: "delete" }))
+      await recovery.withJob(child, job => void owner.execute(job, { type: "delete" }))
     }
   }
 
@@ -134,9 +134,9 @@ export class Family {
   ): Promise<void> {
     const link = child.state.parent
     if (link === null) return
-    const { owner, clock } = this.#parts
+    const { owner, recovery, clock } = this.#parts
     const { text, ...result } = await resultOf()
-    await this.#withJob(link.job_id, async parent => {
+    await recovery.withJob(link.job_id, async parent => {
       const { state } = parent
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
@@ -150,24 +150,12 @@ export class Family {
     })
   }
 
-  /** Loads the job and calls `use` before anything else can happen to the job. */
-  async #withJob(id: string, use: (job: LiveJob) => void | Promise<void>): Promise<void> {
-    for (;;) {
-      const job = await this.#parts.recovery.load(id)
-      if (job === null) return
-      if (job.evicted) continue
-      await use(job)
-      this.#parts.owner.parkIfIdle(job)
-      return
-    }
-  }
-
   /** One query for many jobs: there may be ten thousand. */
   async #withJobs(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
     for (let from = 0; from < ids.length; from += PAGE) {
       const page = ids.slice(from, from + PAGE)
       this.#parts.recovery.prefetch(page)
-      await Promise.all(page.map(id => this.#withJob(id, use)))
+      await Promise.all(page.map(id => this.#parts.recovery.withJob(id, use)))
     }
   }
 

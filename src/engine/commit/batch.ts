@@ -1,5 +1,5 @@
 import type { Effect } from "../../core/effects.ts"
-import { jobHasEnded } from "../../core/states.ts"
+import type { Fact, ItemCompleted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import type {
   JobChange,
@@ -115,7 +115,7 @@ export interface Waiter {
  * used up before its time, and there is no second one.
  */
 function makeTimerExact({ state }: LiveJob): void {
-  if (!isBusy(state) && !jobHasEnded(state.status)) resetEarliestTimer(state)
+  if (!isBusy(state) && state.finishedAt === null) resetEarliestTimer(state)
 }
 
 /** A busy job's alarm may be any time in the past: the next owner of the partition loads the job in any case. */
@@ -214,4 +214,25 @@ export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean):
     begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
     left: stored.left?.filter(row => keep(row.jobId)) ?? [],
   }
+}
+
+/** A fact's `data` column. An output that is already text is inserted unchanged. */
+export function encodeFact(fact: Fact, outputText?: string): string {
+  if ((fact.type === "node_completed" || fact.type === "item_completed") && outputText !== undefined)
+    return encodeCompleted(fact, outputText)
+  const { type: _type, at: _at, ...data } = fact
+  return JSON.stringify(data)
+}
+
+/** By far the commonest fact, encoded by hand. */
+function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string): string {
+  const ran = fact.ran_ms === 0 ? ',"ran_ms":0' : fact.ran_ms === undefined ? "" : `,"ran_ms":${fact.ran_ms}`
+  let text = `{"node":${fact.node},"attempt":${fact.attempt}${ran}`
+  if (fact.type === "item_completed") text += `,"item":${fact.item}`
+  if (fact.held_ms !== undefined) text += `,"held_ms":${fact.held_ms}`
+  if (fact.worker !== undefined) text += `,"worker":${JSON.stringify(fact.worker)}`
+  if (fact.usage !== undefined) text += `,"usage":${JSON.stringify(fact.usage)}`
+  if (fact.job_output !== undefined) text += `,"job_output":${JSON.stringify(fact.job_output)}`
+  if (fact.job_fault !== undefined) text += `,"job_fault":${JSON.stringify(fact.job_fault)}`
+  return `${text},"output":${outputText}}`
 }

@@ -4,6 +4,8 @@ import { UmbraError } from "../../errors.ts"
 export interface OwnedPartition {
   readonly epoch: number
   nextSeq: number
+  /** It is being handed over: its next owner dispatches what is ready. */
+  isDeparting?: boolean
 }
 
 export function partitionMoved(partition: number): UmbraError {

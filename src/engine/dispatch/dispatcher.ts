@@ -9,14 +9,20 @@ import { failpoint } from "../../failpoints.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
+import type { OwnedPartition } from "../commit/owned-partition.ts"
 import { type LiveJob, taskKey } from "../owner/live-job.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
 import { isAllowedFor, notForOwner } from "../providers/providers.ts"
 import { readOutput, readWhole } from "../recovery/fold.ts"
 import { pipelineNeeds } from "./pipeline-needs.ts"
-import { evictingInputs, largeInputs, type ReadOutputs, type RenderLimits, renderNode } from "./render.ts"
-import type { Fetched } from "./scope.ts"
-import { TimeSlices } from "./time-slices.ts"
+import {
+  evictingInputs,
+  type Fetched,
+  largeInputs,
+  type ReadOutputs,
+  type RenderLimits,
+  renderNode,
+} from "./render.ts"
 
 /** Dispatches a ready node: fetches large outputs, renders the templates, and hands the task to the broker. */
 export class Dispatcher {
@@ -26,9 +32,10 @@ export class Dispatcher {
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
   readonly #external: ExternalWork
-  readonly #isHandedOver: (partition: number) => boolean
+  readonly #owned: ReadonlyMap<number, OwnedPartition>
   readonly #limits: RenderLimits
   readonly #timeSlices: TimeSlices
+  readonly #earlyDispatch = new EarlyDispatch()
 
   constructor(parts: {
     broker: Broker
@@ -38,8 +45,7 @@ export class Dispatcher {
     /** An unexpected error: the job cannot continue. */
     failed: (job: LiveJob, error: unknown) => void
     external: ExternalWork
-    /** While a partition is handed over, its next owner dispatches what is ready. */
-    isDeparting: (partition: number) => boolean
+    owned: ReadonlyMap<number, OwnedPartition>
     limits: RenderLimits
   }) {
     this.#broker = parts.broker
@@ -48,7 +54,7 @@ export class Dispatcher {
     this.#command = parts.command
     this.#failed = parts.failed
     this.#external = parts.external
-    this.#isHandedOver = parts.isDeparting
+    this.#owned = parts.owned
     this.#limits = parts.limits
     this.#timeSlices = new TimeSlices(parts.clock, (job, at) => this.#dispatch(job, at))
   }
@@ -57,12 +63,23 @@ export class Dispatcher {
     this.#timeSlices.dispatch(job, at)
   }
 
+  /** Dispatches a node that only computes before the facts that made it ready are durable. False: it must wait for them. */
+  dispatchEarly(job: LiveJob, at: AttemptRef): boolean {
+    const { handler, provider } = job.plan.nodes[at.node]!
+    // The abort of an earlier attempt waits in a batch and must be performed first.
+    if (at.attempt > 1 || provider !== null || !this.#broker.isPure(handler)) return false
+    if (!this.#earlyDispatch.take()) return false
+    // A microtask: these facts are still being applied.
+    queueMicrotask(() => this.dispatch(job, at))
+    return true
+  }
+
   stop(): void {
     this.#timeSlices.stop()
   }
 
   #dispatch(job: LiveJob, at: AttemptRef): void {
-    if (!isWanted(job, at) || this.#isHandedOver(job.partition)) return
+    if (!isWanted(job, at) || this.#owned.get(job.partition)?.isDeparting === true) return
     const planNode = job.plan.nodes[at.node]!
     if (!this.#canRun(planNode, job.plan.pipeline)) {
       job.awaitingHandler ??= new Set()
@@ -167,4 +184,90 @@ const RETRY_MS = 1000
 /** The attempt may have become obsolete while the fact that caused the dispatch was being stored. */
 function isWanted(job: LiveJob, at: AttemptRef): boolean {
   return !job.evicted && isCurrent(job.state, at) && !job.running.has(taskKey(at))
+}
+
+/**
+ * Dispatching a node renders its templates, which may take milliseconds, and one commit can make a hundred thousand nodes
+ * ready. Done without a break, no caller would get an answer meanwhile and the heartbeat would stop: peers would take the
+ * partitions over, and block on the same job in their turn.
+ *
+ * 1. Dispatches that do not fit into a turn of the event loop wait for the next ones; jobs take turns, one node each.
+ * 2. A waiting dispatch may have become obsolete: the dispatch function checks again.
+ */
+const TURN_MS = 10
+
+export class TimeSlices {
+  readonly #clock: Clock
+  readonly #run: (job: LiveJob, at: AttemptRef) => void
+  /** Jobs in the order of their turns. */
+  readonly #waiting = new Map<LiveJob, { readonly list: AttemptRef[]; next: number }>()
+  /** When this turn of the event loop began to dispatch; null: it has not. */
+  #since: number | null = null
+  #stopped = false
+
+  constructor(clock: Clock, run: (job: LiveJob, at: AttemptRef) => void) {
+    this.#clock = clock
+    this.#run = run
+  }
+
+  dispatch(job: LiveJob, at: AttemptRef): void {
+    if (this.#waiting.size === 0 && this.#hasTime()) this.#run(job, at)
+    else this.#wait(job, at)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#waiting.clear()
+  }
+
+  #wait(job: LiveJob, at: AttemptRef): void {
+    if (this.#stopped) return
+    const waiting = this.#waiting.get(job)
+    if (waiting === undefined) this.#waiting.set(job, { list: [at], next: 0 })
+    else waiting.list.push(at)
+  }
+
+  #hasTime(): boolean {
+    const now = this.#clock.now()
+    if (this.#since !== null) return now - this.#since < TURN_MS
+    this.#since = now
+    setImmediate(() => this.#nextTurn())
+    return true
+  }
+
+  #nextTurn(): void {
+    this.#since = null
+    while (this.#waiting.size > 0 && this.#hasTime()) this.#runNext()
+  }
+
+  #runNext(): void {
+    const [job, waiting] = this.#waiting.entries().next().value!
+    this.#waiting.delete(job)
+    const at = waiting.list[waiting.next++]!
+    if (waiting.next < waiting.list.length && !job.evicted) this.#waiting.set(job, waiting)
+    this.#run(job, at)
+  }
+}
+
+/**
+ * A node that only computes does not wait until the fact that made it ready is durable: if the process dies in between,
+ * the node has had no visible effect. Its output joins the same commit, so glue between nodes costs no commit of its own.
+ *
+ * Early nodes must not outrun the store: at most this many begin early in a turn of the event loop, the others wait for
+ * their commit like every other node. Their share of the turn is bounded as for all nodes (`TimeSlices`).
+ */
+const MAX_PER_TURN = 500
+
+class EarlyDispatch {
+  #taken = 0
+
+  /** Takes one of the early dispatches of this turn of the event loop; false: none is left. */
+  take(): boolean {
+    if (this.#taken >= MAX_PER_TURN) return false
+    if (this.#taken++ === 0)
+      setImmediate(() => {
+        this.#taken = 0
+      })
+    return true
+  }
 }

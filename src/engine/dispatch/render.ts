@@ -2,8 +2,9 @@ import type { LateTemplate, Task } from "../../broker/port.ts"
 import type { JobResult } from "../../core/apply/apply.ts"
 import { shownAttempt } from "../../core/attempt-times.ts"
 import type { AttemptRef } from "../../core/commands.ts"
-import type { Fact } from "../../core/facts.ts"
+import type { Fact, ListSource } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
+import { valueAt } from "../../core/item-list.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import {
   isDone,
@@ -17,10 +18,8 @@ import { taskIsolation } from "../../core/suspects.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTruthy, withNode } from "../../template/index.ts"
-import type { Limits, Scope, Template, ValuePath } from "../../template/types.ts"
+import type { Limits, Reference, Scope, Template, ValuePath } from "../../template/types.ts"
 import { type LiveJob, parseTaskKey } from "../owner/live-job.ts"
-import { type ItemsToRun, listSource } from "./list-source.ts"
-import { type Each, type Fetched, nodeOutput, nothingFetched, templateScope } from "./scope.ts"
 
 /** The result of rendering a ready node: a task for a worker, a list of items, a skip, or a fault. */
 export type Rendered =
@@ -121,7 +120,7 @@ function buildTask(
   const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
   const own = item === undefined ? state : state.lists.get(node)!.state
   const position = item ?? node
-  const isolation = taskIsolation(own, position)
+  const isolation = own.suspects.size === 0 ? undefined : taskIsolation(own, position)
   // Optional fields are assigned afterwards: three spreads would take longer than the rest of this function.
   const task: { -readonly [Field in keyof Task]: Task[Field] } = {
     jobId: job.id,
@@ -291,4 +290,110 @@ function renderingFault(error: unknown, node: PlanNode | null): Fault {
     message: node === null ? `The job's output cannot be rendered. ${message}` : message,
     retryable: false,
   }
+}
+
+/** Outputs fetched from the journal for one rendering, by position: they are too large to stay in memory. */
+export type Fetched = ReadonlyMap<number, Json>
+
+const nothingFetched: Fetched = new Map()
+
+/** What the config of a node with `for_each` can read in addition. */
+export interface Each {
+  readonly item: Json
+  readonly index: number
+}
+
+/**
+ * What the templates of a node can read: its dependencies, and no other node, whether that has ended or not. `node` null:
+ * the job's output, which can read all nodes. Nothing is copied: a look-up reads the state itself.
+ */
+function templateScope(job: LiveJob, fetched: Fetched, node: number | null, each?: Each): Scope {
+  const names = {
+    input: job.state.input,
+    get job() {
+      return jobVariables(job)
+    },
+  }
+  return {
+    names: each === undefined ? names : Object.assign(names, each),
+    node: id => {
+      const other = job.plan.positions.get(id)
+      return other !== undefined && canRead(job, node, other) ? nodeOutput(job, other, fetched) : undefined
+    },
+    nodeIds: () =>
+      readable(job, node)
+        .filter(other => isDone(job.state, other) || fetched.has(other))
+        .map(other => job.plan.nodes[other]!.id),
+  }
+}
+
+function canRead({ plan }: LiveJob, node: number | null, other: number): boolean {
+  if (node === null) return true
+  // Rows are sorted.
+  const { starts, items } = plan.dependencies
+  let low = starts[node]!
+  let high = starts[node + 1]!
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (items[middle]! < other) low = middle + 1
+    else high = middle
+  }
+  return low < starts[node + 1]! && items[low] === other
+}
+
+function readable({ plan }: LiveJob, node: number | null): readonly number[] {
+  if (node === null) return [...plan.nodes.keys()]
+  const { starts, items } = plan.dependencies
+  return [...items.subarray(starts[node], starts[node + 1])]
+}
+
+function jobVariables({ id, state }: LiveJob): JsonObject {
+  return {
+    id,
+    workflow: state.workflow,
+    workflow_version: state.workflowVersion,
+    owner: state.owner,
+    created_at: new Date(state.createdAt).toISOString(),
+  }
+}
+
+function nodeOutput(job: LiveJob, node: number | undefined, fetched: Fetched): Json | undefined {
+  if (node === undefined) return undefined
+  const known = fetched.get(node)
+  if (known !== undefined) return known
+  if (!isDone(job.state, node)) return undefined
+  const output = job.state.outputs[node]
+  if (output === undefined || largeParts(output).length === 0)
+    return output === undefined ? undefined : wholeOutput(output, () => null)
+  throw new UmbraError(
+    "E202",
+    `The output of node "${job.plan.nodes[node]!.id}" is too large to be found by a computed name; refer to it by its id.`,
+  )
+}
+
+/**
+ * A list of `for_each` is usually one that the job already has: the output of another list, or a part of the input. Its
+ * fact then refers to that instead of storing it again: for 10,000 items of 10 KB that was 100 MB in one row.
+ */
+export interface ItemsToRun {
+  readonly items: readonly Json[]
+  readonly source?: ListSource
+}
+
+/** A template that only names a list yields the same array object, so identity proves the source. */
+function listSource(job: LiveJob, { forEach }: PlanNode, list: readonly Json[]): Partial<ItemsToRun> {
+  for (const { template } of forEach!.templates)
+    for (const reference of template.references) {
+      const source = findSource(job, reference, list)
+      if (source !== null) return { source: { count: list.length, ...source } }
+    }
+  return {}
+}
+
+function findSource({ state, plan }: LiveJob, { name, path }: Reference, list: readonly Json[]) {
+  if (name === "input") return valueAt(state.input, path) === list ? { input: path } : null
+  const node = plan.positions.get(name === "nodes" ? String(path[0]) : name)
+  const output = node === undefined ? undefined : state.outputs[node]
+  if (!(output instanceof ListOutput) || output.large.length > 0) return null
+  return wholeOutput(output, () => null) === list ? { node: node! } : null
 }

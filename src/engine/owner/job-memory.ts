@@ -1,10 +1,9 @@
+import type { JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
-import { nextTimer, wakeAt } from "../../core/timers.ts"
-import { ChildCounts } from "../children/child-counts.ts"
+import { isBusy, nextTimer, wakeAt } from "../../core/timers.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
 import type { LiveJob } from "./live-job.ts"
-import { decideParking } from "./parking.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock
@@ -55,5 +54,59 @@ export class JobMemory {
     }
     this.remove(job)
     if (!jobHasEnded(job.state.status)) parked(wakeAt(job.state))
+  }
+}
+
+/** When an idle job may leave its owner's memory: then its facts and `wakeAt` are enough. */
+
+/** `until`: the job stays for now and is checked again at that time. */
+export type Parking = "stays" | "leaves" | { readonly until: number }
+
+function decideParking(
+  job: LiveJob,
+  context: { readonly now: number; readonly parkAfterMs: number },
+): Parking {
+  if (job.evicted || job.pendingBatches > 0 || isBusy(job.state) || job.state.unsettled) return "stays"
+  if (jobHasEnded(job.state.status)) return "leaves"
+  const wake = wakeAt(job.state)
+  if (wake !== null && wake - context.now < context.parkAfterMs) return "stays"
+  if (job.projected?.wakeAt !== wake) return "stays"
+  // A large job is costly to load again, and the events it waits for may arrive one by one: the items of a list at a
+  // provider would be folded once for each slot and each result. It leaves when nothing has happened for a while.
+  const until = job.at + context.parkAfterMs
+  return until > context.now && jobSize(job.state) >= LARGE ? { until } : "leaves"
+}
+
+/** The number of nodes and items from which a job is costly to load again. */
+const LARGE = 100
+
+function jobSize({ nodeStatus, lists }: JobState): number {
+  let size = nodeStatus.length
+  for (const { items } of lists.values()) size += items.length
+  return size
+}
+
+/**
+ * How many children of each job are in memory. Their parent stays in memory as long as there are any: it is needed when
+ * they end, and a parent that waits for ten thousand children would be folded again for each.
+ */
+class ChildCounts {
+  readonly #children = new Map<string, number>()
+
+  added({ state: { parent } }: LiveJob): void {
+    if (parent !== null) this.#children.set(parent.job_id, (this.#children.get(parent.job_id) ?? 0) + 1)
+  }
+
+  /** Returns the parent's id if this was its last child in memory. */
+  removed({ state: { parent } }: LiveJob): string | null {
+    if (parent === null) return null
+    const others = (this.#children.get(parent.job_id) ?? 1) - 1
+    if (others > 0) this.#children.set(parent.job_id, others)
+    else this.#children.delete(parent.job_id)
+    return others > 0 ? null : parent.job_id
+  }
+
+  hasChildren(jobId: string): boolean {
+    return this.#children.size > 0 && this.#children.has(jobId)
   }
 }

@@ -1,7 +1,10 @@
-import type { Fact, ItemCompleted, NodeCompleted } from "../../core/facts.ts"
+import type { Broker } from "../../broker/port.ts"
+import { wholeMs } from "../../core/attempt-times.ts"
+import type { AttemptRef, Command } from "../../core/commands.ts"
+import type { Fact, RunningAttempt } from "../../core/facts.ts"
 import { findTask } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
-import { isInFlight, type JobState } from "../../core/state.ts"
+import { isInFlight, type JobState, LargeOutput, ListOutput } from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { Plan } from "../../definition/plan.ts"
 
@@ -110,27 +113,62 @@ export function newLiveJob(job: {
   }
 }
 
-/** A fact's `data` column. An output that is already text is inserted unchanged. */
-export function encodeFact(fact: Fact, outputText?: string): string {
-  if ((fact.type === "node_completed" || fact.type === "item_completed") && outputText !== undefined)
-    return encodeCompleted(fact, outputText)
-  const { type: _type, at: _at, ...data } = fact
-  return JSON.stringify(data)
-}
-
-/** By far the commonest fact, encoded by hand. */
-function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string): string {
-  const ran = fact.ran_ms === 0 ? ',"ran_ms":0' : fact.ran_ms === undefined ? "" : `,"ran_ms":${fact.ran_ms}`
-  let text = `{"node":${fact.node},"attempt":${fact.attempt}${ran}`
-  if (fact.type === "item_completed") text += `,"item":${fact.item}`
-  if (fact.held_ms !== undefined) text += `,"held_ms":${fact.held_ms}`
-  if (fact.worker !== undefined) text += `,"worker":${JSON.stringify(fact.worker)}`
-  if (fact.usage !== undefined) text += `,"usage":${JSON.stringify(fact.usage)}`
-  if (fact.job_output !== undefined) text += `,"job_output":${JSON.stringify(fact.job_output)}`
-  if (fact.job_fault !== undefined) text += `,"job_fault":${JSON.stringify(fact.job_fault)}`
-  return `${text},"output":${outputText}}`
-}
-
 export function decodeFact(row: { readonly type: string; readonly at: number; readonly data: string }): Fact {
   return { ...(JSON.parse(row.data) as Record<string, Json>), type: row.type, at: row.at } as unknown as Fact
+}
+
+/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
+export function mayEndAttempts({ type }: Command): boolean {
+  switch (type) {
+    case "failed":
+    case "external":
+    case "wake":
+    case "recover":
+    case "hand_over":
+    case "fail_job":
+    case "cancel":
+      return true
+    default:
+      return false
+  }
+}
+
+/** The job's attempts whose handler runs now, in this process or, as far as it has reported, in a worker process. */
+export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] {
+  const found: RunningAttempt[] = []
+  for (const key of job.running) {
+    const task = parseTaskKey(key)
+    const current = currentTask(job, task)
+    const running = current === null ? null : broker.runningTask(current)
+    if (running === null) continue
+    const { ranMs, worker, usage } = running
+    found.push({ ...task, ran_ms: wholeMs(ranMs), worker, ...(usage === undefined ? {} : { usage }) })
+  }
+  return found
+}
+
+/**
+ * Evicts an output that is too large for memory as soon as it is durable; it is read from the journal when needed.
+ * Called right after its fact was recorded.
+ */
+export function evictOutput(
+  job: LiveJob,
+  completed: AttemptRef,
+  bytes: number,
+  durable: Promise<void>,
+): void {
+  const large = new LargeOutput(job.seq, bytes)
+  const { state, position } = findTask(job.state, completed)!
+  const key = taskKey(completed)
+  job.evictingOutputs ??= new Set()
+  job.evictingOutputs.add(key)
+  durable.then(
+    () => {
+      job.evictingOutputs?.delete(key)
+      state.outputs[position] = large
+      const whole = job.state.outputs[completed.node]
+      if (whole instanceof ListOutput) whole.partLeft()
+    },
+    () => {},
+  )
 }

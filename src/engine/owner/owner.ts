@@ -1,9 +1,9 @@
 import type { Broker, BrokerHost, Task } from "../../broker/port.ts"
-import type { AttemptRef, Command } from "../../core/commands.ts"
+import type { AttemptRef, Command, DecisionContext } from "../../core/commands.ts"
 import { cut } from "../../core/faults.ts"
 import { findTask, taskRef } from "../../core/item-list.ts"
 import { newJobState } from "../../core/state.ts"
-import { isRetried, nextTimer } from "../../core/timers.ts"
+import { isRetried, nextTimer, takeDue } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
@@ -12,10 +12,9 @@ import type { UnseenSubmission } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
 import type { Clock } from "../clock.ts"
-import { Committer } from "../commit/committer.ts"
-import type { AppendLane, CommittedBatch } from "../commit/lane.ts"
+import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
 import { type OwnedPartition, partitionMoved } from "../commit/owned-partition.ts"
-import { StoreHealth } from "../commit/store-health.ts"
+import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { partitionOf } from "../ids.ts"
 import type { EngineMetrics } from "../metrics.ts"
@@ -26,13 +25,20 @@ import type { Providers } from "../providers/providers.ts"
 import type { EngineSettings } from "../settings.ts"
 import { Alarms } from "./alarms.ts"
 import { DeathsAlone } from "./deaths-alone.ts"
-import { takeDue } from "./due-timers.ts"
 import { JobMemory } from "./job-memory.ts"
-import { evictOutput } from "./large-outputs.ts"
-import { currentTask, hasLaterAttempt, type LiveJob, newLiveJob, parseTaskKey, taskKey } from "./live-job.ts"
+import {
+  currentTask,
+  evictOutput,
+  hasLaterAttempt,
+  type LiveJob,
+  mayEndAttempts,
+  newLiveJob,
+  parseTaskKey,
+  runningAttempts,
+  taskKey,
+} from "./live-job.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
-import { PendingDecisions } from "./pending-decisions.ts"
-import { TaskReports } from "./reports.ts"
+import { PendingDecisions, TaskReports } from "./reports.ts"
 import { type Decided, Turns } from "./turn.ts"
 
 /**
@@ -105,13 +111,14 @@ export class PartitionOwner {
     this.jobs = this.#memory.jobs
     const templates = { ...defaultLimits, bytes: parts.maxOutputBytes }
     this.#turns = new Turns({
-      ...{ clock, lossLimit: settings.lossLimit, committer: this.committer, deaths: this.#deaths },
-      broker: () => this.broker,
+      ...{ clock, committer: this.committer },
+      contextFor: (job, command) => this.#contextFor(job, command),
       isDispatched: (job, attemptRef) => this.#isDispatched(job, attemptRef),
       readOutputs: (job, seqs) => this.#dispatcher.readOutputs(job, seqs),
       templateLimits: templates,
       actions: {
         dispatch: (job, attemptRef) => this.#dispatcher.dispatch(job, attemptRef),
+        dispatchEarly: (job, attemptRef) => this.#dispatcher.dispatchEarly(job, attemptRef),
         abort: (job, attemptRef) => this.#abort(job, attemptRef),
         ended: job => this.#ended(job),
         decided: (job, command, outputText) => this.#decided(job, command, outputText),
@@ -134,6 +141,7 @@ export class PartitionOwner {
     })
     this.handover = new Handover({
       jobs: this.jobs,
+      owned: this.owned,
       broker: () => this.broker,
       command: command,
       durable: partition => this.#durable(partition),
@@ -161,7 +169,7 @@ export class PartitionOwner {
       command,
       failed,
       external: this.external,
-      isDeparting: partition => this.handover.has(partition),
+      owned: this.owned,
       limits: { maxItems: settings.maxItems, templates },
     })
     for (const lane of this.committer.lanes) void this.#performAll(lane)
@@ -322,7 +330,8 @@ export class PartitionOwner {
   }
 
   #decided(job: LiveJob, command: Command, outputText: string | undefined): void {
-    this.#alarms.set(job, nextTimer(job.state))
+    const timer = nextTimer(job.state)
+    if (timer !== job.alarmAt || job.alarmIndex < 0) this.#alarms.set(job, timer)
     if (command.type === "recover") this.#deaths.learn(job)
     if (isRetried(job.state, command)) this.#metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
@@ -330,6 +339,19 @@ export class PartitionOwner {
     if (command.type !== "completed" || outputText === undefined) return
     if (outputText.length > this.#settings.largeOutputBytes)
       evictOutput(job, command, outputText.length, this.committer.durable(job))
+  }
+
+  /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
+  #contextFor(job: LiveJob, command: Command): DecisionContext {
+    const { lossLimit } = this.#settings
+    const [now, random] = [this.#clock.now(), this.#clock.random()]
+    if (mayEndAttempts(command))
+      return { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
+    if (command.type === "started" && command.alone === true) {
+      const otherDiedAt = this.#deaths.latestOther(job, command)
+      if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
+    }
+    return { now, random, lossLimit }
   }
 
   #isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {

@@ -1,22 +1,14 @@
-import type {
-  AttemptTimes,
-  Outcome,
-  RemoteTaskEvents,
-  RunningTask,
-  TaskName,
-  TaskNews,
-} from "../../broker/port.ts"
+import type { Outcome, RemoteTaskEvents, RunningTask, TaskName, TaskNews } from "../../broker/port.ts"
 import { nameOf } from "../../broker/task-name.ts"
-import type { AttemptRef, Command, External } from "../../core/commands.ts"
+import type { AttemptRef, AttemptTimes, Command, External } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import { findTask, isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
 import { partitionOf } from "../ids.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
+import type { ProviderTerms } from "../providers/providers.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
-import { outcomeCommand } from "./outcome-command.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
-import type { PendingDecisions } from "./pending-decisions.ts"
 
 export interface TaskReportsParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
@@ -254,5 +246,72 @@ function foreignOperation(provider: string): Fault {
       `The operation submitted to provider "${provider}" has the id of an operation that belongs to another owner. ` +
       "It is neither polled nor cancelled for this job.",
     retryable: false,
+  }
+}
+
+/** The command that an attempt's outcome becomes. `terms`: of the node's provider, if it has one that is known here. */
+function outcomeCommand(
+  at: AttemptRef,
+  outcome: Exclude<Outcome, { type: "child" }>,
+  terms: (ProviderTerms & { readonly provider: string }) | undefined,
+  times: AttemptTimes,
+): Command {
+  if (outcome.type === "completed") return completed(at, outcome, times)
+  const reported = { ...at, times, ...(outcome.usage === undefined ? {} : { usage: outcome.usage }) }
+  switch (outcome.type) {
+    case "failed":
+      return { type: "failed", ...reported, fault: outcome.fault }
+    case "waiting":
+      return { type: "waiting", ...reported, waiting: outcome.waiting }
+    case "submitted": {
+      if (terms === undefined) return { type: "failed", ...reported, fault: noProvider }
+      const { provider, poll, ttlSeconds } = terms
+      return { type: "submitted", ...reported, provider, externalId: outcome.externalId, poll, ttlSeconds }
+    }
+  }
+}
+
+/** By far the commonest command is built by hand: spreads show in profiles. */
+function completed(
+  at: AttemptRef,
+  outcome: Extract<Outcome, { type: "completed" }>,
+  times: AttemptTimes,
+): Command {
+  const { output, usage } = outcome
+  const { node, attempt } = at
+  if (usage === undefined && at.item === undefined) return { type: "completed", node, attempt, output, times }
+  return { type: "completed", ...at, output, times, ...(usage === undefined ? {} : { usage }) }
+}
+
+const noProvider: Fault = {
+  code: "E421",
+  message:
+    "The handler reported that the work was submitted, but the node has no provider to poll. " +
+    "Add `provider:` to the node.",
+  retryable: false,
+}
+
+/**
+ * Reports of workers that cannot be decided yet, because something must be read first: an output that left memory, the
+ * workflow of a child. Until they are decided there is no fact that could become durable.
+ */
+export class PendingDecisions {
+  readonly #byPartition = new Map<number, Set<Promise<unknown>>>()
+
+  /** The caller handles a rejection of the promise. */
+  add(partition: number, decision: Promise<unknown>): void {
+    const open = this.#byPartition.get(partition) ?? new Set()
+    this.#byPartition.set(partition, open)
+    open.add(decision)
+    const remove = () => {
+      open.delete(decision)
+    }
+    decision.then(remove, remove)
+  }
+
+  /** Resolves when all decisions that are pending now are made; undefined: none is pending. */
+  whenDecided(partition: number): Promise<unknown> | undefined {
+    const open = this.#byPartition.get(partition)
+    return open === undefined || open.size === 0 ? undefined : Promise.allSettled(open)
   }
 }

@@ -1,4 +1,3 @@
-import type { Broker } from "../../broker/port.ts"
 import { addJobResult, apply } from "../../core/apply/apply.ts"
 import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/commands.ts"
 import { decide } from "../../core/decide/decide.ts"
@@ -7,23 +6,17 @@ import type { Fact } from "../../core/facts.ts"
 import type { Limits } from "../../template/types.ts"
 import type { Clock } from "../clock.ts"
 import type { Batch } from "../commit/batch.ts"
-import type { Committer } from "../commit/committer.ts"
-import { EarlyDispatch } from "../commit/early-dispatch.ts"
-import type { AppendLane } from "../commit/lane.ts"
+import type { AppendLane, Committer } from "../commit/committer.ts"
 import { partitionMoved } from "../commit/owned-partition.ts"
 import { nothingRead, type ReadOutputs, renderJobOutput, unreadOutputs } from "../dispatch/render.ts"
-import type { DeathsAlone } from "./deaths-alone.ts"
 import type { LiveJob } from "./live-job.ts"
-import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
 
 export type Decided = readonly Fact[] | Refusal
 
 export interface TurnParts {
   readonly clock: Clock
-  readonly lossLimit: number
   readonly committer: Committer
-  readonly deaths: DeathsAlone
-  readonly broker: () => Broker
+  readonly contextFor: (job: LiveJob, command: Command) => DecisionContext
   /** Is the attempt with a worker, or on its way to one or back? */
   readonly isDispatched: (job: LiveJob, attemptRef: AttemptRef) => boolean
   /** Reads outputs that the job's `output` template needs and that only the store has. */
@@ -34,6 +27,8 @@ export interface TurnParts {
 
 export interface Actions {
   dispatch(job: LiveJob, attemptRef: AttemptRef): void
+  /** False: the dispatch must wait until the batch is durable. */
+  dispatchEarly(job: LiveJob, attemptRef: AttemptRef): boolean
   abort(job: LiveJob, attemptRef: AttemptRef): void
   ended(job: LiveJob): void
   /** The facts of the command are applied and recorded. */
@@ -46,13 +41,12 @@ export interface Actions {
  * The turn of a command: decide → append → act.
  *
  * 1. Facts are applied when decided; effects wait until the batch with their facts is durable. A node that only computes
- *    has no effect outside, and begins before (`early-dispatch.ts`).
+ *    has no effect outside, and may begin before (`Dispatcher.dispatchEarly`).
  * 2. Between a decision and its record nothing else acts on the job. The output of a job is rendered in between, from the
  *    state that shows the job's end; outputs that are not in memory are read before, and the command is decided again.
  */
 export class Turns {
   readonly #parts: TurnParts
-  readonly #earlyDispatch = new EarlyDispatch()
   #isInOneCommit = false
 
   constructor(parts: TurnParts) {
@@ -77,9 +71,9 @@ export class Turns {
     outputText: string | undefined,
     read: ReadOutputs = nothingRead,
   ): Decided | Promise<Decided> {
-    const { committer, actions, readOutputs } = this.#parts
+    const { committer, contextFor, actions, readOutputs } = this.#parts
     if (job.evicted) throw partitionMoved(job.partition)
-    const facts = decide(job.state, command, this.#contextFor(job, command))
+    const facts = decide(job.state, command, contextFor(job, command))
     if ("refused" in facts) return facts
     const unread = unreadOutputs(job, facts, read)
     if (unread.length > 0)
@@ -112,9 +106,8 @@ export class Turns {
   #add(lane: AppendLane, job: LiveJob, effect: Effect): void {
     switch (effect.type) {
       case "dispatch":
-        if (!this.#mayBeginEarly(lane, job, effect)) lane.addEffect(job, effect)
-        // A microtask: the facts that make the node ready are still being applied.
-        else queueMicrotask(() => this.#parts.actions.dispatch(job, attemptRef(effect)))
+        if (lane.isBehind || !this.#parts.actions.dispatchEarly(job, attemptRef(effect)))
+          lane.addEffect(job, effect)
         break
       case "abort":
       case "end":
@@ -139,26 +132,6 @@ export class Turns {
       else if (effect.type === "abort") actions.abort(job, attemptRef(effect))
       else actions.ended(job)
     }
-  }
-
-  #mayBeginEarly(lane: AppendLane, job: LiveJob, { node, attempt }: AttemptEffect): boolean {
-    // The abort of the earlier attempt waits in a batch and must be performed first.
-    if (attempt > 1 || lane.isBehind) return false
-    const { handler, provider } = job.plan.nodes[node]!
-    return provider === null && this.#parts.broker().isPure(handler) && this.#earlyDispatch.take()
-  }
-
-  /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
-  #contextFor(job: LiveJob, command: Command): DecisionContext {
-    const { clock, lossLimit, deaths, broker } = this.#parts
-    const [now, random] = [clock.now(), clock.random()]
-    if (mayEndAttempts(command))
-      return { now, random, lossLimit, running: () => runningAttempts(job, broker()) }
-    if (command.type === "started" && command.alone === true) {
-      const otherDiedAt = deaths.latestOther(job, command)
-      if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
-    }
-    return { now, random, lossLimit }
   }
 }
 

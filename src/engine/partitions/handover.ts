@@ -1,9 +1,11 @@
 import type { Broker } from "../../broker/port.ts"
+import type { OwnedPartition } from "../commit/owned-partition.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { handOverTasks, hasLocalTasks, type SendCommand } from "./task-handover.ts"
 
 export interface HandoverParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
+  readonly owned: ReadonlyMap<number, OwnedPartition>
   readonly broker: () => Broker
   readonly command: SendCommand
   /** Resolves when all decisions for the partition are stored. */
@@ -19,20 +21,16 @@ export interface HandoverParts {
  */
 export class Handover {
   readonly #parts: HandoverParts
-  readonly #partitions = new Set<number>()
 
   constructor(parts: HandoverParts) {
     this.#parts = parts
   }
 
-  has(partition: number): boolean {
-    return this.#partitions.has(partition)
-  }
-
   /** Resolves when nothing of the partition is in memory any more; rejects if it was lost meanwhile. */
   async handOver(partition: number, graceMs: number): Promise<void> {
-    const { broker, command, durable, forget } = this.#parts
-    this.#partitions.add(partition)
+    const { owned, broker, command, durable, forget } = this.#parts
+    const departing = owned.get(partition)
+    if (departing !== undefined) departing.isDeparting = true
     try {
       await this.#waitUntilIdle(partition, graceMs)
       broker().remote?.left([partition])
@@ -40,7 +38,7 @@ export class Handover {
       await durable(partition)
       forget(partition)
     } finally {
-      this.#partitions.delete(partition)
+      if (departing !== undefined) departing.isDeparting = false
     }
   }
 

@@ -48,6 +48,24 @@ export class Recovery {
     return loading
   }
 
+  /**
+   * Loads the job, unless it is in memory, and calls `use` before anything else can happen to it; afterwards the job is
+   * parked if it is idle. null: there is no such job.
+   */
+  async withJob<T>(id: string, use: (job: LiveJob) => T | Promise<T>): Promise<T | null> {
+    for (;;) {
+      // A caller that waited for the same load, and continued first, may have submitted the job.
+      const job = (await this.load(id)) ?? this.#owner.jobs.get(id)
+      if (job === undefined) return null
+      if (job.evicted) continue
+      try {
+        return await use(job)
+      } finally {
+        this.#owner.parkIfIdle(job)
+      }
+    }
+  }
+
   /** Reads all of these jobs that are not being loaded yet in one query: callers that load one of them meanwhile share the query. */
   prefetch(ids: readonly string[]): void {
     const free = [...new Set(ids)].filter(id => this.#isFree(id))

@@ -20,9 +20,8 @@ export async function failRefused(
   const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
   try {
     const fault = { code, message, retryable: false }
-    const job = await recovery.load(refused.id)
-    if (job === null) await family.refused(refused, fault)
-    else await owner.execute(job, { type: "fail_job", fault })
+    const decided = await recovery.withJob(refused.id, job => owner.execute(job, { type: "fail_job", fault }))
+    if (decided === null) await family.refused(refused, fault)
   } catch (failure) {
     log.error({ job_id: refused.id, error: String(failure) }, "job quarantined: it cannot be failed either")
   }

@@ -5,7 +5,6 @@ import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
-import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { Stored } from "../owner/snapshot.ts"
 import { type ClaimExecution, placeForRetry } from "../pipeline-places.ts"
@@ -69,13 +68,11 @@ export class Commands {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
-    const loaded = await recovery.load(id)
-    // A caller that waited for the same load, and continued first, may have submitted it.
-    const job = loaded ?? owner.jobs.get(id)
-    if (job === undefined) return this.submit(id, plan, command)
-    await owner.committer.durable(job)
-    owner.parkIfIdle(job)
-    return null
+    const isKnown = await recovery.withJob(id, async job => {
+      await owner.committer.durable(job)
+      return true
+    })
+    return isKnown ? null : this.submit(id, plan, command)
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
@@ -88,28 +85,18 @@ export class Commands {
   }
 
   async #executeHere(jobId: string, command: JobCommand): Promise<Answer> {
-    const { owner, recovery, family } = this.#parts
+    const { owner, recovery, family, claimExecution } = this.#parts
     if (command.type === "delete") await family.hideChildren(jobId)
-    const job = await recovery.load(jobId)
-    if (job === null) return { refused: "no_such_job" }
-    const releasePlace = command.type === "retry" ? await this.#placeForRetry(job) : null
-    // The job left memory while the place was claimed, which is held now.
-    if (job.evicted && releasePlace !== null) return this.#executeHere(jobId, command)
-    const decided = await owner.execute(job, command)
-    await owner.committer.durable(job)
-    if ("refused" in decided && jobHasEnded(job.state.status)) await releasePlace?.()
-    owner.parkIfIdle(job)
-    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
-  }
-
-  async #placeForRetry(job: LiveJob): Promise<(() => Promise<void>) | null> {
-    const { owner, claimExecution } = this.#parts
-    try {
-      return await placeForRetry(job, claimExecution)
-    } catch (error) {
-      owner.parkIfIdle(job)
-      throw error
-    }
+    const answer = await recovery.withJob<Answer | "again">(jobId, async job => {
+      const releasePlace = command.type === "retry" ? await placeForRetry(job, claimExecution) : null
+      // The job left memory while the place was claimed, which is held now.
+      if (job.evicted && releasePlace !== null) return "again"
+      const decided = await owner.execute(job, command)
+      await owner.committer.durable(job)
+      if ("refused" in decided && jobHasEnded(job.state.status)) await releasePlace?.()
+      return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+    })
+    return answer === "again" ? this.#executeHere(jobId, command) : (answer ?? { refused: "no_such_job" })
   }
 
   #checkRoom(): void {
