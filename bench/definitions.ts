@@ -7,7 +7,7 @@ import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { z } from "zod"
-import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "../dist/definition/index.js"
+import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "../src/definition/index.ts"
 
 export interface DefinitionFigure {
   readonly name: string

@@ -57,14 +57,14 @@ export type { UmbraOptions } from "./umbra-options.ts"
  */
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
-  const { clock = systemClock } = options
+  const { clock = systemClock, log } = options
   const roles = readRoles(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
   // Checked first, so that no folder is created in vain.
   checkRoles(roles, storeSharing(location))
-  const journal = typeof location === "string" ? await openJournal(location) : location
+  const journal = typeof location === "string" ? await openJournal(location, log && { log }) : location
   try {
     const umbra = new Umbra({ journal, location, handlers, adapters, services, settings, options, roles })
     await umbra.start()

@@ -5,7 +5,6 @@
 import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
-import { createJiti } from "jiti"
 import { UmbraError } from "../errors.ts"
 import { defineHandler, type Handler, type HandlerDefinition, inModule, isHandler } from "./handler.ts"
 
@@ -65,7 +64,8 @@ function locate(module: string): string {
 }
 
 async function importModule(module: string, found: string): Promise<Record<string, unknown>> {
-  // jiti compiles TypeScript as it loads it, which Node 20 cannot.
+  // jiti compiles TypeScript as it loads it, which Node 20 cannot. It is imported only here: it takes 50 ms.
+  const { createJiti } = await import("jiti")
   const jiti = createJiti(pathToFileURL(`${process.cwd()}/`).href, { interopDefault: false })
   try {
     return await jiti.import<Record<string, unknown>>(found)

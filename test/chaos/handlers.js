@@ -5,7 +5,7 @@
  */
 import { openSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { defineHandler } from "../../dist/worker/handler.js"
+import { defineHandler } from "../../dist/index.js"
 import { loggedHandlers } from "../crash/handlers.js"
 
 const file = openSync(join(process.env.CHAOS_FOLDER, `executions-${process.pid}-${Date.now()}.log`), "a")

@@ -1,6 +1,7 @@
 import { cpSync, readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import { loadedWith } from "../shape/built.ts"
 import { folderWith, root, umbra } from "./umbra.ts"
 
 describe("the command line", () => {
@@ -45,25 +46,17 @@ describe("the command line", () => {
   it("needs no command's code to show its help, so that it starts fast", async () => {
     const folder = folderWith({})
     try {
-      const needed = [
-        "main",
-        "exit",
-        "input/options",
-        "output/terminal",
-        "target-program",
-        "jobs/program",
-        "server-program",
-      ].map(name => `dist/cli/${name}.js`)
-      for (const file of [
-        "package.json",
-        "dist/errors.js",
-        "dist/roles.js",
-        "dist/settings.js",
-        "dist/version.js",
-        "dist/core/states.js",
-        ...needed,
-      ])
-        cpSync(join(root, file), join(folder.path, file))
+      const { files, sources } = loadedWith("dist/cli/main.js")
+      expect(sources).toEqual(
+        [
+          ...["main", "exit", "input/options", "output/terminal"].map(name => `cli/${name}`),
+          ...["target-program", "jobs/program", "server-program"].map(name => `cli/${name}`),
+          ...["errors", "roles", "settings", "version", "core/states"],
+        ]
+          .map(name => `src/${name}.ts`)
+          .sort(),
+      )
+      for (const file of ["package.json", ...files]) cpSync(join(root, file), join(folder.path, file))
       symlinkSync(join(root, "node_modules"), join(folder.path, "node_modules"))
       const { stdout, code } = await umbra(["--help"], { main: join(folder.path, "dist/cli/main.js") })
       expect(code).toBe(0)

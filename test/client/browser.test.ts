@@ -1,9 +1,10 @@
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join, resolve } from "node:path"
+import { join, resolve } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { hello, openStage } from "../server/stage.ts"
+import { loadedWith } from "../shape/built.ts"
 import { listFiles, read } from "../shape/files.ts"
 import { everyNode, parse, type SyntaxNode } from "../shape/syntax.ts"
 import { inChromium } from "./browser.ts"
@@ -21,25 +22,10 @@ const ofNode = new Set([
   "setImmediate",
 ])
 
-/** What merges the live overlay into a graph: pure, without imports at run time, and the same as in the CLI. */
-const OVERLAY = "../core/view/live-view.js"
-
-/** Every file that a browser loads for `umbra/client`, from what the package exports. */
-function loaded(): string[] {
+/** What a browser loads for `umbra/client`, from what the package exports. */
+function loaded() {
   const { exports } = JSON.parse(read("package.json")) as { exports: Record<string, { default: string }> }
-  const found = new Set<string>()
-  const visit = (file: string) => {
-    if (found.has(file)) return
-    found.add(file)
-    for (const { node } of everyNode(parse(file, read(file)))) {
-      const source = node.source as { value?: string } | null | undefined
-      if (source?.value === undefined) continue
-      if (source.value !== OVERLAY) expect(source.value, `${file} imports`).toMatch(/^\.\/[\w-]+\.js$/)
-      visit(join(dirname(file), source.value))
-    }
-  }
-  visit(exports["./client"]!.default.replace("./", ""))
-  return [...found]
+  return loadedWith(exports["./client"]!.default.replace("./", ""))
 }
 
 const isGlobal = (node: SyntaxNode, parent: SyntaxNode | null, key: string) =>
@@ -50,15 +36,17 @@ const isGlobal = (node: SyntaxNode, parent: SyntaxNode | null, key: string) =>
 
 describe("umbra/client is safe for browsers", () => {
   it("loads its own few files, no package, nothing of Node and of no other room but one file of core", () => {
-    const files = loaded()
-    expect(files.length).toBeGreaterThan(5)
-    expect(files.filter(file => !file.startsWith("dist/client/"))).toEqual(["dist/core/view/live-view.js"])
+    const { files, sources, packages } = loaded()
+    expect(packages).toEqual([])
+    expect(sources.length).toBeGreaterThan(5)
+    // It merges the live overlay into a graph: pure, without imports at run time, and the same as in the CLI.
+    expect(sources.filter(file => !file.startsWith("src/client/"))).toEqual(["src/core/view/live-view.ts"])
     const size = files.reduce((sum, file) => sum + read(file).length, 0)
     expect(size).toBeLessThan(60_000)
   })
 
   it("uses no global that only Node has", () => {
-    const found = loaded().flatMap(file =>
+    const found = loaded().files.flatMap(file =>
       [...everyNode(parse(file, read(file)))]
         .filter(({ node, parent, key }) => isGlobal(node, parent, key))
         .map(({ node }) => `${file}: ${String(node.name)}`),

@@ -7,9 +7,11 @@ import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { text } from "node:stream/consumers"
+import { loadedWith } from "../shape/built.ts"
 import { chromiumPath } from "../support/services.ts"
 
-const dist = resolve(import.meta.dirname, "../../dist")
+const root = resolve(import.meta.dirname, "../..")
+const loadable = new Set(loadedWith("dist/client/index.js").files.map(file => `/${file}`))
 
 export interface Page {
   /** A module; what its default export resolves with, or why it failed, is the result. */
@@ -40,8 +42,7 @@ export async function inChromium({ script, server, answers }: Page): Promise<unk
     const { url = "/" } = incoming
     if (url === "/page") response.setHeader("content-type", "text/html").end(html)
     else if (url === "/page/script.js") sendScript(response, script)
-    else if (url.startsWith("/dist/client/") || url === "/dist/core/view/live-view.js")
-      sendScript(response, readFileSync(join(dist, url.slice("/dist/".length)), "utf8"))
+    else if (loadable.has(url)) sendScript(response, readFileSync(join(root, url), "utf8"))
     else if (url === "/page/result") {
       response.end()
       settle(JSON.parse(await text(incoming)))

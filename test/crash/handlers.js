@@ -2,7 +2,7 @@
  * The handlers of the workload, on the built package. Each writes down when it begins and when it has done its work:
  * `write("start" | "end", "JOB NODE ATTEMPT")`, with an item as `NODE[ITEM]`.
  */
-import { defineHandler } from "../../dist/worker/handler.js"
+import { defineHandler } from "../../dist/index.js"
 
 export function loggedHandlers(write) {
   const logged = (name, work) =>

@@ -12,7 +12,7 @@
  */
 import { openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { openUmbra } from "../../dist/umbra.js"
+import { openUmbra } from "../../dist/index.js"
 import { loggedHandlers } from "./handlers.js"
 import { loggedAdapters } from "./pipelines/adapters.js"
 

@@ -3,7 +3,7 @@
  * The file has `url` and `redis` (settings). Whoever started it kills it, or one of its handlers does.
  */
 import { readFileSync } from "node:fs"
-import { openWorker } from "../../dist/open-worker.js"
+import { openWorker } from "../../dist/index.js"
 import { loggedHandlers } from "./handlers.js"
 
 const { url, redis } = JSON.parse(readFileSync(process.argv[2], "utf8"))

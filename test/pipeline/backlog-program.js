@@ -6,8 +6,7 @@
  * It ends when the source has emitted COUNT messages and some have been taken, or, bounded, when all has drained.
  */
 import { z } from "zod"
-import { defineAdapter } from "../../dist/pipeline/adapter.js"
-import { openUmbra } from "../../dist/umbra.js"
+import { defineAdapter, openUmbra } from "../../dist/index.js"
 
 const [location, count, maxQueued] = process.argv.slice(2)
 const STEP = 1000

@@ -42,7 +42,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
   },
   journal: {
-    rooms: ["core", "errors", "settings", "sync-folders", "thread", "process-identity"],
+    rooms: ["core", "errors", "log", "settings", "sync-folders", "thread", "process-identity"],
     packages: ["pg", "@photostructure/sqlite", "node:*"],
   },
   broker: {

@@ -9,8 +9,7 @@
 import { context, trace } from "@opentelemetry/api"
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks"
 import { BasicTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base"
-import { openUmbra } from "../../dist/umbra.js"
-import { defineHandler } from "../../dist/worker/handler.js"
+import { defineHandler, openUmbra } from "../../dist/index.js"
 
 const [url, what, argument] = process.argv.slice(2)
 

@@ -5,7 +5,7 @@
  */
 import { closeSync, openSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { defineHandler } from "../../dist/worker/handler.js"
+import { defineHandler } from "../../dist/index.js"
 
 const folder = process.env.WITNESS_FOLDER
 const file = openSync(join(folder, `runs-${process.pid}.log`), "a")

@@ -11,6 +11,7 @@ import { engineSettings } from "../../engine/settings.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port/journal.ts"
+import type { Log } from "../../log.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
 import { exitCode } from "../exit.ts"
 import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
@@ -58,10 +59,11 @@ export async function resume(options: ResumeOptions): Promise<number> {
   const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = existingStore(options)
-  const { store, unfinished } = await lookFirst(location)
+  const { log } = commandLog("warn")
+  const { store, unfinished } = await lookFirst(location, log)
   // Before anything else: its jobs resume before the engine has opened.
   const stop = stopSignal()
-  const umbra = await openUmbra(store, { handlers, adapters, providers, log: commandLog("warn").log })
+  const umbra = await openUmbra(store, { handlers, adapters, providers, log })
   try {
     const told = await new Resumption(umbra, options, stop).run(unfinished)
     const code = finish(told, { location, untold: unfinished.length - told.length, ...options })
@@ -89,8 +91,11 @@ function stopSignal(): AbortSignal {
  * Queried before the engine starts: a short job may have ended by the time the engine is open. A folder takes a second to
  * open, so it stays open for the engine.
  */
-async function lookFirst(location: string): Promise<{ store: string | Journal; unfinished: string[] }> {
-  const journal = await inTurn(() => openJournal(location))
+async function lookFirst(
+  location: string,
+  log: Log,
+): Promise<{ store: string | Journal; unfinished: string[] }> {
+  const journal = await inTurn(() => openJournal(location, { log }))
   await keepFolder(location)
   const unfinished = await unfinishedJobs(new Reader(journal))
   if (journal.capabilities.exclusive) return { store: journal, unfinished }

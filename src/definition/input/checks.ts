@@ -319,7 +319,7 @@ class Lane {
       this.#thread.ref()
       return this.#thread
     }
-    const thread = startThread(new URL("./thread", import.meta.url), {
+    const thread = startThread("definition/input/thread", {
       resourceLimits: { maxOldGenerationSizeMb: 512 },
     })
     thread.on("message", (answers: CheckAnswer[]) => this.#answered(answers))

@@ -133,7 +133,7 @@ function beatInThread(parts: HeartbeatParts, location: string): RunningHeartbeat
   const begin = (): void => {
     sentPlace = place()
     const workerData: HeartbeatThreadData = { location, engine, place: sentPlace, beatMs, leaseMs, shared }
-    thread = startThread(new URL("./heartbeat-thread", import.meta.url), { workerData })
+    thread = startThread("engine/partitions/heartbeat-thread", { workerData })
     thread.on("message", (message: HeartbeatMessage) => {
       if (stopped) return
       if ("heartbeat" in message) receive(message.heartbeat, message.sentAt)

@@ -3,9 +3,11 @@ import { constants, existsSync } from "node:fs"
 import { access, mkdir, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
+import { type Log, silentLog } from "../../log.ts"
 import { syncFolders } from "../../sync-folders.ts"
 import { lockFolder } from "../folder-lock.ts"
 import { DATABASE_FILE } from "../location.ts"
+import { warnOfNetworkFolder } from "../network-file-system.ts"
 import type { Journal } from "../port/journal.ts"
 import { type RetryOptions, retryDefaults } from "../retry.ts"
 import { createJournal } from "./ports.ts"
@@ -15,12 +17,14 @@ import { ThreadClient } from "./thread/client.ts"
 export interface FolderOptions {
   readonly retry?: RetryOptions
   readonly synchronous?: Synchronous
+  readonly log?: Log
 }
 
 export async function openFolder(path: string, options: FolderOptions = {}): Promise<Journal> {
   const folder = resolve(path)
   await makeFolder(folder)
   refuseOldFolder(folder)
+  await warnOfNetworkFolder(folder, options.log ?? silentLog)
   const label = `the embedded database in ${folder}`
   const retry = { ...retryDefaults, ...options.retry }
   const file = join(folder, DATABASE_FILE)

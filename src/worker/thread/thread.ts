@@ -11,7 +11,7 @@ import type { Reports } from "../context.ts"
 import type { FromThread, RunMessage, ThreadOutcome, ToThread } from "./messages.ts"
 
 function startWorker(memoryMb: number): Worker {
-  return startThread(new URL("./entry", import.meta.url), {
+  return startThread("worker/thread/entry", {
     resourceLimits: { maxOldGenerationSizeMb: memoryMb },
   })
 }

@@ -4,7 +4,7 @@
  * `write(["JOB MESSAGE ADAPTER ATTEMPT"])` returns true for a call that must not return.
  */
 import { z } from "zod"
-import { defineAdapter } from "../../../dist/pipeline/adapter.js"
+import { defineAdapter } from "../../../dist/index.js"
 
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 

@@ -8,8 +8,7 @@
  */
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
-import { httpProvider } from "../../../dist/provider/http-provider.js"
-import { openUmbra } from "../../../dist/umbra.js"
+import { httpProvider, openUmbra } from "../../../dist/index.js"
 
 const [file, from, to, step] = process.argv.slice(2)
 const { location, definition, secret, engine, workflows, jobs } = JSON.parse(readFileSync(file, "utf8"))

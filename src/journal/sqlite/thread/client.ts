@@ -92,7 +92,7 @@ export class ThreadClient {
 
 /** Resolves when the database is open. */
 function startDatabase({ file, label, synchronous }: ThreadData): Promise<Thread> {
-  const worker = startThread(new URL("./thread", import.meta.url), {
+  const worker = startThread("journal/sqlite/thread/thread", {
     workerData: { file, label, synchronous } satisfies ThreadData,
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
   })

@@ -1,0 +1,37 @@
+/**
+ * Writes the JavaScript of `dist/`. Node.js needs about half a millisecond to load a module, and a command would load
+ * hundreds of ours: so they are joined into few files, which all entry points share (docs/decisions/0040). Packages are
+ * not joined; `tsc` writes the types.
+ */
+import { chmodSync, readdirSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { build } from "esbuild"
+import { threadModules } from "../src/thread.ts"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const dist = join(root, "dist")
+const entries = ["cli/main", "index", "client/index", "testing/index", ...threadModules]
+
+const { metafile } = await build({
+  absWorkingDir: root,
+  entryPoints: entries.map(entry => `src/${entry}.ts`),
+  outbase: "src",
+  outdir: dist,
+  // Beside dist/index.js: src/thread.ts and src/version.ts find files by their path from the folder of sources.
+  chunkNames: "[name]-[hash]",
+  bundle: true,
+  splitting: true,
+  packages: "external",
+  format: "esm",
+  platform: "node",
+  target: "node20.19",
+  metafile: true,
+  logLevel: "warning",
+})
+
+// Files of earlier builds: the name of a file depends on its content.
+const written = new Set(Object.keys(metafile.outputs).map(file => join(root, file)))
+for (const file of readdirSync(dist, { recursive: true }) as string[])
+  if (file.endsWith(".js") && !written.has(join(dist, file))) rmSync(join(dist, file))
+chmodSync(join(dist, "cli/main.js"), 0o755)
