@@ -168,7 +168,7 @@ export class SqliteJournal implements Verbs {
   readWorkflow(key: {
     readonly owner: string
     readonly name: string
-    readonly version?: number
+    readonly version?: number | undefined
   }): port.WorkflowRow | null {
     const { owner, name, version } = key
     const found =
