@@ -26,9 +26,9 @@ export interface WorkerOptions extends ExternalServicesOptions {
   readonly files?: Partial<AdapterSettings>
   readonly pipeline?: Partial<PipelineSettings>
   /** The id of the store that it works for (`UMBRA_STORE`); default: the only live store on that Redis. */
-  readonly store?: string
+  readonly store?: string | undefined
   /** Only tasks of these handlers; default: all that it has. */
-  readonly queues?: readonly string[]
+  readonly queues?: readonly string[] | undefined
   readonly worker?: Partial<WorkerSettings>
   readonly redis?: Partial<RedisSettings>
   readonly log?: Log

@@ -153,12 +153,7 @@ export class Umbra {
     return inSubmitSpan(
       { traceparent: given, workflow },
       traceparent =>
-        this.#submissions.submit(
-          workflow,
-          input,
-          { owner: localOwner, ...rest, ...(traceparent === undefined ? {} : { traceparent }) },
-          admit,
-        ),
+        this.#submissions.submit(workflow, input, { owner: localOwner, ...rest, traceparent }, admit),
       ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
     )
   }
@@ -268,7 +263,7 @@ export class Umbra {
   }
 
   /** One node, or one of its items, with its output and the history of its attempts. */
-  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+  node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
     return this.queries.node(mustBeJobId(jobId), node, of)
   }
 

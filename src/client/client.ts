@@ -146,7 +146,7 @@ export class UmbraClient implements JobCommands {
   /** All jobs that match the filter, newest first; pages are requested as needed. */
   async *jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
     for (let after = filter.after; ; ) {
-      const page = await this.jobPage({ ...filter, ...(after === undefined ? {} : { after }) })
+      const page = await this.jobPage({ ...filter, after })
       yield* page.jobs
       if (page.next === null) return
       after = page.next
@@ -198,7 +198,7 @@ export class UmbraClient implements JobCommands {
     options: DeadLettersOptions = {},
   ): AsyncGenerator<DeadLetter, void, undefined> {
     for (let after = options.after; ; ) {
-      const page = await this.deadLetterPage(jobId, { ...options, ...(after === undefined ? {} : { after }) })
+      const page = await this.deadLetterPage(jobId, { ...options, after })
       yield* page.dead_letters
       if (page.next === null) return
       after = page.next
@@ -224,7 +224,7 @@ export class UmbraClient implements JobCommands {
   /** All events, or those with a greater seq than `after`; reads all pages of the server. */
   async events(
     jobId: string,
-    { after, signal }: Signalled & { readonly after?: number } = {},
+    { after, signal }: Signalled & { readonly after?: number | undefined } = {},
   ): Promise<readonly RemoteEvent[]> {
     const path = `/jobs/${segment(jobId)}/events`
     const events: RemoteEvent[] = []
@@ -288,7 +288,7 @@ export class UmbraClient implements JobCommands {
   async cancel(jobId: string, reason?: string): Promise<JobSnapshot> {
     return this.#http.ask(`/jobs/${segment(jobId)}/cancel`, {
       method: "POST",
-      ...(reason === undefined ? {} : { body: { reason } }),
+      body: reason === undefined ? undefined : { reason },
     })
   }
 
@@ -331,7 +331,7 @@ function hasEnded(status: JobStatus): boolean {
 }
 
 function signalOf({ signal }: Signalled): Signalled {
-  return signal === undefined ? {} : { signal }
+  return { signal }
 }
 
 /** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */

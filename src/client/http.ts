@@ -17,7 +17,7 @@ export interface ConnectOptions {
   /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch
   /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>> | undefined
   /** Called when a request has failed and will be sent again. */
   readonly onRetry?: (why: { readonly error: UmbraClientError; readonly tries: number }) => void
   /** How often a request is sent again. Default 5. */

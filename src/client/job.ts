@@ -42,7 +42,10 @@ export interface JobCommands {
   lineage(jobId: string, message: string, options?: LineageOptions): Promise<Lineage>
   deadLetters(jobId: string, options?: DeadLettersOptions): AsyncIterable<DeadLetter>
   replay(jobId: string, options?: ReplayOptions): Promise<ReplayJob>
-  events(jobId: string, options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]>
+  events(
+    jobId: string,
+    options?: Signalled & { readonly after?: number | undefined },
+  ): Promise<readonly RemoteEvent[]>
   cancel(jobId: string, reason?: string): Promise<JobSnapshot>
   retry(jobId: string): Promise<JobSnapshot>
   delete(jobId: string): Promise<void>
@@ -79,7 +82,7 @@ export class RemoteJob<Output = Json> {
   }
 
   /** All events so far. */
-  events(options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]> {
+  events(options?: Signalled & { readonly after?: number | undefined }): Promise<readonly RemoteEvent[]> {
     return this.#commands.events(this.id, options)
   }
 

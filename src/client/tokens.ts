@@ -22,7 +22,7 @@ export class Tokens {
   }
 
   /** Oldest first, including revoked tokens. */
-  async list(options: Signalled & { readonly owner?: string } = {}): Promise<readonly Token[]> {
+  async list(options: Signalled & { readonly owner?: string | undefined } = {}): Promise<readonly Token[]> {
     const { owner, signal } = options
     const all: Token[] = []
     for (let after: string | undefined; ; ) {

@@ -26,11 +26,11 @@ export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalO
 
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** As for `umbra.jobs`; `limit` is the size of a page. */
-export type JobsFilter = Partial<Omit<JobFilter, "owner">> & { readonly signal?: AbortSignal }
+export type JobsFilter = Partial<Omit<JobFilter, "owner">> & Signalled
 
 type Written<T, Times extends keyof T> = Omit<T, Times> & {
   readonly [K in Times]: string | Extract<T[K], null>
@@ -84,7 +84,7 @@ export type RemoteNodeDetails = RemoteNode &
 
 export interface NodeOptions extends Signalled {
   /** For a node with `for_each`: the item whose attempts are requested, from 0. */
-  readonly item?: number
+  readonly item?: number | undefined
 }
 
 export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live" | "unseen_operations"> & {
@@ -141,7 +141,7 @@ export interface JobPage {
 }
 
 export interface Signalled {
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** A job in a stream: without its output, which may be large. */
@@ -319,9 +319,9 @@ export interface WantedToken {
   readonly owner?: string
   readonly scopes: readonly string[]
   /** Absent: the server's default, as for the others; a token cannot create one with higher limits than its own. */
-  readonly rate_limit?: number
-  readonly max_unfinished_jobs?: number
-  readonly max_body_bytes?: number
+  readonly rate_limit?: number | undefined
+  readonly max_unfinished_jobs?: number | undefined
+  readonly max_body_bytes?: number | undefined
 }
 
 export interface NewToken extends Token {

@@ -33,11 +33,7 @@ export async function* jobEvents(
   try {
     let after: number | undefined
     const { signal } = options
-    const look = () =>
-      client.events(jobId, {
-        ...(after === undefined ? {} : { after }),
-        ...(signal === undefined ? {} : { signal }),
-      })
+    const look = () => client.events(jobId, { after, signal })
     for (let isOver = false; !isOver && !stop.signal.aborted; ) {
       isOver = await news.next()
       const began = Date.now()

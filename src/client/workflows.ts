@@ -60,7 +60,10 @@ export class Workflows {
   }
 
   /** The latest version with its aliases, or one version. */
-  async get(name: string, options: Signalled & { readonly version?: number } = {}): Promise<StoredWorkflow> {
+  async get(
+    name: string,
+    options: Signalled & { readonly version?: number | undefined } = {},
+  ): Promise<StoredWorkflow> {
     const { version, ...rest } = options
     const path = version === undefined ? "" : `/versions/${version}`
     return this.#http.ask(`${pathOf(name)}${path}`, rest)

@@ -243,7 +243,11 @@ export class Queries {
   }
 
   /** One node of the graph, or one of its items, with its output and its attempts, all of the same moment. */
-  async node(jobId: string, id: string, { item }: { readonly item?: number } = {}): Promise<NodeDetails> {
+  async node(
+    jobId: string,
+    id: string,
+    { item }: { readonly item?: number | undefined } = {},
+  ): Promise<NodeDetails> {
     const rows = await this.#rows(jobId)
     const { plan, facts, state } = await foldJob(this.#parts, rows)
     const now = this.#parts.now()

@@ -76,7 +76,7 @@ export class Reader {
     return this.#queries.graph(mustBeJobId(jobId))
   }
 
-  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+  node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
     return this.#queries.node(mustBeJobId(jobId), node, of)
   }
 
@@ -104,7 +104,7 @@ export class Reader {
       const rows: JobRow[] = await this.#queries.list({
         limit: VERIFY_PAGE,
         deleted: true,
-        ...(after === undefined ? {} : { after }),
+        after,
       })
       for (const row of rows) yield { jobId: row.id, differences: await this.#verified(row) }
       if (rows.length < VERIFY_PAGE) return

@@ -23,22 +23,22 @@ import {
 export interface SubmitOptions {
   readonly owner?: string
   /** The same key gives the same job; the same key with other content is refused. */
-  readonly idempotencyKey?: string
+  readonly idempotencyKey?: string | undefined
   /** Overrides the workflow's; null: the job never expires. */
-  readonly ttlSeconds?: number | null
+  readonly ttlSeconds?: number | null | undefined
   /** Higher goes first. */
-  readonly priority?: number
-  readonly labels?: { readonly [key: string]: string }
+  readonly priority?: number | undefined
+  readonly labels?: { readonly [key: string]: string } | undefined
   /** W3C Trace Context of the caller: the job's spans belong to that trace. */
-  readonly traceparent?: string
+  readonly traceparent?: string | undefined
   /** The API token or JWT subject of the caller, for limits that count such jobs. */
-  readonly submittedBy?: string
+  readonly submittedBy?: string | undefined
 }
 
 /** Options of submissions by the server. */
 export interface AcceptOptions extends SubmitOptions {
   /** Submissions of one request share the time limit for checking their inputs. */
-  readonly request?: CheckedRequest
+  readonly request?: CheckedRequest | undefined
 }
 
 /** Decides whether a new job may be stored; not called for a job that exists already. */

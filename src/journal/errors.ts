@@ -10,7 +10,7 @@ export class JournalUnavailableError extends UmbraError {
   readonly final: boolean
 
   constructor(message: string, options: { readonly cause?: unknown; readonly final?: boolean } = {}) {
-    super("E501", message, options.cause === undefined ? {} : { cause: options.cause })
+    super("E501", message, { cause: options.cause })
     this.name = "JournalUnavailableError"
     this.final = options.final ?? false
   }
@@ -19,7 +19,7 @@ export class JournalUnavailableError extends UmbraError {
 export class JournalDataError extends UmbraError {
   constructor(message: string, options: { readonly cause?: unknown; readonly sqlState?: string } = {}) {
     const details = options.sqlState === undefined ? {} : { sql_state: options.sqlState }
-    super("E502", message, { details, ...(options.cause === undefined ? {} : { cause: options.cause }) })
+    super("E502", message, { details, cause: options.cause })
     this.name = "JournalDataError"
   }
 }

@@ -22,7 +22,7 @@ import { replayLabel } from "./replay-label.ts"
 import type { PipelineSettings } from "./settings.ts"
 
 export interface ReplayOptions extends ReplayWhich {
-  readonly submittedBy?: string
+  readonly submittedBy?: string | undefined
 }
 
 export interface PipelinesParts {
@@ -106,7 +106,7 @@ export class Pipelines extends PipelineQueries {
       {
         owner: state.owner,
         labels: { ...state.labels, [replayLabel]: jobId },
-        ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
+        submittedBy: options.submittedBy,
       },
       (replayedBy, store) =>
         admit(replayedBy, async () => {

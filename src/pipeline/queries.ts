@@ -42,17 +42,17 @@ export interface DeadLetterPage {
 }
 
 export interface DeadLettersQuery {
-  readonly route?: string
-  readonly after?: string
-  readonly limit?: number
+  readonly route?: string | undefined
+  readonly after?: string | undefined
+  readonly limit?: number | undefined
 }
 
 /** Selects the dead letters of an execution that a new one begins with. */
 export interface ReplayWhich {
   /** Names of messages; absent: all that have not been replayed. */
-  readonly messages?: readonly string[]
+  readonly messages?: readonly string[] | undefined
   /** Another version of the pipeline: its routes have the same names in the same order, and more may follow. */
-  readonly workflow?: string
+  readonly workflow?: string | undefined
 }
 
 export interface PipelineQueriesParts {

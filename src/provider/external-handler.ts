@@ -45,9 +45,7 @@ function cleaned(thrown: unknown, now: number, known: readonly Secret[]): Handle
   const fault = toFault(thrown, { now, clean: new Redactor(known).clean })
   const { code, message, retryable, details, retry_after_seconds: wait } = fault
   return new HandlerError(message, {
-    ...{ code, retryable },
-    ...(details === undefined ? {} : { details }),
-    ...(wait === undefined ? {} : { retryAfterSeconds: wait }),
+    ...{ code, retryable, details, retryAfterSeconds: wait },
   })
 }
 

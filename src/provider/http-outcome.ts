@@ -24,9 +24,9 @@ export function parseOutcome(spec: OutcomeSpec, names: { readonly [name: string]
   const preview = attempt(spec.preview, names)
   return {
     status: "running",
-    ...(typeof progress === "number" ? { progress } : {}),
-    ...(typeof message === "string" ? { message } : {}),
-    ...(preview === null ? {} : { preview }),
+    progress: typeof progress === "number" ? progress : undefined,
+    message: typeof message === "string" ? message : undefined,
+    preview: preview ?? undefined,
   }
 }
 

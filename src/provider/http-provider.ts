@@ -52,17 +52,17 @@ function allowedOrigins(spec: HttpProviderSpec): string[] {
 function limitsFrom(spec: HttpProviderSpec): Partial<ProviderDefinition> {
   const { concurrency, rate, poll_seconds, poll_jitter, max_poll_errors, ttl_seconds } = spec
   return {
-    ...(concurrency === undefined ? {} : { concurrency }),
-    ...(rate === undefined ? {} : { rate }),
-    ...(spec.owners === undefined ? {} : { owners: spec.owners }),
-    ...(spec.account === undefined ? {} : { account: spec.account }),
+    concurrency,
+    rate,
+    owners: spec.owners,
+    account: spec.account,
     concurrencyPerOwner: spec.concurrency_per_owner ?? null,
     ratePerOwner: spec.rate_per_owner ?? null,
     honoursKeys: spec.honours_keys,
-    ...(poll_seconds === undefined ? {} : { pollSeconds: poll_seconds }),
-    ...(poll_jitter === undefined ? {} : { pollJitter: poll_jitter }),
-    ...(max_poll_errors === undefined ? {} : { maxPollErrors: max_poll_errors }),
-    ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
+    pollSeconds: poll_seconds,
+    pollJitter: poll_jitter,
+    maxPollErrors: max_poll_errors,
+    ttlSeconds: ttl_seconds,
     timeoutSeconds: spec.timeout_seconds + 1,
   }
 }
@@ -121,10 +121,8 @@ function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial
       const names = { body, headers }
       const externalId = idIn(render(webhook.external_id, names))
       const eventId = webhook.event_id === undefined ? "" : idIn(render(webhook.event_id, names))
-      const event = eventId === "" ? {} : { eventId }
-      return webhook.is_hint
-        ? { externalId, ...event }
-        : { externalId, ...event, news: parseOutcome(webhook, names) }
+      const news = webhook.is_hint ? undefined : parseOutcome(webhook, names)
+      return { externalId, eventId: eventId || undefined, news }
     },
   }
 }
@@ -136,11 +134,10 @@ function idIn(value: Json): string {
 
 function toSignature(spec: SignatureSpec): Signature {
   if (spec.scheme === "standard-webhooks") return spec
-  const { timestamp_header, ...rest } = spec
-  const time = timestamp_header === undefined ? {} : { timestampHeader: timestamp_header }
-  if (rest.scheme === "hmac-sha256") return { ...rest, ...time }
+  const { timestamp_header: timestampHeader, ...rest } = spec
+  if (rest.scheme === "hmac-sha256") return { ...rest, timestampHeader }
   const { public_keys: publicKeys, ...ed25519 } = rest
-  return { ...ed25519, ...time, publicKeys }
+  return { ...ed25519, timestampHeader, publicKeys }
 }
 
 interface Sending {

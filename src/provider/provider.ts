@@ -59,8 +59,8 @@ export type OperationNews =
   | {
       readonly status: "running"
       /** 0 to 100. */
-      readonly progress?: number | null
-      readonly message?: string
+      readonly progress?: number | null | undefined
+      readonly message?: string | undefined
       /** Partial results, shown on the job. */
       readonly preview?: unknown
     }
@@ -75,9 +75,9 @@ export interface WebhookRequest {
 export interface WebhookNews {
   readonly externalId: string
   /** Identifies a repeated delivery. Default: the Standard Webhooks id, or a hash of the body. */
-  readonly eventId?: string
+  readonly eventId?: string | undefined
   /** Absent: the webhook only signals a change, and the provider is polled. */
-  readonly news?: OperationNews
+  readonly news?: OperationNews | undefined
 }
 
 type Awaitable<T> = T | Promise<T>
@@ -102,25 +102,25 @@ export interface ProviderDefinition {
    */
   readonly secrets?: readonly string[]
   /** Concurrent operations, over all processes; null: no limit. */
-  readonly concurrency?: number | null
+  readonly concurrency?: number | null | undefined
   /** Requests per second, over all processes; null: no limit. */
-  readonly rate?: number | null
+  readonly rate?: number | null | undefined
   /** The owners whose jobs may use it; absent: all owners. */
-  readonly owners?: readonly string[]
+  readonly owners?: readonly string[] | undefined
   /** The number of slots that one owner may hold; null: all of them. */
   readonly concurrencyPerOwner?: number | null
   /** Requests per second for one owner's operations; null: no limit per owner. */
   readonly ratePerOwner?: number | null
   /** The intervals at which operations are polled: each of these once, then always the last. */
-  readonly pollSeconds?: readonly number[]
-  readonly pollJitter?: number
+  readonly pollSeconds?: readonly number[] | undefined
+  readonly pollJitter?: number | undefined
   /**
    * The number of consecutive polls that may fail before the operation counts as failed; null: the job's time
    * limit applies.
    */
-  readonly maxPollErrors?: number | null
+  readonly maxPollErrors?: number | null | undefined
   /** A job whose operation takes longer expires; null: the job's own time limit applies. */
-  readonly ttlSeconds?: number | null
+  readonly ttlSeconds?: number | null | undefined
   /** For one call of poll or cancel. */
   readonly timeoutSeconds?: number
   /**
@@ -134,7 +134,7 @@ export interface ProviderDefinition {
    * Names the account at the service. Definitions with the same account share their operations: an id belongs
    * to one owner in all of them. Absent: definitions that have an origin in common share them.
    */
-  readonly account?: string
+  readonly account?: string | undefined
   /**
    * The origins to which `call_external_service` with this provider may submit; null: any, for a provider
    * without credentials.

@@ -25,7 +25,7 @@ export type Signature =
       readonly prefix?: string
       readonly encoding?: "hex" | "base64" | "base64url"
       /** Seconds since 1970. */
-      readonly timestampHeader?: string
+      readonly timestampHeader?: string | undefined
       /** Names of secrets; several while one is being replaced. */
       readonly secrets: readonly string[]
     }
@@ -35,7 +35,7 @@ export type Signature =
       readonly scheme: "ed25519"
       readonly header: string
       readonly encoding?: "hex" | "base64" | "base64url"
-      readonly timestampHeader?: string
+      readonly timestampHeader?: string | undefined
       /** Between the time and the body where a time is signed: Discord uses none. Default `.`. */
       readonly separator?: string
       /** PEM, or the 32 bytes as hex or base64. */

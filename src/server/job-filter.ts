@@ -38,13 +38,13 @@ export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
   const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
   return {
     limit,
-    ...(statuses === undefined ? {} : { statuses }),
-    ...(workflow === undefined ? {} : { workflow }),
-    ...(query.label === undefined ? {} : { labels: labelsOf([query.label].flat()) }),
-    ...(query.parent === undefined ? {} : { parentId: parentOf(query.parent) }),
-    ...(created_from === undefined ? {} : { createdFrom: Date.parse(created_from) }),
-    ...(created_before === undefined ? {} : { createdBefore: Date.parse(created_before) }),
-    ...(after === undefined ? {} : { after }),
+    statuses,
+    workflow,
+    labels: query.label === undefined ? undefined : labelsOf([query.label].flat()),
+    parentId: query.parent === undefined ? undefined : parentOf(query.parent),
+    createdFrom: created_from === undefined ? undefined : Date.parse(created_from),
+    createdBefore: created_before === undefined ? undefined : Date.parse(created_before),
+    after,
     deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false),
   }
 }

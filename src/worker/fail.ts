@@ -6,9 +6,9 @@ export interface FailureOptions {
   /** May another try succeed? Default: from the table of faults. */
   readonly retryable?: boolean
   /** No retry before this time has passed. */
-  readonly retryAfterSeconds?: number
+  readonly retryAfterSeconds?: number | undefined
   /** JSON, stored with the fault. */
-  readonly details?: Readonly<Record<string, unknown>>
+  readonly details?: Readonly<Record<string, unknown>> | undefined
   readonly cause?: unknown
 }
 

@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest"
 import { UmbraError } from "../../src/errors.ts"
+import { messageCommand } from "../../src/journal/message-command.ts"
 import { type Migration, migrate } from "../../src/journal/postgres/migrate.ts"
 import { openPostgres } from "../../src/journal/postgres/open.ts"
 import { PostgresDatabase } from "../../src/journal/postgres/postgres-database.ts"
 import { migrations } from "../../src/journal/postgres/sql.generated.ts"
 import { postgresDefaults } from "../../src/journal/settings.ts"
+import { batch, fact, hold, newId } from "./fixture.ts"
 import { postgresStage } from "./postgres-stage.ts"
 import { startChild } from "./process.ts"
 
@@ -59,6 +61,46 @@ describe("migrations", () => {
         ...{ rules: 1, pushedBy: null },
       })
     await journal.close()
+  })
+
+  it("let a process of the release before read messages that statements of this one send", async () => {
+    const { bystander, open } = await postgresStage()
+    const journal = await open()
+    const held = await hold(journal)
+    const { partition } = held
+    const [first, second] = [newId(), newId()]
+    const terms = { provider: "acme", leaseMs: 1000, at: 1 }
+    const slot = { partition, owner: "ada", node: 4 }
+    await journal.providers.requestSlots({ ...terms, limit: 1 }, [{ ...slot, jobId: first }])
+    for (const task of [{ jobId: first, item: 7 }, { jobId: second }])
+      await journal.providers.requestSlots({ ...terms, limit: 1 }, [{ ...slot, ...task }])
+    await journal.providers.grantSlots({ ...terms, limit: 3 })
+    const begun = [{ jobId: first, item: 0 }, { jobId: second }].map(task => ({
+      ...{ partition, provider: "acme", externalId: "op", node: 5, attempt: 1, ...task },
+      ...{ submittedAt: 1, endedAt: null, cancelAt: null },
+    }))
+    await journal.append(batch(held, { facts: [fact(held, 1)], begun }))
+    await journal.providers.receiveEvent({
+      ...{ provider: "acme", eventId: "e", externalId: "op", receivedAt: 1, verdict: "parked" },
+      ...{ reason: null, bytes: 1, news: '{"externalId":"op","result":{"output":"\\u0000"}}' },
+    })
+    await journal.providers.deliverEvents({ operation: null, at: 1 })
+    const { rows } = await bystander.query(
+      "select job_id, command::text as command from umbra.inbox order by id",
+    )
+    const commands = rows.map(({ job_id: jobId, command }) => ({ jobId, command: JSON.parse(command) }))
+    const sent = await journal.readMessages({ partitions: [partition], limit: 10 })
+    expect(sent.map(row => ({ jobId: row.jobId, command: messageCommand(row) }))).toEqual(commands)
+    const news = { externalId: "op", result: { output: "\u0000" } }
+    expect(commands).toHaveLength(4)
+    expect(commands).toEqual(
+      expect.arrayContaining([
+        { jobId: first, command: { type: "grant_slot", node: 4, item: 7 } },
+        { jobId: second, command: { type: "grant_slot", node: 4 } },
+        { jobId: first, command: { type: "external", node: 5, item: 0, ...news } },
+        { jobId: second, command: { type: "external", node: 5, ...news } },
+      ]),
+    )
   })
 
   it("go forward from where the database is, and leave no trace when one fails", async () => {

@@ -5,6 +5,7 @@ import { cp, mkdir, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeF
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { messageCommand } from "../../src/journal/message-command.ts"
 import { openDatabase } from "../../src/journal/sqlite/driver.ts"
 import { openFolder } from "../../src/journal/sqlite/folder.ts"
 import { openReadOnly } from "../../src/journal/sqlite/read-only.ts"
@@ -125,6 +126,37 @@ describe("a folder's database", () => {
       await expect(openReadOnly(folder)).rejects.toMatchObject({ code })
       expect(await hash(file)).toBe(before)
     })
+
+  it("is completed if an earlier version wrote it, and no message is lost", async () => {
+    const folder = await closedFolder()
+    execute(
+      join(folder, "umbra.db"),
+      `drop table inbox;
+       create table inbox (
+         id integer primary key autoincrement,
+         partition integer not null,
+         job_id text not null,
+         sent_at integer not null,
+         withdrawn integer not null default 0,
+         cause text not null unique,
+         command text not null,
+         answer text
+       ) strict;
+       create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
+       insert into inbox (partition, job_id, sent_at, cause, command) values
+         (3, '${jobId}', 1, 'a', '{"type":"grant_slot","node":4}'), (3, '${jobId}', 2, 'b', '{}');
+       delete from inbox where cause = 'b';
+       pragma user_version = 1`,
+    )
+    await expect(openReadOnly(folder)).rejects.toMatchObject({ code: "E505" })
+    const journal = await openFolder(folder)
+    onTestFinished(() => journal.close())
+    const [message] = await journal.readMessages({ partitions: [3], limit: 10 })
+    expect(messageCommand(message!)).toEqual({ type: "grant_slot", node: 4 })
+    // An id is never used twice, not even that of a message that is gone.
+    const sent = await journal.sendMessages([{ partition: 3, jobId, command: "{}", sentAt: 3 }])
+    expect([message!.id, ...sent]).toEqual([1, 3])
+  })
 
   it("tells of damage in a page when the page is read, and a check finds it", async () => {
     const folder = await closedFolder()

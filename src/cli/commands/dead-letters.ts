@@ -27,8 +27,8 @@ export async function deadLetters(jobId: string, options: DeadLettersCommandOpti
   return withTarget(options, async ({ jobs, flags }) => {
     const page = await jobs.deadLetterPage(jobId, {
       limit,
-      ...(route === undefined ? {} : { route }),
-      ...(after === undefined ? {} : { after }),
+      route,
+      after,
     })
     process.stdout.write(
       json ? `${JSON.stringify(page, null, 2)}\n` : listing(page, { jobId, flags, options }),
@@ -75,10 +75,8 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
       "E604",
       "--replay takes the names of messages, or no name for all. It cannot be combined with --route or --after.",
     )
-  const which = {
-    ...(typeof options.replay === "object" ? { messages: options.replay } : {}),
-    ...(options.workflow === undefined ? {} : { workflow: options.workflow }),
-  }
+  const messages = typeof options.replay === "object" ? options.replay : undefined
+  const which = { messages, workflow: options.workflow }
   if (options.wait)
     return withRunner(options, async runner => {
       const { job_id } = await runner.replay(jobId, which)

@@ -45,7 +45,7 @@ interface Told {
   readonly left: string | null
   readonly error: string
   /** Messages that failed permanently, for a pipeline that has ended, or a job that ran one. */
-  readonly dead_letters?: DeadLettersView
+  readonly dead_letters?: DeadLettersView | undefined
 }
 
 const UNFINISHED = jobStatuses.filter(status => !jobHasEnded(status))
@@ -107,9 +107,7 @@ async function lookFirst(
 async function unfinishedJobs(reader: Reader): Promise<string[]> {
   const ids: string[] = []
   for (;;) {
-    const after = ids.at(-1)
-    const filter = { statuses: UNFINISHED, limit: PAGE, ...(after === undefined ? {} : { after }) }
-    const page = await reader.jobs(filter)
+    const page = await reader.jobs({ statuses: UNFINISHED, limit: PAGE, after: ids.at(-1) })
     ids.push(...page.map(job => job.job_id))
     if (page.length < PAGE) return ids
   }
@@ -211,8 +209,8 @@ class Resumption {
 
   #report(job: JobSnapshot, left: string | null, dead: LeftDeadLetters | null): void {
     const { job_id, workflow, status } = job
-    const letters = dead === null ? {} : { dead_letters: { count: dead.count, first: dead.first } }
-    const told = { job_id, workflow, status, left, error: errorText(job), ...letters }
+    const dead_letters = dead === null ? undefined : { count: dead.count, first: dead.first }
+    const told = { job_id, workflow, status, left, error: errorText(job), dead_letters }
     this.#reported.push(told)
     if (this.#options.json) return
     const paint = paintFor(process.stdout)

@@ -40,7 +40,7 @@ export async function list({
   owner,
   ...options
 }: TokenOptions & { readonly owner?: string }): Promise<number> {
-  const rows = await withTarget(options, ({ tokens }) => tokens.list(owner === undefined ? {} : { owner }), {
+  const rows = await withTarget(options, ({ tokens }) => tokens.list({ owner }), {
     make: true,
   })
   if (options.json) process.stdout.write(`${JSON.stringify({ tokens: rows }, null, 2)}\n`)
@@ -75,9 +75,9 @@ function line(token: Token, columns: { readonly owner: number; readonly scopes: 
 
 function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOptions, "owner" | "scope">) {
   return {
-    ...(rateLimit === undefined ? {} : { rate_limit: rateLimit }),
-    ...(maxUnfinishedJobs === undefined ? {} : { max_unfinished_jobs: maxUnfinishedJobs }),
-    ...(maxBodyBytes === undefined ? {} : { max_body_bytes: maxBodyBytes }),
+    rate_limit: rateLimit,
+    max_unfinished_jobs: maxUnfinishedJobs,
+    max_body_bytes: maxBodyBytes,
   }
 }
 

@@ -113,6 +113,5 @@ function renderJson({ valid, problems, warnings }: Verdict): string {
     line,
     column,
   }))
-  const noted = warnings === undefined ? {} : { warnings }
-  return `${JSON.stringify({ valid, errors, ...noted }, null, 2)}\n`
+  return `${JSON.stringify({ valid, errors, warnings }, null, 2)}\n`
 }

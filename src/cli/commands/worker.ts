@@ -41,8 +41,8 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     adapters,
     providers,
     log: commandLog().log,
-    ...(store === undefined ? {} : { store }),
-    ...(queues === undefined ? {} : { queues }),
+    store,
+    queues,
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })

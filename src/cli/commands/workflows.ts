@@ -26,7 +26,7 @@ export async function list(options: WorkflowsOptions): Promise<number> {
 export async function show(reference: string, options: WorkflowsOptions): Promise<number> {
   const { name, version } = parts(reference)
   const [workflow, versions] = await withTarget(options, async ({ workflows }) => [
-    await workflows.get(name, version === undefined ? {} : { version }),
+    await workflows.get(name, { version }),
     await all(workflows.versions(name)),
   ])
   if (options.json) {

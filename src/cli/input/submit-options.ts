@@ -10,10 +10,5 @@ export interface SubmissionFlags {
 }
 
 export function submitOptions({ ttl, label, idempotencyKey, priority }: SubmissionFlags): SubmitOptions {
-  return {
-    ...(ttl === undefined ? {} : { ttlSeconds: ttl }),
-    ...(label === undefined ? {} : { labels: label }),
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-    ...(priority === undefined ? {} : { priority }),
-  }
+  return { ttlSeconds: ttl, labels: label, idempotencyKey, priority }
 }

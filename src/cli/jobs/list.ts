@@ -23,12 +23,12 @@ export async function list(options: ListOptions): Promise<number> {
   return withTarget(options, async ({ jobs: target, flags }) => {
     const { jobs, next } = await target.jobPage({
       limit,
-      ...(status === undefined ? {} : { statuses: status }),
-      ...(workflow === undefined ? {} : { workflow }),
-      ...(label === undefined ? {} : { labels: label }),
-      ...(parent === undefined ? (top ? { parentId: null } : {}) : { parentId: parent }),
-      ...(after === undefined ? {} : { after }),
-      ...(deleted || status?.includes("DELETED") ? { deleted: true } : {}),
+      statuses: status,
+      workflow,
+      labels: label,
+      parentId: parent ?? (top ? null : undefined),
+      after,
+      deleted: deleted || status?.includes("DELETED") || undefined,
     })
     process.stdout.write(
       options.json ? `${JSON.stringify({ jobs, next }, null, 2)}\n` : table(jobs, next, flags),

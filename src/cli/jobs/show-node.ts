@@ -11,8 +11,8 @@ import { withTarget } from "../target/open.ts"
 import type { ShowOptions } from "./show.ts"
 
 export async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {
-  const of = options.item === undefined ? {} : { item: options.item }
-  const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, of))
+  const { item } = options
+  const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, { item }))
   const columns = process.stdout.columns || 100
   process.stdout.write(
     options.json

@@ -29,12 +29,10 @@ export async function show(jobId: string, options: ShowOptions): Promise<number>
     withLive(await jobs.graph(jobId)),
   ])
   const { workflow_status, progress_pct, routes, dead_letters } = graph
-  const ofPipeline = routes === undefined ? {} : { routes, dead_letters }
   const { unseen_operations } = isoGraph(graph)
-  const unseen = unseen_operations === undefined ? {} : { unseen_operations }
   process.stdout.write(
     options.json
-      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), ...ofPipeline, ...unseen }, null, 2)}\n`
+      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), routes, dead_letters, unseen_operations }, null, 2)}\n`
       : text(job, graph),
   )
   return exitCode.ok

@@ -47,8 +47,8 @@ function finalJob({ job, graph, left }: JobWithNodes) {
   const nodes = graph.nodes.map(nodeSummary)
   return {
     ...{ job_id, status, output, error, reason, usage, nodes },
-    ...(routes === undefined ? {} : { routes }),
-    ...(left === null ? {} : { dead_letters: { count: left.count, first: left.first } }),
+    routes,
+    dead_letters: left === null ? undefined : { count: left.count, first: left.first },
   }
 }
 
@@ -57,8 +57,8 @@ export function nodeSummary(node: NodeView) {
   const { duration_ms, queued_ms, waited_ms } = node
   return {
     ...{ id, handler, status, attempt, max_attempts, losses, duration_ms, queued_ms, waited_ms, error },
-    ...(reason === undefined ? {} : { reason }),
-    ...(usage === undefined ? {} : { usage }),
+    reason,
+    usage,
   }
 }
 

@@ -84,7 +84,7 @@ export async function serverFor(options: TargetOptions): Promise<Target | null> 
     },
     tokenFrom: `the server.json in ${location}`,
     flags: storeFlags(options),
-    ...(owner === undefined ? {} : { owner }),
+    owner,
   })
 }
 

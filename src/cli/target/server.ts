@@ -10,10 +10,10 @@ import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
 
 export interface ServerAddress {
   readonly url: string
-  readonly token?: string | (() => Promise<string>)
+  readonly token?: string | (() => Promise<string>) | undefined
   /** The source of the token, for messages. */
   readonly tokenFrom?: string
-  readonly owner?: string
+  readonly owner?: string | undefined
   readonly flags: string
 }
 
@@ -29,8 +29,8 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     onRetry: ({ error }) => {
       if (process.stderr.isTTY) process.stderr.write(`${printable(error.message)} Trying again.\n`)
     },
-    ...(token === undefined ? {} : { token }),
-    ...(owner === undefined ? {} : { headers: { "umbra-owner": encodeURIComponent(owner) } }),
+    token,
+    headers: owner === undefined ? undefined : { "umbra-owner": encodeURIComponent(owner) },
   })
   const { workflows, tokens } = client
   const jobs: TargetJobs = {

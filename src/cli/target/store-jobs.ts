@@ -51,7 +51,7 @@ export class StoreJobs implements TargetJobs {
     return (await this.#store.reader()).graph(id)
   }
 
-  async node(id: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+  async node(id: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
     return (await this.#store.reader()).node(id, node, of)
   }
 

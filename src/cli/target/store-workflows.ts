@@ -48,10 +48,13 @@ export class StoreWorkflows implements TargetWorkflows {
     return { name, version, hash: plan.hash, unchanged }
   }
 
-  async get(name: string, { version }: { readonly version?: number } = {}): Promise<StoredWorkflow> {
+  async get(
+    name: string,
+    { version }: { readonly version?: number | undefined } = {},
+  ): Promise<StoredWorkflow> {
     const key = { owner: this.#owner, name }
     const journal = await this.#store.journal()
-    const row = await journal.readWorkflow({ ...key, ...(version === undefined ? {} : { version }) })
+    const row = await journal.readWorkflow({ ...key, version })
     if (row === null || row.deletedAt !== null)
       throw noSuchWorkflow(version === undefined ? name : `${name}@${version}`)
     return { ...versionView(row), aliases: (await journal.registry.listAliases(key)).map(aliasView) }
@@ -63,7 +66,7 @@ export class StoreWorkflows implements TargetWorkflows {
       const page = await registry.listWorkflows({
         owner: this.#owner,
         limit: PAGE,
-        ...(after === undefined ? {} : { after }),
+        after,
       })
       yield* page.map(row => summaryView(row.name, row))
       if (page.length < PAGE) return
@@ -78,7 +81,7 @@ export class StoreWorkflows implements TargetWorkflows {
         owner: this.#owner,
         name,
         limit: PAGE,
-        ...(before === undefined ? {} : { before }),
+        before,
       })
       if (page.length === 0 && before === undefined) throw noSuchWorkflow(name)
       yield* page.map(row => summaryView(name, row))

@@ -127,7 +127,7 @@ function tokensOf(store: Store): Target["tokens"] {
       return { ...tokenView(row), token, server_is_open: false }
     },
     async list({ owner } = {}) {
-      return (await (await tokens()).list(owner === undefined ? {} : { owner })).map(tokenView)
+      return (await (await tokens()).list({ owner })).map(tokenView)
     },
     async revoke(id) {
       await (await tokens()).revoke(id)

@@ -16,7 +16,7 @@ export type TargetJobs = Pick<
   "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay"
 > & {
   graph(jobId: string): Promise<GraphView>
-  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails>
+  node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails>
   events(jobId: string): Promise<readonly JobEvent[]>
   watch(jobId: string, options?: WatchOptions): AsyncIterable<JobEvent>
   submit(

@@ -1,7 +1,7 @@
-import type { Command } from "../../core/commands.ts"
 import { needsSlot, taskRef } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { UmbraError } from "../../errors.ts"
+import { messageCommand } from "../../journal/message-command.ts"
 import type { Journal, MessageRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { partitionMoved } from "../commit/owned-partition.ts"
@@ -122,7 +122,7 @@ export class Inbox {
   }
 
   async #decide(message: MessageRow, epoch: number | undefined): Promise<Answer> {
-    const command = JSON.parse(message.command) as Command
+    const command = messageCommand(message)
     const plan =
       command.type === "submit"
         ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)

@@ -82,7 +82,7 @@ export interface Journal {
   readWorkflow(key: {
     readonly owner: string
     readonly name: string
-    readonly version?: number
+    readonly version?: number | undefined
   }): Promise<WorkflowRow | null>
 
   /** The first claim keeps the key; every caller gets the row of the first. */
@@ -288,18 +288,18 @@ export interface JobRow extends NewJob {
 
 export interface JobFilter {
   readonly owner?: string
-  readonly statuses?: readonly JobStatus[]
-  readonly workflow?: string
+  readonly statuses?: readonly JobStatus[] | undefined
+  readonly workflow?: string | undefined
   /** Jobs with all of these labels. */
-  readonly labels?: { readonly [name: string]: string }
+  readonly labels?: { readonly [name: string]: string } | undefined
   /** The children of this job; null: jobs without a parent. */
-  readonly parentId?: string | null
-  readonly createdFrom?: number
-  readonly createdBefore?: number
-  readonly after?: string
+  readonly parentId?: string | null | undefined
+  readonly createdFrom?: number | undefined
+  readonly createdBefore?: number | undefined
+  readonly after?: string | undefined
   readonly limit: number
   /** DELETED jobs are hidden unless requested. */
-  readonly deleted?: boolean
+  readonly deleted?: boolean | undefined
 }
 
 export interface DueJob {
@@ -383,6 +383,27 @@ export interface MessageRow {
   readonly id: number
   readonly partition: number
   readonly jobId: string
-  readonly command: string
   readonly sentAt: number
+  /** A command that another process built, as JSON; null: `notice` says what it is. */
+  readonly command: string | null
+  readonly notice: Notice | null
+}
+
+/** A message that the store itself sends to a job, about a node or an item of it. */
+export type Notice = SlotNotice | OperationNotice
+
+/** A slot was granted. */
+export interface SlotNotice {
+  readonly kind: "grant_slot"
+  readonly node: number
+  readonly item?: number
+}
+
+/** A webhook arrived for an operation. */
+export interface OperationNotice {
+  readonly kind: "external"
+  readonly node: number
+  readonly item?: number
+  /** As in `NewWebhookEvent`. */
+  readonly news: string
 }

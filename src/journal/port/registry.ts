@@ -8,11 +8,11 @@
  * 3. An alias points only at existing versions; every move is recorded with it.
  */
 export interface TokenFilter {
-  readonly owner?: string
+  readonly owner?: string | undefined
   /** Only those after this id. */
-  readonly after?: string
+  readonly after?: string | undefined
   /** Default: all. */
-  readonly limit?: number
+  readonly limit?: number | undefined
 }
 
 export interface Registry {
@@ -20,12 +20,12 @@ export interface Registry {
   listWorkflows(query: {
     readonly owner: string
     /** The last name of the previous page. */
-    readonly after?: string
+    readonly after?: string | undefined
     readonly limit: number
   }): Promise<WorkflowSummary[]>
   /** Newest first. */
   listVersions(
-    query: WorkflowKey & { readonly before?: number; readonly limit: number },
+    query: WorkflowKey & { readonly before?: number | undefined; readonly limit: number },
   ): Promise<VersionRow[]>
   /** The number alone: definitions are large, and every submission needs it. */
   readLatest(key: WorkflowKey): Promise<number | null>

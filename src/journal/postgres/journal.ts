@@ -176,7 +176,11 @@ export class SqlJournal implements port.Journal {
     return rows.workflowRow(workflow, row)
   }
 
-  async readWorkflow(key: { readonly owner: string; readonly name: string; readonly version?: number }) {
+  async readWorkflow(key: {
+    readonly owner: string
+    readonly name: string
+    readonly version?: number | undefined
+  }) {
     const version = key.version === undefined ? null : String(key.version)
     const [row] = await this.#database.query("readWorkflow", [key.owner, key.name, version])
     return row ? rows.workflowRow(key, row) : null

@@ -1,5 +1,6 @@
 /** Converts rows of text, in the column order of the `.sql` files, to the port's types. */
 import type { JobStatus } from "../../core/states.ts"
+import { noticeOf } from "../message-command.ts"
 import type {
   EngineBeat,
   FactRow,
@@ -85,8 +86,14 @@ export function messageRow(row: Row): MessageRow {
     id: number(row, 0),
     partition: number(row, 1),
     jobId: text(row, 2),
-    command: text(row, 3),
-    sentAt: number(row, 4),
+    sentAt: number(row, 3),
+    command: maybeText(row, 4),
+    notice: noticeOf({
+      kind: maybeText(row, 5),
+      node: maybeNumber(row, 6),
+      item: maybeNumber(row, 7),
+      news: maybeText(row, 8),
+    }),
   }
 }
 

@@ -1,6 +1,7 @@
 /** The methods of the journal on one SQLite connection: each is one transaction. */
 import { randomUUID } from "node:crypto"
 import { messageCauses } from "../message-cause.ts"
+import { type NoticeColumns, noticeOf } from "../message-command.ts"
 import type * as port from "../port/journal.ts"
 import { RESTORED_EPOCHS } from "../restored.ts"
 import { append, insertMessage, purge } from "./append.ts"
@@ -167,7 +168,7 @@ export class SqliteJournal implements Verbs {
   readWorkflow(key: {
     readonly owner: string
     readonly name: string
-    readonly version?: number
+    readonly version?: number | undefined
   }): port.WorkflowRow | null {
     const { owner, name, version } = key
     const found =
@@ -281,13 +282,16 @@ export class SqliteJournal implements Verbs {
   }
 
   readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }): port.MessageRow[] {
-    return this.#connection.all(
-      `select id, partition, job_id as jobId, command, sent_at as sentAt from inbox
+    const rows = this.#connection.all<Omit<port.MessageRow, "notice"> & NoticeColumns>(
+      `select id, partition, job_id as jobId, sent_at as sentAt, command, kind, node, item, news from inbox
        where partition in (select value from json_each(?)) and answer is null and withdrawn = 0
        order by id limit ?`,
       list(query.partitions),
       query.limit,
     )
+    return rows.map(({ id, partition, jobId, sentAt, command, ...columns }) => ({
+      ...{ id, partition, jobId, sentAt, command, notice: noticeOf(columns) },
+    }))
   }
 
   readAnswers({

@@ -27,7 +27,7 @@ import {
   type KeyRow,
   keyValues,
   positionOf,
-  sendMessage,
+  sendNotice,
   slotKey,
 } from "./slots.ts"
 
@@ -197,14 +197,10 @@ export class SqliteProviders implements Sync<ProviderStore> {
     )
     const verdict = open.length > 0 ? "delivered" : "late"
     this.#connection.run("update webhook_events set verdict = ? where id = ?", verdict, id)
-    return open.map(({ partition, ...row }) => {
-      const { jobId, node, item } = slotKey(row)
-      const which = item === undefined ? "" : `"item":${item},`
-      const command = `{"type":"external","node":${node},${which}${news.slice(1)}`
-      const place = item === undefined ? `${node}` : `${node}/${item}`
-      const cause = `webhook/${id}/${jobId}/${place}`
-      sendMessage(this.#connection, { partition, jobId, sentAt: at, cause, command })
-      return partition
+    return open.map(row => {
+      const cause = `webhook/${id}/${row.job_id}/${row.node}/${row.item}`
+      sendNotice(this.#connection, row, { sentAt: at, cause, kind: "external", news })
+      return row.partition
     })
   }
 

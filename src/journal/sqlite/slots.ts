@@ -6,6 +6,7 @@
  * last turn was longest ago (slot_turns); and within an owner to the first request. Waiting requests are read
  * owner by owner, each no further than there are slots to grant: a long queue costs no more than a short one.
  */
+import type { Notice } from "../port/journal.ts"
 import type { SlotKey, SlotRequest, SlotTerms } from "../port/providers.ts"
 import type { Connection } from "./database.ts"
 
@@ -105,30 +106,27 @@ function name(slot: SlotKey): string {
 }
 
 function tellOfGrant(connection: Connection, slot: SlotRow, at: number): void {
-  const { node, item } = slotKey(slot)
-  sendMessage(connection, {
-    ...{ partition: slot.partition, jobId: slot.job_id, sentAt: at },
-    cause: `slot/${slot.id}/${at}`,
-    command: JSON.stringify({ type: "grant_slot", node, item }),
+  sendNotice(connection, slot, {
+    ...{ sentAt: at, cause: `slot/${slot.id}/${at}`, kind: "grant_slot", news: null },
   })
 }
 
 /** A message to the owner of a job's partition. There is only one with the same cause. */
-export function sendMessage(
+export function sendNotice(
   connection: Connection,
-  message: {
-    readonly partition: number
-    readonly jobId: string
+  to: KeyRow & { readonly partition: number },
+  notice: {
     readonly sentAt: number
     readonly cause: string
-    readonly command: string
+    readonly kind: Notice["kind"]
+    readonly news: string | null
   },
 ): void {
-  const { partition, jobId, sentAt, cause, command } = message
+  const { sentAt, cause, kind, news } = notice
   connection.run(
-    `insert into inbox (partition, job_id, sent_at, cause, command) values (?, ?, ?, ?, ?)
+    `insert into inbox (partition, job_id, sent_at, cause, kind, node, item, news) values (?, ?, ?, ?, ?, ?, ?, ?)
      on conflict (cause) do nothing`,
-    ...[partition, jobId, sentAt, cause, command],
+    ...[to.partition, to.job_id, sentAt, cause, kind, to.node, to.item, news],
   )
 }
 

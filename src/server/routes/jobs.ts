@@ -226,7 +226,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
       const { item } = request.query
-      const node = await umbra.node(job_id, request.params.node, item === undefined ? {} : { item })
+      const node = await umbra.node(job_id, request.params.node, { item })
       return isoNodeDetails(node)
     },
   )
@@ -304,14 +304,14 @@ function submit(
 ) {
   const options: AcceptOptions = {
     owner: caller.owner,
-    ...(caller.limits === null ? {} : { submittedBy: caller.name }),
-    ...(priority === undefined ? {} : { priority }),
-    ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
-    ...(labels === undefined ? {} : { labels }),
-    ...(idempotency_key === undefined ? {} : { idempotencyKey: idempotency_key }),
+    submittedBy: caller.limits === null ? undefined : caller.name,
+    priority,
+    ttlSeconds: ttl_seconds,
+    labels,
+    idempotencyKey: idempotency_key,
     // W3C: a malformed header is ignored.
-    ...(isTraceparent(traceparent) ? { traceparent } : {}),
-    ...(request === undefined ? {} : { request }),
+    traceparent: isTraceparent(traceparent) ? traceparent : undefined,
+    request,
   }
   const bounds = boundsOf(caller, settings)
   return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))

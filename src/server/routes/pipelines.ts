@@ -57,8 +57,8 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
       const { route, after, limit } = request.query
       const page = await umbra.pipelines.deadLetters(job_id, {
         limit,
-        ...(route === undefined ? {} : { route }),
-        ...(after === undefined ? {} : { after }),
+        route,
+        after,
       })
       return isoDeadLetters(page) as unknown as z.infer<typeof pipeline.deadLetters>
     },
@@ -94,9 +94,9 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): v
       const { jobId, replayed, stored } = await umbra.pipelines.replay(
         job_id,
         {
-          ...(messages === undefined ? {} : { messages }),
-          ...(workflow === undefined ? {} : { workflow }),
-          ...(caller.limits === null ? {} : { submittedBy: caller.name }),
+          messages,
+          workflow,
+          submittedBy: caller.limits === null ? undefined : caller.name,
         },
         (id, store) => unfinished.admit(bounds, id, store),
       )

@@ -55,7 +55,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
       if (owner !== undefined && !sees(request.caller, owner)) return { tokens: [], next: null }
       const rows = await tokens.list({
         ...(owner === undefined ? ownersOf(request.caller) : { owner }),
-        ...(after === undefined ? {} : { after }),
+        after,
         limit: limit + 1,
       })
       const page = rows.slice(0, limit)

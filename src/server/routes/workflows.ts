@@ -42,7 +42,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       const found = await umbra.registry.listWorkflows({
         owner: request.caller.owner,
         limit: limit + 1,
-        ...(after === undefined ? {} : { after }),
+        after,
       })
       const workflows = found.slice(0, limit).map(row => summaryView(row.name, row))
       return { workflows, next: found.length > limit ? workflows.at(-1)!.name : null }
@@ -90,7 +90,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
         owner: request.caller.owner,
         name,
         limit: limit + 1,
-        ...(before === undefined ? {} : { before }),
+        before,
       })
       if (found.length === 0 && before === undefined) throw noSuchWorkflow(name)
       const versions = found.slice(0, limit).map(row => summaryView(name, row))

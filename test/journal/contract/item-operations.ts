@@ -1,6 +1,7 @@
 /** Slots and operations of items (J21), and slots that nobody uses. There are more tests than partitions: these share one. */
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
+import { messageCommand } from "../../../src/journal/message-command.ts"
 import type { BegunOperation, LeftBehind, SlotKey } from "../../../src/journal/port/providers.ts"
 import { batch, fact, type Held, newId, type Stage } from "../fixture.ts"
 
@@ -21,7 +22,7 @@ export function itemOperationsContract(stage: () => Stage, common: () => Promise
     )
   const messagesTo = async (held: Held, jobId: string) => {
     const all = await stage().journal.readMessages({ partitions: [held.partition], limit: 100 })
-    return all.filter(message => message.jobId === jobId).map(({ command }) => JSON.parse(command))
+    return all.filter(message => message.jobId === jobId).map(messageCommand)
   }
 
   describe("items", () => {

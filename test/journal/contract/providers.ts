@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
+import { messageCommand } from "../../../src/journal/message-command.ts"
 import type { BegunOperation, LeftBehind, NewWebhookEvent } from "../../../src/journal/port/providers.ts"
 import { batch, fact, type Held, hold, newId, newJob, type Stage, store } from "../fixture.ts"
 import { itemOperationsContract } from "./item-operations.ts"
@@ -29,9 +30,10 @@ export function providersContract(stage: () => Stage): void {
     return shared
   }
   const messages = async (held: Held) =>
-    (await stage().journal.readMessages({ partitions: [held.partition], limit: 100 })).map(
-      ({ jobId, command }) => ({ jobId, command: JSON.parse(command) }),
-    )
+    (await stage().journal.readMessages({ partitions: [held.partition], limit: 100 })).map(message => ({
+      jobId: message.jobId,
+      command: messageCommand(message),
+    }))
   const leave = (held: Held, left: Omit<LeftBehind, "partition">) =>
     stage().journal.append(
       batch(held, { facts: [fact(held, 50)], left: [{ partition: held.partition, ...left }] }),

@@ -159,7 +159,43 @@ create index idempotency_keys_created_at on idempotency_keys (created_at);
 create table store (id text not null) strict;
 `
 
-const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n")]
+/**
+ * Messages that the store sends have columns instead of a command. SQLite cannot make `command` nullable in place. The
+ * last id stays known, because an id is never used twice.
+ */
+const inboxColumns = `
+alter table inbox rename to inbox_before;
+drop index inbox_open;
+
+-- kind is grant_slot or external; null: another process built the command. item -1: of the node itself. news is an
+-- external command without its type, node and item.
+create table inbox (
+  id integer primary key autoincrement,
+  partition integer not null,
+  job_id text not null,
+  sent_at integer not null,
+  withdrawn integer not null default 0,
+  cause text not null unique,
+  command text,
+  kind text,
+  node integer,
+  item integer,
+  news text,
+  answer text
+) strict;
+
+insert into inbox (id, partition, job_id, sent_at, withdrawn, cause, command, answer)
+select id, partition, job_id, sent_at, withdrawn, cause, command, answer from inbox_before;
+delete from sqlite_sequence where name = 'inbox';
+insert into sqlite_sequence (name, seq) select 'inbox', seq from sqlite_sequence where name = 'inbox_before';
+drop table inbox_before;
+create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
+`
+
+const steps: readonly string[] = [
+  [journalTables, providerTables, pipelineTables].join("\n"),
+  inboxColumns,
+]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {

@@ -24,12 +24,11 @@ found as materialized (
   order by p.id
 ),
 told as (
-  insert into umbra.inbox (partition, job_id, sent_at, cause, command)
+  insert into umbra.inbox (partition, job_id, sent_at, cause, kind, node, item, news)
   select
     f.partition, f.job_id, $3::text::bigint,
     'webhook/' || f.id || '/' || f.job_id || '/' || f.node || case when f.item >= 0 then '/' || f.item else '' end,
-    ('{"type":"external","node":' || f.node || case when f.item >= 0 then ',"item":' || f.item else '' end
-      || ',' || substr(f.news::text, 2))::json
+    'external', f.node, f.item, f.news
   from found as f
   where f.ended_at is null
   on conflict (cause) do nothing

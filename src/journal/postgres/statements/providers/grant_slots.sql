@@ -104,10 +104,9 @@ turns as (
   on conflict (provider, owner) do update set version = excluded.version
 ),
 told as (
-  insert into umbra.inbox (partition, job_id, sent_at, cause, command)
+  insert into umbra.inbox (partition, job_id, sent_at, cause, kind, node, item)
   select
-    g.partition, g.job_id, $4::text::bigint, 'slot/' || g.id || '/' || $4::text,
-    ('{"type":"grant_slot","node":' || g.node || case when g.item >= 0 then ',"item":' || g.item else '' end || '}')::json
+    g.partition, g.job_id, $4::text::bigint, 'slot/' || g.id || '/' || $4::text, 'grant_slot', g.node, g.item
   from granted as g
   where not exists (
     select from unnest($6::text::uuid[], $7::text::int[], $8::text::int[]) as a (job_id, node, item)
