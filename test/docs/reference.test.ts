@@ -1,6 +1,6 @@
 /** Pages that list what the code has: metrics, limits, exported names. */
 import { readFileSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { dirname, join, resolve } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { defaultLimits } from "../../src/definition/limits.ts"
 import { engineTable } from "../../src/engine/settings.ts"
@@ -11,6 +11,7 @@ import { serverTable } from "../../src/server/settings.ts"
 import { defaultLimits as templateLimits } from "../../src/template/run.ts"
 import { workerTable } from "../../src/worker/settings.ts"
 import { openStage } from "../server/stage.ts"
+import { parse, type SyntaxNode } from "../shape/syntax.ts"
 
 const root = resolve(import.meta.dirname, "../..")
 const read = (path: string) => readFileSync(join(root, path), "utf8")
@@ -78,5 +79,43 @@ describe("docs/reference/limits.md", () => {
     const codes = rows.flatMap(({ error }) => error.match(/E\d{3}/g) ?? [])
     expect(codes.length).toBeGreaterThan(30)
     expect(codes.filter(code => !(code in errorTable))).toEqual([])
+  })
+})
+
+describe("docs/reference/api.md", () => {
+  const page = read("docs/reference/api.md")
+  const { exports } = JSON.parse(read("package.json")) as { exports: Record<string, { types?: string }> }
+  const entries = Object.entries(exports).flatMap(([entry, { types }]) =>
+    types === undefined ? [] : [entry],
+  )
+
+  /** The names that a module exports, those of `export *` included. */
+  function exportedNames(file: string): string[] {
+    const body = parse(file, read(file)).body as SyntaxNode[]
+    const nameOf = (node: unknown) => (node as { name: string }).name
+    return body.flatMap(node => {
+      const source = node.source as { value: string } | null
+      if (node.type === "ExportAllDeclaration") return exportedNames(join(dirname(file), source!.value))
+      if (node.type !== "ExportNamedDeclaration") return []
+      const declaration = node.declaration as SyntaxNode | null
+      if (declaration === null)
+        return (node.specifiers as SyntaxNode[]).map(({ exported }) => nameOf(exported))
+      const declared = (declaration.declarations as SyntaxNode[] | undefined) ?? [declaration]
+      return declared.map(({ id }) => nameOf(id))
+    })
+  }
+
+  it.each(entries)("explains every name that the entry %s exports, once, and no other", entry => {
+    const title = entry.replace(".", "umbra")
+    const section = page.split(/^## /m).find(text => text.startsWith(`${title}\n`)) ?? ""
+    const explained = [...section.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| \S.* \|$/gm)].flatMap(([, names]) =>
+      names!.replaceAll("`", "").split(", "),
+    )
+    const file = `src${entry.slice(1)}/index.ts`
+    expect(explained.sort()).toEqual([...new Set(exportedNames(file))].sort())
+  })
+
+  it("has a section for each entry of the package", () => {
+    expect(entries).toEqual([".", "./client", "./testing"])
   })
 })

@@ -51,7 +51,7 @@ export async function runPage(path: string, { replace = {}, env = {} }: PageOpti
   }
 }
 
-export function readBlocks(path: string): Block[] {
+function readBlocks(path: string): Block[] {
   const page = readFileSync(join(root, path), "utf8")
   return [...page.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, text]) => ({
     language: language!,
