@@ -62,3 +62,9 @@ describe("docs/guides", () => {
 describe("docs/operations", () => {
   it.each(["backup", "troubleshooting"])("%s.md", name => runPage(`docs/operations/${name}.md`))
 })
+
+describe("docs/start and docs/concepts", () => {
+  const start = ["first-workflow", "first-pipeline", "first-provider"].map(name => `start/${name}`)
+  const concepts = ["shadow-graph", "attempts", "slots"].map(name => `concepts/${name}`)
+  it.each([...start, ...concepts])("%s.md", name => runPage(`docs/${name}.md`))
+})
