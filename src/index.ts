@@ -1,6 +1,6 @@
 /**
- * The public API of the package. What is not exported here may change with any release.
- * Tests have a second door: `umbra/testing`.
+ * The public API of the package, explained name by name in docs/reference/api.md. What is not exported here may change
+ * with any release. For tests there is `umbra/testing`.
  */
 
 export type { Json, JsonObject } from "./core/json.ts"
@@ -15,13 +15,6 @@ export {
   withLiveItems,
 } from "./core/view/live-view.ts"
 export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view/view.ts"
-export {
-  adapterCatalog,
-  handlerCatalog,
-  loadWorkflow,
-  type Problem,
-  validateWorkflow,
-} from "./definition/index.ts"
 export type { PipelineDefinition, RouteDefinition } from "./definition/pipeline/schema.ts"
 export type { NodeDefinition, WorkflowDefinition } from "./definition/shape/schema.ts"
 export * from "./definition/typed/builder.ts"
@@ -30,7 +23,6 @@ export type { JobSnapshot } from "./engine/owner/snapshot.ts"
 export type { EngineSettings } from "./engine/settings.ts"
 export type { WorkerView } from "./engine/workers.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
-export type { JobActivity } from "./jobs/activity.ts"
 export { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
 export type { WorkflowSource } from "./jobs/register.ts"

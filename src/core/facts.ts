@@ -142,7 +142,7 @@ export interface NodeCompleted extends Ran {
   readonly job_fault?: Fault
 }
 
-/** With `retry_at` the node is retried; without, it has failed for good and the job with it. */
+/** With `retry_at` the node is retried; without, it has failed permanently and the job with it. */
 export interface NodeFailed extends Ran, Ends {
   readonly type: "node_failed"
   readonly node: number

@@ -1,6 +1,6 @@
 /**
  * The progress of a node with `for_each`. Its items are not streamed one by one, but a list may take hours: the items
- * that are done, or have failed for good while the others continue, are reported as progress, like that of a handler.
+ * that are done, or have failed permanently while the others continue, are reported as progress, like that of a handler.
  */
 import type { Fact } from "../core/facts.ts"
 import { isDone } from "../core/state.ts"

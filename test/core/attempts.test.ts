@@ -169,7 +169,7 @@ describe("what ran for less than a second", () => {
     ])
   })
 
-  it("and failed for good is told to have run before it failed; so is its sibling", () => {
+  it("and failed permanently is told to have run before it failed; so is its sibling", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 1, ran_ms: 50, worker: "w7" }], {

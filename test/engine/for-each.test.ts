@@ -160,7 +160,7 @@ describe("J21 for_each", () => {
     expect((await umbra.items(job.id, "each")).items.map(({ attempt }) => attempt)).toEqual([1, 3, 1])
   })
 
-  it("J9 the first item that fails for good fails the job and stops the others; J10 a retry runs only those", async () => {
+  it("J9 the first item that fails permanently fails the job and stops the others; J10 a retry runs only those", async () => {
     const runs: number[] = []
     let isMended = false
     const held = new Map<number, AbortSignal>()

@@ -158,7 +158,7 @@ describe("lists in streams", () => {
     expect(percents).toEqual([...percents].sort((a, b) => a - b))
   })
 
-  it("S4 J21 count items that failed for good as ended, and those that are tried again not", async () => {
+  it("S4 J21 count items that failed permanently as ended, and those that are tried again not", async () => {
     const held = gate("item")
     const { umbra, job: follow } = await openFeedStage(createMemoryStore(), {
       handlers: [

@@ -53,7 +53,7 @@ describe("dead letters of an execution", () => {
     expect(second.next).toBe(null)
   })
 
-  it("the graph says how many failed for good and why the first did; one that is replayed no longer counts", async () => {
+  it("the graph says how many failed permanently and why the first did; one that is replayed no longer counts", async () => {
     let isMended = false
     const { job_id, status } = await run(pipeline(5), [recorder(), picky(n => n % 2 === 0 && !isMended)])
     expect(status).toBe("COMPLETED")
@@ -96,7 +96,7 @@ describe("max_dead_letters", () => {
     ])
     expect(status).toBe("FAILED")
     expect(error).toMatchObject({ code: "E712" })
-    expect(error!.message).toMatch(/^\d+ messages failed for good, and max_dead_letters allows 2\./)
+    expect(error!.message).toMatch(/^\d+ messages failed permanently, and max_dead_letters allows 2\./)
     isMended = true
     await umbra!.retry(job_id)
     expect((await umbra!.wait(job_id)).status).toBe("COMPLETED")
@@ -113,14 +113,14 @@ describe("max_dead_letters", () => {
   it("0 allows none", async () => {
     const { status, error } = await run(pipeline(1, { max_dead_letters: 0 }), [recorder(), picky(() => true)])
     expect([status, error?.code]).toEqual(["FAILED", "E712"])
-    expect(error!.message).toMatch(/^1 message failed for good, and max_dead_letters allows 0\./)
+    expect(error!.message).toMatch(/^1 message failed permanently, and max_dead_letters allows 0\./)
   })
 
-  it("the error counts every message that failed for good by then, as the graph does", async () => {
+  it("the error counts every message that failed permanently by then, as the graph does", async () => {
     const { job_id, error } = await run(pipeline(5, { max_dead_letters: 1 }), [recorder(), picky(() => true)])
     const { count } = (await umbra!.graph(job_id)).dead_letters!
     expect(count).toBe(5)
-    expect(error!.message).toMatch(/^5 messages failed for good, and max_dead_letters allows 1\./)
+    expect(error!.message).toMatch(/^5 messages failed permanently, and max_dead_letters allows 1\./)
   })
 
   it("a retry that changes nothing fails the job again", async () => {
@@ -142,7 +142,7 @@ describe("max_dead_letters", () => {
     ])
     expect(status).toBe("FAILED")
     expect(error).toMatchObject({ code: "E712" })
-    expect(error!.message).toContain('11 of 100 messages of route "work" failed for good')
+    expect(error!.message).toContain('11 of 100 messages of route "work" failed permanently')
     // Everything else has been done by then.
     expect(store.seen.length).toBe(89)
     isMended = true

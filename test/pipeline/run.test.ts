@@ -80,7 +80,7 @@ describe("an execution", () => {
     expect(never.seen).toEqual([])
   })
 
-  it("P4 tries a message again with a pause, keeps what fails for good, and replays it in a new execution", async () => {
+  it("P4 tries a message again with a pause, keeps what fails permanently, and replays it in a new execution", async () => {
     let isMended = false
     const tries = new Map<number, number>()
     const flaky = adapter("flaky", ({ body }) => {
@@ -167,7 +167,7 @@ describe("an execution", () => {
       ],
     })
     expect(status).toBe("FAILED")
-    expect(error?.message).toMatch(/^Message \w+:\d+ failed for good: .*five/)
+    expect(error?.message).toMatch(/^Message \w+:\d+ failed permanently: .*five/)
     const work = async () => (await umbra!.graph(jobId)).routes![1]
     expect(await work()).toMatchObject({ waiting: 0, failed: 1, failed_tries: 1, dead_lettered: 0 })
     isMended = true

@@ -132,7 +132,7 @@ describe("J21 a list whose items are done at a provider", () => {
     expect(fake.overLimit).toBe(0)
   })
 
-  it("J16 cancels every operation when the job is cancelled, and when one item fails for good", async () => {
+  it("J16 cancels every operation when the job is cancelled, and when one item fails permanently", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { over: { ...never, concurrency: 3 } })
     const cancelled = await umbra.submit(films())

@@ -224,7 +224,7 @@ export const scenarios: readonly Scenario[] = [
     operations: 2,
   },
   {
-    what: "the operation fails for good",
+    what: "the operation fails permanently",
     script: { steps: [wait(20), { do: "fail", error: "out of film", retryable: false }, webhook] },
     ends: "FAILED",
   },

@@ -75,6 +75,27 @@ describe("files", () => {
     expect(dangling).toEqual([])
   })
 
+  /** As GitHub makes them. */
+  const anchorsIn = (page: string): string[] =>
+    [...page.replace(/^```.*?^```$/gms, "").matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+      heading!
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    )
+
+  it("links to a heading of a page lead to one", () => {
+    const dangling = files
+      .filter(file => file.endsWith(".md"))
+      .flatMap(file =>
+        [...read(file).matchAll(/\]\(([^)\s#:]*\.md)?#([^)\s]+)\)/g)].flatMap(([, link, anchor]) => {
+          const target = link === undefined ? file : posix.join(posix.dirname(file), link)
+          return anchorsIn(read(target)).includes(anchor!) ? [] : [`${file}: ${link ?? ""}#${anchor}`]
+        }),
+      )
+    expect(dangling).toEqual([])
+  })
+
   it("every .sql file begins with a comment that says what it is for", () => {
     const sql = files.filter(file => file.endsWith(".sql"))
     expect(sql.filter(file => !/^-- \S/.test(read(file)))).toEqual([])

@@ -39,9 +39,12 @@ it("every TypeScript sample compiles", { timeout: 60_000 }, async () => {
     .filter(page => page.endsWith(".md"))
     .flatMap(page => samplesOf(page).map((text, i) => ({ page, i, text })))
   expect(samples.length).toBeGreaterThan(10)
+  const names = new Set<string>()
   for (const { page, i, text } of samples) {
     // A sample that others import says its name in its first line.
     const name = /^\/\/ (\S+\.ts)\n/.exec(text)?.[1] ?? `${page.replaceAll("/", "-")}-${i + 1}.ts`
+    expect(names, `${page}: another page has a sample of this name`).not.toContain(name)
+    names.add(name)
     writeFileSync(join(folder, name), `${text}\nexport {}\n`)
   }
   writeFileSync(join(folder, "given.d.ts"), given)

@@ -43,7 +43,7 @@ export function setPoll(state: JobState, node: number, at: number): void {
   state.earliestTimer = Math.min(state.earliestTimer, at)
 }
 
-/** An operation that could not be followed may still run: a retry is recognised by its key; if the node fails for good, the operation is cancelled. */
+/** An operation that could not be followed may still run: a retry is recognised by its key; if the node fails permanently, the operation is cancelled. */
 export function operationFailed(state: JobState, fact: NodeFailed, effects: Effects): void {
   const { node, retry_at } = fact
   const isFollowed = state.waiting.get(node)?.kind === "external"

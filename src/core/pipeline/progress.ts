@@ -17,7 +17,7 @@ export interface RouteProgress {
   /** Messages that wait for their next try, in the store or in memory. */
   waiting: number
   /**
-   * Of the waiting messages, those that failed for good and failed the job (`dead_letter: false`). They are retried only
+   * Of the waiting messages, those that failed permanently and failed the job (`dead_letter: false`). They are retried only
    * if the job is retried, which resets this to 0.
    */
   fatal: number

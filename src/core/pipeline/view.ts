@@ -15,11 +15,11 @@ export interface RouteView {
   /** Messages that wait for the time of another try. */
   readonly waiting: number
   readonly done: number
-  /** Messages that failed for good: dead letters, and those that failed the job (`dead_letter: false`). */
+  /** Messages that failed permanently: dead letters, and those that failed the job (`dead_letter: false`). */
   readonly failed: number
   /** Deliveries that failed, those of messages that were retried included. */
   readonly failed_tries: number
-  /** Messages that failed for good and were kept. */
+  /** Messages that failed permanently and were kept. */
   readonly dead_lettered: number
   /** Messages per second, recently. */
   readonly rate: number
@@ -28,7 +28,7 @@ export interface RouteView {
   readonly concurrency: number | null
 }
 
-/** Messages of an execution that failed for good and that no job has replayed. */
+/** Messages of an execution that failed permanently and that no job has replayed. */
 export interface DeadLettersView {
   readonly count: number
   /** The first of them, by route and number. */

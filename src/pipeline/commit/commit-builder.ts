@@ -27,7 +27,7 @@ export class CommitBuilder implements Rows {
   readonly parked: ParkedRow[] = []
   readonly unparked: MessageKey[] = []
   readonly stored: { readonly key: string; readonly value: string }[] = []
-  /** A message of a route without dead letters failed for good. */
+  /** A message of a route without dead letters failed permanently. */
   #messageFault: Fault | null = null
   /** `max_dead_letters` is exceeded; contains the number of dead letters so far. */
   #limitFault: Fault | null = null
@@ -115,7 +115,7 @@ export class CommitBuilder implements Rows {
   #failJob(key: MessageKey, progress: RouteProgress, fault: Fault): void {
     progress.fatal += 1
     const name = messageName(this.#plan, key)
-    this.#messageFault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
+    this.#messageFault ??= { ...fault, message: `Message ${name} failed permanently: ${fault.message}` }
   }
 
   #dueAt({ retry }: RoutePlan, attempts: number, { retry_after_seconds: asked = 0 }: Fault): number {

@@ -16,7 +16,7 @@ export function deadLetterFault(
   if (limit > 0 && limit < 1) return isDrained ? shareFault(limit, routes, progress) : null
   const dead = progress.routes.reduce((sum, route) => sum + route.dead, 0)
   return dead > limit
-    ? fault(`${messages(dead)} failed for good, and max_dead_letters allows ${limit}.`)
+    ? fault(`${messages(dead)} failed permanently, and max_dead_letters allows ${limit}.`)
     : null
 }
 
@@ -26,7 +26,7 @@ function shareFault(limit: number, routes: PipelinePlan["routes"], progress: Pip
   const { dead, tail } = progress.routes[position]!
   const { name } = routes[position]!
   return fault(
-    `${dead} of ${messages(tail)} of route "${name}" failed for good, and max_dead_letters allows a share of ${limit}.`,
+    `${dead} of ${messages(tail)} of route "${name}" failed permanently, and max_dead_letters allows a share of ${limit}.`,
   )
 }
 

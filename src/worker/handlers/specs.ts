@@ -125,7 +125,7 @@ export const pipelineSpec = {
         z.string(),
         z.object({ messages: total, done: total, failed: total, failed_tries: total, dead_lettered: total }),
       )
-      .describe("By route: messages received, done, failed for good, failed deliveries, dead letters."),
+      .describe("By route: messages received, done, failed permanently, failed deliveries, dead letters."),
   }),
   storesConfig: true,
 } satisfies HandlerSpec

@@ -6,7 +6,7 @@ import { type Random, randomFrom } from "../../crash/random.ts"
 export interface Drawn {
   /** One for each operation of the job, under its first key, its second … */
   readonly scripts: readonly FakeScript[]
-  /** null: the last operation fails for good. */
+  /** null: the last operation fails permanently. */
   readonly output: { readonly made: Json } | null
 }
 
