@@ -8,7 +8,6 @@ import { readFileSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { lineAt } from "../test/shape/syntax.ts"
 import { main } from "./interruption.ts"
 import { buildCopy, compiling, copyRepository, putIn } from "./mutate/copy.ts"
 import { draw } from "./mutate/draw.ts"
@@ -19,9 +18,10 @@ import { startServices } from "./services/all.ts"
 
 const THRESHOLD = 0.97
 const ROOMS = ["core", "template", "definition"]
-const PURE = [...ROOMS, "simulation"].map(name => `test/${name}`)
-const SLOW = ["engine", "feed", "worker", "pipeline", "provider", "server"].map(name => `test/${name}`)
-/** Of the tests that need services: an equivalent mutant of the core is reached by nearly all of them. */
+const PURE = ROOMS.map(name => `test/${name}`)
+/** Folders whose tests take longer, most of them because they use the services. */
+const SLOW = ["simulation", "engine", "feed", "worker", "pipeline", "server"].map(name => `test/${name}`)
+/** Of slow tests for one mutant: an equivalent one of the core is reached by nearly all of them. */
 const SLOW_BUDGET_MS = 120_000
 
 const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "")
@@ -110,7 +110,7 @@ function described(mutant: Mutant): string {
     text.slice(from, (text.indexOf("\n", end) + 1 || text.length + 1) - 1)
   const marked = (mark: string, text: string) => text.replaceAll(/^/gm, `  ${mark} `)
   const shown = [
-    `${mutant.file}:${lineAt(before, mutant.start)}`,
+    `${mutant.file}:${mutant.line}`,
     marked("-", lines(before, mutant.end)),
     marked("+", lines(after, mutant.start + mutant.replacement.length)),
   ]

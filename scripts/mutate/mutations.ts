@@ -3,11 +3,12 @@
  * Types, imports, names of fields and texts for people (with a space, or in a template literal) are left alone:
  * a mistake there is found by the compiler, or is a matter of wording.
  */
-import { everyNode, parse, type SyntaxNode } from "../../test/shape/syntax.ts"
+import { everyNode, lineAt, parse, type SyntaxNode } from "../../test/shape/syntax.ts"
 
 /** One place, and every mistake that could be made there. */
 export interface Site {
   readonly file: string
+  readonly line: number
   readonly start: number
   readonly end: number
   /** `statement`: the mistake is that the statement is missing. */
@@ -81,11 +82,12 @@ export function sitesOf(file: string, text: string): readonly Site[] {
       starts.add(node.start)
     const replacements = replacementsOf(place, (from, to) => text.slice(from, to))
     const { start, end } = node
+    const at = { file, line: lineAt(text, start), start, end }
     if (isRemovable(place)) {
-      found.push({ file, start, end, kind: "statement", replacements: [""], beginsStatement: false })
+      found.push({ ...at, kind: "statement", replacements: [""], beginsStatement: false })
     } else if (replacements.length > 0) {
       const beginsStatement = starts.has(start)
-      found.push({ file, start, end, kind: "expression", replacements, beginsStatement })
+      found.push({ ...at, kind: "expression", replacements, beginsStatement })
     }
   }
   return found

@@ -67,7 +67,8 @@ export class TestRuns {
       if (this.#ended) return
       if (caughtBy === null) left.push(mutant)
       const verdict = caughtBy === null ? `survived ${files.length} test files` : `caught by ${caughtBy}`
-      console.log(`  ${mutant.id} ${mutant.file} ${verdict}, ${seconds(began)} s`)
+      const place = `${mutant.file}:${mutant.line}`
+      console.log(`  ${mutant.id} ${place} to "${mutant.replacement}": ${verdict}, ${seconds(began)} s`)
     })
     return left.sort((a, b) => a.id - b.id)
   }
