@@ -1,8 +1,9 @@
 /**
- * `npm run mutate -- --mutants 300 --seed 1 [--room core|template|definition] [--only FILE]` makes one small mistake at a
+ * `npm run mutate -- --mutants 300 --seed 1 [--room core|template|definition] [--only FILE] [--ids 4,17]` makes one small mistake at a
  * time in the sources of the pure rooms and checks that a test fails. It works in a temporary copy of the repository. For each
  * mutant only the test files run that reach it: those of its own room first, then those of the other rooms, then, for
- * what is left, slow ones, most of which need the services. A run that does not end counts as caught. Exit 0: at least 97 % are caught; 1: fewer.
+ * what is left, slow ones, most of which need the services. A run that does not end counts as caught. Exit 0: at least 97 % are caught; 1: fewer. The
+ * seed repeats a draw, `--ids` those of its mutants with these numbers.
  */
 import { readFileSync } from "node:fs"
 import { rm } from "node:fs/promises"
@@ -21,6 +22,8 @@ const ROOMS = ["core", "template", "definition"]
 const PURE = ROOMS.map(name => `test/${name}`)
 /** Folders whose tests take longer, most of them because they use the services. */
 const SLOW = ["simulation", "engine", "feed", "worker", "pipeline", "server"].map(name => `test/${name}`)
+/** Of the first tests for one mutant. */
+const FAST_BUDGET_MS = 6_000
 /** Of slow tests for one mutant: an equivalent one of the core is reached by nearly all of them. */
 const SLOW_BUDGET_MS = 120_000
 
@@ -32,6 +35,7 @@ const { values } = parseArgs({
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
     room: { type: "string" },
     only: { type: "string" },
+    ids: { type: "string" },
   },
 })
 
@@ -44,7 +48,9 @@ await main(async signal => {
   signal.addEventListener("abort", () => runs.end())
   const runs = new TestRuns(folder)
   try {
-    const mutants = await drawMutants(folder, { rooms, wanted, seed })
+    const drawn = await drawMutants(folder, { rooms, wanted, seed })
+    const ids = values.ids?.split(",").map(Number)
+    const mutants = ids === undefined ? drawn : drawn.filter(({ id }) => ids.includes(id))
     await putIn(folder, mutants)
     console.log(`${mutants.length} mutants, seed ${seed}, in ${folder}`)
     const left = await survivors(runs, mutants, signal)
@@ -70,9 +76,9 @@ async function drawMutants(folder: string, { rooms, wanted, seed }: Wanted): Pro
 
 async function survivors(runs: TestRuns, mutants: readonly Mutant[], signal: AbortSignal) {
   await runs.measure(PURE)
-  const own = await runs.uncaught(mutants, ({ file }) => [`test/${file.split("/")[1]}`])
-  console.log(`${mutants.length - own.length} of ${mutants.length} caught by the tests of their own room`)
-  const pure = await runs.uncaught(own, () => PURE)
+  const soon = await runs.uncaught(mutants, ({ file }) => [`test/${file.split("/")[1]}`], FAST_BUDGET_MS)
+  console.log(`${mutants.length - soon.length} of ${mutants.length} caught by fast tests of their own room`)
+  const pure = await runs.uncaught(soon, () => PURE, Number.POSITIVE_INFINITY)
   console.log(`${mutants.length - pure.length} caught by the tests of these rooms`)
   if (pure.length === 0) return pure
   signal.throwIfAborted()

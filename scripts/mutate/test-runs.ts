@@ -28,6 +28,8 @@ export class TestRuns {
   readonly #files: TestFile[] = []
   /** How many mutants of a source file a test file has caught. */
   readonly #caught = new Map<string, number>()
+  /** The test files that a mutant has survived. */
+  readonly #survived = new Map<number, Set<string>>()
   readonly #lanes = new Set<Lane>()
   #ended = false
 
@@ -57,7 +59,7 @@ export class TestRuns {
   async uncaught(
     mutants: readonly Mutant[],
     foldersOf: (mutant: Mutant) => readonly string[],
-    budgetMs = Infinity,
+    budgetMs: number,
   ): Promise<readonly Mutant[]> {
     const left: Mutant[] = []
     await this.#inLanes("mutants", mutants, async (lane, mutant) => {
@@ -66,7 +68,8 @@ export class TestRuns {
       const caughtBy = files.length === 0 ? null : await this.#catch(lane, mutant, files)
       if (this.#ended) return
       if (caughtBy === null) left.push(mutant)
-      const verdict = caughtBy === null ? `survived ${files.length} test files` : `caught by ${caughtBy}`
+      const verdict =
+        caughtBy === null ? `survived ${this.#count(mutant)} test files` : `caught by ${caughtBy}`
       const place = `${mutant.file}:${mutant.line}`
       console.log(`  ${mutant.id} ${place} to "${mutant.replacement}": ${verdict}, ${seconds(began)} s`)
     })
@@ -83,7 +86,11 @@ export class TestRuns {
     const request = { files: files.map(({ file }) => file), env: { ...this.env, MUTANT: String(mutant.id) } }
     const reply = await lane.run(request, STARTING_MS + SLOWER * expected)
     if (reply === null) return "its time limit"
-    if (reply.failure === null) return null
+    if (reply.failure === null) {
+      const survived = this.#survived.get(mutant.id) ?? new Set()
+      this.#survived.set(mutant.id, new Set([...survived, ...request.files]))
+      return null
+    }
     const key = pair(mutant.file, reply.failure.file)
     this.#caught.set(key, (this.#caught.get(key) ?? 0) + 1)
     return `${reply.failure.file}: ${reply.failure.test}`
@@ -91,17 +98,20 @@ export class TestRuns {
 
   #reaching(mutant: Mutant, folders: readonly string[], budgetMs: number): readonly TestFile[] {
     const cost = ({ file, ms }: TestFile) => ms / (1 + (this.#caught.get(pair(mutant.file, file)) ?? 0))
+    const survived = this.#survived.get(mutant.id)
     const ordered = this.#files
-      .filter(
-        ({ file, reaches }) =>
-          reaches.has(mutant.id) && folders.some(folder => file.startsWith(`${folder}/`)),
-      )
+      .filter(({ file, reaches }) => reaches.has(mutant.id) && !survived?.has(file))
+      .filter(({ file }) => folders.some(folder => file.startsWith(`${folder}/`)))
       .sort((a, b) => cost(a) - cost(b))
     let spent = 0
     return ordered.filter(({ ms }) => {
       spent += ms
       return spent <= budgetMs
     })
+  }
+
+  #count({ id }: Mutant): number {
+    return this.#survived.get(id)?.size ?? 0
   }
 
   #testsIn(folder: string): readonly string[] {
