@@ -41,7 +41,10 @@ export class Job {
   running: () => readonly RunningAttempt[] = () => []
   random = 0
 
-  constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number; parent?: ParentLink } = {}) {
+  constructor(
+    specs: readonly NodeSpec[],
+    options: { ttlSeconds?: number; parent?: ParentLink; expiresBy?: number } = {},
+  ) {
     this.specs = specs
     this.state = newJobState(graphOf(specs))
     this.send({
@@ -54,6 +57,7 @@ export class Job {
       priority: 0,
       labels: { team: "core" },
       ...(options.parent === undefined ? {} : { parent: options.parent }),
+      ...(options.expiresBy === undefined ? {} : { expiresBy: options.expiresBy }),
     })
   }
 

@@ -175,6 +175,17 @@ describe("losses have a limit of their own", () => {
     expect(graphView(job.state, { now: job.now }).nodes[0]).toMatchObject({ attempt: 4, losses: 3 })
   })
 
+  it("a node that is blamed ends its job: what was lost beside it is not handed out again", () => {
+    const job = new Job([
+      { id: "a", dependencies: [] },
+      { id: "beside", dependencies: [] },
+    ])
+    for (let crash = 0; crash < 3; crash++) dieAlone(job)
+    expect(job.state.status).toBe("FAILED")
+    expect(job.facts.at(-1)).toMatchObject({ type: "node_failed", node: 0 })
+    expect(job.dispatched.at(-1)).toBe("beside#3")
+  })
+
   it("if another node died alone in between, it takes three times as many", () => {
     const job = new Job(chain("a"))
     for (let crash = 0; crash < 8; crash++) dieAlone(job, job.now)

@@ -29,6 +29,34 @@ describe("J2 the job's state follows from its nodes", () => {
   })
 })
 
+describe("J15 a job that expires says why", () => {
+  const expired = (options: ConstructorParameters<typeof Job>[1]) => {
+    const job = new Job(chain("a"), options)
+    job.pass(100)
+    return job.state
+  }
+  const parent = { job_id: "p", node: 0, path: ["above"] }
+
+  it("its own time to live, with or without a parent", () => {
+    const own = {
+      status: "EXPIRED",
+      endReason: "It was not done within its time to live of 60 s (ttl_seconds).",
+    }
+    expect(expired({ ttlSeconds: 60 })).toMatchObject(own)
+    expect(expired({ ttlSeconds: 60, parent })).toMatchObject(own)
+    expect(expired({ ttlSeconds: 60, parent, expiresBy: 1_060_000 })).toMatchObject(own)
+  })
+
+  it("the time of its parent's node, where that ends first", () => {
+    const endReason = "It was not done within the time that its parent's node has for it."
+    for (const ttl of [{}, { ttlSeconds: 60 }])
+      expect(expired({ ...ttl, parent, expiresBy: 1_059_999 })).toMatchObject({
+        status: "EXPIRED",
+        endReason,
+      })
+  })
+})
+
 describe("J6 one action is one fact with all that follows", () => {
   it("one completion is one fact, whatever it sets free", () => {
     const job = new Job(fan(100))

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest"
+import { tasksInFlight } from "../../src/core/item-list.ts"
 import { jobOutput } from "../../src/core/job-output.ts"
 import { LargeOutput, shownOutput } from "../../src/core/state.ts"
+import { itemViews } from "../../src/core/view/item-view.ts"
 import { type LiveGraph, type LiveNode, withLive, withLiveItems } from "../../src/core/view/live-view.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import fc from "../support/property.ts"
@@ -103,6 +105,32 @@ describe("J19 the graph of a job", () => {
     expect(nodeOf(job, "a")).toMatchObject({ status: "QUEUED", waiting_on: { kind: "worker" } })
     job.send({ type: "started", node: 0, item: 0, attempt: 1, worker: "w1" })
     expect(nodeOf(job, "a")).toMatchObject({ status: "RUNNING", waiting_on: null })
+  })
+})
+
+describe("J21 the items of a node", () => {
+  it("are read in pages: each begins after the one before, and the last ends with the list", () => {
+    const job = new Job([{ id: "a", dependencies: [] }])
+    expect(itemViews(job.state, 0, { after: -1, limit: 2, now: job.now })).toEqual([])
+    job.send({ type: "expand", node: 0, attempt: 1, items: ["x", "y", "z"] })
+    const page = (after: number) =>
+      itemViews(job.state, 0, { after, limit: 2, now: job.now }).map(({ index }) => index)
+    expect([page(-1), page(1), page(2)]).toEqual([[0, 1], [2], []])
+  })
+
+  it("are in a worker's hand until their list has failed", () => {
+    const job = new Job([
+      { id: "a", dependencies: [] },
+      { id: "b", dependencies: [] },
+    ])
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
+    expect(tasksInFlight(job.state, job.now)).toEqual([
+      { node: 1, attempt: 1 },
+      { node: 0, attempt: 1, item: 0 },
+      { node: 0, attempt: 1, item: 1 },
+    ])
+    job.send({ type: "failed", node: 0, item: 0, attempt: 1, fault: final })
+    expect(tasksInFlight(job.state, job.now)).toEqual([])
   })
 })
 

@@ -56,11 +56,13 @@ function definitionOf({ name, path, scenario, fake }: Cell) {
 async function play(stage: Stage, cell: Cell): Promise<Omit<Played, "provider">> {
   const { name, scenario, fake } = cell
   fake.webhookUrl = `${stage.server.url}/webhooks/${name}`
-  const retry = { max_attempts: 4, initial_seconds: 0.02, jitter: 0 }
+  // On a machine that is busy an answer in time may take longer than the second that an impatient provider has.
+  const max_attempts = scenario.over?.timeout_seconds === undefined ? 4 : 100
+  const retry = { max_attempts, initial_seconds: 0.02, jitter: 0 }
   const node = { id: "film", handler: "external", provider: name, config: { scenario: scenario.what }, retry }
   const { umbra } = stage
   const { id } = await umbra.submit({ name, nodes: [node], output: "{{ film }}" })
-  const job = await umbra.wait(id, { timeoutMs: 60_000 })
+  const job = await umbra.wait(id, { timeoutMs: 200_000 })
   await fake.played()
   const { facts } = await umbra.queries.fold(id)
   const differences = await umbra.queries.verify(await umbra.queries.row(id))
@@ -116,8 +118,13 @@ function judge(
   const keys = [...fake.operations.values()].map(({ key }) => key)
   expect(keys).toEqual([`${job.job_id}/film`, `${job.job_id}/film/1`].slice(0, scenario.operations ?? 1))
   const submissions = [...fake.operations.values()][0]?.submissions ?? 1
-  if (scenario.over?.timeout_seconds === undefined) expect(submissions).toBe(scenario.submissions ?? 1)
-  else expect(submissions).toBeGreaterThanOrEqual(scenario.submissions ?? 1)
+  const unanswered = facts.filter(({ fact }) => "fault" in fact && fact.fault?.code === "E408").length
+  const expected = scenario.submissions ?? 1
+  if (unanswered === 0) expect(submissions).toBe(expected)
+  else {
+    expect(submissions).toBeGreaterThanOrEqual(expected)
+    expect(submissions).toBeLessThanOrEqual(expected + unanswered)
+  }
 
   const { count, code } = scenario.refused ?? { count: 0, code: "" }
   const refused = webhooks.filter(({ verdict }) => verdict === "refused")
