@@ -1,15 +1,16 @@
 /**
  * Prints the source files, and the number of their lines, that run between a worker's report that a node completed and the
- * dispatch of the next node: V8's precise coverage of the built package.
+ * dispatch of the next node: V8's precise coverage. Arguments: the folder of the compiled sources, the folder of the store.
  */
 import { readFileSync } from "node:fs"
 import { Session } from "node:inspector"
-import { fileURLToPath } from "node:url"
-import { LocalBroker } from "../../dist/broker/local.js"
-import { TaskReports } from "../../dist/engine/owner/reports.js"
-import { defineHandler, openUmbra } from "../../dist/index.js"
+import { fileURLToPath, pathToFileURL } from "node:url"
 
-const dist = new URL("../../dist/", import.meta.url).href
+const [, , sources, store] = process.argv
+const dist = pathToFileURL(`${sources}/`).href
+const { LocalBroker } = await import(`${dist}broker/local.js`)
+const { TaskReports } = await import(`${dist}engine/owner/reports.js`)
+const { defineHandler, openUmbra } = await import(`${dist}index.js`)
 const session = new Session()
 session.connect()
 
@@ -45,7 +46,7 @@ const held = defineHandler({
   name: "held",
   run: () => new Promise(resolve => (pass = () => resolve({ x: 1 }))),
 })
-const umbra = await openUmbra(process.argv[2], { handlers: [step, held] })
+const umbra = await openUmbra(store, { handlers: [step, held] })
 const workflow = handler => ({
   name: handler,
   nodes: [

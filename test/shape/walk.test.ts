@@ -1,16 +1,24 @@
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
 import { read } from "./files.ts"
 
-const program = new URL("./walk-program.js", import.meta.url).pathname
+const root = new URL("../..", import.meta.url).pathname
+const program = join(root, "test/shape/walk-program.js")
 
 it("from a worker's report to the next dispatch runs the code that ARCHITECTURE.md names", () => {
-  const folder = mkdtempSync(join(tmpdir(), "umbra-walk-"))
+  // In the checkout, where the sources find the packages they import. A file each: dist/ joins them.
+  const folder = mkdtempSync(join(root, "node_modules/.umbra-walk-"))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const printed = execFileSync(process.execPath, [program, join(folder, "data")], { encoding: "utf8" })
+  copyFileSync(join(root, "package.json"), join(folder, "package.json"))
+  const sources = join(folder, "src")
+  const options = ["-p", "tsconfig.build.json", "--outDir", sources]
+  execFileSync("npx", ["tsc", ...options, "--emitDeclarationOnly", "false", "--declaration", "false"], {
+    cwd: root,
+  })
+  const program_ = [program, sources, join(folder, "data")]
+  const printed = execFileSync(process.execPath, program_, { encoding: "utf8" })
   const all = JSON.parse(printed) as { readonly file: string; readonly lines: number }[]
   const walked = all
     .map(({ file }) => file.replace(/\.js$/, ".ts"))

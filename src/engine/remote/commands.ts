@@ -72,7 +72,9 @@ export class Commands {
       await owner.committer.durable(job)
       return true
     })
-    return isKnown ? null : this.submit(id, plan, command)
+    if (isKnown) return null
+    // Another caller may have submitted it since.
+    return owner.jobs.has(id) ? this.submitOnce(id, plan, command) : this.submit(id, plan, command)
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
