@@ -3,7 +3,7 @@ import type { Journal } from "../journal/port/journal.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import type { MustFit } from "./dispatch/pipeline-needs.ts"
-import type { OwnerObserver } from "./owner/owner-observer.ts"
+import type { JobObserver } from "./owner/owner.ts"
 import type { ClaimExecution } from "./pipeline-places.ts"
 import type { Providers } from "./providers/providers.ts"
 import type { EngineSettings } from "./settings.ts"
@@ -31,7 +31,7 @@ export interface EngineParts {
 }
 
 /** The events that concern jobs and their observers; all others are internal to the engine. */
-export interface EngineObserver extends Pick<OwnerObserver, "changed" | "ended" | "progressed"> {
+export interface EngineObserver extends JobObserver {
   /** Reports whether another live engine follows the commits of this one. */
   followed(isFollowed: boolean): void
   /** Partitions were released: others need not wait for their next heartbeat to take them. */

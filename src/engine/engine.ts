@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto"
 import { UmbraError } from "../errors.ts"
 import type { Heartbeat } from "../journal/port/journal.ts"
 import { Family } from "./children/family.ts"
+import type { AppendLane } from "./commit/committer.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
 import type { EngineParts } from "./engine-parts.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
 import { type LiveJob, taskKey } from "./owner/live-job.ts"
 import { PartitionOwner } from "./owner/owner.ts"
-import type { OwnerObserver } from "./owner/owner-observer.ts"
 import { type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
 import { Lease } from "./partitions/lease.ts"
 import { Ownership } from "./partitions/ownership.ts"
@@ -49,7 +49,6 @@ export class Engine {
   #heartbeat: RunningHeartbeat | null = null
   readonly #lease: Lease
   #unlisten: (() => Promise<void>) | null = null
-  #isAvailable = true
   #isClosing = false
 
   constructor(parts: EngineParts) {
@@ -69,7 +68,13 @@ export class Engine {
       log,
       broker: parts.broker,
       isSure: () => this.#lease.isSure,
-      observer: this.#observer(),
+      observer: parts.observer,
+      parked: wakeAt => this.#wakeups.parked(wakeAt),
+      childRequested: (job, at, request) => this.#family.childRequested(job, at, request),
+      unsettled: job => this.#family.settle(job),
+      inboxChanged: partitions => this.notifyInbox(partitions),
+      submissionSettled: (provider, isToCancel) =>
+        isToCancel ? this.#sweep.abandoned() : this.#sweep.freed([provider]),
       metrics: this.metrics,
       providers: parts.providers ?? noProviders,
       read: jobId => this.#read(jobId),
@@ -136,7 +141,7 @@ export class Engine {
       clock,
       maxLiveJobs: settings.maxLiveJobs,
       claimExecution,
-      isAvailable: () => this.#isAvailable,
+      isAvailable: () => this.owner.store.isAvailable,
       mustBeOpen: () => this.mustBeOpen(),
     })
     this.#retention = new Retention({
@@ -184,6 +189,7 @@ export class Engine {
       leaseMs: settings.slotLeaseSeconds * 1000,
       cancelTries: settings.cancelTries,
     })
+    for (const lane of this.owner.committer.lanes) void this.#performAll(lane)
   }
 
   /** S7: takes its partitions, recovers their jobs, then starts the loops. */
@@ -251,7 +257,7 @@ export class Engine {
   /** Can it take work? The database answers, and there are partitions for new jobs. */
   get isReady(): boolean {
     const isShort = this.#parts.takesPartitions && this.#ownership.isShort
-    return this.#isAvailable && !this.#isClosing && !isShort
+    return this.owner.store.isAvailable && !this.#isClosing && !isShort
   }
 
   /** Is there a partition for new jobs, here or in another process? */
@@ -311,12 +317,13 @@ export class Engine {
     await this.#heartbeat?.stop()
     await this.#unlisten?.()
     this.owner.stop()
-    if (this.#isAvailable) await this.#ownership.release().catch(error => this.#logReleaseError(error))
+    if (this.owner.store.isAvailable)
+      await this.#ownership.release().catch(error => this.#logReleaseError(error))
   }
 
   /** Hands idle partitions to their next owner while running handlers still end. */
   async #handOverIdle(): Promise<void> {
-    if (!this.#isAvailable || this.#parts.journal.capabilities.exclusive) return
+    if (!this.owner.store.isAvailable || this.#parts.journal.capabilities.exclusive) return
     await this.#ownership.leave().catch(error => this.#logReleaseError(error))
   }
 
@@ -326,7 +333,7 @@ export class Engine {
 
   /** Results that arrive while draining become durable, unless the database is unavailable. */
   async #waitUntilDurable(): Promise<void> {
-    while (!this.owner.committer.isIdle && this.#isAvailable)
+    while (!this.owner.committer.isIdle && this.owner.store.isAvailable)
       await new Promise(resolve => setTimeout(resolve, 5))
   }
 
@@ -334,34 +341,22 @@ export class Engine {
     if (this.#isClosing) throw new UmbraError("E612", "This engine is closing and accepts no more commands.")
   }
 
-  #observer(): OwnerObserver {
-    const { observer } = this.#parts
-    return {
-      changed: job => observer.changed(job),
-      ended: job => {
-        observer.ended(job)
-        if (job.plan.pipeline !== null) this.#executions.freed()
-      },
-      progressed: (job, node) => observer.progressed(job, node),
-      parked: wakeAt => this.#wakeups.parked(wakeAt),
-      childRequested: (job, at, request) => this.#family.childRequested(job, at, request),
-      unsettled: job => this.#family.settle(job),
-      fenced: partition => this.#ownership.lost(partition),
-      refused: (job, error) =>
-        void failRefused(job, error, {
-          owner: this.owner,
-          recovery: this.#recovery,
-          family: this.#family,
-          log: this.#parts.log,
-        }),
-      available: isAvailable => {
-        this.#isAvailable = isAvailable
-      },
-      inboxChanged: partitions => this.notifyInbox(partitions),
-      operations: rows => this.#operations(rows),
-      submissionSettled: (provider, isToCancel) =>
-        isToCancel ? this.#sweep.abandoned() : this.#sweep.freed([provider]),
+  /** Performs what follows from the batches of this lane, each as soon as it is durable. */
+  async #performAll(lane: AppendLane): Promise<void> {
+    for (let next = await lane.next(); next !== null; next = await lane.next()) {
+      this.owner.perform(lane, next)
+      const { batch, fenced, refused } = next
+      for (const partition of fenced) this.#ownership.lost(partition)
+      for (const { job, error } of refused) this.#failRefused(job, error)
+      if (batch.operations !== null) this.#operations(batch.operations)
+      for (const { plan, state } of batch.jobs)
+        if (plan.pipeline !== null && state.finishedAt !== null) this.#executions.freed()
     }
+  }
+
+  #failRefused(job: LiveJob, error: unknown): void {
+    const { log } = this.#parts
+    void failRefused(job, error, { owner: this.owner, recovery: this.#recovery, family: this.#family, log })
   }
 
   #operations({ begun, left, freed }: OperationRows): void {

@@ -13,7 +13,7 @@ const laneOf = (jobId: string, journal: Journal) => partitionOf(jobId) % journal
 
 it("the log names the reason where a driver rejects with a plain object", () => {
   const { log, lines } = collectLog()
-  const store = new StoreHealth({ log, triesBeforePause: 5, available: () => {} })
+  const store = new StoreHealth(log, 5)
   const cause = { message: "out of memory", code: "53200" }
   store.unavailable(new JournalUnavailableError("it did not answer: [object Object]", { cause }), 1)
   expect(lines[0]?.fields).toMatchObject({ tries: 1, cause: "out of memory" })

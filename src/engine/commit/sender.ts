@@ -151,16 +151,16 @@ export interface AppendOutcome {
 export class StoreHealth implements Availability {
   readonly #log: Log
   readonly #triesBeforePause: number
-  readonly #available: (isAvailable: boolean) => void
+  /** False: the engine has paused. */
+  isAvailable = true
 
-  constructor(parts: { log: Log; triesBeforePause: number; available: (isAvailable: boolean) => void }) {
-    this.#log = parts.log
-    this.#triesBeforePause = parts.triesBeforePause
-    this.#available = parts.available
+  constructor(log: Log, triesBeforePause: number) {
+    this.#log = log
+    this.#triesBeforePause = triesBeforePause
   }
 
   unavailable(error: unknown, tries: number): void {
-    if (tries === this.#triesBeforePause) this.#available(false)
+    if (tries === this.#triesBeforePause) this.isAvailable = false
     const { message, cause } = error instanceof Error ? error : new Error(String(error))
     // A driver may reject with a plain object, whose message the wrapping error does not repeat.
     const { message: reason } = (cause ?? {}) as { readonly message?: unknown }
@@ -174,6 +174,6 @@ export class StoreHealth implements Availability {
 
   available(): void {
     this.#log.info({}, "database available again: engine resumes")
-    this.#available(true)
+    this.isAvailable = true
   }
 }

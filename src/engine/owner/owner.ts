@@ -1,5 +1,5 @@
-import type { Broker, BrokerHost, Task } from "../../broker/port.ts"
-import type { AttemptRef, Command, DecisionContext } from "../../core/commands.ts"
+import type { Broker, BrokerHost, ChildRequest, Task } from "../../broker/port.ts"
+import type { AttemptRef, Command, DecisionContext, Reported } from "../../core/commands.ts"
 import { cut } from "../../core/faults.ts"
 import { findTask, taskRef } from "../../core/item-list.ts"
 import { newJobState } from "../../core/state.ts"
@@ -37,7 +37,6 @@ import {
   runningAttempts,
   taskKey,
 } from "./live-job.ts"
-import type { OwnerObserver } from "./owner-observer.ts"
 import { PendingDecisions, TaskReports } from "./reports.ts"
 import { type Decided, Turns } from "./turn.ts"
 
@@ -58,7 +57,17 @@ export interface OwnerParts {
   readonly id: string
   readonly broker: (host: BrokerHost) => Broker
   readonly isSure: () => boolean
-  readonly observer: OwnerObserver
+  readonly observer: JobObserver
+  /** A job was parked until this time; null: until a command arrives for it. */
+  readonly parked: (wakeAt: number | null) => void
+  /** A node starts a child job. Resolves when the outcome of that request is decided. */
+  readonly childRequested: (job: LiveJob, at: Reported, request: ChildRequest) => Promise<void>
+  /** The job has ended, and its parent or children do not know yet. Called again whenever the job is loaded. */
+  readonly unsettled: (job: LiveJob) => void
+  /** There are messages in the inboxes of these partitions. */
+  readonly inboxChanged: (partitions: readonly number[]) => void
+  /** The outcome of a submission whose job had ended is known: its operation is to be cancelled, or its slot is free. */
+  readonly submissionSettled: (provider: string, isToCancel: boolean) => void
   readonly metrics: EngineMetrics
   readonly providers: Providers
   /** Folds a job from its facts without keeping it in memory; null: there is no such job. */
@@ -67,15 +76,24 @@ export interface OwnerParts {
   readonly maxOutputBytes: number
 }
 
+/** Receives what callers outside the engine see of jobs. What changed and ended is durable. */
+export interface JobObserver {
+  changed(job: LiveJob): void
+  ended(job: LiveJob): void
+  progressed(job: LiveJob, node: number): void
+}
+
 export class PartitionOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned = new Map<number, OwnedPartition>()
   readonly broker: Broker
   readonly committer: Committer
+  readonly store: StoreHealth
   readonly #clock: Clock
   readonly #settings: EngineSettings
   readonly #log: Log
-  readonly #observer: OwnerObserver
+  readonly #observer: JobObserver
+  readonly #unsettled: OwnerParts["unsettled"]
   readonly #metrics: EngineMetrics
   readonly #read: OwnerParts["read"]
   readonly #alarms: Alarms
@@ -97,16 +115,16 @@ export class PartitionOwner {
     this.#observer = observer
     this.#metrics = metrics
     this.#read = parts.read
-    const available = (isAvailable: boolean) => observer.available(isAvailable)
-    const store = new StoreHealth({ log, triesBeforePause: journal.capabilities.retry.tries, available })
+    this.#unsettled = parts.unsettled
+    this.store = new StoreHealth(log, journal.capabilities.retry.tries)
     this.committer = new Committer({
-      ...{ journal, clock, store, owned: this.owned, metrics },
+      ...{ journal, clock, store: this.store, owned: this.owned, metrics },
       slotLeaseMs: settings.slotLeaseSeconds * 1000,
     })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
     this.#memory = new JobMemory({
       ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
-      parked: wakeAt => observer.parked(wakeAt),
+      parked: parts.parked,
     })
     this.jobs = this.#memory.jobs
     const templates = { ...defaultLimits, bytes: parts.maxOutputBytes }
@@ -136,8 +154,8 @@ export class PartitionOwner {
       remote: () => this.broker.remote,
       broker: () => this.broker,
       rebuildTask: submission => this.#rebuildTask(submission),
-      settled: (provider, isToCancel) => observer.submissionSettled(provider, isToCancel),
-      inboxChanged: partitions => observer.inboxChanged(partitions),
+      settled: parts.submissionSettled,
+      inboxChanged: parts.inboxChanged,
     })
     this.handover = new Handover({
       jobs: this.jobs,
@@ -149,6 +167,7 @@ export class PartitionOwner {
     })
     this.#reports = new TaskReports({
       ...{ jobs: this.jobs, command, durable, failed, observer, pendingDecisions: this.#pendingDecisions },
+      childRequested: parts.childRequested,
       external: this.external,
       running: task => this.broker.runningTask(task),
       callsLost: () => this.#deaths.note("calls", clock.now()),
@@ -172,7 +191,6 @@ export class PartitionOwner {
       owned: this.owned,
       limits: { maxItems: settings.maxItems, templates },
     })
-    for (const lane of this.committer.lanes) void this.#performAll(lane)
   }
 
   async #durable(partition: number): Promise<void> {
@@ -215,13 +233,8 @@ export class PartitionOwner {
     return this.#turns.execute(job, command, outputText)
   }
 
-  /** Performs what follows from the batches of this lane, each as soon as it is durable. */
-  async #performAll(lane: AppendLane): Promise<void> {
-    for (let next = await lane.next(); next !== null; next = await lane.next()) this.#perform(lane, next)
-  }
-
-  /** Discards fenced partitions and rejected jobs before any effect of the batch is performed. */
-  #perform(lane: AppendLane, { batch, fenced, refused }: CommittedBatch): void {
+  /** Discards fenced partitions and rejected jobs, then performs the effects of a batch that is durable. */
+  perform(lane: AppendLane, { batch, fenced, refused }: CommittedBatch): void {
     for (const partition of fenced) this.fenced(partition)
     for (const { job, error } of refused) this.#refused(job, error)
     failpoint("ack.before")
@@ -229,10 +242,9 @@ export class PartitionOwner {
     this.#turns.perform(batch)
     for (const job of batch.jobs) {
       this.#observer.changed(job)
-      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#observer.unsettled(job)
+      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#unsettled(job)
       this.parkIfIdle(job)
     }
-    if (batch.operations !== null) this.#observer.operations(batch.operations)
     failpoint("ack.after")
   }
 
@@ -241,7 +253,7 @@ export class PartitionOwner {
     this.#memory.keep(job)
     this.#deaths.learn(job)
     this.#alarms.set(job, nextTimer(job.state))
-    if (job.state.unsettled) this.#observer.unsettled(job)
+    if (job.state.unsettled) this.#unsettled(job)
   }
 
   /** For callers that need no answer. An unexpected error quarantines the job. */
@@ -373,7 +385,6 @@ export class PartitionOwner {
   fenced(partition: number): void {
     this.forget(partition)
     this.#log.warn({ partition }, "another engine has taken this partition; its jobs continue there")
-    this.#observer.fenced(partition)
   }
 
   /** Discards all memory of a partition. */
@@ -388,7 +399,6 @@ export class PartitionOwner {
   #refused(job: LiveJob, error: unknown): void {
     this.#log.error({ job_id: job.id, error }, "the database rejected the facts of this job")
     this.#discard(job)
-    this.#observer.refused(job, error)
   }
 
   /**

@@ -8,7 +8,7 @@ import { partitionOf } from "../ids.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
-import type { OwnerObserver } from "./owner-observer.ts"
+import type { JobObserver, OwnerParts } from "./owner.ts"
 
 export interface TaskReportsParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
@@ -17,7 +17,8 @@ export interface TaskReportsParts {
   readonly durable: (job: LiveJob) => Promise<void>
   /** An unexpected error: the job cannot continue. */
   readonly failed: (job: LiveJob, error: unknown) => void
-  readonly observer: Pick<OwnerObserver, "progressed" | "childRequested">
+  readonly observer: Pick<JobObserver, "progressed">
+  readonly childRequested: OwnerParts["childRequested"]
   readonly pendingDecisions: PendingDecisions
   readonly external: Pick<ExternalWork, "providers" | "capacity" | "leftSubmissions">
   /** null: no handler runs the task now. */
@@ -118,7 +119,7 @@ export class TaskReports implements RemoteTaskEvents {
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#currentJob(task)
-    const { command, observer, pendingDecisions, external } = this.#parts
+    const { command, childRequested, pendingDecisions, external } = this.#parts
     const attemptRef = toAttemptRef(task)
     const isLeft = job === null || !isCurrent(job.state, attemptRef)
     if (isLeft)
@@ -130,7 +131,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (outcome.type === "child") {
       const { usage } = outcome
       const at = { ...attemptRef, times, ...(usage === undefined ? {} : { usage }) }
-      pendingDecisions.add(job.partition, observer.childRequested(job, at, outcome))
+      pendingDecisions.add(job.partition, childRequested(job, at, outcome))
     } else if (isLeft) return
     else if (outcome.type === "submitted")
       pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome))

@@ -129,7 +129,9 @@ export class Ownership {
     const { owner } = this.#parts
     for (const { partition, epoch } of partitions) {
       const owned = owner.owned.get(partition)
-      if (owned !== undefined && epoch > owned.epoch) owner.fenced(partition)
+      if (owned === undefined || epoch <= owned.epoch) continue
+      owner.fenced(partition)
+      this.lost(partition)
     }
   }
 
