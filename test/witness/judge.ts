@@ -30,6 +30,12 @@ export interface Sample {
   readonly graph: any
 }
 
+/** A commit of the test's own to the same store, or the same disk. */
+export interface Commit {
+  readonly askedAt: number
+  readonly answeredAt: number
+}
+
 export interface Kill {
   readonly pid: number
   readonly at: number
@@ -69,13 +75,14 @@ export class Judge {
   readonly #runs = new Map<string, Run[]>()
   readonly #deathMs: number
   readonly #kills: ReadonlySet<number>
-  /** The longest answer near a moment: how much this machine held everybody up then. */
+  /** The longest answer or commit near a moment: how long this machine delayed every process then. */
   readonly #stallAt: (time: number) => number
 
   constructor(parts: {
     readonly dags: ReadonlyMap<string, Dag>
     readonly runs: readonly Run[]
     readonly samples: readonly Sample[]
+    readonly commits: readonly Commit[]
     readonly kills: readonly Kill[]
     /** After so long a killed worker is dead to its engine. */
     readonly deathMs: number
@@ -90,7 +97,7 @@ export class Judge {
     this.#stallAt = time =>
       Math.max(
         0,
-        ...parts.samples
+        ...[...parts.samples, ...parts.commits]
           .filter(({ askedAt, answeredAt }) => askedAt < time + 2000 && answeredAt > time - 2000)
           .map(({ askedAt, answeredAt }) => answeredAt - askedAt),
       )

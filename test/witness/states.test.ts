@@ -2,10 +2,11 @@
  * Random workflows on real processes, watched over HTTP while they run: no graph may show a state that the handlers' own
  * record contradicts. UMBRA_TEST_SEED plays a run again.
  */
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, open, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
+import pg from "pg"
 import { expect, it, onTestFinished } from "vitest"
 import { startRedis } from "../../scripts/services/redis.ts"
 import { type Running, startUmbra } from "../cli/umbra.ts"
@@ -14,7 +15,7 @@ import { storeFlags, storeOf } from "../server/served.ts"
 import { ask } from "../server/stage.ts"
 import { seed } from "../support/seed.ts"
 import { type Dag, documentOf, inputOf, randomDag } from "./dags.ts"
-import { Judge, type Kill, readRuns, type Sample } from "./judge.ts"
+import { type Commit, Judge, type Kill, readRuns, type Sample } from "./judge.ts"
 
 const JOBS = 12
 const DEAD_SECONDS = 3
@@ -41,17 +42,64 @@ async function serving(words: readonly string[], witness: string): Promise<strin
   return `http://127.0.0.1:${port}`
 }
 
+/**
+ * Commits again and again, to measure how long the store takes: a result that waits for a disk that stalls is shown as it
+ * was before.
+ */
+class CommitProbe {
+  readonly commits: Commit[] = []
+  #isStopped = false
+  readonly #running: Promise<void>
+
+  constructor(commit: () => Promise<unknown>) {
+    this.#running = this.#run(commit)
+  }
+
+  async #run(commit: () => Promise<unknown>): Promise<void> {
+    while (!this.#isStopped) {
+      const askedAt = now()
+      await commit()
+      this.commits.push({ askedAt, answeredAt: now() })
+      await delay(20)
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#isStopped = true
+    return this.#running
+  }
+}
+
+async function commitToDisk(path: string): Promise<() => Promise<unknown>> {
+  const file = await open(path, "a")
+  onTestFinished(() => file.close())
+  return async () => {
+    await file.write("x")
+    await file.datasync()
+  }
+}
+
+async function commitToPostgres(location: string): Promise<() => Promise<unknown>> {
+  const client = new pg.Client(location)
+  await client.connect()
+  onTestFinished(() => client.end())
+  await client.query("create table witness (commits bigint)")
+  return () => client.query("insert into witness values (1)")
+}
+
 interface Scene {
   readonly seed: number
   readonly witness: string
   /** Where the API is served. */
   readonly urls: readonly string[]
   readonly deathMs: number
+  readonly commit: () => Promise<unknown>
   /** What happens while the jobs run; answers the processes it killed. */
   readonly disturb?: () => Promise<Kill[]>
 }
 
-async function watch({ seed, witness, urls, deathMs, disturb }: Scene): Promise<void> {
+async function watch({ seed, witness, urls, deathMs, commit, disturb }: Scene): Promise<void> {
+  const probe = new CommitProbe(commit)
   const random = randomFrom(seed)
   const dags = new Map<string, Dag>()
   for (let index = 0; index < JOBS; index++) {
@@ -79,8 +127,10 @@ async function watch({ seed, witness, urls, deathMs, disturb }: Scene): Promise<
     }
   }
   const kills = await disturbed
+  await probe.stop()
+  const { commits } = probe
   const runs = await readRuns(witness, kills)
-  const judge = new Judge({ dags, runs, samples, kills, deathMs })
+  const judge = new Judge({ dags, runs, samples, commits, kills, deathMs })
   for (const [job, dag] of dags) {
     const nodes = await Promise.all(
       dag.nodes.map(
@@ -99,7 +149,8 @@ it(`in process: no graph shows what the handlers contradict (seed ${seed})`, asy
     ["serve", "--port", "0", ...storeFlags(store), "--set", "concurrency=6", ...handlers],
     witness,
   )
-  await watch({ seed, witness, urls: [url], deathMs: 0 })
+  const commit = await commitToDisk(join(witness, "commits"))
+  await watch({ seed, witness, urls: [url], deathMs: 0, commit })
 }, 240_000)
 
 it(`in a fleet whose worker is killed: no graph of any API process shows what the handlers contradict (seed ${seed})`, async () => {
@@ -129,5 +180,6 @@ it(`in a fleet whose worker is killed: no graph of any API process shows what th
     await worker()
     return [{ pid: first.pid, at }]
   }
-  await watch({ seed, witness, urls, deathMs: DEAD_SECONDS * 1000 + 2000, disturb })
+  const commit = await commitToPostgres(store.location)
+  await watch({ seed, witness, urls, deathMs: DEAD_SECONDS * 1000 + 2000, commit, disturb })
 }, 240_000)
