@@ -16,7 +16,6 @@ import { anyExecution, ExecutionQueue } from "./pipeline-places.ts"
 import { Plans } from "./plans.ts"
 import { noProviders } from "./providers/providers.ts"
 import { ProviderSweep } from "./providers/sweep.ts"
-import { foldJob, type LoadParts, readJobs, toLiveJob } from "./recovery/fold.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { failRefused } from "./recovery/refused-job.ts"
 import { Retention } from "./recovery/retention.ts"
@@ -36,7 +35,6 @@ export class Engine {
   readonly commands: Commands
   readonly metrics = new EngineMetrics()
   readonly #parts: EngineParts
-  readonly #load: LoadParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #family: Family
@@ -57,7 +55,6 @@ export class Engine {
     this.id = `engine-${randomUUID().slice(0, 13)}`
     this.plans = new Plans(journal)
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
-    this.#load = load
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     const maxOutputBytes = parts.maxOutputBytes ?? Number.POSITIVE_INFINITY
     this.owner = new PartitionOwner({
@@ -77,7 +74,7 @@ export class Engine {
         isToCancel ? this.#sweep.abandoned() : this.#sweep.freed([provider]),
       metrics: this.metrics,
       providers: parts.providers ?? noProviders,
-      read: jobId => this.#read(jobId),
+      load,
       maxOutputBytes,
     })
     this.workers = new Workers({
@@ -93,14 +90,13 @@ export class Engine {
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
     const claimExecution = parts.claimExecution ?? anyExecution
     this.#executions = new ExecutionQueue({
-      ...{ owner: this.owner, recovery: this.#recovery, clock, log },
+      ...{ owner: this.owner, clock, log },
       claim: claimExecution,
     })
     this.#family = new Family({
       journal,
       owner: this.owner,
       plans: this.plans,
-      recovery: this.#recovery,
       clock,
       settings,
       log,
@@ -119,7 +115,6 @@ export class Engine {
       journal,
       owner: this.owner,
       plans: this.plans,
-      recovery: this.#recovery,
       log,
       hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
       hideChildren: jobId => this.#family.hideChildren(jobId),
@@ -136,7 +131,6 @@ export class Engine {
       owner: this.owner,
       owns: partition => this.#ownership.owns(partition),
       remoteEngines: this.#remoteEngines,
-      recovery: this.#recovery,
       family: this.#family,
       clock,
       maxLiveJobs: settings.maxLiveJobs,
@@ -147,7 +141,6 @@ export class Engine {
     this.#retention = new Retention({
       journal,
       owner: this.owner,
-      recovery: this.#recovery,
       partitions: () => this.#ownership.partitions(),
       clock,
       retentionSeconds: settings.retentionSeconds,
@@ -184,7 +177,7 @@ export class Engine {
       inboxChanged: partitions => this.notifyInbox(partitions),
       isUsed: slot => this.live(slot.jobId)?.running.has(taskKey(slot)) === true,
       leftSubmissions: this.owner.external.leftSubmissions,
-      nodeId: async (jobId, node) => (await this.#read(jobId))?.plan.nodes[node]?.id ?? null,
+      nodeId: async (jobId, node) => (await this.owner.loader.read(jobId))?.plan.nodes[node]?.id ?? null,
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,
       cancelTries: settings.cancelTries,
@@ -230,12 +223,6 @@ export class Engine {
   /** There are messages in the inboxes of these partitions. */
   notifyInbox(partitions: readonly number[]): void {
     for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
-  }
-
-  /** Folds a job from its facts without keeping it in memory. */
-  async #read(jobId: string): Promise<LiveJob | null> {
-    const rows = (await readJobs(this.#load, [jobId])).get(jobId)
-    return rows === undefined ? null : toLiveJob(jobId, await foldJob(this.#load, rows))
   }
 
   /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, a known one of another engine. */
@@ -356,7 +343,7 @@ export class Engine {
 
   #failRefused(job: LiveJob, error: unknown): void {
     const { log } = this.#parts
-    void failRefused(job, error, { owner: this.owner, recovery: this.#recovery, family: this.#family, log })
+    void failRefused(job, error, { owner: this.owner, family: this.#family, log })
   }
 
   #operations({ begun, left, freed }: OperationRows): void {

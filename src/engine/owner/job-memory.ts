@@ -66,7 +66,8 @@ function decideParking(
   job: LiveJob,
   context: { readonly now: number; readonly parkAfterMs: number },
 ): Parking {
-  if (job.evicted || job.pendingBatches > 0 || isBusy(job.state) || job.state.unsettled) return "stays"
+  if (job.evicted || job.users > 0 || job.pendingBatches > 0) return "stays"
+  if (isBusy(job.state) || job.state.unsettled) return "stays"
   if (jobHasEnded(job.state.status)) return "leaves"
   const wake = wakeAt(job.state)
   if (wake !== null && wake - context.now < context.parkAfterMs) return "stays"

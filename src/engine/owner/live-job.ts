@@ -24,6 +24,8 @@ export interface LiveJob {
   projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number; used: string } | null
   /** Batches that hold facts of this job and are not durable yet. */
   pendingBatches: number
+  /** Callers of `PartitionOwner.withJob` that use it now: it stays in memory. */
+  users: number
   /** Discarded (fenced, parked, quarantined): code that still refers to the job must stop using it. */
   evicted: boolean
   /** Index in the alarm heap; -1: no alarm is set. */
@@ -101,6 +103,7 @@ export function newLiveJob(job: {
     size: job.size,
     projected: job.projected,
     pendingBatches: 0,
+    users: 0,
     evicted: false,
     alarmIndex: -1,
     alarmAt: 0,

@@ -22,6 +22,8 @@ import { Handover } from "../partitions/handover.ts"
 import { adoptTasks, cancelTasks, releaseTasks } from "../partitions/task-handover.ts"
 import { type ExternalWork, externalWork } from "../providers/external-work.ts"
 import type { Providers } from "../providers/providers.ts"
+import type { LoadParts } from "../recovery/fold.ts"
+import { JobLoader } from "../recovery/loader.ts"
 import type { EngineSettings } from "../settings.ts"
 import { Alarms } from "./alarms.ts"
 import { DeathsAlone } from "./deaths-alone.ts"
@@ -70,8 +72,7 @@ export interface OwnerParts {
   readonly submissionSettled: (provider: string, isToCancel: boolean) => void
   readonly metrics: EngineMetrics
   readonly providers: Providers
-  /** Folds a job from its facts without keeping it in memory; null: there is no such job. */
-  readonly read: (jobId: string) => Promise<LiveJob | null>
+  readonly load: LoadParts
   /** Limit of a rendered value, as JSON. */
   readonly maxOutputBytes: number
 }
@@ -89,13 +90,13 @@ export class PartitionOwner {
   readonly broker: Broker
   readonly committer: Committer
   readonly store: StoreHealth
+  readonly loader: JobLoader
   readonly #clock: Clock
   readonly #settings: EngineSettings
   readonly #log: Log
   readonly #observer: JobObserver
   readonly #unsettled: OwnerParts["unsettled"]
   readonly #metrics: EngineMetrics
-  readonly #read: OwnerParts["read"]
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #reports: TaskReports
@@ -114,7 +115,6 @@ export class PartitionOwner {
     this.#log = log
     this.#observer = observer
     this.#metrics = metrics
-    this.#read = parts.read
     this.#unsettled = parts.unsettled
     this.store = new StoreHealth(log, journal.capabilities.retry.tries)
     this.committer = new Committer({
@@ -127,6 +127,12 @@ export class PartitionOwner {
       parked: parts.parked,
     })
     this.jobs = this.#memory.jobs
+    this.loader = new JobLoader({
+      ...parts.load,
+      jobs: this.jobs,
+      owned: this.owned,
+      adopt: job => this.#adopt(job),
+    })
     const templates = { ...defaultLimits, bytes: parts.maxOutputBytes }
     this.#turns = new Turns({
       ...{ clock, committer: this.committer },
@@ -220,6 +226,44 @@ export class PartitionOwner {
     return job
   }
 
+  /**
+   * Loads the job unless it is in memory, calls `use` before anything else can happen to it, and resolves with its result
+   * when everything decided so far is durable; then the job is parked if it is idle. For a job in memory `use` is called
+   * at once. If there is no such job, `absent` is called instead, before another caller can submit the job.
+   */
+  withJob<T>(id: string, use: Use<T>): Promise<T | null>
+  withJob<T>(id: string, use: Use<T>, absent: () => T | Promise<T>): Promise<T>
+  withJob<T>(id: string, use: Use<T>, absent: Absent<T> = () => null): Promise<T | null> {
+    const job = this.jobs.get(id)
+    return job === undefined || this.loader.blocked(id) !== undefined
+      ? this.#loadAndUse(id, use, absent)
+      : this.#use(job, use)
+  }
+
+  async #loadAndUse<T>(id: string, use: Use<T>, absent: Absent<T>): Promise<T | null> {
+    for (;;) {
+      // A caller that waited for the same load, and continued first, may have submitted the job.
+      const job = (await this.loader.load(id)) ?? this.jobs.get(id)
+      if (job === undefined) break
+      if (!job.evicted) return this.#use(job, use)
+    }
+    const result = await absent()
+    await this.committer.durable({ partition: partitionOf(id), id })
+    return result
+  }
+
+  async #use<T>(job: LiveJob, use: Use<T>): Promise<T> {
+    job.users++
+    try {
+      const result = await use(job)
+      await this.committer.durable(job)
+      return result
+    } finally {
+      job.users--
+      this.parkIfIdle(job)
+    }
+  }
+
   /** Stores everything that `decide` does to jobs of one partition together or not at all. */
   inOneCommit(partition: number, decide: () => void): void {
     this.#turns.inOneCommit(partition, decide)
@@ -246,6 +290,14 @@ export class PartitionOwner {
       this.parkIfIdle(job)
     }
     failpoint("ack.after")
+  }
+
+  #adopt(job: LiveJob): void {
+    const wasQuarantined = this.#quarantined.has(job.id)
+    this.keep(job)
+    if (!wasQuarantined) return
+    this.releaseFromQuarantine(job)
+    this.recover(job)
   }
 
   /** Adds a job that was loaded from the journal. */
@@ -371,7 +423,7 @@ export class PartitionOwner {
   }
 
   async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
-    const job = await this.#read(submission.jobId)
+    const job = await this.loader.read(submission.jobId)
     const at = { ...taskRef(submission), attempt: submission.attempt }
     return job === null ? null : this.#dispatcher.buildTask(job, at)
   }
@@ -424,11 +476,6 @@ export class PartitionOwner {
     this.committer.lane(job.partition).writeRow(job, null)
   }
 
-  /** The job was quarantined in this process and has not been loaded since. */
-  isQuarantined(jobId: string): boolean {
-    return this.#quarantined.has(jobId)
-  }
-
   #discard(job: LiveJob, endTasks = cancelTasks): void {
     job.evicted = true
     endTasks(job, this.broker)
@@ -442,3 +489,6 @@ export class PartitionOwner {
     this.#memory.parkIfIdle(job)
   }
 }
+
+type Use<T> = (job: LiveJob) => T | Promise<T>
+type Absent<T> = () => T | null | Promise<T>

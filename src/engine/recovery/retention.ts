@@ -3,7 +3,6 @@ import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
-import type { Recovery } from "./recovery.ts"
 
 const MIN_MS = 1000
 const MAX_MS = 10 * 60_000
@@ -87,10 +86,10 @@ export class Retention {
 
   /** Returns whether there may be more. Children can be removed after their parents. */
   async #purgePage(before: number): Promise<boolean> {
-    const { journal, owner, recovery, partitions } = this.#parts
+    const { journal, owner, partitions } = this.#parts
     const unsettledBefore = this.#unsettledBefore()
     const found = await journal.endedJobs({ partitions: partitions(), before, unsettledBefore, limit: PAGE })
-    const purged = await recovery.blockLoading(found, async free => {
+    const purged = await owner.loader.blockFree(found, async free => {
       const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
         const epoch = owner.owned.get(partition)?.epoch
         return epoch === undefined ? [] : [{ partition, epoch }]
@@ -104,7 +103,6 @@ export class Retention {
 interface RetentionParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
-  readonly recovery: Recovery
   readonly partitions: () => readonly number[]
   readonly clock: Clock
   readonly retentionSeconds: number | null
