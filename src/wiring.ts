@@ -128,7 +128,7 @@ export function wire({
   })
   const webhooks = services.webhooks({
     store: journal.providers,
-    inboxChanged: partitions => engine.notifyInbox(partitions),
+    inboxChanged: partitions => engine.inboxChanged(partitions),
   })
   const live = new Live({
     journal,

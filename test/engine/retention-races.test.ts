@@ -48,7 +48,7 @@ describe("retention", () => {
         },
       },
       journal: openMemory(),
-      partitions: () => [],
+      partitions: { all: () => [] },
       owner: {} as PartitionOwner,
     })
     retention.partitionsAdded()

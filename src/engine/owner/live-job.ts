@@ -7,6 +7,7 @@ import type { Json } from "../../core/json.ts"
 import { isInFlight, type JobState, LargeOutput, ListOutput } from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { Plan } from "../../definition/plan.ts"
+import type { OwnedPartition } from "../commit/owned-partition.ts"
 
 /** A job in its owner's memory. */
 export interface LiveJob {
@@ -43,6 +44,18 @@ export interface LiveJob {
   evictingOutputs: Set<number> | null
   /** Large outputs that the items of a node with `for_each` read, fetched once for all items. */
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
+}
+
+/** What the parts of an owner may do to its jobs. */
+export interface JobOwner {
+  readonly jobs: ReadonlyMap<string, LiveJob>
+  readonly owned: ReadonlyMap<number, OwnedPartition>
+  /** For callers that need no answer. An unexpected error quarantines the job. */
+  command(job: LiveJob, command: Command, outputText?: string): void
+  /** Resolves when everything recorded of the job is durable. Rejects if this engine loses the partition before that. */
+  durable(job: LiveJob): Promise<void>
+  /** Called after an unexpected error: the job cannot continue. */
+  quarantine(job: LiveJob, error: unknown): void
 }
 
 /** More nodes than any job has. */

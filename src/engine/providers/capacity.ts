@@ -1,4 +1,4 @@
-import type { Task } from "../../broker/port.ts"
+import type { Broker, Task } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import { isCurrent, needsSlot, taskRef } from "../../core/item-list.ts"
@@ -8,7 +8,8 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { OperationName } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import { type LiveJob, taskKey } from "../owner/live-job.ts"
+import { type JobOwner, type LiveJob, taskKey } from "../owner/live-job.ts"
+import type { OwnerEngine } from "../owner/owner.ts"
 import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
 import { ProviderRate, type RateRequest } from "./rate.ts"
 import type { Slots } from "./slots.ts"
@@ -21,13 +22,9 @@ export interface CapacityParts {
   readonly providers: Pick<Providers, "terms">
   /** See the settings of the engine. */
   readonly guardMs: number
-  /** Dispatches the task. */
-  readonly dispatch: (task: Task) => void
-  readonly command: (job: LiveJob, command: Command) => void
-  readonly durable: (job: LiveJob) => Promise<void>
-  readonly failed: (job: LiveJob, error: unknown) => void
-  /** There are messages in the inboxes of these partitions. */
-  readonly inboxChanged: (partitions: readonly number[]) => void
+  readonly owner: JobOwner
+  readonly broker: Pick<Broker, "dispatch">
+  readonly engine: Pick<OwnerEngine, "inboxChanged">
 }
 
 /**
@@ -53,21 +50,22 @@ export class Capacity {
   }
 
   admit(job: LiveJob, task: Task, terms: ProviderTerms): void {
-    this.#admit(job, task, terms).catch(error => this.#parts.failed(job, error))
+    this.#admit(job, task, terms).catch(error => this.#parts.owner.quarantine(job, error))
   }
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
+    const { owner, broker } = this.#parts
     const { attempt } = task
     if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#releaseSlot(job, task)
       job.running.delete(taskKey(task))
-      this.#parts.command(job, { type: "await_slot", ...taskRef(task), attempt, provider: task.provider! })
-      await this.#parts.durable(job)
+      owner.command(job, { type: "await_slot", ...taskRef(task), attempt, provider: task.provider! })
+      await owner.durable(job)
       if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
     }
     await this.#rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
-    if (isWanted(job, task)) this.#parts.dispatch(task)
+    if (isWanted(job, task)) broker.dispatch(task)
     else await this.#releaseSlot(job, task)
   }
 
@@ -85,7 +83,7 @@ export class Capacity {
     await this.#untilStoreAnswers(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
-    this.#parts.inboxChanged([partition])
+    this.#parts.engine.inboxChanged([partition])
   }
 
   /**

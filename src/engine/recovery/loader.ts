@@ -3,11 +3,11 @@ import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
-export interface JobLoaderParts extends LoadParts {
+interface LoadingOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned: ReadonlyMap<number, OwnedPartition>
   /** Adds a job to memory. */
-  readonly adopt: (job: LiveJob) => void
+  adopt(job: LiveJob): void
 }
 
 /**
@@ -17,21 +17,23 @@ export interface JobLoaderParts extends LoadParts {
  * 2. A job that was read under one epoch is adopted under that epoch or not at all.
  */
 export class JobLoader {
-  readonly #parts: JobLoaderParts
+  readonly #owner: LoadingOwner
+  readonly #parts: LoadParts
   readonly #loading = new Map<string, Promise<LiveJob | null>>()
   /** Jobs that are being woken or purged. */
   readonly #blocked = new Map<string, Promise<void>>()
   /** Partitions that are being recovered: no other code may load a job whose lost tasks are not known yet. */
   readonly #recovering = new Map<number, Promise<void>>()
 
-  constructor(parts: JobLoaderParts) {
+  constructor(owner: LoadingOwner, parts: LoadParts) {
+    this.#owner = owner
     this.#parts = parts
   }
 
   /** null: there is no such job. */
   async load(id: string): Promise<LiveJob | null> {
     for (let busy = this.blocked(id); busy !== undefined; busy = this.blocked(id)) await busy
-    const known = this.#parts.jobs.get(id) ?? this.#loading.get(id)
+    const known = this.#owner.jobs.get(id) ?? this.#loading.get(id)
     if (known !== undefined) return known
     const loading = this.#adopt(id, readJobs(this.#parts, [id])).finally(() => this.#loading.delete(id))
     this.#loading.set(id, loading)
@@ -73,7 +75,7 @@ export class JobLoader {
    */
   async blockDue(ids: readonly string[], work: (absent: readonly string[]) => Promise<void>): Promise<void> {
     for (let busy = this.#anyBusy(ids); busy !== undefined; busy = this.#anyBusy(ids)) await busy
-    const absent = ids.filter(id => !this.#parts.jobs.has(id))
+    const absent = ids.filter(id => !this.#owner.jobs.has(id))
     if (absent.length > 0) await blockWhile(this.#blocked, absent, work(absent))
   }
 
@@ -83,7 +85,7 @@ export class JobLoader {
   }
 
   #isFree(id: string): boolean {
-    return !this.#parts.jobs.has(id) && !this.#loading.has(id) && this.blocked(id) === undefined
+    return !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.blocked(id) === undefined
   }
 
   #anyBusy(ids: readonly string[]): Promise<unknown> | undefined {
@@ -96,12 +98,12 @@ export class JobLoader {
 
   async #adopt(id: string, reading: ReturnType<typeof readJobs>): Promise<LiveJob | null> {
     const partition = partitionOf(id)
-    const epoch = this.#parts.owned.get(partition)?.epoch
+    const epoch = this.#owner.owned.get(partition)?.epoch
     const job = await this.#fold(id, reading)
     // Checked also when there is no such job: another owner may have created it since.
-    if (epoch === undefined || this.#parts.owned.get(partition)?.epoch !== epoch)
+    if (epoch === undefined || this.#owner.owned.get(partition)?.epoch !== epoch)
       throw partitionMoved(partition)
-    if (job !== null) this.#parts.adopt(job)
+    if (job !== null) this.#owner.adopt(job)
     return job
   }
 

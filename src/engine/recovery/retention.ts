@@ -3,6 +3,7 @@ import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
+import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 
 const MIN_MS = 1000
 const MAX_MS = 10 * 60_000
@@ -88,7 +89,12 @@ export class Retention {
   async #purgePage(before: number): Promise<boolean> {
     const { journal, owner, partitions } = this.#parts
     const unsettledBefore = this.#unsettledBefore()
-    const found = await journal.endedJobs({ partitions: partitions(), before, unsettledBefore, limit: PAGE })
+    const found = await journal.endedJobs({
+      partitions: partitions.all(),
+      before,
+      unsettledBefore,
+      limit: PAGE,
+    })
     const purged = await owner.loader.blockFree(found, async free => {
       const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
         const epoch = owner.owned.get(partition)?.epoch
@@ -103,7 +109,7 @@ export class Retention {
 interface RetentionParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
-  readonly partitions: () => readonly number[]
+  readonly partitions: Pick<ReadyPartitions, "all">
   readonly clock: Clock
   readonly retentionSeconds: number | null
   readonly lineageRetentionSeconds: number | null

@@ -8,6 +8,7 @@ import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { Stored } from "../owner/snapshot.ts"
+import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import { type ClaimExecution, placeForRetry } from "../pipeline-places.ts"
 import type { Answer } from "./inbox.ts"
 import { refusalError } from "./refusals.ts"
@@ -18,14 +19,12 @@ export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" 
 
 export interface CommandsParts {
   readonly owner: PartitionOwner
-  readonly owns: (partition: number) => boolean
+  readonly partitions: ReadyPartitions
   readonly remoteEngines: RemoteEngines
   readonly family: Family
   readonly clock: Clock
   readonly maxLiveJobs: number
   readonly claimExecution: ClaimExecution
-  /** Does the database answer? */
-  readonly isAvailable: () => boolean
   readonly mustBeOpen: () => void
 }
 
@@ -42,10 +41,10 @@ export class Commands {
 
   /** Resolves when the job is durable. The id must be new. */
   async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
-    const { owner, owns, remoteEngines, clock, mustBeOpen } = this.#parts
+    const { owner, partitions, remoteEngines, clock, mustBeOpen } = this.#parts
     mustBeOpen()
     // The partition may have moved since the id was made.
-    if (!owns(partitionOf(id))) {
+    if (!partitions.owns(partitionOf(id))) {
       const createdAt = await remoteEngines.submit(id, command, hurry)
       return new Stored(id, command, createdAt ?? clock.now())
     }
@@ -64,9 +63,9 @@ export class Commands {
    * and the answer is null. Its partition may have moved since the id was made; its current owner does the work.
    */
   async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
-    const { owner, owns, remoteEngines, mustBeOpen } = this.#parts
+    const { owner, partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
-    if (!owns(partitionOf(id))) {
+    if (!partitions.owns(partitionOf(id))) {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
@@ -79,9 +78,9 @@ export class Commands {
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
-    const { owns, remoteEngines, mustBeOpen } = this.#parts
+    const { partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
-    const answer = owns(partitionOf(jobId))
+    const answer = partitions.owns(partitionOf(jobId))
       ? await this.#executeHere(jobId, command)
       : await remoteEngines.command(jobId, command)
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
@@ -95,8 +94,8 @@ export class Commands {
   }
 
   #checkRoom(): void {
-    const { owner, maxLiveJobs, isAvailable } = this.#parts
-    if (!isAvailable())
+    const { owner, maxLiveJobs } = this.#parts
+    if (!owner.store.isAvailable)
       throw new UmbraError(
         "E611",
         "The database is unavailable and the engine has paused; try again when the database is back.",

@@ -5,6 +5,7 @@ import { UmbraError } from "../../errors.ts"
 import { messageCommand } from "../../journal/message-command.ts"
 import type { Journal, MessageRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
+import type { Family } from "../children/family.ts"
 import { partitionMoved } from "../commit/owned-partition.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -15,40 +16,24 @@ import { decide } from "./commands.ts"
 /** An owner's answer to a command; for a submission also the creation time of the job. */
 export type Answer = { readonly accepted: true; readonly created_at?: number } | { readonly refused: string }
 
+export interface InboxParts {
+  readonly journal: Journal
+  readonly owner: PartitionOwner
+  readonly plans: Plans
+  readonly log: Log
+  readonly maxLiveJobs: number
+  readonly family: Family
+  readonly claimExecution: ClaimExecution
+}
+
 /** Executes commands that other processes sent to partitions owned here, and answers them in the same commit. */
 export class Inbox {
-  readonly #journal: Journal
-  readonly #owner: PartitionOwner
-  readonly #plans: Plans
-  readonly #log: Log
-  readonly #hasRoom: () => boolean
-  readonly #hideChildren: (jobId: string) => Promise<void>
-  readonly #claimExecution: ClaimExecution
-  readonly #freed: (providers: readonly string[]) => void
+  readonly #parts: InboxParts
   readonly #reading = new Set<number>()
   readonly #readAgain = new Set<number>()
 
-  constructor(parts: {
-    journal: Journal
-    owner: PartitionOwner
-    plans: Plans
-    log: Log
-    /** May another job be loaded into memory? */
-    hasRoom: () => boolean
-    /** Called for a job that is about to be deleted. */
-    hideChildren: (jobId: string) => Promise<void>
-    claimExecution: ClaimExecution
-    /** These providers have a free slot. */
-    freed: (providers: readonly string[]) => void
-  }) {
-    this.#journal = parts.journal
-    this.#owner = parts.owner
-    this.#plans = parts.plans
-    this.#log = parts.log
-    this.#hasRoom = parts.hasRoom
-    this.#hideChildren = parts.hideChildren
-    this.#claimExecution = parts.claimExecution
-    this.#freed = parts.freed
+  constructor(parts: InboxParts) {
+    this.#parts = parts
   }
 
   /** Reads the inbox of this partition. */
@@ -63,12 +48,12 @@ export class Inbox {
         this.#readAgain.delete(partition)
         const epoch = this.#epoch(partition)
         await this.#executeAll(
-          await this.#journal.readMessages({ partitions: [partition], limit: 1000 }),
+          await this.#parts.journal.readMessages({ partitions: [partition], limit: 1000 }),
           epoch,
         )
       } while (this.#readAgain.has(partition))
     } catch (error) {
-      this.#log.warn(
+      this.#parts.log.warn(
         { partition, error: String(error) },
         "could not read the inbox; retrying with the next heartbeat",
       )
@@ -78,7 +63,7 @@ export class Inbox {
   }
 
   #epoch(partition: number): number | undefined {
-    return this.#owner.owned.get(partition)?.epoch
+    return this.#parts.owner.owned.get(partition)?.epoch
   }
 
   /** A message that was read under an earlier epoch may have been executed by another owner since. */
@@ -92,7 +77,7 @@ export class Inbox {
    * be executed twice.
    */
   async #executeAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
-    this.#owner.loader.prefetch(messages.map(({ jobId }) => jobId))
+    this.#parts.owner.loader.prefetch(messages.map(({ jobId }) => jobId))
     const byJob = new Map<string, MessageRow[]>()
     for (const message of messages) {
       const known = byJob.get(message.jobId)
@@ -114,10 +99,10 @@ export class Inbox {
       const command = messageCommand(message)
       const plan =
         command.type === "submit"
-          ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
+          ? await this.#parts.plans.get(command.owner, command.workflow, command.workflowVersion)
           : null
-      if (command.type === "delete") await this.#hideChildren(jobId)
-      await this.#owner.withJob<void>(
+      if (command.type === "delete") await this.#parts.family.hideChildren(jobId)
+      await this.#parts.owner.withJob<void>(
         jobId,
         async job => {
           this.#checkEpoch(partition, epoch)
@@ -130,22 +115,22 @@ export class Inbox {
       )
     } catch (error) {
       this.#answer(message, this.#unreadable(message, error))
-      await this.#owner.committer.durable({ partition, id: jobId })
+      await this.#parts.owner.committer.durable({ partition, id: jobId })
     }
   }
 
   #answer({ id, partition, jobId }: MessageRow, answer: Answer): void {
-    this.#owner.committer.lane(partition).answer({ partition, jobId }, id, JSON.stringify(answer))
+    this.#parts.owner.committer.lane(partition).answer({ partition, jobId }, id, JSON.stringify(answer))
   }
 
   async #decide(job: LiveJob, command: Command): Promise<Answer> {
-    const answer = await decide(job, command, this.#owner, this.#claimExecution).catch(error => {
+    const answer = await decide(job, command, this.#parts.owner, this.#parts.claimExecution).catch(error => {
       if (isFull(error)) return { refused: "no_place" }
       throw error
     })
     if (command.type === "grant_slot" && "refused" in answer && !needsSlot(job.state, command)) {
       await this.#releaseSlot(job.id, command)
-      this.#freed(job.plan.providers)
+      for (const provider of job.plan.providers) void this.#parts.owner.external.slots.grant(provider)
     }
     return answer
   }
@@ -155,22 +140,26 @@ export class Inbox {
     command: Command,
     plan: Plan | null,
   ): Promise<Answer> {
+    const { owner, maxLiveJobs } = this.#parts
     if (command.type === "grant_slot") await this.#releaseSlot(jobId, command)
     if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
-    if (!this.#hasRoom()) return { refused: "no_room" }
-    const { state } = this.#owner.submit(jobId, partition, plan, command)
+    if (owner.jobs.size >= maxLiveJobs) return { refused: "no_room" }
+    const { state } = owner.submit(jobId, partition, plan, command)
     return { accepted: true, created_at: state.createdAt }
   }
 
   /** Releases a slot that a node requested while it or its job ended: no other code would release it. */
   async #releaseSlot(jobId: string, of: Parameters<typeof taskRef>[0]): Promise<void> {
-    await this.#journal.providers.releaseSlot({ jobId, ...taskRef(of) })
+    await this.#parts.journal.providers.releaseSlot({ jobId, ...taskRef(of) })
   }
 
   /** A job that cannot be folded must not block the messages behind it. */
   #unreadable(message: MessageRow, error: unknown): Answer {
     if (!(error instanceof UmbraError && error.code === "E507")) throw error
-    this.#log.error({ job_id: message.jobId, error }, "command rejected: the job's journal cannot be read")
+    this.#parts.log.error(
+      { job_id: message.jobId, error },
+      "command rejected: the job's journal cannot be read",
+    )
     return { refused: "unreadable" }
   }
 }
