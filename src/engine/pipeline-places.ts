@@ -1,13 +1,14 @@
 /** Places among the pipeline executions that may run at once (P1, `max_executions`). */
+
 import type { AttemptRef } from "../core/commands.ts"
 import { executionsFull, type Fault } from "../core/faults.ts"
-import { findTask } from "../core/item-list.ts"
+import { findTask, taskKey } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
-import { type LiveJob, taskKey } from "./owner/live-job.ts"
+import type { LiveJob } from "./owner/live-job.ts"
 import type { PartitionOwner } from "./owner/owner.ts"
 
 /**

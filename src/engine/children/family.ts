@@ -2,8 +2,7 @@ import type { ChildRequest } from "../../broker/port.ts"
 import type { Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask, taskRef } from "../../core/item-list.ts"
-import type { JobState } from "../../core/state.ts"
+import { findTask, type JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { parentReason } from "../../core/view/reasons.ts"
 import { UmbraError } from "../../errors.ts"
@@ -146,7 +145,7 @@ export class Family {
       const place = findTask(state, link)
       const waiting = place?.state.waiting.get(place.position)
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
-      const at = { ...taskRef(link), attempt: place.state.attempt[place.position]! }
+      const at = { node: link.node, item: link.item, attempt: place.state.attempt[place.position]! }
       await owner.execute(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
     }
     await owner.withJob<void>(link.job_id, parent => notify(parent).then(notified), notified)

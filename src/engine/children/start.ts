@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Reported, Submit } from "../../core/commands.ts"
 import type { Waiting } from "../../core/facts.ts"
-import { findTask, isCurrent } from "../../core/item-list.ts"
+import { findTask, isCurrent } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"

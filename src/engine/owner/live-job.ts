@@ -1,10 +1,18 @@
-import type { Broker } from "../../broker/port.ts"
+import type { Broker, TaskName } from "../../broker/port.ts"
 import { wholeMs } from "../../core/attempt-times.ts"
 import type { AttemptRef, Command } from "../../core/commands.ts"
 import type { Fact, RunningAttempt } from "../../core/facts.ts"
-import { findTask } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
-import { isInFlight, type JobState, LargeOutput, ListOutput } from "../../core/state.ts"
+import {
+  findTask,
+  isInFlight,
+  type JobState,
+  LargeOutput,
+  ListOutput,
+  parseTaskKey,
+  type TaskRef,
+  taskKey,
+} from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { OwnedPartition } from "../commit/owned-partition.ts"
@@ -58,34 +66,14 @@ export interface JobOwner {
   quarantine(job: LiveJob, error: unknown): void
 }
 
-/** More nodes than any job has. */
-const NODES = 2 ** 24
-
-/** A node, or an item of it, as one number: a busy job has thousands of them in sets. */
-export function taskKey({ node, item }: { readonly node: number; readonly item?: number }): number {
-  return item === undefined ? node : (item + 1) * NODES + node
-}
-
-export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
-  return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
-}
-
 /** The task of the current attempt, as the broker names it; null: there is no such list. */
-export function currentTask(
-  { id, state }: LiveJob,
-  task: { readonly node: number; readonly item?: number },
-): {
-  readonly jobId: string
-  readonly node: number
-  readonly item?: number
-  readonly attempt: number
-} | null {
-  const place = findTask(state, task)
-  return place === null ? null : { jobId: id, ...task, attempt: place.state.attempt[place.position]! }
+export function currentTask({ id, state }: LiveJob, { node, item }: TaskRef): TaskName | null {
+  const place = findTask(state, { node, item })
+  return place === null ? null : { jobId: id, node, item, attempt: place.state.attempt[place.position]! }
 }
 
 /** Does the node, or the item, continue under a later attempt? */
-export function hasLaterAttempt({ state }: LiveJob, task: Parameters<typeof findTask>[1]): boolean {
+export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   const place = findTask(state, task)
   return place !== null && isInFlight(place.state, place.position)
 }
@@ -131,22 +119,6 @@ export function newLiveJob(job: {
 
 export function decodeFact(row: { readonly type: string; readonly at: number; readonly data: string }): Fact {
   return { ...(JSON.parse(row.data) as Record<string, Json>), type: row.type, at: row.at } as unknown as Fact
-}
-
-/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
-export function mayEndAttempts({ type }: Command): boolean {
-  switch (type) {
-    case "failed":
-    case "external":
-    case "wake":
-    case "recover":
-    case "hand_over":
-    case "fail_job":
-    case "cancel":
-      return true
-    default:
-      return false
-  }
 }
 
 /** The job's attempts whose handler runs now, in this process or, as far as it has reported, in a worker process. */

@@ -1,8 +1,7 @@
 import type { Broker, BrokerHost, ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Command, DecisionContext, Reported } from "../../core/commands.ts"
 import { cut } from "../../core/faults.ts"
-import { findTask } from "../../core/item-list.ts"
-import { newJobState } from "../../core/state.ts"
+import { attemptRef, findTask, newJobState, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { isRetried, nextTimer, takeDue } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -35,11 +34,8 @@ import {
   evictOutput,
   hasLaterAttempt,
   type LiveJob,
-  mayEndAttempts,
   newLiveJob,
-  parseTaskKey,
   runningAttempts,
-  taskKey,
 } from "./live-job.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { type Decided, type TurnOwner, Turns } from "./turn.ts"
@@ -325,7 +321,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   }
 
   /** Dispatches a task that waits for its retry time before that time. */
-  dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
+  dispatchNow(job: LiveJob, task: TaskRef, now: number): void {
     const place = findTask(job.state, task)
     if (place === null || !place.state.retryAt.has(place.position)) return
     place.state.retryAt.set(place.position, now)
@@ -345,11 +341,9 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     }
   }
 
-  #dispatchCurrent(job: LiveJob, task: { readonly node: number; readonly item?: number }): void {
+  #dispatchCurrent(job: LiveJob, task: TaskRef): void {
     const current = currentTask(job, task)
-    if (current === null) return
-    const { jobId: _, ...at } = current
-    this.dispatch(job, at)
+    if (current !== null) this.dispatch(job, attemptRef(current))
   }
 
   /** Called after a take-over. */
@@ -468,3 +462,19 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
 type Use<T> = (job: LiveJob) => T | Promise<T>
 type Absent<T> = () => T | null | Promise<T>
+
+/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
+function mayEndAttempts({ type }: Command): boolean {
+  switch (type) {
+    case "failed":
+    case "external":
+    case "wake":
+    case "recover":
+    case "hand_over":
+    case "fail_job":
+    case "cancel":
+      return true
+    default:
+      return false
+  }
+}

@@ -9,11 +9,11 @@ import type {
 import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask, isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
+import { attemptRef, findTask, isCurrent, taskKey } from "../../core/state.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
-import { type JobOwner, type LiveJob, type Progress, taskKey } from "./live-job.ts"
+import type { JobOwner, LiveJob, Progress } from "./live-job.ts"
 import type { ExternalWork } from "./owner.ts"
 
 /** The owner of the jobs that workers report on. */
@@ -43,13 +43,13 @@ export class TaskReports implements RemoteTaskEvents {
 
   started(task: TaskNews, worker: string): Promise<void> {
     const job = this.#currentJob(task)
-    const attemptRef = toAttemptRef(task)
-    if (job === null || !isCurrent(job.state, attemptRef))
+    const at = attemptRef(task)
+    if (job === null || !isCurrent(job.state, at))
       return task.announce ? this.#mayContinue(task) : Promise.resolve()
     const ranMs = this.#owner.broker.runningTask(task)?.ranMs
     this.#owner.command(job, {
       type: "started",
-      ...attemptRef,
+      ...at,
       worker,
       ...(task.alone === undefined ? {} : { alone: task.alone }),
       // A request for another place in the rate comes from a handler that runs.
@@ -114,14 +114,14 @@ export class TaskReports implements RemoteTaskEvents {
 
   preview(task: TaskName, data: Json): void {
     const job = this.#currentJob(task)
-    if (job !== null) this.#owner.command(job, { type: "preview", ...toAttemptRef(task), data })
+    if (job !== null) this.#owner.command(job, { type: "preview", ...attemptRef(task), data })
   }
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#currentJob(task)
     const { pendingDecisions, external } = this.#owner
-    const attemptRef = toAttemptRef(task)
-    const isLeft = job === null || !isCurrent(job.state, attemptRef)
+    const at = attemptRef(task)
+    const isLeft = job === null || !isCurrent(job.state, at)
     if (isLeft)
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
     if (job === null) return
@@ -130,8 +130,8 @@ export class TaskReports implements RemoteTaskEvents {
     job.progress?.delete(key)
     if (outcome.type === "child") {
       const { usage } = outcome
-      const at = { ...attemptRef, times, ...(usage === undefined ? {} : { usage }) }
-      pendingDecisions.add(job.partition, this.#owner.childRequested(job, at, outcome))
+      const reported = { ...at, times, ...(usage === undefined ? {} : { usage }) }
+      pendingDecisions.add(job.partition, this.#owner.childRequested(job, reported, outcome))
     } else if (isLeft) return
     else if (outcome.type === "submitted")
       pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
@@ -139,7 +139,7 @@ export class TaskReports implements RemoteTaskEvents {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#terms(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
-      this.#owner.command(job, outcomeCommand(attemptRef, outcome, terms, times), text)
+      this.#owner.command(job, outcomeCommand(at, outcome, terms, times), text)
     }
   }
 
@@ -156,7 +156,7 @@ export class TaskReports implements RemoteTaskEvents {
   ): Promise<void> {
     const { external } = this.#owner
     const { provider } = job.plan.nodes[task.node]!
-    const at = toAttemptRef(task)
+    const at = attemptRef(task)
     const terms = provider === null ? undefined : this.#terms(provider, outcome)
     this.#claiming.add(nameOf(task))
     try {
@@ -184,7 +184,7 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** Is this an attempt that its job no longer wants? */
   #isAbandoned(job: LiveJob | null, task: TaskName): boolean {
-    return job === null || !isCurrent(job.state, toAttemptRef(task))
+    return job === null || !isCurrent(job.state, attemptRef(task))
   }
 
   lost(tasks: readonly TaskName[], callsToo: boolean): void {
@@ -196,8 +196,8 @@ export class TaskReports implements RemoteTaskEvents {
       if (job === null) continue
       job.progress?.delete(taskKey(task))
       const lost = byJob.get(job)
-      if (lost === undefined) byJob.set(job, [toAttemptRef(task)])
-      else lost.push(toAttemptRef(task))
+      if (lost === undefined) byJob.set(job, [attemptRef(task)])
+      else lost.push(attemptRef(task))
     }
     for (const [job, only] of byJob) {
       this.#owner.command(job, { type: "recover", only })
@@ -209,13 +209,13 @@ export class TaskReports implements RemoteTaskEvents {
   /** A task that is known to have begun becomes a new attempt. Others are dispatched again under the same attempt. */
   returned(task: TaskName): void {
     const job = this.#currentJob(task)
-    const attemptRef = toAttemptRef(task)
+    const at = attemptRef(task)
     if (this.#isAbandoned(job, task)) this.#owner.external.leftSubmissions.lost(task)
     if (job === null) return
     job.progress?.delete(taskKey(task))
-    this.#owner.command(job, { type: "hand_over", only: [attemptRef] })
+    this.#owner.command(job, { type: "hand_over", only: [at] })
     job.running.delete(taskKey(task))
-    if (isCurrent(job.state, attemptRef)) this.#owner.dispatch(job, attemptRef)
+    if (isCurrent(job.state, at)) this.#owner.dispatch(job, at)
   }
 
   #terms(provider: string, outcome: Outcome) {
@@ -229,14 +229,9 @@ export class TaskReports implements RemoteTaskEvents {
   #currentJob(task: TaskName): LiveJob | null {
     const job = this.#owner.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
-    if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
     const place = findTask(job.state, task)
     return place?.state.attempt[place.position] === task.attempt ? job : null
   }
-}
-
-function toAttemptRef({ node, item, attempt }: TaskName): AttemptRef {
-  return item === undefined ? { node, attempt } : { node, item, attempt }
 }
 
 /** The message does not repeat the id: it belongs to another owner. */

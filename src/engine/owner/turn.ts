@@ -3,6 +3,7 @@ import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/c
 import { decide } from "../../core/decide/decide.ts"
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
+import { attemptRef } from "../../core/state.ts"
 import type { Limits } from "../../template/types.ts"
 import type { Clock } from "../clock.ts"
 import type { Batch } from "../commit/batch.ts"
@@ -131,10 +132,4 @@ export class Turns {
       else owner.ended(job)
     }
   }
-}
-
-type AttemptEffect = Extract<Effect, { readonly attempt: number }>
-
-function attemptRef({ node, item, attempt }: AttemptEffect): AttemptRef {
-  return item === undefined ? { node, attempt } : { node, attempt, item }
 }

@@ -1,8 +1,10 @@
 /** What happens to a job's tasks when its owner changes: those that ran in the owner's process end with it, others continue. */
+
 import type { Broker, TaskName } from "../../broker/port.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import { tasksInFlight } from "../../core/item-list.ts"
-import { currentTask, type JobOwner, type LiveJob, parseTaskKey, taskKey } from "../owner/live-job.ts"
+import { parseTaskKey, taskKey } from "../../core/state.ts"
+import { currentTask, type JobOwner, type LiveJob } from "../owner/live-job.ts"
 
 type TaskOwner = Pick<JobOwner, "command"> & { readonly broker: Broker }
 

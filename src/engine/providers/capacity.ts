@@ -1,14 +1,15 @@
 import type { Broker, Task } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { isCurrent, needsSlot, taskRef } from "../../core/item-list.ts"
+import { needsSlot } from "../../core/item-list.ts"
+import { isCurrent, taskKey } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { OperationName } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import { type JobOwner, type LiveJob, taskKey } from "../owner/live-job.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { OwnerEngine } from "../owner/owner.ts"
 import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
 import { ProviderRate, type RateRequest } from "./rate.ts"
@@ -55,11 +56,11 @@ export class Capacity {
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
     const { owner, broker } = this.#parts
-    const { attempt } = task
+    const { node, item, attempt } = task
     if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#releaseSlot(job, task)
       job.running.delete(taskKey(task))
-      owner.command(job, { type: "await_slot", ...taskRef(task), attempt, provider: task.provider! })
+      owner.command(job, { type: "await_slot", node, item, attempt, provider: task.provider! })
       await owner.durable(job)
       if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
@@ -71,7 +72,8 @@ export class Capacity {
 
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
     const { id: jobId, partition, state } = job
-    const request = { jobId, ...taskRef(task), partition, owner: state.owner }
+    const { node, item } = task
+    const request = { jobId, node, item, partition, owner: state.owner }
     return this.#untilStoreAnswers(() => this.#parts.slots.request(task.provider!, request))
   }
 
@@ -79,7 +81,8 @@ export class Capacity {
   async #resendGrant(job: LiveJob, task: Task): Promise<void> {
     const { journal, clock } = this.#parts
     const { id, partition } = job
-    const command = JSON.stringify({ type: "grant_slot", ...taskRef(task) } satisfies Command)
+    const { node, item } = task
+    const command = JSON.stringify({ type: "grant_slot", node, item } satisfies Command)
     await this.#untilStoreAnswers(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
@@ -91,8 +94,9 @@ export class Capacity {
    * an operation that was about to be submitted again had ended it. A job that has only moved keeps its slot.
    */
   async #releaseSlot(job: LiveJob, task: Task): Promise<void> {
+    const { node, item } = task
     if (jobHasEnded(job.state.status))
-      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...taskRef(task) })
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node, item })
     // Whether that end is durable, and still valid, is decided by the current owner of the job.
     else if (!needsSlot(job.state, task)) await this.#resendGrant(job, task)
   }

@@ -2,7 +2,7 @@ import type { Broker, Outcome, Task, TaskName } from "../../broker/port.ts"
 import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import { isRateLimited } from "../../core/faults.ts"
-import { taskRef } from "../../core/item-list.ts"
+import { attemptRef } from "../../core/state.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { SlotKey, UnseenSubmission } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
@@ -92,7 +92,7 @@ export class LeftSubmissions {
 
   /** The row of a submission is durable. If no answer is expected for it, an earlier attempt made it. */
   recorded({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): void {
-    const task = item === undefined ? { jobId, node, attempt } : { jobId, node, item, attempt }
+    const task = { jobId, node, item, attempt }
     const name = nameOf(task)
     if (!this.#awaited.has(name) && !this.#settling.has(name)) void this.#unanswered(task)
   }
@@ -158,7 +158,7 @@ export class LeftSubmissions {
   async #settle(task: TaskName, externalId: string | null): Promise<void> {
     const { journal, clock, engine, log } = this.#parts
     const { jobId, node, item } = task
-    const of: SlotKey = item === undefined ? { jobId, node } : { jobId, node, item }
+    const of: SlotKey = { jobId, node, item }
     const attempt = task.attempt % REPEATED
     const key = submissionKey({ ...of, attempt })
     this.#repeats.get(key)?.stopTimer()
@@ -238,8 +238,7 @@ export class LeftSubmissions {
   /** Builds the task again from the facts of its job; null: that is not possible. */
   async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
     const job = await this.#parts.loader.read(submission.jobId)
-    const at = { ...taskRef(submission), attempt: submission.attempt }
-    return job === null ? null : this.#parts.dispatcher.buildTask(job, at)
+    return job === null ? null : this.#parts.dispatcher.buildTask(job, attemptRef(submission))
   }
 
   #report(key: string, { provider, jobId, node, slotUntil }: UnseenSubmission): void {

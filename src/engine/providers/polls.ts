@@ -1,11 +1,11 @@
 import type { Broker } from "../../broker/port.ts"
 import type { OperationResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask } from "../../core/item-list.ts"
 import type { PollPolicy } from "../../core/plan.ts"
+import { findTask, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Clock } from "../clock.ts"
-import { type JobOwner, type LiveJob, parseTaskKey, taskKey } from "../owner/live-job.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Operation, Providers } from "./providers.ts"
 import type { RateRequest } from "./rate.ts"
@@ -33,7 +33,7 @@ export class Polls {
   }
 
   /** Polls the operation of a node, or of one of its items. */
-  start(job: LiveJob, of: Place): void {
+  start(job: LiveJob, of: TaskRef): void {
     const poll = { job, of, abort: new AbortController() }
     job.activePolls ??= new Map()
     job.activePolls.set(taskKey(of), poll.abort)
@@ -135,11 +135,9 @@ export function pollQueue(provider: string): string {
   return `poll:${provider}`
 }
 
-type Place = Parameters<typeof findTask>[1]
-
 interface PendingPoll {
   readonly job: LiveJob
-  readonly of: Place
+  readonly of: TaskRef
   readonly abort: AbortController
 }
 
@@ -154,7 +152,7 @@ function unknownProvider(provider: string): Fault {
   }
 }
 
-function waitingOperation(job: LiveJob, of: Place): Operation | null {
+function waitingOperation(job: LiveJob, of: TaskRef): Operation | null {
   const place = findTask(job.state, of)
   const waiting = place?.state.waiting.get(place.position)
   if (waiting?.kind !== "external") return null

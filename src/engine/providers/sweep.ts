@@ -1,11 +1,10 @@
 import type { Command } from "../../core/commands.ts"
 import { type Fault, isRateLimited } from "../../core/faults.ts"
-import { taskRef } from "../../core/item-list.ts"
+import { taskKey } from "../../core/state.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { DueCancel, OperationName, SlotKey } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import { taskKey } from "../owner/live-job.ts"
 import type { OwnerEngine, PartitionOwner } from "../owner/owner.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { Providers } from "./providers.ts"
@@ -148,7 +147,7 @@ export class ProviderSweep {
   async #cancel(cancel: DueCancel): Promise<void> {
     const { journal, clock, cancelTries, log } = this.#parts
     const { providers, capacity } = this.#parts.owner.external
-    const { provider, externalId, jobId, node, tries, owner } = cancel
+    const { provider, externalId, jobId, node, item, tries, owner } = cancel
     const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
     const request = { provider, owner, rate, ratePerOwner }
     const later = await capacity.tryPlace(request, MAX_WAIT_MS)
@@ -167,7 +166,7 @@ export class ProviderSweep {
       log.warn({ provider, external_id: externalId, job_id: jobId, fault }, "could not cancel an operation")
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
     const settling = journal.providers.settleCancel({
-      ...{ provider, externalId, jobId, ...taskRef(cancel) },
+      ...{ provider, externalId, jobId, node, item },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
     this.#settling.add(settling)

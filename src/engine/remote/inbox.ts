@@ -1,5 +1,6 @@
 import type { Command } from "../../core/commands.ts"
-import { needsSlot, taskRef } from "../../core/item-list.ts"
+import { needsSlot } from "../../core/item-list.ts"
+import type { TaskRef } from "../../core/state.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { messageCommand } from "../../journal/message-command.ts"
@@ -149,8 +150,8 @@ export class Inbox {
   }
 
   /** Releases a slot that a node requested while it or its job ended: no other code would release it. */
-  async #releaseSlot(jobId: string, of: Parameters<typeof taskRef>[0]): Promise<void> {
-    await this.#parts.journal.providers.releaseSlot({ jobId, ...taskRef(of) })
+  async #releaseSlot(jobId: string, { node, item }: TaskRef): Promise<void> {
+    await this.#parts.journal.providers.releaseSlot({ jobId, node, item })
   }
 
   /** A job that cannot be folded must not block the messages behind it. */
