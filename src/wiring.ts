@@ -128,7 +128,7 @@ export function wire({
   })
   const webhooks = services.webhooks({
     store: journal.providers,
-    inboxChanged: partitions => engine.notifyInbox(partitions),
+    inboxChanged: partitions => engine.inboxChanged(partitions),
   })
   const live = new Live({
     journal,
@@ -192,7 +192,7 @@ export function wire({
 export function isRunning(
   broker: RoutedBroker,
   job: LiveJob,
-  task: { readonly node: number; readonly item?: number },
+  task: Parameters<typeof currentTask>[1],
 ): boolean {
   const current = currentTask(job, task)
   return current !== null && broker.runningTask(current) !== null

@@ -14,7 +14,7 @@ export interface Task {
   readonly node: number
   readonly nodeId: string
   /** For a node with `for_each`: the index of the item, from 0. */
-  readonly item?: number
+  readonly item?: number | undefined
   /** The fence: a result counts only under this number. */
   readonly attempt: number
   /** The attempt number that people and handlers see. */

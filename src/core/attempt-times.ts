@@ -1,13 +1,13 @@
 import type { AttemptTimes, Refusal } from "./commands.ts"
 import { retryPolicy } from "./decide/backoff.ts"
 import type { ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
-import { findTask } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import {
   CANCELLED,
   childUsageOf,
   type EndedAttempt,
   FAILED,
+  findTask,
   type JobState,
   setLastAttempt,
   setSpentAttempts,
@@ -111,7 +111,7 @@ export function attemptStart(state: JobState, node: number, ranMs: number, at: n
 /** Folds the attempts that were running, and their usage, when a fact ended them. Later facts do not refer to the worker named in such a list. */
 export function foldRunning(state: JobState, fact: { readonly at: number } & RunningList): void {
   for (const { node, item, ran_ms, worker, usage } of fact.running ?? []) {
-    const place = findTask(state, item === undefined ? { node } : { node, item })
+    const place = findTask(state, { node, item })
     if (place === null) continue
     addUsage(place.state, place.position, usage)
     if (item !== undefined) addNodeUsage(state, node, usage)
@@ -165,7 +165,7 @@ export function addNodeUsage(state: JobState, node: number, usage: JsonObject | 
 /** Folds the usage of children that were cancelled with the job. */
 export function addChildUsage(state: JobState, children: readonly ChildUsage[]): void {
   for (const { node, item, job_id, usage } of children) {
-    const place = findTask(state, item === undefined ? { node } : { node, item })
+    const place = findTask(state, { node, item })
     if (place === null) continue
     addUsage(place.state, place.position, usage)
     if (item !== undefined) addNodeUsage(state, node, usage)

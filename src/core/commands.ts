@@ -2,6 +2,7 @@ import type { ChildUsage, ListSource, ParentLink, RunningAttempt, Waiting } from
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy, RetryPolicy } from "./plan.ts"
+import type { TaskRef } from "./state.ts"
 
 /** A request to change a job. `decide` answers with facts or a refusal. */
 export type Command =
@@ -19,7 +20,7 @@ export type Command =
   /** No slot of the node's provider is free. */
   | ({ readonly type: "await_slot"; readonly provider: string } & AttemptRef)
   /** The slot that the node, or the item, waits for is granted. */
-  | { readonly type: "grant_slot"; readonly node: number; readonly item?: number }
+  | ({ readonly type: "grant_slot" } & TaskRef)
   | Submitted
   | External
   /** Timers may be due. */
@@ -37,10 +38,8 @@ export type Command =
   | { readonly type: "delete" }
 
 /** An attempt at a node, or at an item of it. */
-export interface AttemptRef {
-  readonly node: number
+export interface AttemptRef extends TaskRef {
   readonly attempt: number
-  readonly item?: number
 }
 
 /** How long an attempt took, by the monotonic clock of the worker's process. */
@@ -109,10 +108,8 @@ export interface Submitted extends Reported {
 }
 
 /** A report on an operation, from a webhook or a poll, whichever arrives first (X4). */
-export interface External {
+export interface External extends TaskRef {
   readonly type: "external"
-  readonly node: number
-  readonly item?: number
   readonly externalId: string
   readonly source: "webhook" | "poll"
   readonly poll: PollPolicy | null

@@ -1,7 +1,16 @@
+import type { AttemptRef } from "./commands.ts"
 import type { Fact, ItemFact, NodeCompleted, NodeExpanded } from "./facts.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RuleNode } from "./plan.ts"
-import { isDone, isInFlight, type JobState, newJobState, wholeOutput } from "./state.ts"
+import {
+  findTask,
+  isDone,
+  isInFlight,
+  type JobState,
+  newJobState,
+  type TaskRef,
+  wholeOutput,
+} from "./state.ts"
 
 /**
  * The items of a node with `for_each` (J21): a job in the job. Its graph has one node per item and no edge, so attempts,
@@ -62,56 +71,23 @@ function flatGraph(rule: RuleNode, size: number): Graph {
   }
 }
 
-/** Where the state of an attempt is: in the job, or in one of its lists. null: there is no such list. */
-export function findTask(
-  state: JobState,
-  { node, item }: { readonly node: number; readonly item?: number },
-): { readonly state: JobState; readonly position: number } | null {
-  if (item === undefined) return { state, position: node }
-  const list = state.lists.get(node)
-  return list === undefined ? null : { state: list.state, position: item }
-}
-
-/** Only the fields that name a node, or an item of it. */
-export function taskRef({ node, item }: { readonly node: number; readonly item?: number }): {
-  readonly node: number
-  readonly item?: number
-} {
-  return item === undefined ? { node } : { node, item }
-}
-
-/** Is this the current attempt, and is it running or about to be dispatched? */
-export function isCurrent(
-  state: JobState,
-  attemptRef: { readonly node: number; readonly attempt: number; readonly item?: number },
-): boolean {
-  const { node, attempt, item } = attemptRef
-  if (item === undefined) return isInFlight(state, node) && state.attempt[node] === attempt
-  const place = findTask(state, attemptRef)
-  return (
-    place !== null &&
-    isInFlight(place.state, place.position) &&
-    place.state.attempt[place.position] === attempt
-  )
-}
-
 /** With a worker, on its way there, or waiting: at its provider, or for what its handler returned. */
-export function needsSlot(state: JobState, of: Parameters<typeof findTask>[1]): boolean {
+export function needsSlot(state: JobState, of: TaskRef): boolean {
   const place = findTask(state, of)
   if (place === null) return false
   return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
 }
 
 /** The tasks that a worker has, or should have: attempts at nodes and at items that are not postponed. */
-export function tasksInFlight(
-  state: JobState,
-  now: number,
-): { readonly node: number; readonly item?: number; readonly attempt: number }[] {
-  const tasks = positionsInFlight(state, now).map(node => ({ node, attempt: state.attempt[node]! }))
+export function tasksInFlight(state: JobState, now: number): AttemptRef[] {
+  const tasks: AttemptRef[] = positionsInFlight(state, now).map(node => ({
+    node,
+    attempt: state.attempt[node]!,
+  }))
   for (const [node, list] of state.lists)
     if (!isDone(state, node))
       for (const item of positionsInFlight(list.state, now))
-        tasks.push(Object.assign({ node, attempt: list.state.attempt[item]! }, { item }))
+        tasks.push({ node, item, attempt: list.state.attempt[item]! })
   return tasks
 }
 

@@ -1,3 +1,4 @@
+import type { AttemptRef } from "./commands.ts"
 import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
@@ -433,4 +434,45 @@ export function resumeToken({ resumes, lists }: JobState): string {
 export function isDone(state: JobState, node: number): boolean {
   const status = state.nodeStatus[node]
   return status === COMPLETED || status === SKIPPED
+}
+
+/** A node, or one of its items; without `item`: the node itself. */
+export interface TaskRef {
+  readonly node: number
+  readonly item?: number | undefined
+}
+
+/** Where the state of a node or an item is: in the job, or in one of its lists. null: there is no such list. */
+export function findTask(
+  state: JobState,
+  { node, item }: TaskRef,
+): { readonly state: JobState; readonly position: number } | null {
+  if (item === undefined) return { state, position: node }
+  const list = state.lists.get(node)
+  return list === undefined ? null : { state: list.state, position: item }
+}
+
+/** Only the fields that name an attempt. */
+export function attemptRef({ node, item, attempt }: AttemptRef): AttemptRef {
+  return { node, item, attempt }
+}
+
+/** Is this the current attempt, and is it running or about to be dispatched? */
+export function isCurrent(state: JobState, task: AttemptRef): boolean {
+  const { node, attempt, item } = task
+  const own = item === undefined ? state : state.lists.get(node)?.state
+  const position = item ?? node
+  return own !== undefined && isInFlight(own, position) && own.attempt[position] === attempt
+}
+
+/** More nodes than any job has. */
+const NODES = 2 ** 24
+
+/** A task as one number: a busy job has thousands of them in sets. */
+export function taskKey({ node, item }: TaskRef): number {
+  return item === undefined ? node : (item + 1) * NODES + node
+}
+
+export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
+  return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
 }

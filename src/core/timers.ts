@@ -1,8 +1,7 @@
 import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
-import { findTask } from "./item-list.ts"
 import type { Json } from "./json.ts"
-import type { JobState } from "./state.ts"
+import { findTask, type JobState, type TaskRef } from "./state.ts"
 
 /** When a timer of the job is next due; null: never. May be early, is never late. */
 export function nextTimer(state: JobState): number | null {
@@ -100,17 +99,12 @@ export function isRetried(state: JobState, command: Command): boolean {
   return place?.state.retryAt.has(place.position) === true
 }
 
-interface Place {
-  readonly node: number
-  readonly item?: number
-}
-
 /** What a job has to do when its alarm fires, removed from its timers. */
 export interface Due {
   /** Tasks to dispatch again. */
-  readonly tasks: readonly Place[]
+  readonly tasks: readonly TaskRef[]
   /** Operations to poll. */
-  readonly polls: readonly Place[]
+  readonly polls: readonly TaskRef[]
 }
 
 export function takeDue(state: JobState, now: number): Due {

@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto"
+import type { ChildRequest } from "../broker/port.ts"
+import type { Reported } from "../core/commands.ts"
 import { UmbraError } from "../errors.ts"
 import type { Heartbeat } from "../journal/port/journal.ts"
 import { Family } from "./children/family.ts"
@@ -7,16 +9,16 @@ import type { OperationRows } from "./commit/operation-rows.ts"
 import type { EngineParts } from "./engine-parts.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
-import { type LiveJob, taskKey } from "./owner/live-job.ts"
-import { PartitionOwner } from "./owner/owner.ts"
+import type { LiveJob } from "./owner/live-job.ts"
+import { type OwnerEngine, PartitionOwner } from "./owner/owner.ts"
 import { type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
 import { Lease } from "./partitions/lease.ts"
 import { Ownership } from "./partitions/ownership.ts"
+import { ReadyPartitions } from "./partitions/ready-partitions.ts"
 import { anyExecution, ExecutionQueue } from "./pipeline-places.ts"
 import { Plans } from "./plans.ts"
 import { noProviders } from "./providers/providers.ts"
 import { ProviderSweep } from "./providers/sweep.ts"
-import { foldJob, type LoadParts, readJobs, toLiveJob } from "./recovery/fold.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { failRefused } from "./recovery/refused-job.ts"
 import { Retention } from "./recovery/retention.ts"
@@ -28,7 +30,7 @@ import { RemoteEngines } from "./remote/remote-engines.ts"
 import { Workers } from "./workers.ts"
 
 /** The engine of one process: owns partitions, recovers their jobs, and executes commands for them. */
-export class Engine {
+export class Engine implements OwnerEngine {
   readonly id: string
   readonly plans: Plans
   readonly owner: PartitionOwner
@@ -36,13 +38,13 @@ export class Engine {
   readonly commands: Commands
   readonly metrics = new EngineMetrics()
   readonly #parts: EngineParts
-  readonly #load: LoadParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #family: Family
   readonly #executions: ExecutionQueue
   readonly #inbox: Inbox
   readonly #remoteEngines: RemoteEngines
+  readonly #partitions: ReadyPartitions
   readonly #ownership: Ownership
   readonly #retention: Retention
   readonly #sweep: ProviderSweep
@@ -57,137 +59,64 @@ export class Engine {
     this.id = `engine-${randomUUID().slice(0, 13)}`
     this.plans = new Plans(journal)
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
-    this.#load = load
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     const maxOutputBytes = parts.maxOutputBytes ?? Number.POSITIVE_INFINITY
+    const providers = parts.providers ?? noProviders
+    const partitions = new ReadyPartitions(journal.capabilities.appendLanes)
+    this.#partitions = partitions
     this.owner = new PartitionOwner({
-      id: this.id,
-      journal,
-      clock,
-      settings,
-      log,
-      broker: parts.broker,
-      isSure: () => this.#lease.isSure,
-      observer: parts.observer,
-      parked: wakeAt => this.#wakeups.parked(wakeAt),
-      childRequested: (job, at, request) => this.#family.childRequested(job, at, request),
-      unsettled: job => this.#family.settle(job),
-      inboxChanged: partitions => this.notifyInbox(partitions),
-      submissionSettled: (provider, isToCancel) =>
-        isToCancel ? this.#sweep.abandoned() : this.#sweep.freed([provider]),
-      metrics: this.metrics,
-      providers: parts.providers ?? noProviders,
-      read: jobId => this.#read(jobId),
-      maxOutputBytes,
+      ...{ id: this.id, load, clock, settings, log, lease: this.#lease, metrics: this.metrics },
+      ...{ broker: parts.broker, observer: parts.observer, engine: this, providers, maxOutputBytes },
     })
+    const { owner, plans } = this
     this.workers = new Workers({
-      remote: () => this.owner.broker.remote,
-      engine: this.id,
-      worker: parts.worker,
-      partitions: () => this.#ownership.count,
+      ...{ owner, engine: this.id, worker: parts.worker },
       takesPartitions: () => parts.takesPartitions && !this.#isClosing,
       deadMs: settings.workerDeadSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
     })
-    this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
+    this.#recovery = new Recovery({ ...load, owner, clock, log })
     const claimExecution = parts.claimExecution ?? anyExecution
-    this.#executions = new ExecutionQueue({
-      ...{ owner: this.owner, recovery: this.#recovery, clock, log },
-      claim: claimExecution,
-    })
+    this.#executions = new ExecutionQueue({ owner, clock, log, claim: claimExecution })
     this.#family = new Family({
-      journal,
-      owner: this.owner,
-      plans: this.plans,
-      recovery: this.#recovery,
-      clock,
-      settings,
-      log,
-      maxOutputBytes,
-      claimExecution,
+      ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution },
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
     })
-    this.#wakeups = new Wakeups({
-      clock,
-      recovery: this.#recovery,
-      partitions: () => this.#ownership.partitions(),
-      log,
-    })
+    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, log })
     this.#inbox = new Inbox({
-      journal,
-      owner: this.owner,
-      plans: this.plans,
-      recovery: this.#recovery,
-      log,
-      hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
-      hideChildren: jobId => this.#family.hideChildren(jobId),
-      claimExecution,
-      freed: providers => this.#sweep.freed(providers),
+      ...{ journal, owner, plans, log, claimExecution, family: this.#family },
+      maxLiveJobs: settings.maxLiveJobs,
     })
     this.#remoteEngines = new RemoteEngines({
-      journal,
-      clock,
-      settings,
+      ...{ journal, clock, settings },
       takesPartitions: parts.takesPartitions,
     })
     this.commands = new Commands({
-      owner: this.owner,
-      owns: partition => this.#ownership.owns(partition),
-      remoteEngines: this.#remoteEngines,
-      recovery: this.#recovery,
-      family: this.#family,
-      clock,
-      maxLiveJobs: settings.maxLiveJobs,
-      claimExecution,
-      isAvailable: () => this.owner.store.isAvailable,
+      ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, clock },
+      ...{ maxLiveJobs: settings.maxLiveJobs, claimExecution },
       mustBeOpen: () => this.mustBeOpen(),
     })
     this.#retention = new Retention({
-      journal,
-      owner: this.owner,
-      recovery: this.#recovery,
-      partitions: () => this.#ownership.partitions(),
-      clock,
+      ...{ journal, owner, partitions, clock, log },
       retentionSeconds: settings.retentionSeconds,
       lineageRetentionSeconds: settings.lineageRetentionSeconds,
-      log,
+    })
+    this.#sweep = new ProviderSweep({
+      ...{ journal, clock, log, partitions, owner, engine: this },
+      everyMs: settings.providerSweepSeconds * 1000,
+      leaseMs: settings.slotLeaseSeconds * 1000,
+      cancelTries: settings.cancelTries,
     })
     this.#ownership = new Ownership({
-      engine: this.id,
-      journal,
-      owner: this.owner,
-      recovery: this.#recovery,
-      wakeups: this.#wakeups,
-      inbox: this.#inbox,
-      retention: this.#retention,
-      sweep: { partitionsAdded: () => this.#sweep.partitionsAdded() },
+      ...{ engine: this.id, journal, owner, partitions, recovery: this.#recovery, wakeups: this.#wakeups },
+      ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, log },
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
       drainMs: settings.drainSeconds * 1000,
-      followed: isFollowed => parts.observer.followed(isFollowed),
-      released: () => parts.observer.released(),
-      log,
-    })
-    this.#sweep = new ProviderSweep({
-      ...{
-        journal,
-        clock,
-        log,
-        providers: parts.providers ?? noProviders,
-        capacity: this.owner.external.capacity,
-        slots: this.owner.external.slots,
-      },
-      partitions: () => this.#ownership.partitions(),
-      inboxChanged: partitions => this.notifyInbox(partitions),
-      isUsed: slot => this.live(slot.jobId)?.running.has(taskKey(slot)) === true,
-      leftSubmissions: this.owner.external.leftSubmissions,
-      nodeId: async (jobId, node) => (await this.#read(jobId))?.plan.nodes[node]?.id ?? null,
-      everyMs: settings.providerSweepSeconds * 1000,
-      leaseMs: settings.slotLeaseSeconds * 1000,
-      cancelTries: settings.cancelTries,
+      observer: parts.observer,
     })
     for (const lane of this.owner.committer.lanes) void this.#performAll(lane)
   }
@@ -211,7 +140,7 @@ export class Engine {
       if (takesPartitions)
         this.#unlisten =
           (await journal.listen?.(
-            partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
+            partition => this.#partitions.owns(partition) && void this.#inbox.read(partition),
           )) ?? null
     }
     if (takesPartitions) this.#sweep.start()
@@ -227,15 +156,25 @@ export class Engine {
     this.owner.broker.remote?.resume()
   }
 
-  /** There are messages in the inboxes of these partitions. */
-  notifyInbox(partitions: readonly number[]): void {
-    for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
+  inboxChanged(partitions: readonly number[]): void {
+    for (const partition of partitions) if (this.#partitions.owns(partition)) void this.#inbox.read(partition)
   }
 
-  /** Folds a job from its facts without keeping it in memory. */
-  async #read(jobId: string): Promise<LiveJob | null> {
-    const rows = (await readJobs(this.#load, [jobId])).get(jobId)
-    return rows === undefined ? null : toLiveJob(jobId, await foldJob(this.#load, rows))
+  parked(wakeAt: number | null): void {
+    this.#wakeups.parked(wakeAt)
+  }
+
+  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
+    return this.#family.childRequested(job, at, request)
+  }
+
+  unsettled(job: LiveJob): void {
+    this.#family.settle(job)
+  }
+
+  submissionSettled(provider: string, isToCancel: boolean): void {
+    if (isToCancel) this.#sweep.abandoned()
+    else this.#sweep.freed([provider])
   }
 
   /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, a known one of another engine. */
@@ -277,7 +216,7 @@ export class Engine {
 
   newJobId(): string {
     const { clock, settings } = this.#parts
-    return newJobId(this.#ownership.pick() ?? this.#remoteEngines.pick(), clock.now(), settings.cell)
+    return newJobId(this.#partitions.pick() ?? this.#remoteEngines.pick(), clock.now(), settings.cell)
   }
 
   /** Announces with the next heartbeat whether this engine follows the commits of the others. */
@@ -291,7 +230,7 @@ export class Engine {
   }
 
   owns(jobId: string): boolean {
-    return this.#ownership.owns(partitionOf(jobId))
+    return this.#partitions.owns(partitionOf(jobId))
   }
 
   live(jobId: string): LiveJob | undefined {
@@ -346,7 +285,7 @@ export class Engine {
     for (let next = await lane.next(); next !== null; next = await lane.next()) {
       this.owner.perform(lane, next)
       const { batch, fenced, refused } = next
-      for (const partition of fenced) this.#ownership.lost(partition)
+      for (const partition of fenced) this.#partitions.remove(partition)
       for (const { job, error } of refused) this.#failRefused(job, error)
       if (batch.operations !== null) this.#operations(batch.operations)
       for (const { plan, state } of batch.jobs)
@@ -356,7 +295,7 @@ export class Engine {
 
   #failRefused(job: LiveJob, error: unknown): void {
     const { log } = this.#parts
-    void failRefused(job, error, { owner: this.owner, recovery: this.#recovery, family: this.#family, log })
+    void failRefused(job, error, { owner: this.owner, family: this.#family, log })
   }
 
   #operations({ begun, left, freed }: OperationRows): void {

@@ -1,15 +1,15 @@
 /** Places among the pipeline executions that may run at once (P1, `max_executions`). */
+
 import type { AttemptRef } from "../core/commands.ts"
 import { executionsFull, type Fault } from "../core/faults.ts"
-import { findTask } from "../core/item-list.ts"
+import { findTask, taskKey } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
-import { type LiveJob, taskKey } from "./owner/live-job.ts"
+import type { LiveJob } from "./owner/live-job.ts"
 import type { PartitionOwner } from "./owner/owner.ts"
-import type { Recovery } from "./recovery/recovery.ts"
 
 /**
  * Claims a place for the execution of a job; rejects with E702 if there is none. `endedAt`: the job ended then and is
@@ -65,7 +65,6 @@ interface Waiter {
 export interface ExecutionQueueParts {
   readonly claim: ClaimExecution
   readonly owner: PartitionOwner
-  readonly recovery: Recovery
   readonly clock: Clock
   readonly log: Log
 }
@@ -137,12 +136,12 @@ export class ExecutionQueue {
     const [first] = this.#waiting
     if (first === undefined) return false
     const [key, waiter] = first
-    const { claim, owner, recovery, clock } = this.#parts
+    const { claim, owner, clock } = this.#parts
     const releasePlace = await claim(waiter.childId, waiter.endedAt)
     if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
     const isHere = owner.owned.has(partitionOf(waiter.jobId))
     const isDispatched = isHere
-      ? await recovery.withJob(waiter.jobId, job => {
+      ? await owner.withJob(waiter.jobId, job => {
           if (!waits(job, waiter.at)) return false
           owner.dispatchNow(job, waiter.at, clock.now())
           return true

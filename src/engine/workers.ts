@@ -1,6 +1,7 @@
-import type { RemoteWorker, RemoteWorkers } from "../broker/port.ts"
+import type { RemoteWorker } from "../broker/port.ts"
 import type { Heartbeat } from "../journal/port/journal.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
+import type { PartitionOwner } from "./owner/owner.ts"
 import { Peers, StaleBeats } from "./partitions/peers.ts"
 import type { TakesPartitions } from "./partitions/takes-partitions.ts"
 
@@ -41,7 +42,7 @@ export class Workers {
 
   /** Cheap: needs no query. */
   get counts(): WorkerCounts {
-    const remote = this.#parts.remote()
+    const { remote } = this.#parts.owner.broker
     if (remote === undefined) return this.#counts
     const { live, dead } = this.#counts
     return {
@@ -52,14 +53,14 @@ export class Workers {
   }
 
   list(): WorkerView[] {
-    const { engine, worker, partitions, now } = this.#parts
+    const { engine, worker, owner, now } = this.#parts
     const description = { ...ownIdentity(), worker: worker() }
-    const own = workerView({ engine, description, beat: now(), partitions: partitions(), isLive: true })
+    const own = workerView({ engine, description, beat: now(), partitions: owner.owned.size, isLive: true })
     return [...(description.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
   }
 
   #remote(): WorkerView[] {
-    const { live, dead, outdated } = this.#parts.remote() ?? { live: [], dead: [], outdated: [] }
+    const { live, dead, outdated } = this.#parts.owner.broker.remote ?? { live: [], dead: [], outdated: [] }
     return [
       ...live.map(worker => remoteView(worker, "live")),
       ...dead.map(worker => remoteView(worker, "dead")),
@@ -86,9 +87,7 @@ export class Workers {
 interface WorkersParts {
   readonly engine: string
   readonly worker: () => WorkerFacts
-  /** The workers that are reached through Redis. */
-  readonly remote: () => RemoteWorkers | undefined
-  readonly partitions: () => number
+  readonly owner: PartitionOwner
   readonly takesPartitions: () => boolean
   readonly deadMs: number
   readonly beatMs: number

@@ -1,9 +1,8 @@
 import type { PipelineNeeds } from "../broker/port.ts"
+import { parseTaskKey, type TaskRef } from "../core/state.ts"
 import type { Progress } from "../core/view/view.ts"
 import { pipelineNeeds } from "../engine/dispatch/pipeline-needs.ts"
-import { type LiveJob, parseTaskKey } from "../engine/owner/live-job.ts"
-
-type TaskPlace = ReturnType<typeof parseTaskKey>
+import type { LiveJob } from "../engine/owner/live-job.ts"
 
 export interface JobActivity {
   /** Is the job in this process's memory? A job that only waits, or that another process runs, is not. */
@@ -29,7 +28,7 @@ export interface JobActivity {
 export function jobActivity(
   live: LiveJob | undefined,
   knows: {
-    readonly isRunning: (job: LiveJob, task: TaskPlace) => boolean
+    readonly isRunning: (job: LiveJob, task: TaskRef) => boolean
     readonly hasHandler: (name: string) => boolean
     readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
   },

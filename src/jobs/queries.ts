@@ -255,7 +255,7 @@ export class Queries {
     const list = state.lists.get(node)
     if (item !== undefined && !(item < (list?.items.length ?? 0)))
       throw new UmbraError("E310", `Node "${id}" of job ${jobId} has no item ${item}.`)
-    const of = item === undefined ? { node } : { node, item }
+    const of = { node, item }
     const view = item === undefined ? nodeView(state, node, now) : itemAsNode(state, node, item, now)
     const output = item === undefined ? state.outputs[node] : list!.state.outputs[item]
     const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
@@ -276,7 +276,7 @@ export class Queries {
   /** The overlay of one node, or of one of its items. */
   async #liveOf(
     jobId: string,
-    { view, state, node, item }: { view: NodeView; state: JobState; node: number; item?: number },
+    { view, state, node, item }: { view: NodeView; state: JobState; node: number; item: number | undefined },
   ): Promise<LiveGraph | null> {
     const { id } = view
     if (item === undefined) {

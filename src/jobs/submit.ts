@@ -192,9 +192,8 @@ export class Submissions {
 
   /** For a job that another process has just submitted here, answers once it is durable: it is not visible before. */
   async #exists(id: string): Promise<boolean> {
-    const live = this.#engine.live(id)
-    if (live === undefined) return (await this.#journal.readJob(id)) !== null
-    await this.#engine.owner.committer.durable(live)
+    if (this.#engine.live(id) === undefined) return (await this.#journal.readJob(id)) !== null
+    await this.#engine.owner.withJob(id, () => {})
     return true
   }
 }

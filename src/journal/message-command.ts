@@ -1,5 +1,4 @@
 import type { Command, External } from "../core/commands.ts"
-import { taskRef } from "../core/item-list.ts"
 import type { MessageRow, Notice } from "./port/journal.ts"
 
 /** Only those of a message that another process built are null. `item` -1: of the node itself. */
@@ -19,7 +18,8 @@ export function noticeOf({ kind, node, item, news }: NoticeColumns): Notice | nu
 /** The command of a message: built here from its columns, unless another process built it. */
 export function messageCommand({ command, notice }: Pick<MessageRow, "command" | "notice">): Command {
   if (notice === null) return JSON.parse(command!) as Command
-  if (notice.kind === "grant_slot") return { type: "grant_slot", ...taskRef(notice) }
+  const { node, item } = notice
+  if (notice.kind === "grant_slot") return { type: "grant_slot", node, item }
   const news = JSON.parse(notice.news) as Omit<External, "type" | "node" | "item">
-  return { type: "external", ...taskRef(notice), ...news }
+  return { type: "external", node, item, ...news }
 }

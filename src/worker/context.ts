@@ -21,7 +21,7 @@ export interface Call {
   /** The owner of the job; a thread does not know it. */
   readonly owner?: string
   readonly nodeId: string
-  readonly item?: number
+  readonly item?: number | undefined
   /** The fence. */
   readonly attempt: number
   readonly shownAttempt: number

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest"
 import { RUNNING } from "../../src/core/state.ts"
 import type { LiveJob } from "../../src/engine/owner/live-job.ts"
-import { TaskReports, type TaskReportsParts } from "../../src/engine/owner/reports.ts"
+import { type ReportedOwner, TaskReports } from "../../src/engine/owner/reports.ts"
 
 it("X6 a worker that asks again for a place leaves no rejected promise behind when the partition moves", async () => {
   const job = {
@@ -17,9 +17,9 @@ it("X6 a worker that asks again for a place leaves no rejected promise behind wh
       waits++
       return Promise.reject(new Error("the partition has moved"))
     },
-    running: () => null,
+    broker: { runningTask: () => null },
     external: { providers: { terms: () => ({}) }, capacity: {}, leftSubmissions: {} },
-  } as unknown as TaskReportsParts)
+  } as unknown as ReportedOwner)
   const task = { jobId: "j", node: 0, attempt: 1, announce: true, place: true }
   const answers = [reports.started(task, "worker"), reports.started(task, "worker")]
   for (const answer of answers) await expect(answer).rejects.toThrow("the partition has moved")

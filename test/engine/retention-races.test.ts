@@ -1,7 +1,6 @@
 /** What can happen to a job between the moment in which it is found to be old and the one in which it is purged. */
 import { describe, expect, it } from "vitest"
 import type { PartitionOwner } from "../../src/engine/owner/owner.ts"
-import type { Recovery } from "../../src/engine/recovery/recovery.ts"
 import { Retention } from "../../src/engine/recovery/retention.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
@@ -49,9 +48,8 @@ describe("retention", () => {
         },
       },
       journal: openMemory(),
-      partitions: () => [],
+      partitions: { all: () => [] },
       owner: {} as PartitionOwner,
-      recovery: { keepOut: async () => 0 } as unknown as Recovery,
     })
     retention.partitionsAdded()
     for (let look = 1; look <= 3; look++) {

@@ -10,9 +10,17 @@ import type {
 } from "../commands.ts"
 import type { Fact, NodeCompleted, Ran, Waiting } from "../facts.ts"
 import { type Fault, isRateLimited } from "../faults.ts"
-import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
-import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "../state.ts"
+import {
+  findTask,
+  isDone,
+  isInFlight,
+  type JobState,
+  RUNNING,
+  resumeToken,
+  type TaskRef,
+  WAITING,
+} from "../state.ts"
 import { jobHasEnded, jobMayBecome } from "../states.ts"
 import { isBlamed, lostTooOften, startFact } from "../suspects.ts"
 import { outputWhenDue } from "../timers.ts"
@@ -61,7 +69,9 @@ export function decideFacts(
   }
 }
 
-export type ItemCommand = Extract<Command, { readonly item?: number }> & { readonly item: number }
+export type ItemCommand = Exclude<Extract<Command, TaskRef>, { type: "expand" | "skip" }> & {
+  readonly item: number
+}
 
 function isOfItem(command: Command): command is ItemCommand {
   return "item" in command && command.item !== undefined

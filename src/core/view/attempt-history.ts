@@ -2,7 +2,6 @@ import { apply } from "../apply/apply.ts"
 import { readyAt, shownAttempt } from "../attempt-times.ts"
 import type { Fact, Ran, Waiting } from "../facts.ts"
 import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
-import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import {
@@ -10,10 +9,12 @@ import {
   COMPLETED,
   type EndedAttempt,
   FAILED,
+  findTask,
   type JobState,
   newJobState,
   QUEUED,
   SKIPPED,
+  type TaskRef,
 } from "../state.ts"
 import { abortReason } from "./reasons.ts"
 
@@ -72,7 +73,7 @@ const MAX_ATTEMPTS = 100
 export function* attemptHistory(
   graph: Graph,
   facts: Iterable<{ readonly fact: Fact }>,
-  of: { readonly node: number; readonly item?: number },
+  of: TaskRef,
   seen: Seen,
 ): Generator<undefined, AttemptHistory, undefined> {
   const state = newJobState(graph)
@@ -103,14 +104,14 @@ type Draft = { -readonly [K in keyof Omit<AttemptView, "waits">]: AttemptView[K]
 }
 
 class History {
-  readonly #of: { readonly node: number; readonly item?: number }
+  readonly #of: TaskRef
   readonly #ended: Draft[] = []
   #open: Draft | null = null
   /** When an attempt that changed its owner before it began was first queued. */
   #queuedAt: number | null = null
   #total = 0
 
-  constructor(of: { readonly node: number; readonly item?: number }) {
+  constructor(of: TaskRef) {
     this.#of = of
   }
 
@@ -240,16 +241,13 @@ function hasNoPlace(fact: Fact): boolean {
 }
 
 /** Does the fact name this node, or this item of it? */
-function isAbout(fact: Fact, { node, item }: { readonly node: number; readonly item?: number }): boolean {
+function isAbout(fact: Fact, { node, item }: TaskRef): boolean {
   if (!("node" in fact) || fact.node !== node || fact.type === "job_expired") return false
   return ("item" in fact ? fact.item : undefined) === item
 }
 
 /** The usage of the attempt when a fact about something else ended it. */
-function usageWhenEnded(
-  fact: Fact,
-  of: { readonly node: number; readonly item?: number },
-): JsonObject | undefined {
+function usageWhenEnded(fact: Fact, of: TaskRef): JsonObject | undefined {
   if (!("running" in fact)) return undefined
   return fact.running?.find(({ node, item }) => node === of.node && item === of.item)?.usage
 }

@@ -2,10 +2,9 @@ import { apply } from "../apply/apply.ts"
 import { attemptStart, shownAttempt } from "../attempt-times.ts"
 import type { Effect } from "../effects.ts"
 import type { Fact, RunningAttempt } from "../facts.ts"
-import { findTask } from "../item-list.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
-import { type JobState, newJobState, nodeStatuses, nodeStatusOf } from "../state.ts"
+import { findTask, type JobState, newJobState, nodeStatuses, nodeStatusOf, type TaskRef } from "../state.ts"
 import { type JobStatus, type NodeStatus, nodeMayBecome } from "../states.ts"
 import { eventSource, jobPayload, nodePayload, plainPayload } from "./event-payload.ts"
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
@@ -185,7 +184,7 @@ class EventList {
     })
   }
 
-  #attemptAt(at: { readonly node: number; readonly item?: number }): number {
+  #attemptAt(at: TaskRef): number {
     const place = findTask(this.#state, at)
     return place === null ? 1 : shownAttempt(place.state, place.position)
   }

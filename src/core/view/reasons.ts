@@ -1,7 +1,6 @@
 import type { JobExpired } from "../facts.ts"
 import { cut } from "../faults.ts"
-import { findTask } from "../item-list.ts"
-import type { JobState } from "../state.ts"
+import { findTask, type JobState } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 
 /** Why a job ended before its work was done, and why an attempt is no longer wanted, in sentences for people. */
@@ -33,7 +32,7 @@ const MAX_CHARACTERS = 1000
 /** `state`: before the fact. */
 export function expiryReason(state: JobState, { node, item }: JobExpired): string {
   if (node === undefined) return timeReason(state)
-  const place = findTask(state, item === undefined ? { node } : { node, item })
+  const place = findTask(state, { node, item })
   const waiting = place?.state.waiting.get(place.position)
   const operation =
     waiting?.kind === "external"

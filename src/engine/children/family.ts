@@ -2,8 +2,7 @@ import type { ChildRequest } from "../../broker/port.ts"
 import type { Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask } from "../../core/item-list.ts"
-import type { JobState } from "../../core/state.ts"
+import { findTask, type JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { parentReason } from "../../core/view/reasons.ts"
 import { UmbraError } from "../../errors.ts"
@@ -80,14 +79,14 @@ export class Family {
    * again. For a job that has not ended, or is deleted, nothing is hidden: the command will be refused.
    */
   async hideChildren(jobId: string): Promise<void> {
-    await this.#parts.recovery.withJob(jobId, job => this.#hideChildrenWith(job))
+    await this.#parts.owner.withJob(jobId, job => this.#hideChildrenWith(job))
   }
 
   async #hideChildrenWith({ id, state }: LiveJob): Promise<void> {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
     // The child's parent has ended; the child may just not have been notified yet.
     const reason = parentReason(id, state)
-    const { owner, recovery } = this.#parts
+    const { owner } = this.#parts
     const parents: string[] = []
     await this.#withJobs(childIds(state), child => {
       void owner.execute(child, { type: "cancel", reason })
@@ -97,7 +96,7 @@ export class Family {
     // In sequence: concurrently, a page of pages would be in memory.
     for (const child of parents) {
       await this.hideChildren(child)
-      await recovery.withJob(child, job => void owner.execute(job, { type: "delete" }))
+      await owner.withJob(child, job => void owner.execute(job, { type: "delete" }))
     }
   }
 
@@ -113,11 +112,12 @@ export class Family {
         void this.#parts.owner.execute(child, { type: "cancel", reason })
         used.push(...orphanUsage(state, child))
       })
-      await this.#notifyParent(job, () => this.#childResult(job), { isSame, used })
-      // If the job was retried, and perhaps ended again, this starts over.
-      if (isSame()) void this.#parts.owner.execute(job, { type: "settle", used })
+      await this.#notifyParent(job, () => this.#childResult(job), {
+        ...{ isSame, used },
+        // If the job was retried, and perhaps ended again, this starts over.
+        notified: () => isSame() && void this.#parts.owner.execute(job, { type: "settle", used }),
+      })
     }
-    this.#parts.owner.parkIfIdle(job)
   }
 
   async #childResult(child: LiveJob): Promise<Result> {
@@ -127,16 +127,17 @@ export class Family {
     return text === undefined ? command : { ...command, text }
   }
 
+  /** `notified`: called when the parent's facts are recorded, so that what it decides joins their commit. */
   async #notifyParent(
     child: LiveJob,
     resultOf: () => Promise<Result>,
-    { isSame = () => true, used = [] }: { isSame?: () => boolean; used?: readonly ChildUsage[] } = {},
+    { isSame = () => true, used = [], notified = () => {} }: NotifyOptions = {},
   ): Promise<void> {
     const link = child.state.parent
-    if (link === null) return
-    const { owner, recovery, clock } = this.#parts
+    if (link === null) return notified()
+    const { owner, clock } = this.#parts
     const { text, ...result } = await resultOf()
-    await recovery.withJob(link.job_id, async parent => {
+    const notify = async (parent: LiveJob) => {
       const { state } = parent
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
@@ -144,18 +145,18 @@ export class Family {
       const place = findTask(state, link)
       const waiting = place?.state.waiting.get(place.position)
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
-      const item = link.item === undefined ? {} : { item: link.item }
-      const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
+      const at = { node: link.node, item: link.item, attempt: place.state.attempt[place.position]! }
       await owner.execute(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
-    })
+    }
+    await owner.withJob<void>(link.job_id, parent => notify(parent).then(notified), notified)
   }
 
   /** One query for many jobs: there may be ten thousand. */
   async #withJobs(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
     for (let from = 0; from < ids.length; from += PAGE) {
       const page = ids.slice(from, from + PAGE)
-      this.#parts.recovery.prefetch(page)
-      await Promise.all(page.map(id => this.#parts.recovery.withJob(id, use)))
+      this.#parts.owner.loader.prefetch(page)
+      await Promise.all(page.map(id => this.#parts.owner.withJob(id, use)))
     }
   }
 
@@ -175,6 +176,12 @@ export class Family {
       }
     }
   }
+}
+
+interface NotifyOptions {
+  readonly isSame?: () => boolean
+  readonly used?: readonly ChildUsage[]
+  readonly notified?: () => void
 }
 
 type Result = { readonly text?: string } & ChildResult["command"]

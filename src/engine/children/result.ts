@@ -1,10 +1,9 @@
 import { uncountedUsage } from "../../core/attempt-times.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask, taskRef } from "../../core/item-list.ts"
 import { jobOutput } from "../../core/job-output.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import { type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
+import { findTask, type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { readOutput } from "../recovery/fold.ts"
@@ -55,7 +54,9 @@ export function orphanUsage(parent: JobState, { id, state }: LiveJob): readonly 
   const link = state.parent
   const place = link === null ? null : findTask(parent, link)
   const usage = place === null ? undefined : uncountedUsage(place.state, id, state.usage)
-  return usage === undefined ? [] : [{ ...taskRef(link!), job_id: id, usage }]
+  if (usage === undefined) return []
+  const { node, item } = link!
+  return [{ node, ...(item === undefined ? {} : { item }), job_id: id, usage }]
 }
 
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {

@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Reported, Submit } from "../../core/commands.ts"
 import type { Waiting } from "../../core/facts.ts"
-import { findTask, isCurrent } from "../../core/item-list.ts"
+import { findTask, isCurrent } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -14,7 +14,6 @@ import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { type ClaimExecution, isFull, NoPlaceError, placeForRetry } from "../pipeline-places.ts"
 import type { Plans } from "../plans.ts"
-import type { Recovery } from "../recovery/recovery.ts"
 import type { EngineSettings } from "../settings.ts"
 import { Versions } from "../versions.ts"
 import { childFault, childResult, hasResult, usageFor } from "./result.ts"
@@ -23,7 +22,6 @@ export interface ChildStartsParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
   readonly plans: Plans
-  readonly recovery: Recovery
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly maxOutputBytes: number
@@ -55,28 +53,26 @@ export class ChildStarts {
 
   async start(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
     const id = lastChild(job, at) ?? childJobId(job.id, at.node, at.item)
-    for (;;) {
-      const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
-      if (child === null) return this.#begin(job, at, { id, request })
-      // The child may have left memory again meanwhile.
-      if (child.evicted) continue
-      if (child.state.status !== "DELETED" || hasResult(child.state)) {
-        const releasePlace = await this.#placeForRetry(child)
-        if (child.evicted) continue
-        return this.#resume(job, at, { child, releasePlace })
-      }
-      this.#parts.owner.parkIfIdle(child)
-      return this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
-    }
+    const known = at.attempt === 1 ? null : await this.#resumeIfKnown(job, at, id)
+    if (known === null) await this.#begin(job, at, { id, request })
+    else if (known === "deleted")
+      await this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
+  }
+
+  #resumeIfKnown(job: LiveJob, at: Reported, childId: string): Promise<"resumed" | "deleted" | null> {
+    return this.#parts.owner.withJob(childId, async child => {
+      if (child.state.status === "DELETED" && !hasResult(child.state)) return "deleted"
+      const releasePlace = await this.#placeForRetry(child)
+      await this.#resume(job, at, { child, releasePlace })
+      return "resumed"
+    })
   }
 
   async #placeForRetry(child: LiveJob): Promise<(() => Promise<void>) | null> {
-    const { owner, claimExecution } = this.#parts
     try {
-      return await placeForRetry(child, claimExecution)
+      return await placeForRetry(child, this.#parts.claimExecution)
     } catch (error) {
       const { finishedAt: endedAt, workflow: pipeline } = child.state
-      owner.parkIfIdle(child)
       throw isFull(error) ? new NoPlaceError(error, { childId: child.id, endedAt, pipeline }) : error
     }
   }
@@ -132,7 +128,6 @@ export class ChildStarts {
         await owner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#continue(job, at, child))
     if (jobHasEnded(child.state.status)) await releasePlace?.()
-    owner.parkIfIdle(child)
   }
 
   #continue(job: LiveJob, at: Reported, child: LiveJob): void {

@@ -1,6 +1,6 @@
 import type { Effect, Unanswered } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
-import { findTask, taskRef } from "../../core/item-list.ts"
+import { findTask, type TaskRef } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { BegunOperation, LeftBehind } from "../../journal/port/providers.ts"
 import type { LiveJob } from "../owner/live-job.ts"
@@ -46,8 +46,7 @@ export class OperationRows {
 
   /** Call before `addFact` of the fact that has the effect. */
   addEffect(job: LiveJob, effect: OperationEffect, at: number): void {
-    const { node, item } = effect
-    const of = item === undefined ? { node } : { node, item }
+    const of = { node: effect.node, item: effect.item }
     if (effect.type === "unanswered") this.#addUnseen(job, of, effect, at)
     else this.#leave(job, of, at, effect.type === "abandon" ? "cancel" : "ended")
   }
@@ -56,7 +55,7 @@ export class OperationRows {
    * The attempt is no longer wanted, and its submission may be in flight or was never answered: an operation with an
    * unknown id may be running. Its slot moves to this row.
    */
-  #addUnseen(job: LiveJob, of: Place, { attempt, operation }: Unanswered, at: number): void {
+  #addUnseen(job: LiveJob, of: TaskRef, { attempt, operation }: Unanswered, at: number): void {
     const { provider } = job.plan.nodes[of.node]!
     const key = rowKey(job.id, of)
     if (provider === null || this.#unseen.has(key)) return
@@ -83,16 +82,17 @@ export class OperationRows {
   }
 
   #begin(job: LiveJob, fact: Extract<Fact, { type: "node_waiting" | "item_waiting" }>): void {
-    const { attempt, waiting, at } = fact
+    const { node, attempt, waiting, at } = fact
     if (waiting.kind !== "external") return
     const { provider, external_id: externalId } = waiting
     const times = { submittedAt: at, endedAt: null, cancelAt: null }
     const { id: jobId, partition } = job
-    const row = { partition, provider, externalId, jobId, ...taskRef(fact), attempt, ...times }
+    const item = fact.type === "item_waiting" ? fact.item : undefined
+    const row = { partition, provider, externalId, jobId, node, item, attempt, ...times }
     this.#begun.set(rowKey(jobId, fact), row)
   }
 
-  #leave(job: LiveJob, of: Place, at: number, operation: LeftBehind["operation"]): void {
+  #leave(job: LiveJob, of: TaskRef, at: number, operation: LeftBehind["operation"]): void {
     const provider = job.plan.nodes[of.node]!.provider
     if (provider === null) return
     this.freed.add(provider)
@@ -104,7 +104,15 @@ export class OperationRows {
     if (begun?.endedAt === null && operation !== "none")
       this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null, ...slot })
     if (this.#left.has(key)) return
-    this.#left.set(key, { partition: job.partition, jobId: job.id, ...taskRef(of), at, operation, ...slot })
+    this.#left.set(key, {
+      partition: job.partition,
+      jobId: job.id,
+      node: of.node,
+      item: of.item,
+      at,
+      operation,
+      ...slot,
+    })
   }
 
   #leaveAll(job: LiveJob, at: number): void {
@@ -132,9 +140,6 @@ function unseenId(attempt: number): string {
   return `\u0001${attempt}`
 }
 
-/** A node, or one of its items. */
-type Place = Parameters<typeof taskRef>[0]
-
-function rowKey(jobId: string, of: Place | null): string {
+function rowKey(jobId: string, of: TaskRef | null): string {
   return of === null ? jobId : `${jobId}/${of.node}/${of.item}`
 }

@@ -1,18 +1,16 @@
 import type { Broker, Task } from "../../broker/port.ts"
-import type { AttemptRef, Command } from "../../core/commands.ts"
-import { isCurrent } from "../../core/item-list.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import type { Json } from "../../core/json.ts"
-import { isDone } from "../../core/state.ts"
+import { isCurrent, isDone, taskKey } from "../../core/state.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
-import type { OwnedPartition } from "../commit/owned-partition.ts"
-import { type LiveJob, taskKey } from "../owner/live-job.ts"
-import type { ExternalWork } from "../providers/external-work.ts"
-import { isAllowedFor, notForOwner } from "../providers/providers.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
+import type { Capacity } from "../providers/capacity.ts"
+import { isAllowedFor, notForOwner, type Providers } from "../providers/providers.ts"
 import { readOutput, readWhole } from "../recovery/fold.ts"
 import { pipelineNeeds } from "./pipeline-needs.ts"
 import {
@@ -24,38 +22,24 @@ import {
   renderNode,
 } from "./render.ts"
 
+export interface DispatcherParts {
+  readonly broker: Broker
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly owner: JobOwner
+  readonly providers: Providers
+  readonly capacity: Capacity
+  readonly limits: RenderLimits
+}
+
 /** Dispatches a ready node: fetches large outputs, renders the templates, and hands the task to the broker. */
 export class Dispatcher {
-  readonly #broker: Broker
-  readonly #journal: Journal
-  readonly #clock: Clock
-  readonly #command: (job: LiveJob, command: Command) => void
-  readonly #failed: (job: LiveJob, error: unknown) => void
-  readonly #external: ExternalWork
-  readonly #owned: ReadonlyMap<number, OwnedPartition>
-  readonly #limits: RenderLimits
+  readonly #parts: DispatcherParts
   readonly #timeSlices: TimeSlices
   readonly #earlyDispatch = new EarlyDispatch()
 
-  constructor(parts: {
-    broker: Broker
-    journal: Journal
-    clock: Clock
-    command: (job: LiveJob, command: Command) => void
-    /** An unexpected error: the job cannot continue. */
-    failed: (job: LiveJob, error: unknown) => void
-    external: ExternalWork
-    owned: ReadonlyMap<number, OwnedPartition>
-    limits: RenderLimits
-  }) {
-    this.#broker = parts.broker
-    this.#journal = parts.journal
-    this.#clock = parts.clock
-    this.#command = parts.command
-    this.#failed = parts.failed
-    this.#external = parts.external
-    this.#owned = parts.owned
-    this.#limits = parts.limits
+  constructor(parts: DispatcherParts) {
+    this.#parts = parts
     this.#timeSlices = new TimeSlices(parts.clock, (job, at) => this.#dispatch(job, at))
   }
 
@@ -67,7 +51,7 @@ export class Dispatcher {
   dispatchEarly(job: LiveJob, at: AttemptRef): boolean {
     const { handler, provider } = job.plan.nodes[at.node]!
     // The abort of an earlier attempt waits in a batch and must be performed first.
-    if (at.attempt > 1 || provider !== null || !this.#broker.isPure(handler)) return false
+    if (at.attempt > 1 || provider !== null || !this.#parts.broker.isPure(handler)) return false
     if (!this.#earlyDispatch.take()) return false
     // A microtask: these facts are still being applied.
     queueMicrotask(() => this.dispatch(job, at))
@@ -79,7 +63,7 @@ export class Dispatcher {
   }
 
   #dispatch(job: LiveJob, at: AttemptRef): void {
-    if (!isWanted(job, at) || this.#owned.get(job.partition)?.isDeparting === true) return
+    if (!isWanted(job, at) || this.#parts.owner.owned.get(job.partition)?.isDeparting === true) return
     const planNode = job.plan.nodes[at.node]!
     if (!this.#canRun(planNode, job.plan.pipeline)) {
       job.awaitingHandler ??= new Set()
@@ -97,8 +81,8 @@ export class Dispatcher {
   /** This process or a worker can run the node, with everything its routes need, and its provider is known. */
   #canRun({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
     return (
-      this.#broker.runs(handler, pipeline === null ? undefined : pipelineNeeds(pipeline)) &&
-      (provider === null || this.#external.providers.terms(provider) !== undefined)
+      this.#parts.broker.runs(handler, pipeline === null ? undefined : pipelineNeeds(pipeline)) &&
+      (provider === null || this.#parts.providers.terms(provider) !== undefined)
     )
   }
 
@@ -111,7 +95,12 @@ export class Dispatcher {
 
   /** For a job that need not be in memory; null: the node has no task. */
   async buildTask(job: LiveJob, at: AttemptRef): Promise<Task | null> {
-    const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#limits)
+    const rendered = renderNode(
+      job,
+      at,
+      await this.#fetch(job, largeInputs(job, at.node)),
+      this.#parts.limits,
+    )
     return "task" in rendered ? rendered.task : null
   }
 
@@ -119,32 +108,37 @@ export class Dispatcher {
     try {
       this.#render(job, at, fetched)
     } catch (error) {
-      this.#failed(job, error)
+      this.#parts.owner.quarantine(job, error)
     }
   }
 
   #render(job: LiveJob, at: AttemptRef, fetched: Fetched): void {
-    const rendered = renderNode(job, at, fetched, this.#limits)
+    const rendered = renderNode(job, at, fetched, this.#parts.limits)
     if ("task" in rendered) {
       job.running.add(taskKey(at))
       const { task } = rendered
-      const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
-      if (terms === undefined) this.#broker.dispatch(task)
-      else if (isAllowedFor(terms, task.owner)) this.#external.capacity.admit(job, task, terms)
+      const terms = task.provider === undefined ? undefined : this.#parts.providers.terms(task.provider)
+      if (terms === undefined) this.#parts.broker.dispatch(task)
+      else if (isAllowedFor(terms, task.owner)) this.#parts.capacity.admit(job, task, terms)
       else {
         job.running.delete(taskKey(at))
-        this.#command(job, { type: "failed", ...at, fault: notForOwner(task.nodeId, task.provider!) })
+        this.#parts.owner.command(job, {
+          type: "failed",
+          ...at,
+          fault: notForOwner(task.nodeId, task.provider!),
+        })
       }
-    } else if ("fault" in rendered) this.#command(job, { type: "failed", ...at, fault: rendered.fault })
-    else if ("items" in rendered) this.#command(job, { type: "expand", ...at, ...rendered })
-    else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })
+    } else if ("fault" in rendered)
+      this.#parts.owner.command(job, { type: "failed", ...at, fault: rendered.fault })
+    else if ("items" in rendered) this.#parts.owner.command(job, { type: "expand", ...at, ...rendered })
+    else this.#parts.owner.command(job, { type: "skip", node: at.node, attempt: at.attempt })
   }
 
   #fetchThen(job: LiveJob, at: AttemptRef, large: readonly number[]): void {
     const fetching = at.item === undefined ? this.#fetch(job, large) : this.#fetchOnce(job, at.node, large)
     fetching
       .then(fetched => !job.evicted && isWanted(job, at) && this.#tryRender(job, at, fetched))
-      .catch(error => this.#failed(job, error))
+      .catch(error => this.#parts.owner.quarantine(job, error))
   }
 
   /** All items of a node read the same outputs, which would be fetched ten thousand times. Kept until the node is done. */
@@ -170,10 +164,10 @@ export class Dispatcher {
   async #readOutput(job: LiveJob, seq: number): Promise<Json> {
     for (;;) {
       try {
-        return await readOutput(this.#journal, job.id, seq)
+        return await readOutput(this.#parts.journal, job.id, seq)
       } catch (error) {
         if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
-        await new Promise<void>(resolve => this.#clock.after(RETRY_MS, resolve))
+        await new Promise<void>(resolve => this.#parts.clock.after(RETRY_MS, resolve))
       }
     }
   }

@@ -11,6 +11,7 @@ import {
   type LargeOutput,
   ListOutput,
   largeParts,
+  parseTaskKey,
   skippedOutput,
   wholeOutput,
 } from "../../core/state.ts"
@@ -19,7 +20,7 @@ import type { PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTruthy, withNode } from "../../template/index.ts"
 import type { Limits, Reference, Scope, Template, ValuePath } from "../../template/types.ts"
-import { type LiveJob, parseTaskKey } from "../owner/live-job.ts"
+import type { LiveJob } from "../owner/live-job.ts"
 
 /** The result of rendering a ready node: a task for a worker, a list of items, a skip, or a fault. */
 export type Rendered =

@@ -1,5 +1,5 @@
-import type { JobState } from "../../core/state.ts"
-import { type LiveJob, taskKey } from "./live-job.ts"
+import { type JobState, type TaskRef, taskKey } from "../../core/state.ts"
+import type { LiveJob } from "./live-job.ts"
 
 /**
  * When nodes of this engine's jobs last died alone; answers whether another node did so since a given one began. After a
@@ -28,7 +28,7 @@ export class DeathsAlone {
     } else if (at > this.#second.at) this.#second = { name, at }
   }
 
-  latestOther({ id }: LiveJob, of: { readonly node: number; readonly item?: number }): number {
+  latestOther({ id }: LiveJob, of: TaskRef): number {
     return this.#latest.name === taskName(id, of) ? this.#second.at : this.#latest.at
   }
 }
@@ -40,6 +40,6 @@ interface Death {
 
 const none: Death = { name: "", at: Number.NEGATIVE_INFINITY }
 
-function taskName(jobId: string, of: { readonly node: number; readonly item?: number }): string {
+function taskName(jobId: string, of: TaskRef): string {
   return `${jobId}/${taskKey(of)}`
 }

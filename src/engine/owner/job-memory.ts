@@ -4,13 +4,13 @@ import { isBusy, nextTimer, wakeAt } from "../../core/timers.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
 import type { LiveJob } from "./live-job.ts"
+import type { OwnerEngine } from "./owner.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock
   readonly alarms: Alarms
   readonly parkAfterMs: number
-  /** A job was parked until this time; null: until a command arrives for it. */
-  readonly parked: (wakeAt: number | null) => void
+  readonly engine: Pick<OwnerEngine, "parked">
 }
 
 /**
@@ -44,7 +44,7 @@ export class JobMemory {
 
   /** Called whenever a job may have become idle. */
   parkIfIdle(job: LiveJob): void {
-    const { clock, alarms, parkAfterMs, parked } = this.#parts
+    const { clock, alarms, parkAfterMs, engine } = this.#parts
     if (this.#childCounts.hasChildren(job.id)) return
     const parking = decideParking(job, { now: clock.now(), parkAfterMs })
     if (parking === "stays") return
@@ -53,7 +53,7 @@ export class JobMemory {
       return
     }
     this.remove(job)
-    if (!jobHasEnded(job.state.status)) parked(wakeAt(job.state))
+    if (!jobHasEnded(job.state.status)) engine.parked(wakeAt(job.state))
   }
 }
 
@@ -66,7 +66,8 @@ function decideParking(
   job: LiveJob,
   context: { readonly now: number; readonly parkAfterMs: number },
 ): Parking {
-  if (job.evicted || job.pendingBatches > 0 || isBusy(job.state) || job.state.unsettled) return "stays"
+  if (job.evicted || job.users > 0 || job.pendingBatches > 0) return "stays"
+  if (isBusy(job.state) || job.state.unsettled) return "stays"
   if (jobHasEnded(job.state.status)) return "leaves"
   const wake = wakeAt(job.state)
   if (wake !== null && wake - context.now < context.parkAfterMs) return "stays"

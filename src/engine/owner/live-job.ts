@@ -1,12 +1,21 @@
-import type { Broker } from "../../broker/port.ts"
+import type { Broker, TaskName } from "../../broker/port.ts"
 import { wholeMs } from "../../core/attempt-times.ts"
 import type { AttemptRef, Command } from "../../core/commands.ts"
 import type { Fact, RunningAttempt } from "../../core/facts.ts"
-import { findTask } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
-import { isInFlight, type JobState, LargeOutput, ListOutput } from "../../core/state.ts"
+import {
+  findTask,
+  isInFlight,
+  type JobState,
+  LargeOutput,
+  ListOutput,
+  parseTaskKey,
+  type TaskRef,
+  taskKey,
+} from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { Plan } from "../../definition/plan.ts"
+import type { OwnedPartition } from "../commit/owned-partition.ts"
 
 /** A job in its owner's memory. */
 export interface LiveJob {
@@ -24,6 +33,8 @@ export interface LiveJob {
   projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number; used: string } | null
   /** Batches that hold facts of this job and are not durable yet. */
   pendingBatches: number
+  /** Callers of `PartitionOwner.withJob` that use it now: it stays in memory. */
+  users: number
   /** Discarded (fenced, parked, quarantined): code that still refers to the job must stop using it. */
   evicted: boolean
   /** Index in the alarm heap; -1: no alarm is set. */
@@ -43,34 +54,26 @@ export interface LiveJob {
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
 }
 
-/** More nodes than any job has. */
-const NODES = 2 ** 24
-
-/** A node, or an item of it, as one number: a busy job has thousands of them in sets. */
-export function taskKey({ node, item }: { readonly node: number; readonly item?: number }): number {
-  return item === undefined ? node : (item + 1) * NODES + node
-}
-
-export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
-  return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
+/** What the parts of an owner may do to its jobs. */
+export interface JobOwner {
+  readonly jobs: ReadonlyMap<string, LiveJob>
+  readonly owned: ReadonlyMap<number, OwnedPartition>
+  /** For callers that need no answer. An unexpected error quarantines the job. */
+  command(job: LiveJob, command: Command, outputText?: string): void
+  /** Resolves when everything recorded of the job is durable. Rejects if this engine loses the partition before that. */
+  durable(job: LiveJob): Promise<void>
+  /** Called after an unexpected error: the job cannot continue. */
+  quarantine(job: LiveJob, error: unknown): void
 }
 
 /** The task of the current attempt, as the broker names it; null: there is no such list. */
-export function currentTask(
-  { id, state }: LiveJob,
-  task: { readonly node: number; readonly item?: number },
-): {
-  readonly jobId: string
-  readonly node: number
-  readonly item?: number
-  readonly attempt: number
-} | null {
-  const place = findTask(state, task)
-  return place === null ? null : { jobId: id, ...task, attempt: place.state.attempt[place.position]! }
+export function currentTask({ id, state }: LiveJob, { node, item }: TaskRef): TaskName | null {
+  const place = findTask(state, { node, item })
+  return place === null ? null : { jobId: id, node, item, attempt: place.state.attempt[place.position]! }
 }
 
 /** Does the node, or the item, continue under a later attempt? */
-export function hasLaterAttempt({ state }: LiveJob, task: Parameters<typeof findTask>[1]): boolean {
+export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   const place = findTask(state, task)
   return place !== null && isInFlight(place.state, place.position)
 }
@@ -101,6 +104,7 @@ export function newLiveJob(job: {
     size: job.size,
     projected: job.projected,
     pendingBatches: 0,
+    users: 0,
     evicted: false,
     alarmIndex: -1,
     alarmAt: 0,
@@ -115,22 +119,6 @@ export function newLiveJob(job: {
 
 export function decodeFact(row: { readonly type: string; readonly at: number; readonly data: string }): Fact {
   return { ...(JSON.parse(row.data) as Record<string, Json>), type: row.type, at: row.at } as unknown as Fact
-}
-
-/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
-export function mayEndAttempts({ type }: Command): boolean {
-  switch (type) {
-    case "failed":
-    case "external":
-    case "wake":
-    case "recover":
-    case "hand_over":
-    case "fail_job":
-    case "cancel":
-      return true
-    default:
-      return false
-  }
 }
 
 /** The job's attempts whose handler runs now, in this process or, as far as it has reported, in a worker process. */

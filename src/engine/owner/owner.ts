@@ -1,14 +1,11 @@
-import type { Broker, BrokerHost, ChildRequest, Task } from "../../broker/port.ts"
+import type { Broker, BrokerHost, ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Command, DecisionContext, Reported } from "../../core/commands.ts"
 import { cut } from "../../core/faults.ts"
-import { findTask, taskRef } from "../../core/item-list.ts"
-import { newJobState } from "../../core/state.ts"
+import { attemptRef, findTask, newJobState, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { isRetried, nextTimer, takeDue } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
-import type { Journal } from "../../journal/port/journal.ts"
-import type { UnseenSubmission } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
 import type { Clock } from "../clock.ts"
@@ -19,9 +16,15 @@ import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { partitionOf } from "../ids.ts"
 import type { EngineMetrics } from "../metrics.ts"
 import { Handover } from "../partitions/handover.ts"
+import type { Lease } from "../partitions/lease.ts"
 import { adoptTasks, cancelTasks, releaseTasks } from "../partitions/task-handover.ts"
-import { type ExternalWork, externalWork } from "../providers/external-work.ts"
+import { Capacity } from "../providers/capacity.ts"
+import { LeftSubmissions } from "../providers/left-submissions.ts"
+import { Polls } from "../providers/polls.ts"
 import type { Providers } from "../providers/providers.ts"
+import { Slots } from "../providers/slots.ts"
+import type { LoadParts } from "../recovery/fold.ts"
+import { JobLoader } from "../recovery/loader.ts"
 import type { EngineSettings } from "../settings.ts"
 import { Alarms } from "./alarms.ts"
 import { DeathsAlone } from "./deaths-alone.ts"
@@ -31,14 +34,11 @@ import {
   evictOutput,
   hasLaterAttempt,
   type LiveJob,
-  mayEndAttempts,
   newLiveJob,
-  parseTaskKey,
   runningAttempts,
-  taskKey,
 } from "./live-job.ts"
-import { PendingDecisions, TaskReports } from "./reports.ts"
-import { type Decided, Turns } from "./turn.ts"
+import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
+import { type Decided, type TurnOwner, Turns } from "./turn.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -49,31 +49,34 @@ import { type Decided, Turns } from "./turn.ts"
  * 3. A job stays in memory no longer than it must (`job-memory.ts`).
  */
 export interface OwnerParts {
-  readonly journal: Journal
+  readonly load: LoadParts
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly log: Log
   /** The id of the engine that this owner is part of. */
   readonly id: string
   readonly broker: (host: BrokerHost) => Broker
-  readonly isSure: () => boolean
+  readonly lease: Lease
   readonly observer: JobObserver
-  /** A job was parked until this time; null: until a command arrives for it. */
-  readonly parked: (wakeAt: number | null) => void
-  /** A node starts a child job. Resolves when the outcome of that request is decided. */
-  readonly childRequested: (job: LiveJob, at: Reported, request: ChildRequest) => Promise<void>
-  /** The job has ended, and its parent or children do not know yet. Called again whenever the job is loaded. */
-  readonly unsettled: (job: LiveJob) => void
-  /** There are messages in the inboxes of these partitions. */
-  readonly inboxChanged: (partitions: readonly number[]) => void
-  /** The outcome of a submission whose job had ended is known: its operation is to be cancelled, or its slot is free. */
-  readonly submissionSettled: (provider: string, isToCancel: boolean) => void
+  readonly engine: OwnerEngine
   readonly metrics: EngineMetrics
   readonly providers: Providers
-  /** Folds a job from its facts without keeping it in memory; null: there is no such job. */
-  readonly read: (jobId: string) => Promise<LiveJob | null>
   /** Limit of a rendered value, as JSON. */
   readonly maxOutputBytes: number
+}
+
+/** What the engine does beside its owner. */
+export interface OwnerEngine {
+  /** A job was parked until this time; null: until a command arrives for it. */
+  parked(wakeAt: number | null): void
+  /** A node starts a child job. Resolves when the outcome of that request is decided. */
+  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
+  /** The job has ended, and its parent or children do not know yet. Called again whenever the job is loaded. */
+  unsettled(job: LiveJob): void
+  /** There are messages in the inboxes of these partitions. */
+  inboxChanged(partitions: readonly number[]): void
+  /** The outcome of a submission whose job had ended is known: its operation is to be cancelled, or its slot is free. */
+  submissionSettled(provider: string, isToCancel: boolean): void
 }
 
 /** Receives what callers outside the engine see of jobs. What changed and ended is durable. */
@@ -83,121 +86,102 @@ export interface JobObserver {
   progressed(job: LiveJob, node: number): void
 }
 
-export class PartitionOwner {
+/** What an owner has beside its jobs for work at providers. */
+export interface ExternalWork {
+  readonly providers: Providers
+  readonly slots: Slots
+  readonly capacity: Capacity
+  readonly polls: Polls
+  readonly leftSubmissions: LeftSubmissions
+}
+
+export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned = new Map<number, OwnedPartition>()
   readonly broker: Broker
   readonly committer: Committer
   readonly store: StoreHealth
-  readonly #clock: Clock
-  readonly #settings: EngineSettings
-  readonly #log: Log
-  readonly #observer: JobObserver
-  readonly #unsettled: OwnerParts["unsettled"]
-  readonly #metrics: EngineMetrics
-  readonly #read: OwnerParts["read"]
-  readonly #alarms: Alarms
-  readonly #dispatcher: Dispatcher
-  readonly #reports: TaskReports
-  readonly #turns: Turns
+  readonly loader: JobLoader
   readonly external: ExternalWork
   readonly handover: Handover
+  readonly pendingDecisions = new PendingDecisions()
+  readonly #parts: OwnerParts
+  readonly #alarms: Alarms
   readonly #memory: JobMemory
-  readonly #pendingDecisions = new PendingDecisions()
+  readonly #reports: TaskReports
+  readonly #dispatcher: Dispatcher
+  readonly #turns: Turns
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
 
   constructor(parts: OwnerParts) {
-    const { journal, clock, settings, log, observer, metrics } = parts
-    this.#clock = clock
-    this.#settings = settings
-    this.#log = log
-    this.#observer = observer
-    this.#metrics = metrics
-    this.#read = parts.read
-    this.#unsettled = parts.unsettled
+    const { clock, settings, log, metrics, engine, providers } = parts
+    const { journal } = parts.load
+    const leaseMs = settings.slotLeaseSeconds * 1000
+    this.#parts = parts
     this.store = new StoreHealth(log, journal.capabilities.retry.tries)
     this.committer = new Committer({
       ...{ journal, clock, store: this.store, owned: this.owned, metrics },
-      slotLeaseMs: settings.slotLeaseSeconds * 1000,
+      slotLeaseMs: leaseMs,
     })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
-    this.#memory = new JobMemory({
-      ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
-      parked: parts.parked,
-    })
+    const { parkAfterMs } = settings
+    this.#memory = new JobMemory({ clock, alarms: this.#alarms, engine, parkAfterMs })
     this.jobs = this.#memory.jobs
-    const templates = { ...defaultLimits, bytes: parts.maxOutputBytes }
-    this.#turns = new Turns({
-      ...{ clock, committer: this.committer },
-      contextFor: (job, command) => this.#contextFor(job, command),
-      isDispatched: (job, attemptRef) => this.#isDispatched(job, attemptRef),
-      readOutputs: (job, seqs) => this.#dispatcher.readOutputs(job, seqs),
-      templateLimits: templates,
-      actions: {
-        dispatch: (job, attemptRef) => this.#dispatcher.dispatch(job, attemptRef),
-        dispatchEarly: (job, attemptRef) => this.#dispatcher.dispatchEarly(job, attemptRef),
-        abort: (job, attemptRef) => this.#abort(job, attemptRef),
-        ended: job => this.#ended(job),
-        decided: (job, command, outputText) => this.#decided(job, command, outputText),
-        failed: (job, error) => this.quarantine(job, error),
-      },
-    })
-    const command = (job: LiveJob, command: Command, outputText?: string) =>
-      this.#try(job, command, outputText)
-    const failed = (job: LiveJob, error: unknown) => this.quarantine(job, error)
-    const durable = (job: LiveJob) => this.committer.durable(job)
-    const { providers } = parts
-    this.external = externalWork({
-      ...{ journal, clock, log, settings, providers, command, failed, durable },
-      dispatch: task => this.broker.dispatch(task),
-      remote: () => this.broker.remote,
-      broker: () => this.broker,
-      rebuildTask: submission => this.#rebuildTask(submission),
-      settled: parts.submissionSettled,
-      inboxChanged: parts.inboxChanged,
-    })
-    this.handover = new Handover({
-      jobs: this.jobs,
-      owned: this.owned,
-      broker: () => this.broker,
-      command: command,
-      durable: partition => this.#durable(partition),
-      forget: partition => this.forget(partition),
-    })
-    this.#reports = new TaskReports({
-      ...{ jobs: this.jobs, command, durable, failed, observer, pendingDecisions: this.#pendingDecisions },
-      childRequested: parts.childRequested,
-      external: this.external,
-      running: task => this.broker.runningTask(task),
-      callsLost: () => this.#deaths.note("calls", clock.now()),
-      dispatch: (job, attemptRef) => this.#dispatcher.dispatch(job, attemptRef),
-    })
+    this.loader = new JobLoader(this, parts.load)
+    this.#reports = new TaskReports(this)
     this.broker = parts.broker({
       id: parts.id,
       events: this.#reports,
       epoch: partition => this.owned.get(partition)?.epoch,
-      durable: partition => this.#durable(partition),
+      durable: partition => this.allDurable(partition),
       served: handler => this.handlerAdded(handler),
-      isSure: parts.isSure,
+      isSure: () => parts.lease.isSure,
     })
-    this.#dispatcher = new Dispatcher({
-      broker: this.broker,
-      journal,
-      clock,
-      command,
-      failed,
-      external: this.external,
-      owned: this.owned,
-      limits: { maxItems: settings.maxItems, templates },
+    const shared = { journal, clock, log, providers, engine, owner: this, broker: this.broker }
+    const templates = { ...defaultLimits, bytes: parts.maxOutputBytes }
+    const slots = new Slots({ ...shared, leaseMs })
+    const capacity = new Capacity({ ...shared, slots, guardMs: settings.rateGuardMs })
+    const limits = { maxItems: settings.maxItems, templates }
+    const dispatcher = new Dispatcher({ ...shared, capacity, limits })
+    this.#dispatcher = dispatcher
+    const polls = new Polls({
+      ...{ ...shared, capacity, concurrency: settings.pollConcurrency },
+      maxWaitMs: settings.pollMaxWaitSeconds * 1000,
     })
+    const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
+    this.external = { providers, slots, capacity, polls, leftSubmissions }
+    this.handover = new Handover(this)
+    const { committer } = this
+    this.#turns = new Turns({ clock, committer, dispatcher, owner: this, templateLimits: templates })
   }
 
-  async #durable(partition: number): Promise<void> {
+  /** Resolves when all decisions for the partition are stored. */
+  async allDurable(partition: number): Promise<void> {
     const owned = this.owned.get(partition)
-    await this.#pendingDecisions.whenDecided(partition)
+    await this.pendingDecisions.whenDecided(partition)
     if (owned === undefined || this.owned.get(partition) !== owned) throw partitionMoved(partition)
     return this.committer.durable({ partition, id: "" })
+  }
+
+  durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
+    return this.committer.durable(job)
+  }
+
+  progressed(job: LiveJob, node: number): void {
+    this.#parts.observer.progressed(job, node)
+  }
+
+  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
+    return this.#parts.engine.childRequested(job, at, request)
+  }
+
+  callsLost(): void {
+    this.#deaths.note("calls", this.#parts.clock.now())
+  }
+
+  dispatch(job: LiveJob, at: AttemptRef): void {
+    this.#dispatcher.dispatch(job, at)
   }
 
   /** Adds a new job to memory and sends it to the journal. */
@@ -215,9 +199,47 @@ export class PartitionOwner {
       projected: null,
     })
     void this.execute(job, command)
-    this.#metrics.jobsSubmitted++
+    this.#parts.metrics.jobsSubmitted++
     this.#memory.keep(job)
     return job
+  }
+
+  /**
+   * Loads the job unless it is in memory, calls `use` before anything else can happen to it, and resolves with its result
+   * when everything decided so far is durable; then the job is parked if it is idle. For a job in memory `use` is called
+   * at once. If there is no such job, `absent` is called instead, before another caller can submit the job.
+   */
+  withJob<T>(id: string, use: Use<T>): Promise<T | null>
+  withJob<T>(id: string, use: Use<T>, absent: () => T | Promise<T>): Promise<T>
+  withJob<T>(id: string, use: Use<T>, absent: Absent<T> = () => null): Promise<T | null> {
+    const job = this.jobs.get(id)
+    return job === undefined || this.loader.blocked(id) !== undefined
+      ? this.#loadAndUse(id, use, absent)
+      : this.#use(job, use)
+  }
+
+  async #loadAndUse<T>(id: string, use: Use<T>, absent: Absent<T>): Promise<T | null> {
+    for (;;) {
+      // A caller that waited for the same load, and continued first, may have submitted the job.
+      const job = (await this.loader.load(id)) ?? this.jobs.get(id)
+      if (job === undefined) break
+      if (!job.evicted) return this.#use(job, use)
+    }
+    const result = await absent()
+    await this.committer.durable({ partition: partitionOf(id), id })
+    return result
+  }
+
+  async #use<T>(job: LiveJob, use: Use<T>): Promise<T> {
+    job.users++
+    try {
+      const result = await use(job)
+      await this.durable(job)
+      return result
+    } finally {
+      job.users--
+      this.parkIfIdle(job)
+    }
   }
 
   /** Stores everything that `decide` does to jobs of one partition together or not at all. */
@@ -241,11 +263,20 @@ export class PartitionOwner {
     lane.release(batch)
     this.#turns.perform(batch)
     for (const job of batch.jobs) {
-      this.#observer.changed(job)
-      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#unsettled(job)
+      this.#parts.observer.changed(job)
+      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#parts.engine.unsettled(job)
       this.parkIfIdle(job)
     }
     failpoint("ack.after")
+  }
+
+  /** Adds a job that a caller needs. If it was quarantined here, it continues. */
+  adopt(job: LiveJob): void {
+    const wasQuarantined = this.#quarantined.has(job.id)
+    this.keep(job)
+    if (!wasQuarantined) return
+    this.releaseFromQuarantine(job)
+    this.recover(job)
   }
 
   /** Adds a job that was loaded from the journal. */
@@ -253,16 +284,15 @@ export class PartitionOwner {
     this.#memory.keep(job)
     this.#deaths.learn(job)
     this.#alarms.set(job, nextTimer(job.state))
-    if (job.state.unsettled) this.#unsettled(job)
+    if (job.state.unsettled) this.#parts.engine.unsettled(job)
   }
 
-  /** For callers that need no answer. An unexpected error quarantines the job. */
-  #try(job: LiveJob, command: Command, outputText?: string): void {
+  command(job: LiveJob, command: Command, outputText?: string): void {
     if (job.evicted) return
     try {
       const decided = this.execute(job, command, outputText)
       if (decided instanceof Promise)
-        this.#pendingDecisions.add(
+        this.pendingDecisions.add(
           job.partition,
           decided.catch(error => this.quarantine(job, error)),
         )
@@ -276,14 +306,14 @@ export class PartitionOwner {
     if (job.evicted) return
     // A retry may be dispatched only when the failure that caused it is durable.
     if (job.pendingBatches > 0) {
-      this.committer.durable(job).then(
+      this.durable(job).then(
         () => this.fireTimers(job),
         () => {},
       )
       return
     }
-    this.#try(job, { type: "wake" })
-    const { tasks, polls } = takeDue(job.state, this.#clock.now())
+    this.command(job, { type: "wake" })
+    const { tasks, polls } = takeDue(job.state, this.#parts.clock.now())
     this.#alarms.set(job, nextTimer(job.state))
     for (const task of tasks) this.#dispatchCurrent(job, task)
     for (const poll of polls) this.external.polls.start(job, poll)
@@ -291,7 +321,7 @@ export class PartitionOwner {
   }
 
   /** Dispatches a task that waits for its retry time before that time. */
-  dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
+  dispatchNow(job: LiveJob, task: TaskRef, now: number): void {
     const place = findTask(job.state, task)
     if (place === null || !place.state.retryAt.has(place.position)) return
     place.state.retryAt.set(place.position, now)
@@ -311,16 +341,14 @@ export class PartitionOwner {
     }
   }
 
-  #dispatchCurrent(job: LiveJob, task: { readonly node: number; readonly item?: number }): void {
+  #dispatchCurrent(job: LiveJob, task: TaskRef): void {
     const current = currentTask(job, task)
-    if (current === null) return
-    const { jobId: _, ...at } = current
-    this.#dispatcher.dispatch(job, at)
+    if (current !== null) this.dispatch(job, attemptRef(current))
   }
 
   /** Called after a take-over. */
   recover(job: LiveJob): void {
-    adoptTasks(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
+    adoptTasks(job, this.#parts.clock.now(), this)
   }
 
   stop(): void {
@@ -332,7 +360,7 @@ export class PartitionOwner {
   }
 
   /** A submission to a provider is not aborted when its job no longer wants it; one that is handed over is. */
-  #abort(job: LiveJob, attemptRef: AttemptRef): void {
+  abort(job: LiveJob, attemptRef: AttemptRef): void {
     const key = taskKey(attemptRef)
     job.running.delete(key)
     job.awaitingHandler?.delete(key)
@@ -341,22 +369,22 @@ export class PartitionOwner {
     else this.broker.cancel({ jobId: job.id, ...attemptRef }, abortReason(job.state))
   }
 
-  #decided(job: LiveJob, command: Command, outputText: string | undefined): void {
+  decided(job: LiveJob, command: Command, outputText: string | undefined): void {
     const timer = nextTimer(job.state)
     if (timer !== job.alarmAt || job.alarmIndex < 0) this.#alarms.set(job, timer)
     if (command.type === "recover") this.#deaths.learn(job)
-    if (isRetried(job.state, command)) this.#metrics.retries++
+    if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.operationReported(job, command)
     if (command.type !== "completed" || outputText === undefined) return
-    if (outputText.length > this.#settings.largeOutputBytes)
-      evictOutput(job, command, outputText.length, this.committer.durable(job))
+    if (outputText.length > this.#parts.settings.largeOutputBytes)
+      evictOutput(job, command, outputText.length, this.durable(job))
   }
 
   /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
-  #contextFor(job: LiveJob, command: Command): DecisionContext {
-    const { lossLimit } = this.#settings
-    const [now, random] = [this.#clock.now(), this.#clock.random()]
+  contextFor(job: LiveJob, command: Command): DecisionContext {
+    const { lossLimit } = this.#parts.settings
+    const [now, random] = [this.#parts.clock.now(), this.#parts.clock.random()]
     if (mayEndAttempts(command))
       return { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
     if (command.type === "started" && command.alone === true) {
@@ -366,25 +394,19 @@ export class PartitionOwner {
     return { now, random, lossLimit }
   }
 
-  #isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {
+  isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {
     return this.broker.has({ jobId, ...attemptRef }) || this.#reports.isClaiming({ jobId, ...attemptRef })
   }
 
-  async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
-    const job = await this.#read(submission.jobId)
-    const at = { ...taskRef(submission), attempt: submission.attempt }
-    return job === null ? null : this.#dispatcher.buildTask(job, at)
-  }
-
-  #ended(job: LiveJob): void {
-    this.#metrics.jobEnded(job.state)
-    this.#observer.ended(job)
+  ended(job: LiveJob): void {
+    this.#parts.metrics.jobEnded(job.state)
+    this.#parts.observer.ended(job)
   }
 
   /** Another engine owns this partition. */
   fenced(partition: number): void {
     this.forget(partition)
-    this.#log.warn({ partition }, "another engine has taken this partition; its jobs continue there")
+    this.#parts.log.warn({ partition }, "another engine has taken this partition; its jobs continue there")
   }
 
   /** Discards all memory of a partition. */
@@ -397,7 +419,7 @@ export class PartitionOwner {
   }
 
   #refused(job: LiveJob, error: unknown): void {
-    this.#log.error({ job_id: job.id, error }, "the database rejected the facts of this job")
+    this.#parts.log.error({ job_id: job.id, error }, "the database rejected the facts of this job")
     this.#discard(job)
   }
 
@@ -407,7 +429,7 @@ export class PartitionOwner {
    */
   quarantine(job: LiveJob, error: unknown): void {
     if (job.evicted) return
-    this.#log.error({ job_id: job.id, error }, "job quarantined: it cannot continue in this process")
+    this.#parts.log.error({ job_id: job.id, error }, "job quarantined: it cannot continue in this process")
     if (job.projected === null) this.committer.lane(job.partition).withdraw(job, error)
     else {
       const message = `Internal error: ${cut(String(error).replaceAll("\0", ""), 500)}. The job stopped here; it continues when its engine is restarted, or with the next command for it.`
@@ -424,21 +446,35 @@ export class PartitionOwner {
     this.committer.lane(job.partition).writeRow(job, null)
   }
 
-  /** The job was quarantined in this process and has not been loaded since. */
-  isQuarantined(jobId: string): boolean {
-    return this.#quarantined.has(jobId)
-  }
-
   #discard(job: LiveJob, endTasks = cancelTasks): void {
     job.evicted = true
     endTasks(job, this.broker)
     this.external.polls.drop(job)
     this.#memory.remove(job)
-    this.#observer.changed(job)
+    this.#parts.observer.changed(job)
   }
 
   /** Called whenever a job may have become idle. */
   parkIfIdle(job: LiveJob): void {
     this.#memory.parkIfIdle(job)
+  }
+}
+
+type Use<T> = (job: LiveJob) => T | Promise<T>
+type Absent<T> = () => T | null | Promise<T>
+
+/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
+function mayEndAttempts({ type }: Command): boolean {
+  switch (type) {
+    case "failed":
+    case "external":
+    case "wake":
+    case "recover":
+    case "hand_over":
+    case "fail_job":
+    case "cancel":
+      return true
+    default:
+      return false
   }
 }

@@ -1,55 +1,55 @@
-import type { Outcome, RemoteTaskEvents, RunningTask, TaskName, TaskNews } from "../../broker/port.ts"
+import type {
+  Broker,
+  ChildRequest,
+  Outcome,
+  RemoteTaskEvents,
+  TaskName,
+  TaskNews,
+} from "../../broker/port.ts"
 import { nameOf } from "../../broker/task-name.ts"
-import type { AttemptRef, AttemptTimes, Command, External } from "../../core/commands.ts"
+import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask, isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
+import { attemptRef, findTask, isCurrent, taskKey } from "../../core/state.ts"
 import { partitionOf } from "../ids.ts"
-import type { ExternalWork } from "../providers/external-work.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
-import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
-import type { JobObserver, OwnerParts } from "./owner.ts"
+import type { JobOwner, LiveJob, Progress } from "./live-job.ts"
+import type { ExternalWork } from "./owner.ts"
 
-export interface TaskReportsParts {
-  readonly jobs: ReadonlyMap<string, LiveJob>
-  /** For callers that need no answer. An unexpected error quarantines the job. */
-  readonly command: (job: LiveJob, command: Command, outputText?: string) => void
-  readonly durable: (job: LiveJob) => Promise<void>
-  /** An unexpected error: the job cannot continue. */
-  readonly failed: (job: LiveJob, error: unknown) => void
-  readonly observer: Pick<JobObserver, "progressed">
-  readonly childRequested: OwnerParts["childRequested"]
-  readonly pendingDecisions: PendingDecisions
+/** The owner of the jobs that workers report on. */
+export interface ReportedOwner extends JobOwner {
+  readonly broker: Broker
   readonly external: Pick<ExternalWork, "providers" | "capacity" | "leftSubmissions">
-  /** null: no handler runs the task now. */
-  readonly running: (task: TaskName) => RunningTask | null
+  readonly pendingDecisions: PendingDecisions
+  progressed(job: LiveJob, node: number): void
+  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
   /** A process died while it ran calls for jobs that are not nodes. */
-  readonly callsLost: () => void
+  callsLost(): void
   /** Dispatches a task again. */
-  readonly dispatch: (job: LiveJob, attemptRef: AttemptRef) => void
+  dispatch(job: LiveJob, attemptRef: AttemptRef): void
 }
 
 /** Turns the reports of workers into commands to the jobs concerned. */
 export class TaskReports implements RemoteTaskEvents {
-  readonly #parts: TaskReportsParts
+  readonly #owner: ReportedOwner
   /** Pending requests for a place in the provider's rate, by task name. */
   readonly #ratePlaces = new Map<string, Promise<void>>()
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
-  constructor(parts: TaskReportsParts) {
-    this.#parts = parts
+  constructor(owner: ReportedOwner) {
+    this.#owner = owner
   }
 
   started(task: TaskNews, worker: string): Promise<void> {
     const job = this.#currentJob(task)
-    const attemptRef = toAttemptRef(task)
-    if (job === null || !isCurrent(job.state, attemptRef))
+    const at = attemptRef(task)
+    if (job === null || !isCurrent(job.state, at))
       return task.announce ? this.#mayContinue(task) : Promise.resolve()
-    const ranMs = this.#parts.running(task)?.ranMs
-    this.#parts.command(job, {
+    const ranMs = this.#owner.broker.runningTask(task)?.ranMs
+    this.#owner.command(job, {
       type: "started",
-      ...attemptRef,
+      ...at,
       worker,
       ...(task.alone === undefined ? {} : { alone: task.alone }),
       // A request for another place in the rate comes from a handler that runs.
@@ -61,8 +61,8 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** A task that is over, or owned by another engine now, must not begin. A submission that its job has left continues. */
   #mayContinue(task: TaskNews): Promise<void> {
-    const submission = this.#parts.external.leftSubmissions.awaited(task)
-    const isBegun = submission?.isRepeated === true || this.#parts.running(task) !== null
+    const submission = this.#owner.external.leftSubmissions.awaited(task)
+    const isBegun = submission?.isRepeated === true || this.#owner.broker.runningTask(task) !== null
     return submission !== null && isBegun
       ? this.#waitForPlace(task, submission, () => Promise.resolve())
       : Promise.reject(new Error("the attempt is not current"))
@@ -70,7 +70,7 @@ export class TaskReports implements RemoteTaskEvents {
 
   #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
     const { provider } = job.plan.nodes[task.node]!
-    return this.#waitForPlace(task, { provider, owner: job.state.owner }, () => this.#parts.durable(job))
+    return this.#waitForPlace(task, { provider, owner: job.state.owner }, () => this.#owner.durable(job))
   }
 
   /** A worker that gets no answer asks again; both requests share one place in the rate. */
@@ -79,7 +79,7 @@ export class TaskReports implements RemoteTaskEvents {
     { provider, owner }: { readonly provider: string | null; readonly owner: string },
     durable: () => Promise<void>,
   ): Promise<void> {
-    const { capacity, providers } = this.#parts.external
+    const { capacity, providers } = this.#owner.external
     const terms = provider === null ? undefined : providers.terms(provider)
     if (task.place !== true || terms === undefined) return durable()
     const name = nameOf(task)
@@ -109,19 +109,19 @@ export class TaskReports implements RemoteTaskEvents {
   #progressed(job: LiveJob, of: Pick<TaskName, "node" | "item">, progress: Progress): void {
     job.progress ??= new Map()
     job.progress.set(taskKey(of), progress)
-    this.#parts.observer.progressed(job, of.node)
+    this.#owner.progressed(job, of.node)
   }
 
   preview(task: TaskName, data: Json): void {
     const job = this.#currentJob(task)
-    if (job !== null) this.#parts.command(job, { type: "preview", ...toAttemptRef(task), data })
+    if (job !== null) this.#owner.command(job, { type: "preview", ...attemptRef(task), data })
   }
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#currentJob(task)
-    const { command, childRequested, pendingDecisions, external } = this.#parts
-    const attemptRef = toAttemptRef(task)
-    const isLeft = job === null || !isCurrent(job.state, attemptRef)
+    const { pendingDecisions, external } = this.#owner
+    const at = attemptRef(task)
+    const isLeft = job === null || !isCurrent(job.state, at)
     if (isLeft)
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
     if (job === null) return
@@ -130,8 +130,8 @@ export class TaskReports implements RemoteTaskEvents {
     job.progress?.delete(key)
     if (outcome.type === "child") {
       const { usage } = outcome
-      const at = { ...attemptRef, times, ...(usage === undefined ? {} : { usage }) }
-      pendingDecisions.add(job.partition, childRequested(job, at, outcome))
+      const reported = { ...at, times, ...(usage === undefined ? {} : { usage }) }
+      pendingDecisions.add(job.partition, this.#owner.childRequested(job, reported, outcome))
     } else if (isLeft) return
     else if (outcome.type === "submitted")
       pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
@@ -139,7 +139,7 @@ export class TaskReports implements RemoteTaskEvents {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#terms(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
-      command(job, outcomeCommand(attemptRef, outcome, terms, times), text)
+      this.#owner.command(job, outcomeCommand(at, outcome, terms, times), text)
     }
   }
 
@@ -154,9 +154,9 @@ export class TaskReports implements RemoteTaskEvents {
     task: TaskName & { readonly times: AttemptTimes },
     outcome: Extract<Outcome, { type: "submitted" }>,
   ): Promise<void> {
-    const { command, failed, external } = this.#parts
+    const { external } = this.#owner
     const { provider } = job.plan.nodes[task.node]!
-    const at = toAttemptRef(task)
+    const at = attemptRef(task)
     const terms = provider === null ? undefined : this.#terms(provider, outcome)
     this.#claiming.add(nameOf(task))
     try {
@@ -164,9 +164,9 @@ export class TaskReports implements RemoteTaskEvents {
       const isOwn =
         terms === undefined || (await external.capacity.claimOperation(job.state.owner, operation))
       if (!isCurrent(job.state, at)) await external.leftSubmissions.finished(job, task, outcome)
-      else if (isOwn) command(job, outcomeCommand(at, outcome, terms, task.times))
+      else if (isOwn) this.#owner.command(job, outcomeCommand(at, outcome, terms, task.times))
       else
-        command(
+        this.#owner.command(
           job,
           outcomeCommand(
             at,
@@ -176,7 +176,7 @@ export class TaskReports implements RemoteTaskEvents {
           ),
         )
     } catch (error) {
-      failed(job, error)
+      this.#owner.quarantine(job, error)
     } finally {
       this.#claiming.delete(nameOf(task))
     }
@@ -184,23 +184,23 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** Is this an attempt that its job no longer wants? */
   #isAbandoned(job: LiveJob | null, task: TaskName): boolean {
-    return job === null || !isCurrent(job.state, toAttemptRef(task))
+    return job === null || !isCurrent(job.state, attemptRef(task))
   }
 
   lost(tasks: readonly TaskName[], callsToo: boolean): void {
-    if (callsToo) this.#parts.callsLost()
+    if (callsToo) this.#owner.callsLost()
     const byJob = new Map<LiveJob, AttemptRef[]>()
     for (const task of tasks) {
       const job = this.#currentJob(task)
-      if (this.#isAbandoned(job, task)) this.#parts.external.leftSubmissions.lost(task)
+      if (this.#isAbandoned(job, task)) this.#owner.external.leftSubmissions.lost(task)
       if (job === null) continue
       job.progress?.delete(taskKey(task))
       const lost = byJob.get(job)
-      if (lost === undefined) byJob.set(job, [toAttemptRef(task)])
-      else lost.push(toAttemptRef(task))
+      if (lost === undefined) byJob.set(job, [attemptRef(task)])
+      else lost.push(attemptRef(task))
     }
     for (const [job, only] of byJob) {
-      this.#parts.command(job, { type: "recover", only })
+      this.#owner.command(job, { type: "recover", only })
       // Until the command is decided they count as running: the fact records which of them were.
       for (const task of only) job.running.delete(taskKey(task))
     }
@@ -209,17 +209,17 @@ export class TaskReports implements RemoteTaskEvents {
   /** A task that is known to have begun becomes a new attempt. Others are dispatched again under the same attempt. */
   returned(task: TaskName): void {
     const job = this.#currentJob(task)
-    const attemptRef = toAttemptRef(task)
-    if (this.#isAbandoned(job, task)) this.#parts.external.leftSubmissions.lost(task)
+    const at = attemptRef(task)
+    if (this.#isAbandoned(job, task)) this.#owner.external.leftSubmissions.lost(task)
     if (job === null) return
     job.progress?.delete(taskKey(task))
-    this.#parts.command(job, { type: "hand_over", only: [attemptRef] })
+    this.#owner.command(job, { type: "hand_over", only: [at] })
     job.running.delete(taskKey(task))
-    if (isCurrent(job.state, attemptRef)) this.#parts.dispatch(job, attemptRef)
+    if (isCurrent(job.state, at)) this.#owner.dispatch(job, at)
   }
 
   #terms(provider: string, outcome: Outcome) {
-    const { capacity, providers } = this.#parts.external
+    const { capacity, providers } = this.#owner.external
     if (outcome.type === "failed") capacity.reportFailure(provider, "submit", outcome.fault)
     const terms = providers.terms(provider)
     return terms === undefined ? undefined : { ...terms, provider }
@@ -227,16 +227,11 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** null: the job is not in memory, or the attempt is not its current one. */
   #currentJob(task: TaskName): LiveJob | null {
-    const job = this.#parts.jobs.get(task.jobId)
+    const job = this.#owner.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
-    if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
     const place = findTask(job.state, task)
     return place?.state.attempt[place.position] === task.attempt ? job : null
   }
-}
-
-function toAttemptRef({ node, item, attempt }: TaskName): AttemptRef {
-  return item === undefined ? { node, attempt } : { node, item, attempt }
 }
 
 /** The message does not repeat the id: it belongs to another owner. */

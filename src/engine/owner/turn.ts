@@ -3,11 +3,13 @@ import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/c
 import { decide } from "../../core/decide/decide.ts"
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
+import { attemptRef } from "../../core/state.ts"
 import type { Limits } from "../../template/types.ts"
 import type { Clock } from "../clock.ts"
 import type { Batch } from "../commit/batch.ts"
 import type { AppendLane, Committer } from "../commit/committer.ts"
 import { partitionMoved } from "../commit/owned-partition.ts"
+import type { Dispatcher } from "../dispatch/dispatcher.ts"
 import { nothingRead, type ReadOutputs, renderJobOutput, unreadOutputs } from "../dispatch/render.ts"
 import type { LiveJob } from "./live-job.ts"
 
@@ -16,25 +18,22 @@ export type Decided = readonly Fact[] | Refusal
 export interface TurnParts {
   readonly clock: Clock
   readonly committer: Committer
-  readonly contextFor: (job: LiveJob, command: Command) => DecisionContext
-  /** Is the attempt with a worker, or on its way to one or back? */
-  readonly isDispatched: (job: LiveJob, attemptRef: AttemptRef) => boolean
-  /** Reads outputs that the job's `output` template needs and that only the store has. */
-  readonly readOutputs: (job: LiveJob, seqs: readonly number[]) => Promise<ReadOutputs>
+  readonly dispatcher: Dispatcher
   readonly templateLimits: Limits
-  readonly actions: Actions
+  readonly owner: TurnOwner
 }
 
-export interface Actions {
-  dispatch(job: LiveJob, attemptRef: AttemptRef): void
-  /** False: the dispatch must wait until the batch is durable. */
-  dispatchEarly(job: LiveJob, attemptRef: AttemptRef): boolean
+/** The owner of the jobs, which knows what they do at workers and providers. */
+export interface TurnOwner {
+  contextFor(job: LiveJob, command: Command): DecisionContext
+  /** Is the attempt with a worker, or on its way to one or back? */
+  isDispatched(job: LiveJob, attemptRef: AttemptRef): boolean
   abort(job: LiveJob, attemptRef: AttemptRef): void
   ended(job: LiveJob): void
   /** The facts of the command are applied and recorded. */
   decided(job: LiveJob, command: Command, outputText: string | undefined): void
   /** The job's state is half changed. */
-  failed(job: LiveJob, error: unknown): void
+  quarantine(job: LiveJob, error: unknown): void
 }
 
 /**
@@ -71,24 +70,24 @@ export class Turns {
     outputText: string | undefined,
     read: ReadOutputs = nothingRead,
   ): Decided | Promise<Decided> {
-    const { committer, contextFor, actions, readOutputs } = this.#parts
+    const { committer, dispatcher, owner } = this.#parts
     if (job.evicted) throw partitionMoved(job.partition)
-    const facts = decide(job.state, command, contextFor(job, command))
+    const facts = decide(job.state, command, owner.contextFor(job, command))
     if ("refused" in facts) return facts
     const unread = unreadOutputs(job, facts, read)
     if (unread.length > 0)
-      return readOutputs(job, unread).then(more =>
-        this.execute(job, command, outputText, new Map([...read, ...more])),
-      )
+      return dispatcher
+        .readOutputs(job, unread)
+        .then(more => this.execute(job, command, outputText, new Map([...read, ...more])))
     const lane = committer.lane(job.partition)
     if (!this.#isInOneCommit) lane.closeIfFull()
     try {
       for (const fact of facts) lane.record(job, this.#apply(lane, job, fact, read), outputText)
     } catch (error) {
-      actions.failed(job, error)
+      owner.quarantine(job, error)
       throw error
     }
-    actions.decided(job, command, outputText)
+    owner.decided(job, command, outputText)
     return facts
   }
 
@@ -106,7 +105,7 @@ export class Turns {
   #add(lane: AppendLane, job: LiveJob, effect: Effect): void {
     switch (effect.type) {
       case "dispatch":
-        if (lane.isBehind || !this.#parts.actions.dispatchEarly(job, attemptRef(effect)))
+        if (lane.isBehind || !this.#parts.dispatcher.dispatchEarly(job, attemptRef(effect)))
           lane.addEffect(job, effect)
         break
       case "abort":
@@ -114,7 +113,7 @@ export class Turns {
         lane.addEffect(job, effect)
         break
       case "unanswered":
-        if (!effect.isSubmitted && !this.#parts.isDispatched(job, attemptRef(effect))) break
+        if (!effect.isSubmitted && !this.#parts.owner.isDispatched(job, attemptRef(effect))) break
         lane.operations.addEffect(job, effect, this.#parts.clock.now())
         break
       default:
@@ -124,19 +123,13 @@ export class Turns {
 
   /** Performs the effects of a batch that is durable. */
   perform({ effects, effectJobs }: Batch): void {
-    const { actions } = this.#parts
+    const { dispatcher, owner } = this.#parts
     for (let i = 0; i < effects.length; i++) {
       const [job, effect] = [effectJobs[i]!, effects[i]!]
       if (job.evicted) continue
-      if (effect.type === "dispatch") actions.dispatch(job, attemptRef(effect))
-      else if (effect.type === "abort") actions.abort(job, attemptRef(effect))
-      else actions.ended(job)
+      if (effect.type === "dispatch") dispatcher.dispatch(job, attemptRef(effect))
+      else if (effect.type === "abort") owner.abort(job, attemptRef(effect))
+      else owner.ended(job)
     }
   }
-}
-
-type AttemptEffect = Extract<Effect, { readonly attempt: number }>
-
-function attemptRef({ node, item, attempt }: AttemptEffect): AttemptRef {
-  return item === undefined ? { node, attempt } : { node, attempt, item }
 }

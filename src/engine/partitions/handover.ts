@@ -1,17 +1,13 @@
 import type { Broker } from "../../broker/port.ts"
-import type { OwnedPartition } from "../commit/owned-partition.ts"
-import type { LiveJob } from "../owner/live-job.ts"
-import { handOverTasks, hasLocalTasks, type SendCommand } from "./task-handover.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
+import { handOverTasks, hasLocalTasks } from "./task-handover.ts"
 
-export interface HandoverParts {
-  readonly jobs: ReadonlyMap<string, LiveJob>
-  readonly owned: ReadonlyMap<number, OwnedPartition>
-  readonly broker: () => Broker
-  readonly command: SendCommand
+interface HandoverOwner extends JobOwner {
+  readonly broker: Broker
   /** Resolves when all decisions for the partition are stored. */
-  readonly durable: (partition: number) => Promise<void>
+  allDurable(partition: number): Promise<void>
   /** Discards all memory of the partition. */
-  readonly forget: (partition: number) => void
+  forget(partition: number): void
 }
 
 /**
@@ -20,23 +16,23 @@ export interface HandoverParts {
  * owner begins it again, and this is not counted as a loss. Tasks on other workers continue, and are adopted.
  */
 export class Handover {
-  readonly #parts: HandoverParts
+  readonly #owner: HandoverOwner
 
-  constructor(parts: HandoverParts) {
-    this.#parts = parts
+  constructor(owner: HandoverOwner) {
+    this.#owner = owner
   }
 
   /** Resolves when nothing of the partition is in memory any more; rejects if it was lost meanwhile. */
   async handOver(partition: number, graceMs: number): Promise<void> {
-    const { owned, broker, command, durable, forget } = this.#parts
-    const departing = owned.get(partition)
+    const owner = this.#owner
+    const departing = owner.owned.get(partition)
     if (departing !== undefined) departing.isDeparting = true
     try {
       await this.#waitUntilIdle(partition, graceMs)
-      broker().remote?.left([partition])
-      for (const job of this.#jobsIn(partition)) handOverTasks(job, broker(), command)
-      await durable(partition)
-      forget(partition)
+      owner.broker.remote?.left([partition])
+      for (const job of this.#jobsIn(partition)) handOverTasks(job, owner)
+      await owner.allDurable(partition)
+      owner.forget(partition)
     } finally {
       if (departing !== undefined) departing.isDeparting = false
     }
@@ -44,18 +40,17 @@ export class Handover {
 
   /** Called before the process shuts down cleanly, after the grace time of running handlers. */
   handOverAll(): void {
-    const { jobs, broker, command } = this.#parts
-    for (const job of [...jobs.values()]) handOverTasks(job, broker(), command)
+    for (const job of [...this.#owner.jobs.values()]) handOverTasks(job, this.#owner)
   }
 
   async #waitUntilIdle(partition: number, graceMs: number): Promise<void> {
     const until = performance.now() + graceMs
-    const isBusy = () => this.#jobsIn(partition).some(job => hasLocalTasks(job, this.#parts.broker()))
+    const isBusy = () => this.#jobsIn(partition).some(job => hasLocalTasks(job, this.#owner.broker))
     while (performance.now() < until && isBusy()) await new Promise(resolve => setTimeout(resolve, POLL_MS))
   }
 
   #jobsIn(partition: number): LiveJob[] {
-    return [...this.#parts.jobs.values()].filter(job => job.partition === partition)
+    return [...this.#owner.jobs.values()].filter(job => job.partition === partition)
   }
 }
 

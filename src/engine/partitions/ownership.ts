@@ -1,5 +1,6 @@
 import type { Heartbeat, Journal, PartitionEpoch, PartitionRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
+import type { EngineObserver } from "../engine-parts.ts"
 import { firstSeq } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ProviderSweep } from "../providers/sweep.ts"
@@ -8,6 +9,7 @@ import type { Retention } from "../recovery/retention.ts"
 import type { Wakeups } from "../recovery/wakeups.ts"
 import type { Inbox } from "../remote/inbox.ts"
 import { Peers } from "./peers.ts"
+import type { ReadyPartitions } from "./ready-partitions.ts"
 import { takesPartitions } from "./takes-partitions.ts"
 
 /**
@@ -18,6 +20,7 @@ export interface OwnershipParts {
   readonly engine: string
   readonly journal: Journal
   readonly owner: PartitionOwner
+  readonly partitions: ReadyPartitions
   readonly recovery: Recovery
   readonly wakeups: Wakeups
   readonly inbox: Inbox
@@ -29,28 +32,18 @@ export interface OwnershipParts {
   readonly rebalanceMs: number
   /** The time that handlers running here get then. */
   readonly drainMs: number
-  /** Reports whether another live engine follows the commits of this one. */
-  readonly followed: (isFollowed: boolean) => void
-  /** This engine released partitions that others may take; or it took its first partitions. */
-  readonly released: () => void
+  readonly observer: Pick<EngineObserver, "followed" | "released">
   readonly log: Log
 }
 
 export class Ownership {
   readonly #parts: OwnershipParts
   readonly #peers: Peers
-  /** Owned, recovered, and not about to be given away: new jobs go to these. */
-  readonly #ready = new Set<number>()
-  /** To be given away as soon as they are idle: since when. */
-  readonly #toGiveAway = new Map<number, number>()
   /** Handed over although they are not idle: none of their tasks begins here any more. */
   readonly #handingOver = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
-  #picks = 0
   /** The number of live engines, this one included. */
   #engines = 1
-  /** The ready partitions of each append lane that has any. */
-  #readyByLane: number[][] = []
   #adjusting: Promise<void> | null = null
   #isLeaving = false
   #stopped = false
@@ -61,30 +54,13 @@ export class Ownership {
     this.#peers = new Peers({ leaseMs, beatMs, now: () => performance.now() })
   }
 
-  /**
-   * The partition of the next new job; null: no partition is ready here. The append lanes get jobs in turns. Within a
-   * lane a run of jobs goes to one partition before the next partition gets its turn: an append locks the row of every
-   * partition in it, and a commit over 60 of them costs twice as much as one over a few.
-   */
-  pick(): number | null {
-    const lanes = this.#readyByLane
-    if (lanes.length === 0) return null
-    const lane = lanes[this.#picks % lanes.length]!
-    const turn = Math.floor(this.#picks++ / lanes.length / JOBS_PER_TURN)
-    return lane[turn % lane.length]!
-  }
-
-  owns(partition: number): boolean {
-    return this.#ready.has(partition) || this.#toGiveAway.has(partition)
-  }
-
   get count(): number {
     return this.#parts.owner.owned.size
   }
 
   /** Owns no partition although it should own one: it cannot take work yet. */
   get isShort(): boolean {
-    return this.#mayOwn && this.#ready.size + this.#toGiveAway.size === 0
+    return this.#mayOwn && this.#parts.partitions.all().length === 0
   }
 
   /** With more engines than partitions some engines own none. */
@@ -92,13 +68,9 @@ export class Ownership {
     return this.#engines <= this.#parts.journal.capabilities.partitions
   }
 
-  partitions(): readonly number[] {
-    return [...this.#ready, ...this.#toGiveAway.keys()]
-  }
-
   /** Resolves once at least one partition is ready, or none will be. */
   async whenReady(): Promise<void> {
-    while (this.#ready.size === 0 && this.#mayOwn && !this.#stopped)
+    while (this.#parts.partitions.ready.size === 0 && this.#mayOwn && !this.#stopped)
       await new Promise<void>(resolve => this.#readyWaiters.add(resolve))
   }
 
@@ -121,7 +93,8 @@ export class Ownership {
       .finally(() => {
         this.#adjusting = null
       })
-    for (const partition of heartbeat.inbox) if (this.owns(partition)) void this.#parts.inbox.read(partition)
+    const { inbox, partitions } = this.#parts
+    for (const partition of heartbeat.inbox) if (partitions.owns(partition)) void inbox.read(partition)
   }
 
   /** Runs at once, also during an adjustment. */
@@ -131,14 +104,8 @@ export class Ownership {
       const owned = owner.owned.get(partition)
       if (owned === undefined || epoch <= owned.epoch) continue
       owner.fenced(partition)
-      this.lost(partition)
+      this.#parts.partitions.remove(partition)
     }
-  }
-
-  lost(partition: number): void {
-    this.#ready.delete(partition)
-    this.#toGiveAway.delete(partition)
-    this.#refresh()
   }
 
   /** Takes no more partitions, and hands over idle ones at once; the others follow with later heartbeats and with `release`. */
@@ -158,13 +125,13 @@ export class Ownership {
     if (journal.capabilities.exclusive) return
     await journal.leave(engine)
     // Engines that had not learned that it takes no more have counted it until now.
-    this.#parts.released()
+    this.#parts.observer.released()
   }
 
   async #adjust(heartbeat: Heartbeat): Promise<void> {
     const { engine, owner } = this.#parts
     const alive = this.#peers.alive(heartbeat.engines).add(engine)
-    this.#parts.followed(heartbeat.engines.some(peer => peer.follows && alive.has(peer.engine)))
+    this.#parts.observer.followed(heartbeat.engines.some(peer => peer.follows && alive.has(peer.engine)))
     const sharers = heartbeat.engines.filter(peer => alive.has(peer.engine) && takesPartitions(peer.place))
     this.#engines = sharers.length + 1
     if (!this.#mayOwn) this.#announce()
@@ -189,40 +156,34 @@ export class Ownership {
    * idle. Other processes may send them jobs, or a job may run for hours: after `rebalanceMs` they are handed over busy.
    */
   async #shed(surplus: number): Promise<void> {
+    const { owner, partitions, rebalanceMs } = this.#parts
     if (surplus <= 0) {
-      for (const partition of this.#toGiveAway.keys()) this.#ready.add(partition)
-      this.#toGiveAway.clear()
-      this.#refresh()
+      partitions.add([...partitions.leaving.keys()])
       return
     }
     const busy = new Set<number>()
-    for (const job of this.#parts.owner.jobs.values()) busy.add(job.partition)
-    const idleFirst = [...this.#ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
-    for (const partition of idleFirst) {
-      if (this.#toGiveAway.size >= surplus) break
-      this.#toGiveAway.set(partition, performance.now())
-      this.#ready.delete(partition)
-    }
-    this.#refresh()
-    await this.#give([...this.#toGiveAway.keys()].filter(partition => !busy.has(partition)))
+    for (const job of owner.jobs.values()) busy.add(job.partition)
+    const idleFirst = [...partitions.ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
+    partitions.leave(idleFirst.slice(0, Math.max(0, surplus - partitions.leaving.size)), performance.now())
+    await this.#give([...partitions.leaving.keys()].filter(partition => !busy.has(partition)))
     // When the process ends, its running handlers get the drain time, and then everything is given away.
     if (this.#isLeaving) return
-    const since = performance.now() - this.#parts.rebalanceMs
-    for (const [partition, leavingSince] of [...this.#toGiveAway])
+    const since = performance.now() - rebalanceMs
+    for (const [partition, leavingSince] of [...partitions.leaving])
       if (leavingSince <= since) void this.#handOver(partition)
   }
 
   /** Runs concurrently with everything else: handlers may take long to end. */
   async #handOver(partition: number): Promise<void> {
-    const { owner, journal, engine, drainMs, log } = this.#parts
+    const { owner, journal, engine, partitions, drainMs, log } = this.#parts
     const owned = owner.owned.get(partition)
-    this.lost(partition)
+    partitions.remove(partition)
     if (owned === undefined) return
     this.#handingOver.add(partition)
     try {
       await owner.handover.handOver(partition, drainMs)
       await journal.releasePartitions({ engine, held: [{ partition, epoch: owned.epoch }] })
-      this.#parts.released()
+      this.#parts.observer.released()
     } catch (error) {
       // Lost meanwhile, or the store is unavailable: the next heartbeat shows the owner.
       log.debug({ partition, error: String(error) }, "could not hand over a partition")
@@ -233,30 +194,30 @@ export class Ownership {
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner, recovery, wakeups, inbox, retention, sweep } = this.#parts
+    const { journal, engine, owner, recovery, wakeups, inbox, retention, sweep, partitions } = this.#parts
     const taken = await journal.takePartitions({ engine, expected: rows })
     if (taken.length === 0) return
     for (const { partition, epoch } of taken) owner.owned.set(partition, { epoch, nextSeq: firstSeq(epoch) })
-    const partitions = taken.map(row => row.partition)
+    const added = taken.map(row => row.partition)
     let recoveredAt: number
     try {
-      recoveredAt = await recovery.recover(partitions)
+      recoveredAt = await recovery.recover(added)
     } catch (error) {
       // A failed recovery leaves them half recovered: forget them, and take them again with the next heartbeat.
-      for (const partition of partitions) owner.forget(partition)
+      for (const partition of added) owner.forget(partition)
       throw error
     }
-    const isFirst = this.#ready.size === 0
-    for (const partition of partitions) if (owner.owned.has(partition)) this.#ready.add(partition)
-    this.#refresh()
-    if (isFirst) this.#parts.released()
-    owner.broker.remote?.partitionsTaken(partitions.filter(partition => owner.owned.has(partition)))
+    const isFirst = partitions.ready.size === 0
+    const held = added.filter(partition => owner.owned.has(partition))
+    partitions.add(held)
+    if (isFirst) this.#parts.observer.released()
+    owner.broker.remote?.partitionsTaken(held)
     this.#announce()
     retention.partitionsAdded()
     sweep.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)
-    const waiting = await journal.readMessages({ partitions, limit: 1000 })
+    const waiting = await journal.readMessages({ partitions: added, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
   }
 
@@ -268,19 +229,12 @@ export class Ownership {
       if (owned === undefined) continue
       held.push({ partition, epoch: owned.epoch })
       owner.owned.delete(partition)
-      this.lost(partition)
+      this.#parts.partitions.remove(partition)
     }
     owner.broker.remote?.left(partitions)
     if (held.length === 0) return
     await journal.releasePartitions({ engine, held })
-    this.#parts.released()
-  }
-
-  #refresh(): void {
-    const { appendLanes } = this.#parts.journal.capabilities
-    const lanes = Array.from({ length: appendLanes }, () => [] as number[])
-    for (const partition of this.#ready) lanes[partition % appendLanes]!.push(partition)
-    this.#readyByLane = lanes.filter(lane => lane.length > 0)
+    this.#parts.observer.released()
   }
 
   #announce(): void {
@@ -288,8 +242,6 @@ export class Ownership {
     this.#readyWaiters.clear()
   }
 }
-
-const JOBS_PER_TURN = 256
 
 /**
  * Fair by count: in the end no two engines differ by more than one. Where the division leaves a remainder, engines that

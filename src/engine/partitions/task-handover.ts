@@ -1,15 +1,18 @@
 /** What happens to a job's tasks when its owner changes: those that ran in the owner's process end with it, others continue. */
-import type { Broker, TaskName } from "../../broker/port.ts"
-import type { AttemptRef, Command } from "../../core/commands.ts"
-import { tasksInFlight } from "../../core/item-list.ts"
-import { currentTask, type LiveJob, parseTaskKey, taskKey } from "../owner/live-job.ts"
 
-export type SendCommand = (job: LiveJob, command: Command) => void
+import type { Broker, TaskName } from "../../broker/port.ts"
+import type { AttemptRef } from "../../core/commands.ts"
+import { tasksInFlight } from "../../core/item-list.ts"
+import { parseTaskKey, taskKey } from "../../core/state.ts"
+import { currentTask, type JobOwner, type LiveJob } from "../owner/live-job.ts"
+
+type TaskOwner = Pick<JobOwner, "command"> & { readonly broker: Broker }
 
 /** After take-over: tasks that ran in the last owner's process are lost, tasks on other workers are adopted. */
-export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, command: SendCommand): void {
+export function adoptTasks(job: LiveJob, now: number, owner: TaskOwner): void {
+  const { remote } = owner.broker
   if (remote === undefined) {
-    command(job, { type: "recover" })
+    owner.command(job, { type: "recover" })
     return
   }
   const lost: AttemptRef[] = []
@@ -18,14 +21,14 @@ export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, comman
     if (remote.adopt({ jobId: job.id, ...task }, handler)) job.running.add(taskKey(task))
     else lost.push(task)
   }
-  if (lost.length > 0) command(job, { type: "recover", only: lost })
+  if (lost.length > 0) owner.command(job, { type: "recover", only: lost })
 }
 
 /** For an orderly handover: the next owner begins running tasks again, and this is not counted as a loss. */
-export function handOverTasks(job: LiveJob, { remote }: Broker, tell: SendCommand): void {
+export function handOverTasks(job: LiveJob, owner: TaskOwner): void {
   if (job.state.started.size === 0 && job.state.lists.size === 0) return
-  const only = runningTasks(job).filter(task => remote?.has(task) !== true)
-  if (only.length > 0) tell(job, { type: "hand_over", only })
+  const only = runningTasks(job).filter(task => owner.broker.remote?.has(task) !== true)
+  if (only.length > 0) owner.command(job, { type: "hand_over", only })
 }
 
 /** Does this process itself run a task of the job? A task that waits, for a slot here or at its provider, can wait at another engine. */

@@ -1,14 +1,16 @@
-import type { Task } from "../../broker/port.ts"
+import type { Broker, Task } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { isCurrent, needsSlot, taskRef } from "../../core/item-list.ts"
+import { needsSlot } from "../../core/item-list.ts"
+import { isCurrent, taskKey } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { OperationName } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import { type LiveJob, taskKey } from "../owner/live-job.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
+import type { OwnerEngine } from "../owner/owner.ts"
 import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
 import { ProviderRate, type RateRequest } from "./rate.ts"
 import type { Slots } from "./slots.ts"
@@ -21,13 +23,9 @@ export interface CapacityParts {
   readonly providers: Pick<Providers, "terms">
   /** See the settings of the engine. */
   readonly guardMs: number
-  /** Dispatches the task. */
-  readonly dispatch: (task: Task) => void
-  readonly command: (job: LiveJob, command: Command) => void
-  readonly durable: (job: LiveJob) => Promise<void>
-  readonly failed: (job: LiveJob, error: unknown) => void
-  /** There are messages in the inboxes of these partitions. */
-  readonly inboxChanged: (partitions: readonly number[]) => void
+  readonly owner: JobOwner
+  readonly broker: Pick<Broker, "dispatch">
+  readonly engine: Pick<OwnerEngine, "inboxChanged">
 }
 
 /**
@@ -53,27 +51,29 @@ export class Capacity {
   }
 
   admit(job: LiveJob, task: Task, terms: ProviderTerms): void {
-    this.#admit(job, task, terms).catch(error => this.#parts.failed(job, error))
+    this.#admit(job, task, terms).catch(error => this.#parts.owner.quarantine(job, error))
   }
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
-    const { attempt } = task
+    const { owner, broker } = this.#parts
+    const { node, item, attempt } = task
     if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#releaseSlot(job, task)
       job.running.delete(taskKey(task))
-      this.#parts.command(job, { type: "await_slot", ...taskRef(task), attempt, provider: task.provider! })
-      await this.#parts.durable(job)
+      owner.command(job, { type: "await_slot", node, item, attempt, provider: task.provider! })
+      await owner.durable(job)
       if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
     }
     await this.#rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
-    if (isWanted(job, task)) this.#parts.dispatch(task)
+    if (isWanted(job, task)) broker.dispatch(task)
     else await this.#releaseSlot(job, task)
   }
 
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
     const { id: jobId, partition, state } = job
-    const request = { jobId, ...taskRef(task), partition, owner: state.owner }
+    const { node, item } = task
+    const request = { jobId, node, item, partition, owner: state.owner }
     return this.#untilStoreAnswers(() => this.#parts.slots.request(task.provider!, request))
   }
 
@@ -81,11 +81,12 @@ export class Capacity {
   async #resendGrant(job: LiveJob, task: Task): Promise<void> {
     const { journal, clock } = this.#parts
     const { id, partition } = job
-    const command = JSON.stringify({ type: "grant_slot", ...taskRef(task) } satisfies Command)
+    const { node, item } = task
+    const command = JSON.stringify({ type: "grant_slot", node, item } satisfies Command)
     await this.#untilStoreAnswers(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
-    this.#parts.inboxChanged([partition])
+    this.#parts.engine.inboxChanged([partition])
   }
 
   /**
@@ -93,8 +94,9 @@ export class Capacity {
    * an operation that was about to be submitted again had ended it. A job that has only moved keeps its slot.
    */
   async #releaseSlot(job: LiveJob, task: Task): Promise<void> {
+    const { node, item } = task
     if (jobHasEnded(job.state.status))
-      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...taskRef(task) })
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node, item })
     // Whether that end is durable, and still valid, is decided by the current owner of the job.
     else if (!needsSlot(job.state, task)) await this.#resendGrant(job, task)
   }

@@ -2,11 +2,15 @@ import type { Broker, Outcome, Task, TaskName } from "../../broker/port.ts"
 import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import { isRateLimited } from "../../core/faults.ts"
+import { attemptRef } from "../../core/state.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { SlotKey, UnseenSubmission } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import type { LiveJob } from "../owner/live-job.ts"
+import type { Dispatcher } from "../dispatch/dispatcher.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
+import type { OwnerEngine } from "../owner/owner.ts"
+import type { JobLoader } from "../recovery/loader.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Providers } from "./providers.ts"
 
@@ -16,12 +20,11 @@ export interface LeftSubmissionsParts {
   readonly log: Log
   readonly providers: Providers
   readonly capacity: Pick<Capacity, "waitForPlace" | "claimOperation">
-  readonly broker: () => Broker
-  readonly durable: (job: LiveJob) => Promise<void>
-  /** Builds the task of a submission again from the facts of its job; null: that is not possible. */
-  readonly rebuildTask: (submission: UnseenSubmission) => Promise<Task | null>
-  /** The outcome is known and durable. */
-  readonly settled: (provider: string, isToCancel: boolean) => void
+  readonly owner: JobOwner
+  readonly broker: Broker
+  readonly loader: JobLoader
+  readonly dispatcher: Dispatcher
+  readonly engine: Pick<OwnerEngine, "submissionSettled">
 }
 
 interface Awaited {
@@ -64,7 +67,7 @@ export class LeftSubmissions {
   /** The attempt is no longer wanted, and that is durable. */
   abandoned(job: LiveJob, attemptRef: AttemptRef): void {
     const task = { jobId: job.id, ...attemptRef }
-    const broker = this.#parts.broker()
+    const { broker } = this.#parts
     // Its outcome arrived before that was durable: `finished` handles it.
     if (!broker.has(task)) return
     const { handler, provider } = job.plan.nodes[attemptRef.node]!
@@ -89,7 +92,7 @@ export class LeftSubmissions {
 
   /** The row of a submission is durable. If no answer is expected for it, an earlier attempt made it. */
   recorded({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): void {
-    const task = item === undefined ? { jobId, node, attempt } : { jobId, node, item, attempt }
+    const task = { jobId, node, item, attempt }
     const name = nameOf(task)
     if (!this.#awaited.has(name) && !this.#settling.has(name)) void this.#unanswered(task)
   }
@@ -108,7 +111,7 @@ export class LeftSubmissions {
     }
     // The row is written by the append that ended the job. If that append is lost, another owner has the job.
     this.#settling.add(nameOf(task))
-    const isDurable = job === null || (await this.#parts.durable(job).then(yes, no))
+    const isDurable = job === null || (await this.#parts.owner.durable(job).then(yes, no))
     if (isDurable) await act()
     this.#settling.delete(nameOf(task))
   }
@@ -140,7 +143,7 @@ export class LeftSubmissions {
     const { clock, broker } = this.#parts
     const stopTimer = clock.after(this.#timeoutMs(of.provider), () => {
       if (!this.#forget(task)) return
-      broker().cancel(task, "The job has ended, and its provider has not answered in time.")
+      broker.cancel(task, "The job has ended, and its provider has not answered in time.")
       void (of.isSubmission ? this.#unanswered(task) : this.#settle(task, null))
     })
     this.#awaited.set(nameOf(task), { ...of, stopTimer })
@@ -153,9 +156,9 @@ export class LeftSubmissions {
   }
 
   async #settle(task: TaskName, externalId: string | null): Promise<void> {
-    const { journal, clock, settled, log } = this.#parts
+    const { journal, clock, engine, log } = this.#parts
     const { jobId, node, item } = task
-    const of: SlotKey = item === undefined ? { jobId, node } : { jobId, node, item }
+    const of: SlotKey = { jobId, node, item }
     const attempt = task.attempt % REPEATED
     const key = submissionKey({ ...of, attempt })
     this.#repeats.get(key)?.stopTimer()
@@ -164,7 +167,7 @@ export class LeftSubmissions {
       const isOwn = externalId === null || (await this.#isOwn(task, externalId))
       const outcome = { ...of, attempt, externalId: isOwn ? externalId : null, at: clock.now() }
       const found = await journal.providers.settleSubmission(outcome)
-      if (found !== null) settled(found.provider, found.isToCancel)
+      if (found !== null) engine.submissionSettled(found.provider, found.isToCancel)
     } catch (error) {
       // The row stays, and with it the slot: the sweep proceeds as if there were no answer.
       log.warn({ job_id: jobId, error: String(error) }, "could not store the outcome of a submission")
@@ -211,12 +214,12 @@ export class LeftSubmissions {
   }
 
   async #repeat(submission: UnseenSubmission, tries: number): Promise<void> {
-    const { capacity, rebuildTask, broker, providers, clock, log } = this.#parts
+    const { capacity, broker, providers, clock, log } = this.#parts
     const { provider, owner, attempt, operation } = submission
     const terms = providers.terms(provider)
     if (this.#isStopped || terms === undefined || clock.now() >= submission.slotUntil) return
     try {
-      const task = await rebuildTask(submission)
+      const task = await this.#rebuildTask(submission)
       if (task === null || !submitting.has(task.handler))
         return this.#report(submissionKey(submission), submission)
       await capacity.waitForPlace({ provider, owner, ...terms })
@@ -225,11 +228,17 @@ export class LeftSubmissions {
       const { isolation: _, ...plain } = task
       const repeated = { ...plain, attempt: attempt + tries * REPEATED, operation, announce: false }
       this.#await(repeated, { provider, owner, isSubmission: true })
-      broker().dispatch(repeated)
+      broker.dispatch(repeated)
     } catch (error) {
       this.#repeats.delete(submissionKey(submission))
       log.warn({ provider, error: String(error) }, "could not repeat a submission; the sweep retries")
     }
+  }
+
+  /** Builds the task again from the facts of its job; null: that is not possible. */
+  async #rebuildTask(submission: UnseenSubmission): Promise<Task | null> {
+    const job = await this.#parts.loader.read(submission.jobId)
+    return job === null ? null : this.#parts.dispatcher.buildTask(job, attemptRef(submission))
   }
 
   #report(key: string, { provider, jobId, node, slotUntil }: UnseenSubmission): void {

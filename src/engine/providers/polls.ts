@@ -1,11 +1,11 @@
-import type { RemoteWorkers } from "../../broker/port.ts"
-import type { Command, OperationResult } from "../../core/commands.ts"
+import type { Broker } from "../../broker/port.ts"
+import type { OperationResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask } from "../../core/item-list.ts"
 import type { PollPolicy } from "../../core/plan.ts"
+import { findTask, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Clock } from "../clock.ts"
-import { type LiveJob, parseTaskKey, taskKey } from "../owner/live-job.ts"
+import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Operation, Providers } from "./providers.ts"
 import type { RateRequest } from "./rate.ts"
@@ -13,10 +13,9 @@ import type { RateRequest } from "./rate.ts"
 export interface PollsParts {
   readonly clock: Clock
   readonly providers: Providers
-  readonly remote: () => RemoteWorkers | undefined
+  readonly broker: Pick<Broker, "remote">
   readonly capacity: Capacity
-  readonly command: (job: LiveJob, command: Command) => void
-  readonly failed: (job: LiveJob, error: unknown) => void
+  readonly owner: JobOwner
   /** Polls that run at the same time. */
   readonly concurrency: number
   /** A poll whose place in the rate is further away is postponed, and its job may leave memory. */
@@ -34,7 +33,7 @@ export class Polls {
   }
 
   /** Polls the operation of a node, or of one of its items. */
-  start(job: LiveJob, of: Place): void {
+  start(job: LiveJob, of: TaskRef): void {
     const poll = { job, of, abort: new AbortController() }
     job.activePolls ??= new Map()
     job.activePolls.set(taskKey(of), poll.abort)
@@ -59,7 +58,7 @@ export class Polls {
       if (next.abort.signal.aborted) continue
       this.#running++
       this.#run(next)
-        .catch(error => this.#parts.failed(next.job, error))
+        .catch(error => this.#parts.owner.quarantine(next.job, error))
         .finally(() => {
           this.#running--
           this.#pump()
@@ -79,7 +78,7 @@ export class Polls {
     job.activePolls?.delete(taskKey(of))
     const { externalId } = operation
     const poll = terms?.poll ?? rarely
-    this.#parts.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })
+    this.#parts.owner.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })
   }
 
   /** While the store is unavailable no provider is polled: the job itself has no fault. */
@@ -95,14 +94,14 @@ export class Polls {
 
   /** S1: polls through a worker that accepts such polls, if there is one; otherwise from this process. */
   async #poll(operation: Operation, request: RateRequest, signal: AbortSignal): Promise<OperationResult> {
-    const { providers, remote, clock, capacity } = this.#parts
+    const { providers, broker, clock, capacity } = this.#parts
     const { provider, externalId, jobId, nodeId } = operation
     const handler = pollQueue(provider)
-    const workers = remote()
-    if (workers?.answers(handler) !== true)
+    const { remote } = broker
+    if (remote?.answers(handler) !== true)
       return providers.poll(operation, { signal, place: () => capacity.waitForPlace(request) })
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
-    const outcome = await workers.call(of, signal)
+    const outcome = await remote.call(of, signal)
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
     if (outcome.type === "completed") return outcome.output as unknown as OperationResult
     if (outcome.type !== "failed") return { type: "error", fault: unknownProvider(provider) }
@@ -136,11 +135,9 @@ export function pollQueue(provider: string): string {
   return `poll:${provider}`
 }
 
-type Place = Parameters<typeof findTask>[1]
-
 interface PendingPoll {
   readonly job: LiveJob
-  readonly of: Place
+  readonly of: TaskRef
   readonly abort: AbortController
 }
 
@@ -155,7 +152,7 @@ function unknownProvider(provider: string): Fault {
   }
 }
 
-function waitingOperation(job: LiveJob, of: Place): Operation | null {
+function waitingOperation(job: LiveJob, of: TaskRef): Operation | null {
   const place = findTask(job.state, of)
   const waiting = place?.state.waiting.get(place.position)
   if (waiting?.kind !== "external") return null

@@ -2,7 +2,8 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { SlotKey, SlotRequest } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import type { Providers } from "./providers.ts"
+import type { OwnerEngine } from "../owner/owner.ts"
+import { type Providers, usesSlots } from "./providers.ts"
 
 export interface SlotsParts {
   readonly journal: Journal
@@ -10,8 +11,7 @@ export interface SlotsParts {
   readonly log: Log
   readonly providers: Providers
   readonly leaseMs: number
-  /** There are messages in the inboxes of these partitions. */
-  readonly inboxChanged: (partitions: readonly number[]) => void
+  readonly engine: Pick<OwnerEngine, "inboxChanged">
 }
 
 interface Waiting {
@@ -41,9 +41,11 @@ export class Slots {
   }
 
   /** Grants slots that may have become free. */
-  grant(provider: string): Promise<void> {
+  async grant(provider: string): Promise<void> {
+    const terms = this.#parts.providers.terms(provider)
+    if (terms === undefined || !usesSlots(terms)) return
     this.#queue(provider).isToGrant = true
-    return this.#serve(provider)
+    await this.#serve(provider)
   }
 
   #queue(provider: string) {
@@ -79,17 +81,17 @@ export class Slots {
       const { held, notified } = await this.#parts.journal.providers.requestSlots(terms, requests)
       const names = new Set(held.map(slotName))
       for (const { request, resolve } of waiting) resolve(names.has(slotName(request)))
-      this.#parts.inboxChanged(notified)
+      this.#parts.engine.inboxChanged(notified)
     } catch (error) {
       for (const { reject } of waiting) reject(error)
     }
   }
 
   async #grant(provider: string): Promise<void> {
-    const { journal, log, inboxChanged } = this.#parts
+    const { journal, log, engine } = this.#parts
     try {
       const terms = this.#terms(provider)
-      if (terms.limit > 0) inboxChanged(await journal.providers.grantSlots(terms))
+      if (terms.limit > 0) engine.inboxChanged(await journal.providers.grantSlots(terms))
     } catch (error) {
       log.warn({ provider, error: String(error) }, "could not grant slots; the next sweep retries")
     }

@@ -1,29 +1,21 @@
 import type { Command } from "../../core/commands.ts"
 import { type Fault, isRateLimited } from "../../core/faults.ts"
-import { taskRef } from "../../core/item-list.ts"
+import { taskKey } from "../../core/state.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { DueCancel, OperationName, SlotKey } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import type { Capacity } from "./capacity.ts"
-import type { LeftSubmissions } from "./left-submissions.ts"
-import { type Providers, usesSlots } from "./providers.ts"
-import type { Slots } from "./slots.ts"
+import type { OwnerEngine, PartitionOwner } from "../owner/owner.ts"
+import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
+import type { Providers } from "./providers.ts"
 
 export interface ProviderSweepParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly log: Log
-  readonly providers: Providers
-  readonly capacity: Capacity
-  readonly slots: Slots
-  readonly leftSubmissions: Pick<LeftSubmissions, "sweep">
-  readonly partitions: () => readonly number[]
-  readonly inboxChanged: (partitions: readonly number[]) => void
-  /** Does this process use the slot right now? */
-  readonly isUsed: (slot: SlotKey) => boolean
-  /** The id of a node in the document; null: its job cannot be read. */
-  readonly nodeId: (jobId: string, node: number) => Promise<string | null>
+  readonly owner: PartitionOwner
+  readonly partitions: ReadyPartitions
+  readonly engine: Pick<OwnerEngine, "inboxChanged">
   readonly everyMs: number
   readonly leaseMs: number
   readonly cancelTries: number
@@ -48,8 +40,12 @@ export class ProviderSweep {
     this.#parts = parts
   }
 
+  get #providers(): Providers {
+    return this.#parts.owner.external.providers
+  }
+
   start(): void {
-    if (this.#parts.providers.names().length > 0) this.#schedule()
+    if (this.#providers.names().length > 0) this.#schedule()
   }
 
   /** Resolves when answered cancellations are stored: each holds a slot until then. */
@@ -62,7 +58,7 @@ export class ProviderSweep {
 
   /** The last owner of new partitions may have died while operations were to be cancelled, which hold slots. */
   partitionsAdded(): void {
-    if (this.#parts.providers.names().length > 0) this.abandoned()
+    if (this.#providers.names().length > 0) this.abandoned()
   }
 
   #schedule(): void {
@@ -74,13 +70,14 @@ export class ProviderSweep {
   }
 
   async #sweep(): Promise<void> {
-    const { journal, clock, providers, partitions, inboxChanged, leaseMs } = this.#parts
-    await journal.providers.renewSlots({ partitions: partitions(), at: clock.now(), leaseMs })
-    for (const name of providers.names()) await this.#grant(name)
+    const { journal, clock, owner, partitions, engine, leaseMs } = this.#parts
+    const { slots, leftSubmissions } = owner.external
+    await journal.providers.renewSlots({ partitions: partitions.all(), at: clock.now(), leaseMs })
+    for (const name of this.#providers.names()) await slots.grant(name)
     await this.#resendGrants()
-    inboxChanged(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
+    engine.inboxChanged(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
     await this.#cancelDue()
-    await this.#parts.leftSubmissions.sweep(partitions())
+    await leftSubmissions.sweep(partitions.all())
   }
 
   /**
@@ -88,34 +85,33 @@ export class ProviderSweep {
    * lease ended. A node that was notified without need ignores it, and one that needs no slot any more releases it.
    */
   async #resendGrants(): Promise<void> {
-    const { journal, clock, partitions, isUsed, inboxChanged, everyMs } = this.#parts
+    const { journal, clock, partitions, owner, engine, everyMs } = this.#parts
     const at = clock.now()
-    const idle = await journal.providers.idleSlots({ partitions: partitions(), grantedBefore: at - everyMs })
+    const isUsed = (slot: SlotKey) => owner.jobs.get(slot.jobId)?.running.has(taskKey(slot)) === true
+    const idle = await journal.providers.idleSlots({
+      partitions: partitions.all(),
+      grantedBefore: at - everyMs,
+    })
     for (const { partition, ...slot } of idle) {
       if (isUsed(slot)) continue
       const { jobId, ...of } = slot
       const command = JSON.stringify({ type: "grant_slot", ...of } satisfies Command)
       await journal.sendMessages([{ partition, jobId, command, sentAt: at }])
-      inboxChanged([partition])
+      engine.inboxChanged([partition])
     }
   }
 
   /** These providers have free slots. */
   freed(names: Iterable<string>): void {
-    for (const name of names) void this.#try("grant slots", () => this.#grant(name))
-  }
-
-  async #grant(provider: string): Promise<void> {
-    const { providers, slots } = this.#parts
-    const terms = providers.terms(provider)
-    if (terms !== undefined && usesSlots(terms)) await slots.grant(provider)
+    for (const name of names)
+      void this.#try("grant slots", () => this.#parts.owner.external.slots.grant(name))
   }
 
   /** The operation is recorded: its webhook may have arrived before. */
   begun(operation: OperationName): void {
-    const { journal, clock, inboxChanged } = this.#parts
+    const { journal, clock, engine } = this.#parts
     void this.#try("check for an early webhook", async () =>
-      inboxChanged(await journal.providers.deliverEvents({ operation, at: clock.now() })),
+      engine.inboxChanged(await journal.providers.deliverEvents({ operation, at: clock.now() })),
     )
   }
 
@@ -125,11 +121,11 @@ export class ProviderSweep {
   }
 
   async #cancelDue(): Promise<void> {
-    const { journal, clock, partitions, providers } = this.#parts
+    const { journal, clock, partitions } = this.#parts
     // Providers that are not known here are left to another process, or to this one after a restart with them.
     const due = await journal.providers.dueCancels({
-      partitions: partitions(),
-      providers: providers.names(),
+      partitions: partitions.all(),
+      providers: this.#providers.names(),
       at: clock.now(),
       limit: CANCELS_AT_ONCE,
     })
@@ -149,13 +145,14 @@ export class ProviderSweep {
   }
 
   async #cancel(cancel: DueCancel): Promise<void> {
-    const { journal, clock, providers, capacity, cancelTries, log, nodeId } = this.#parts
-    const { provider, externalId, jobId, node, tries, owner } = cancel
+    const { journal, clock, cancelTries, log } = this.#parts
+    const { providers, capacity } = this.#parts.owner.external
+    const { provider, externalId, jobId, node, item, tries, owner } = cancel
     const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
     const request = { provider, owner, rate, ratePerOwner }
     const later = await capacity.tryPlace(request, MAX_WAIT_MS)
     if (later !== null) return
-    const id = (await nodeId(jobId, node)) ?? ""
+    const id = (await this.#parts.owner.loader.read(jobId))?.plan.nodes[node]?.id ?? ""
     const fault: Fault | null = await providers.cancel(
       { provider, externalId, jobId, nodeId: id },
       { signal: this.#abort.signal, place: () => capacity.waitForPlace(request) },
@@ -169,7 +166,7 @@ export class ProviderSweep {
       log.warn({ provider, external_id: externalId, job_id: jobId, fault }, "could not cancel an operation")
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
     const settling = journal.providers.settleCancel({
-      ...{ provider, externalId, jobId, ...taskRef(cancel) },
+      ...{ provider, externalId, jobId, node, item },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
     this.#settling.add(settling)

@@ -3,7 +3,7 @@ import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
-import type { Recovery } from "./recovery.ts"
+import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 
 const MIN_MS = 1000
 const MAX_MS = 10 * 60_000
@@ -87,10 +87,15 @@ export class Retention {
 
   /** Returns whether there may be more. Children can be removed after their parents. */
   async #purgePage(before: number): Promise<boolean> {
-    const { journal, owner, recovery, partitions } = this.#parts
+    const { journal, owner, partitions } = this.#parts
     const unsettledBefore = this.#unsettledBefore()
-    const found = await journal.endedJobs({ partitions: partitions(), before, unsettledBefore, limit: PAGE })
-    const purged = await recovery.blockLoading(found, async free => {
+    const found = await journal.endedJobs({
+      partitions: partitions.all(),
+      before,
+      unsettledBefore,
+      limit: PAGE,
+    })
+    const purged = await owner.loader.blockFree(found, async free => {
       const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
         const epoch = owner.owned.get(partition)?.epoch
         return epoch === undefined ? [] : [{ partition, epoch }]
@@ -104,8 +109,7 @@ export class Retention {
 interface RetentionParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
-  readonly recovery: Recovery
-  readonly partitions: () => readonly number[]
+  readonly partitions: Pick<ReadyPartitions, "all">
   readonly clock: Clock
   readonly retentionSeconds: number | null
   readonly lineageRetentionSeconds: number | null

@@ -1,12 +1,13 @@
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
+import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { Recovery } from "./recovery.ts"
 
 /** The alarm clock of parked jobs: one timer for the earliest of them, whatever their number. */
 export class Wakeups {
   readonly #clock: Clock
   readonly #recovery: Recovery
-  readonly #partitions: () => readonly number[]
+  readonly #partitions: Pick<ReadyPartitions, "all">
   readonly #log: Log
   /** All jobs due up to here have been woken. */
   #cursor: number
@@ -17,7 +18,12 @@ export class Wakeups {
   #queryAgain = false
   #stopped = false
 
-  constructor(parts: { clock: Clock; recovery: Recovery; partitions: () => readonly number[]; log: Log }) {
+  constructor(parts: {
+    clock: Clock
+    recovery: Recovery
+    partitions: Pick<ReadyPartitions, "all">
+    log: Log
+  }) {
     this.#clock = parts.clock
     this.#recovery = parts.recovery
     this.#partitions = parts.partitions
@@ -71,7 +77,7 @@ export class Wakeups {
     this.#rewoundTo = Number.POSITIVE_INFINITY
     try {
       const next = await this.#recovery.wakeDue({
-        partitions: this.#partitions(),
+        partitions: this.#partitions.all(),
         after: { wakeAt: this.#cursor, id: LAST_ID },
         at,
       })

@@ -5,10 +5,11 @@ import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
+import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { Stored } from "../owner/snapshot.ts"
+import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import { type ClaimExecution, placeForRetry } from "../pipeline-places.ts"
-import type { Recovery } from "../recovery/recovery.ts"
 import type { Answer } from "./inbox.ts"
 import { refusalError } from "./refusals.ts"
 import type { Hurry, RemoteEngines } from "./remote-engines.ts"
@@ -18,15 +19,12 @@ export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" 
 
 export interface CommandsParts {
   readonly owner: PartitionOwner
-  readonly owns: (partition: number) => boolean
+  readonly partitions: ReadyPartitions
   readonly remoteEngines: RemoteEngines
-  readonly recovery: Recovery
   readonly family: Family
   readonly clock: Clock
   readonly maxLiveJobs: number
   readonly claimExecution: ClaimExecution
-  /** Does the database answer? */
-  readonly isAvailable: () => boolean
   readonly mustBeOpen: () => void
 }
 
@@ -43,18 +41,21 @@ export class Commands {
 
   /** Resolves when the job is durable. The id must be new. */
   async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
-    const { owner, owns, remoteEngines, clock, mustBeOpen } = this.#parts
+    const { owner, partitions, remoteEngines, clock, mustBeOpen } = this.#parts
     mustBeOpen()
-    const partition = partitionOf(id)
     // The partition may have moved since the id was made.
-    if (!owns(partition)) {
+    if (!partitions.owns(partitionOf(id))) {
       const createdAt = await remoteEngines.submit(id, command, hurry)
       return new Stored(id, command, createdAt ?? clock.now())
     }
-    this.#checkRoom()
-    const job = owner.submit(id, partition, plan, command)
+    const job = this.#submitHere(id, plan, command)
     await owner.committer.durable(job)
     return new Stored(id, command, job.state.createdAt, job)
+  }
+
+  #submitHere(id: string, plan: Plan, command: Submit): LiveJob {
+    this.#checkRoom()
+    return this.#parts.owner.submit(id, partitionOf(id), plan, command)
   }
 
   /**
@@ -62,48 +63,39 @@ export class Commands {
    * and the answer is null. Its partition may have moved since the id was made; its current owner does the work.
    */
   async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
-    const { owner, owns, remoteEngines, recovery, mustBeOpen } = this.#parts
+    const { owner, partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
-    if (!owns(partitionOf(id))) {
+    if (!partitions.owns(partitionOf(id))) {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
-    const isKnown = await recovery.withJob(id, async job => {
-      await owner.committer.durable(job)
-      return true
-    })
-    if (isKnown) return null
-    // Another caller may have submitted it since.
-    return owner.jobs.has(id) ? this.submitOnce(id, plan, command) : this.submit(id, plan, command)
+    const job = await owner.withJob<LiveJob | null>(
+      id,
+      () => null,
+      () => this.#submitHere(id, plan, command),
+    )
+    return job === null ? null : new Stored(id, command, job.state.createdAt, job)
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
-    const { owns, remoteEngines, mustBeOpen } = this.#parts
+    const { partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
-    const answer = owns(partitionOf(jobId))
+    const answer = partitions.owns(partitionOf(jobId))
       ? await this.#executeHere(jobId, command)
       : await remoteEngines.command(jobId, command)
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
   }
 
   async #executeHere(jobId: string, command: JobCommand): Promise<Answer> {
-    const { owner, recovery, family, claimExecution } = this.#parts
+    const { owner, family, claimExecution } = this.#parts
     if (command.type === "delete") await family.hideChildren(jobId)
-    const answer = await recovery.withJob<Answer | "again">(jobId, async job => {
-      const releasePlace = command.type === "retry" ? await placeForRetry(job, claimExecution) : null
-      // The job left memory while the place was claimed, which is held now.
-      if (job.evicted && releasePlace !== null) return "again"
-      const decided = await owner.execute(job, command)
-      await owner.committer.durable(job)
-      if ("refused" in decided && jobHasEnded(job.state.status)) await releasePlace?.()
-      return "refused" in decided ? { refused: decided.refused } : { accepted: true }
-    })
-    return answer === "again" ? this.#executeHere(jobId, command) : (answer ?? { refused: "no_such_job" })
+    const answer = await owner.withJob(jobId, job => decide(job, command, owner, claimExecution))
+    return answer ?? { refused: "no_such_job" }
   }
 
   #checkRoom(): void {
-    const { owner, maxLiveJobs, isAvailable } = this.#parts
-    if (!isAvailable())
+    const { owner, maxLiveJobs } = this.#parts
+    if (!owner.store.isAvailable)
       throw new UmbraError(
         "E611",
         "The database is unavailable and the engine has paused; try again when the database is back.",
@@ -114,4 +106,18 @@ export class Commands {
         `The engine has reached its limit of ${maxLiveJobs} jobs in progress; try again shortly.`,
       )
   }
+}
+
+/** Decides on a command that a caller waits for. A retried execution of a pipeline needs a place again. */
+export async function decide(
+  job: LiveJob,
+  command: Command,
+  owner: PartitionOwner,
+  claim: ClaimExecution,
+): Promise<Answer> {
+  const releasePlace = command.type === "retry" ? await placeForRetry(job, claim) : null
+  const decided = await owner.execute(job, command)
+  if (!("refused" in decided)) return { accepted: true }
+  if (jobHasEnded(job.state.status)) await releasePlace?.()
+  return { refused: decided.refused }
 }

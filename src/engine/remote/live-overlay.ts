@@ -1,10 +1,18 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
-import { findTask } from "../../core/item-list.ts"
-import { isRunningAt, type JobState, QUEUED, RUNNING, WAITING } from "../../core/state.ts"
+import {
+  findTask,
+  isRunningAt,
+  type JobState,
+  QUEUED,
+  RUNNING,
+  type TaskRef,
+  taskKey,
+  WAITING,
+} from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
 import { workerWait } from "../../core/view/view.ts"
 import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
-import { currentTask, type LiveJob, taskKey } from "../owner/live-job.ts"
+import { currentTask, type LiveJob } from "../owner/live-job.ts"
 import type { AwayOwner } from "./known-engines.ts"
 
 /** A query for the overlay of a job's nodes, or of a page of the items of one node. */
@@ -27,8 +35,6 @@ export interface OverlayParts {
 
 /** Waiting tasks are listed up to this many; the others are shown as QUEUED by the graph alone. */
 const MAX_QUEUED = 500
-
-type TaskPlace = { readonly node: number; readonly item?: number }
 
 /**
  * The live overlay (core/view/live-view.ts) of jobs that this process owns. `job` undefined: it is not in memory, so
@@ -61,7 +67,7 @@ export function awayOverlay(state: JobState, query: OverlayQuery, parts: AwayPar
   const cause =
     engine === null ? "no engine runs" : `${engine} has stopped reporting, and no other engine runs`
   const wait = { reason: "owner_away", last_seen_at: beat, cause } as const
-  const of = (task: TaskPlace): LiveTask => {
+  const of = (task: TaskRef): LiveTask => {
     const { state: own, position } = findTask(state, task)!
     const isStarted = isRunningAt(own, position, now)
     const attempt = own.attempt[position]!
@@ -109,7 +115,7 @@ function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
 }
 
 /** The state of a task that is ready and has not ended. Valid for one answer: queues are ordered once for all tasks of the job. */
-function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskPlace) => LiveTask {
+function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskRef) => LiveTask {
   const { plan, awaitingHandler } = job
   const waits = broker.waits()
   const lacking = plan.pipeline === null ? null : lacks(pipelineNeeds(plan.pipeline))
@@ -133,7 +139,7 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
   }
 }
 
-function recordedStart({ state: job }: LiveJob, task: TaskPlace, now: number) {
+function recordedStart({ state: job }: LiveJob, task: TaskRef, now: number) {
   const { state, position } = findTask(job, task)!
   return isRunningAt(state, position, now) ? state.started.get(position) : undefined
 }
@@ -142,9 +148,9 @@ function recordedStart({ state: job }: LiveJob, task: TaskPlace, now: number) {
 class Tasks {
   readonly job: Pick<LiveJob, "state" | "progress">
   readonly #now: number
-  readonly #inFlight: (task: TaskPlace) => LiveTask
+  readonly #inFlight: (task: TaskRef) => LiveTask
 
-  constructor(job: Tasks["job"], now: number, inFlight: (task: TaskPlace) => LiveTask) {
+  constructor(job: Tasks["job"], now: number, inFlight: (task: TaskRef) => LiveTask) {
     this.job = job
     this.#now = now
     this.#inFlight = inFlight
@@ -156,7 +162,7 @@ class Tasks {
   }
 
   /** null: nothing of it is in flight, and only its facts are known. */
-  task(task: TaskPlace): LiveTask | null {
+  task(task: TaskRef): LiveTask | null {
     const place = findTask(this.job.state, task)
     if (place === null) return null
     const { state, position } = place

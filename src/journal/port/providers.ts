@@ -114,7 +114,7 @@ export interface ProviderStore {
 export interface SlotKey {
   readonly jobId: string
   readonly node: number
-  readonly item?: number
+  readonly item?: number | undefined
 }
 
 export interface OperationName {
@@ -235,7 +235,7 @@ export interface LeftBehind {
   readonly jobId: string
   /** null: all nodes of the job. */
   readonly node: number | null
-  readonly item?: number
+  readonly item?: number | undefined
   readonly at: number
   readonly operation: "none" | "ended" | "cancel"
   /** For an operation that is to be cancelled: until then its row counts as a slot. */

@@ -89,7 +89,7 @@ function leftRecord(left: LeftBehind): string {
 }
 
 /** -1: the node itself. */
-export function itemColumn({ item = -1 }: { readonly item?: number }): number {
+export function itemColumn({ item = -1 }: { readonly item?: number | undefined }): number {
   return item
 }
 
