@@ -13,9 +13,8 @@ import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { Context } from "./context.ts"
 import type { Handler } from "./handler.ts"
-import { type Checked, checkOutput } from "./output.ts"
+import { type Checked, checkOutput, checkSchema, isPromiseLike } from "./output.ts"
 import type { Redactor } from "./redact.ts"
-import { checkSchema } from "./schema.ts"
 import { isWait, jsonPart, outcomeOfWait, type Wait } from "./waiting.ts"
 
 export interface Execution {
@@ -46,12 +45,6 @@ function checkConfig({ handler, config }: Execution): unknown {
   if (handler.config === undefined) return config
   const what = `config of handler "${handler.name}"`
   return checkSchema({ schema: handler.config, value: config, what, code: "E403" })
-}
-
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
-  )
 }
 
 async function conclusionOf(execution: Execution, returned: PromiseLike<unknown>): Promise<Outcome> {
@@ -90,12 +83,9 @@ function conclusion(execution: Execution, returned: unknown, wait?: Wait): Outco
   const usage = context.used
   context.end()
   if (wait !== undefined) {
-    const outcome = outcomeOfWait(wait, value, redactor?.clean ?? asItIs)
-    return usage === undefined ? outcome : { ...outcome, usage }
+    return { ...outcomeOfWait(wait, value, redactor?.clean ?? asItIs), usage }
   }
-  return usage === undefined
-    ? { type: "completed", output: value, text }
-    : { type: "completed", output: value, text, usage }
+  return { type: "completed", output: value, text, usage }
 }
 
 const asItIs = (text: string) => text
@@ -111,17 +101,13 @@ export function failed(
   thrown: unknown,
 ): Outcome {
   const { handler, context, redactor } = execution
-  const fault = toFault(
-    thrown,
-    redactor === null ? { now: context.now() } : { now: context.now(), clean: redactor.clean },
-  )
+  const fault = toFault(thrown, { now: context.now(), clean: redactor?.clean })
   if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
     context.log.debug({ code: fault.code, stack: String(thrown.stack) }, "the handler threw")
   }
   const usage = context.used
   context.end()
-  const outcome = { type: "failed", fault: withRule(handler, thrown, fault) } as const
-  return usage === undefined ? outcome : { ...outcome, usage }
+  return { type: "failed", fault: withRule(handler, thrown, fault), usage }
 }
 
 /** Applies the handler's own rule to the fault. A rule that throws has no effect. */

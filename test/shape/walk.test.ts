@@ -27,20 +27,20 @@ function walk(program: string): readonly { readonly file: string; readonly lines
   return all.map(({ file, lines }) => ({ file: file.replace(/\.js$/, ".ts"), lines }))
 }
 
-/** The files that a section of ARCHITECTURE.md names. */
-function named(title: string): readonly string[] {
+/** The files that ARCHITECTURE.md names between two texts. */
+function named(from: string, to: string): readonly string[] {
   const page = read("ARCHITECTURE.md")
-  const start = page.indexOf(`## ${title}`)
-  const section = page.slice(start, page.indexOf("\n## ", start))
-  const files = [...section.matchAll(/`((?:engine|core|journal)\/[\w./-]+\.ts)`/g)].map(([, file]) => file!)
-  return [...new Set(files)].sort()
+  const start = page.indexOf(from)
+  const section = page.slice(start, page.indexOf(to, start))
+  const files = section.matchAll(/`((?:core|engine|journal|pipeline|worker)\/[\w./-]+\.ts)`/g)
+  return [...new Set([...files].map(([, file]) => file!))].sort()
 }
 
 it("from a worker's report to the next dispatch runs the code that ARCHITECTURE.md names", () => {
-  const all = walk("walk-program.js")
+  const all = walk("walk-of-a-node.js")
   const walked = all.map(({ file }) => file).filter(file => /^(engine|core)\//.test(file))
-  const expected = named("The walk of one node").filter(file => file !== "core/view/attempt-history.ts")
-  expect(walked.sort()).toEqual(expected)
+  const section = named("## The walk of one node", "\n## ")
+  expect(walked.sort()).toEqual(section.filter(file => file !== "core/view/attempt-history.ts"))
   expect(walked.length).toBeLessThanOrEqual(14)
   // Templates, the worker and the main thread's side of the store included.
   const lines = all.reduce((sum, file) => sum + file.lines, 0)
@@ -48,7 +48,13 @@ it("from a worker's report to the next dispatch runs the code that ARCHITECTURE.
 }, 240_000)
 
 it("from a webhook's message to the shared commit runs the code that ARCHITECTURE.md names", () => {
-  const walked = walk("webhook-walk-program.js").map(({ file }) => file)
-  expect(walked.sort()).toEqual(named("The walk of one webhook"))
+  const walked = walk("walk-of-a-webhook.js").map(({ file }) => file)
+  expect(walked.sort()).toEqual(named("## The walk of one webhook", "\n## "))
+  expect(walked.length).toBeLessThanOrEqual(18)
+}, 240_000)
+
+it("from a message that is ready to its commit runs the code that ARCHITECTURE.md names", () => {
+  const walked = walk("walk-of-a-message.js").map(({ file }) => file)
+  expect(walked.sort()).toEqual(named("The walk of one message:", "`test/shape/walk.test.ts`"))
   expect(walked.length).toBeLessThanOrEqual(18)
 }, 240_000)

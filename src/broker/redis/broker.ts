@@ -1,26 +1,26 @@
 import type { TaskWait } from "../../core/view/view.ts"
 import type { Log } from "../../log.ts"
 import { LATE_MS } from "../local.ts"
-import type {
-  BrokerHost,
-  Call,
-  CallAnswer,
-  RemoteWorkers,
-  RunningTask,
-  Task,
-  TaskName,
-  TaskWaits,
+import {
+  type BrokerHost,
+  type Call,
+  type CallAnswer,
+  nameFrom,
+  nameOf,
+  type RemoteWorkers,
+  type RunningTask,
+  type Task,
+  type TaskName,
+  type TaskWaits,
 } from "../port.ts"
-import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
 import { Link, removeEntries } from "./client/link.ts"
 import { type Keys, storesKey, WORKERS } from "./keys.ts"
-import { type Outstanding, OutstandingTasks } from "./outstanding.ts"
+import { noWorker, type Outstanding, OutstandingTasks, remoteWaits } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { noWorker, remoteWaits } from "./waits.ts"
 import {
   type BegunTask,
   type Control,
@@ -89,7 +89,7 @@ export class RedisBroker implements RemoteWorkers {
       slotMs: settings.windowSeconds * 1000,
       capacity: handler => this.#roster.capacity(handler),
     })
-    this.#calls = new Calls({ dispatch: task => this.dispatch(task), cancel: task => this.cancel(task) })
+    this.#calls = new Calls(this)
     this.#results = new Results({
       link: this.#link,
       engine: host.id,
@@ -408,12 +408,9 @@ export class RedisBroker implements RemoteWorkers {
     worker: string,
   ): Promise<void> {
     try {
-      await this.#parts.host.events.started(
-        { ...task, announce, ...(alone !== undefined && { alone }), ...(place && { place }) },
-        worker,
-      )
-      const joined = alone === false ? ({ joined: true } as const) : {}
-      if (announce) this.#publish({ type: "begin", name: nameOf(task), ...joined })
+      await this.#parts.host.events.started({ ...task, announce, alone, place }, worker)
+      const joined = alone === false || undefined
+      if (announce) this.#publish({ type: "begin", name: nameOf(task), joined })
     } catch {
       // Not durable: the worker does not begin, and asks again as long as it waits.
     }
@@ -435,8 +432,7 @@ export class RedisBroker implements RemoteWorkers {
   /** Removes the task from its stream, and stops the worker that holds it. */
   #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    const why = reason === undefined ? {} : { reason }
-    this.#publish({ type: "cancel", names: [name], ...why, submissions: true })
+    this.#publish({ type: "cancel", names: [name], reason, submissions: true })
   }
 
   /** The next reconciliation finds an entry that was not removed. */

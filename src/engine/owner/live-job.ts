@@ -14,6 +14,7 @@ import {
   taskKey,
 } from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
+import type { Progress } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { OwnedPartition } from "../commit/owned-partition.ts"
 
@@ -76,11 +77,6 @@ export function currentTask({ id, state }: LiveJob, { node, item }: TaskRef): Ta
 export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   const place = findTask(state, task)
   return place !== null && isInFlight(place.state, place.position)
-}
-
-export interface Progress {
-  readonly percent: number | null
-  readonly message: string | null
 }
 
 export function newLiveJob(job: {

@@ -1,19 +1,20 @@
-import type {
-  Broker,
-  ChildRequest,
-  Outcome,
-  RemoteTaskEvents,
-  TaskName,
-  TaskNews,
+import {
+  type Broker,
+  type ChildRequest,
+  nameOf,
+  type Outcome,
+  type RemoteTaskEvents,
+  type TaskName,
+  type TaskNews,
 } from "../../broker/port.ts"
-import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { attemptRef, findTask, isCurrent, taskKey } from "../../core/state.ts"
+import type { Progress } from "../../core/view/view.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
-import type { JobOwner, LiveJob, Progress } from "./live-job.ts"
+import type { JobOwner, LiveJob } from "./live-job.ts"
 import type { ExternalWork } from "./owner.ts"
 
 /** The owner of the jobs that workers report on. */

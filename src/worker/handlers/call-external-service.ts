@@ -2,12 +2,12 @@
 import type { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
-import { HandlerError } from "../fail.ts"
+import { finalError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parseBody, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
 import { isExternalId, submitted } from "../waiting.ts"
-import { callExternalServiceSpec } from "./call-external-service-spec.ts"
+import { callExternalServiceSpec } from "./specs.ts"
 
 type Config = z.output<typeof callExternalServiceSpec.config>
 
@@ -30,16 +30,15 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
     async run(config, ctx) {
       if (ctx.provider !== null) checkProviderHeaders(config)
       const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
-      const origins = rules?.origins ?? null
-      const caller = toCaller(ctx)
-      const response = await requestAnswer(http, config, origins === null ? caller : { ...caller, origins })
+      const caller = { ...toCaller(ctx), origins: rules?.origins ?? undefined }
+      const response = await requestAnswer(http, config, caller)
       const answer = { status: response.status, headers: { ...response.headers }, ...parseBody(response) }
       const externalId = rules?.externalId(answer)
       if (externalId === undefined) return answer
       if (isExternalId(externalId)) return submitted(externalId)
-      throw new HandlerError(
+      throw finalError(
+        "E422",
         `The answer contains no usable id of an operation (external_id of provider "${ctx.provider}").`,
-        { code: "E422", retryable: false },
       )
     },
   })
@@ -50,9 +49,10 @@ function checkProviderHeaders(config: Config): void {
     callExternalServiceSpec.providerHeaders.includes(header),
   )
   if (name === undefined) return
-  throw new HandlerError(
+  throw finalError(
+    "E424",
     `A node with a provider cannot set the header "${name}", so nothing was sent. Remove the header.`,
-    { code: "E424", retryable: false, details: { header: name } },
+    { header: name },
   )
 }
 
@@ -63,8 +63,7 @@ export interface Caller
 
 /** With a provider, every request beyond the first takes a place in its rate. */
 export function toCaller({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
-  const caller = { signal, idempotencyKey, now }
-  return provider === null ? caller : { ...caller, again: place }
+  return { signal, idempotencyKey, now, again: provider === null ? undefined : place }
 }
 
 /** The answer, with one of the expected statuses. */
@@ -97,12 +96,9 @@ function buildRequest(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: follow_redirects === true ? 5 : Number(follow_redirects),
     maxResponseBytes: max_response_bytes,
     signal: ctx.signal,
-    ...extrasOf(ctx),
+    origins: ctx.origins,
+    again: ctx.again,
   }
-}
-
-export function extrasOf({ origins, again }: Caller): Pick<HttpRequest, "origins" | "again"> {
-  return { ...(origins === undefined ? {} : { origins }), ...(again === undefined ? {} : { again }) }
 }
 
 function contentType(config: Config): Record<string, string> {

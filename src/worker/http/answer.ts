@@ -1,7 +1,7 @@
 /** Interprets an HTTP answer: success or a fault of the table, and its body as JSON or text. */
 import { isRetryableStatus, retryAfterSeconds } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
-import { HandlerError } from "../fail.ts"
+import { finalError, HandlerError } from "../fail.ts"
 import type { HttpResponse } from "./client.ts"
 
 const excerptLength = 500
@@ -9,7 +9,6 @@ const excerptLength = 500
 /** The fault for an answer with an unexpected status. */
 export function statusFault(response: HttpResponse, now: number): HandlerError {
   const { status, url, headers } = response
-  const wait = retryAfterSeconds(headers["retry-after"], now)
   const excerpt = response.body
     .subarray(0, excerptLength * 4)
     .toString()
@@ -18,7 +17,7 @@ export function statusFault(response: HttpResponse, now: number): HandlerError {
     code: status === 429 ? "E409" : isRetryableStatus(status) ? "E410" : "E411",
     retryable: isRetryableStatus(status),
     details: excerpt === "" ? { status } : { status, body: excerpt },
-    ...(wait === undefined ? {} : { retryAfterSeconds: wait }),
+    retryAfterSeconds: retryAfterSeconds(headers["retry-after"], now),
   })
 }
 
@@ -46,13 +45,10 @@ export function parsed(response: HttpResponse): Json {
   try {
     return JSON.parse(text.replace(/^\uFEFF/, "")) as Json
   } catch {
-    throw new HandlerError(
+    throw finalError(
+      "E414",
       `${response.url.origin} answered with something that is not JSON. Check the URL.`,
-      {
-        code: "E414",
-        retryable: false,
-        details: { status: response.status, body: text.slice(0, excerptLength) },
-      },
+      { status: response.status, body: text.slice(0, excerptLength) },
     )
   }
 }
