@@ -2,7 +2,7 @@
 import type pg from "pg"
 import { classify, JournalUnavailableError } from "../errors.ts"
 import { type ConnectionOptions, connect, destroy, send } from "./client.ts"
-import type { AppendStatement, Parameters, Row } from "./database.ts"
+import type { AppendStatement, Values } from "./database.ts"
 
 export interface AppenderOptions extends ConnectionOptions {
   readonly label: string
@@ -24,9 +24,9 @@ export class Appender {
     return this.#waiting
   }
 
-  async send(statement: AppendStatement, parameters: Parameters): Promise<Row[]> {
+  async send<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
     this.#waiting++
-    const answer = this.#turn.then(() => this.#send(statement, parameters))
+    const answer = this.#turn.then(() => this.#send<Row>(statement, values))
     this.#turn = answer.catch(() => {})
     try {
       return await answer
@@ -41,10 +41,10 @@ export class Appender {
     await client?.then(connected => connected.end()).catch(() => {})
   }
 
-  async #send(statement: AppendStatement, parameters: Parameters): Promise<Row[]> {
+  async #send<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
     const client = await this.#connect()
     try {
-      return await send(client, statement, parameters, this.#options.queryTimeoutMs)
+      return await send<Row>(client, statement, values, this.#options.queryTimeoutMs)
     } catch (error) {
       // A server that ends a session reports that first and closes the connection later: the next append must
       // not use this connection.

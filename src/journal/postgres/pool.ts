@@ -5,7 +5,7 @@
  */
 import pg from "pg"
 import { type ConnectionOptions, clientConfig, send } from "./client.ts"
-import type { Parameters, Row, Statement } from "./database.ts"
+import type { Statement, Values } from "./database.ts"
 
 export interface PoolOptions extends ConnectionOptions {
   readonly poolSize: number
@@ -29,17 +29,17 @@ export class Pool {
         // The pool listens to idle clients only. A connection that is cut right after an answer, before it
         // has been returned, would end the process.
         client.on("error", () => {})
-        await send(client, "session", [String(options.queryTimeoutMs)], options.connectTimeoutMs)
+        await send(client, "session", [options.queryTimeoutMs], options.connectTimeoutMs)
       },
     })
     // The pool drops a connection that breaks while idle; without a listener its error would end the process.
     this.#pool.on("error", () => {})
   }
 
-  async query(statement: Statement, parameters: Parameters): Promise<Row[]> {
+  async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
     const client = await this.#borrow()
     try {
-      const rows = await send(client, statement, parameters, this.#options.queryTimeoutMs)
+      const rows = await send<Row>(client, statement, values, this.#options.queryTimeoutMs)
       this.#return(client)
       return rows
     } catch (error) {

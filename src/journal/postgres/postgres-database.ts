@@ -4,7 +4,7 @@ import { classify, JournalUnavailableError } from "../errors.ts"
 import { type RetryOptions, retry } from "../retry.ts"
 import { Appender } from "./appender.ts"
 import { connect, destroy, send } from "./client.ts"
-import type { AppendStatement, Database, Parameters, Row, Session, Statement } from "./database.ts"
+import type { AppendStatement, Database, Session, Statement, Values } from "./database.ts"
 import { Pool, type PoolOptions } from "./pool.ts"
 
 export interface PostgresDatabaseOptions extends PoolOptions {
@@ -27,21 +27,21 @@ export class PostgresDatabase implements Database {
     this.#appenders = Array.from({ length: options.appendLanes }, () => new Appender(options))
   }
 
-  async query(statement: Statement, parameters: Parameters): Promise<Row[]> {
-    return retry(this.#options.retry, () => this.#guarded(() => this.#pool.query(statement, parameters)))
+  async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
+    return retry(this.#options.retry, () => this.#guarded(() => this.#pool.query<Row>(statement, values)))
   }
 
-  async append(statement: AppendStatement, parameters: Parameters): Promise<Row[]> {
+  async append<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
     const idlest = this.#appenders.reduce((a, b) => (b.waiting < a.waiting ? b : a))
-    return this.#guarded(() => idlest.send(statement, parameters))
+    return this.#guarded(() => idlest.send<Row>(statement, values))
   }
 
-  async trial(statement: AppendStatement, parameters: Parameters): Promise<void> {
+  async trial(statement: AppendStatement, values: Values): Promise<void> {
     await this.#guarded(async () => {
       const client = await connect(this.#options, this.#options.queryTimeoutMs)
       try {
         await client.query("begin")
-        await send(client, statement, parameters, this.#options.queryTimeoutMs)
+        await send(client, statement, values, this.#options.queryTimeoutMs)
       } finally {
         // Closing the connection rolls back.
         destroy(client)
@@ -59,7 +59,7 @@ export class PostgresDatabase implements Database {
         try {
           await client.query("begin")
           const result = await work({
-            query: (statement, parameters) => send(client, statement, parameters, 0),
+            query: (statement, values) => send(client, statement, values, 0),
             script: async text => void (await client.query(text)),
           })
           await client.query("commit")

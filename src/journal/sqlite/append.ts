@@ -2,7 +2,7 @@
 
 import type * as port from "../port/journal.ts"
 import type { BegunOperation, LeftBehind } from "../port/providers.ts"
-import { itemColumn } from "../postgres/encode.ts"
+import { itemColumn } from "../rows.ts"
 import { type Connection, freeText, json, list } from "./database.ts"
 
 /** `causes`: the names of the batch's messages (message-cause.ts). */

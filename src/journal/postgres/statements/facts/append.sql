@@ -167,4 +167,4 @@ released as (
   where s.job_id = l.job_id and (l.node is null or (s.node = l.node and s.item = l.item))
 ),
 -- end
-select array_to_string((select ids from held), ','), (select count(*) from facts)
+select array_to_string((select ids from held), ',') as held, (select count(*) from facts) as inserted

@@ -5,9 +5,9 @@
 -- page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
-  case when pg_column_size(output) <= 32768 then output end, error,
+  case when pg_column_size(output) <= 32768 then output end as output, error,
   owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by,
-  pg_column_size(output) > 32768
+  pg_column_size(output) > 32768 as is_large
 from umbra.jobs
 where id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   and ($2::text is null or status = any ($2::text::text[]))

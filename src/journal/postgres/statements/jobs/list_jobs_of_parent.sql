@@ -5,9 +5,9 @@
 -- and flagged: a thousand of them do not fit a page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
-  case when pg_column_size(output) <= 32768 then output end, error,
+  case when pg_column_size(output) <= 32768 then output end as output, error,
   owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by,
-  pg_column_size(output) > 32768
+  pg_column_size(output) > 32768 as is_large
 from umbra.jobs
 where id > ($10::text || '-0000-000000000000')::uuid
   and id < coalesce($1::text, $10::text || '-ffff-ffffffffffff')::uuid
