@@ -2,8 +2,7 @@
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Adjacency, RetryPolicy } from "../core/plan.ts"
 import { atOnce, type Work } from "../turns.ts"
-import { withoutDefaults } from "./canonical.ts"
-import { hashOf } from "./content-hash.ts"
+import { hashOf, withoutDefaults } from "./canonical.ts"
 import { sortedCopy } from "./document/json-value.ts"
 import {
   type AnalysedNode,

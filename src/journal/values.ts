@@ -1,5 +1,5 @@
 /** Values that both stores use. */
-import type { DueJob } from "./port/journal.ts"
+import type { DueJob, JobChange, NewJob } from "./port/journal.ts"
 import type { MessageKey } from "./port/pipelines.ts"
 
 /** Larger than anything stored: read everything. */
@@ -17,3 +17,29 @@ export const FAMILY_LENGTH = 18
  * (`engine/ids.ts`).
  */
 export const RESTORED_EPOCHS = 1024
+
+export type Keys<T> = readonly (keyof T & string)[]
+
+/** The fields of a job: those that change, then all. */
+export const changeKeys: Keys<JobChange> = [
+  "id",
+  "partition",
+  "seq",
+  "status",
+  "updatedAt",
+  "finishedAt",
+  "wakeAt",
+  "output",
+  "error",
+]
+export const jobKeys: Keys<NewJob> = [
+  ...changeKeys,
+  "owner",
+  "workflow",
+  "workflowVersion",
+  "parentId",
+  "labels",
+  "priority",
+  "createdAt",
+  "submittedBy",
+]

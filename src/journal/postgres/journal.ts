@@ -106,7 +106,7 @@ export class SqlJournal implements port.Journal {
 
   async listJobs(filter: port.JobFilter) {
     const { owner, parentId, labels } = filter
-    const shared = [
+    const values = [
       filter.after,
       filter.statuses,
       filter.workflow,
@@ -116,15 +116,13 @@ export class SqlJournal implements port.Journal {
       filter.createdBefore,
       labels && Object.keys(labels),
       labels && Object.values(labels),
+      parentId === null,
     ]
-    if (typeof parentId === "string") {
-      const parent = [parentId.slice(0, FAMILY_LENGTH), parentId]
-      return this.#listed("listJobsOfParent", [...shared, ...parent, owner])
-    }
-    const isTop = parentId === null
+    if (typeof parentId === "string")
+      return this.#listed("listJobsOfParent", [...values, owner, parentId.slice(0, FAMILY_LENGTH), parentId])
     return owner === undefined
-      ? this.#listed("listJobs", [...shared, isTop])
-      : this.#listed("listJobsOfOwner", [...shared, owner, isTop])
+      ? this.#listed("listJobs", values)
+      : this.#listed("listJobsOfOwner", [...values, owner])
   }
 
   async finishedJobs(ids: readonly string[]) {
