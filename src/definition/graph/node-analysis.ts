@@ -7,7 +7,7 @@ import type { ShapeContext } from "../document/issues.ts"
 import { emptyObject, isObject, sortedCopy } from "../document/json-value.ts"
 import type { HandlerCatalog, HandlerSpec } from "../handler.ts"
 import { idPattern, reservedIds } from "../names.ts"
-import { type DocumentPath, problemsInOnePiece } from "../problem.ts"
+import { type DocumentPath, firstPositions, problemsInOnePiece } from "../problem.ts"
 import { checkConfig, trimExpressions } from "../shape/config.ts"
 import type { NodeDefinition } from "../shape/schema.ts"
 import type { SoundNode } from "../shape/shape.ts"
@@ -47,8 +47,11 @@ export class NodeAnalysis {
   constructor(options: NodeAnalysisOptions) {
     this.#options = options
     this.ids = options.sources.map(usableId)
-    this.positions = this.#register()
     const { problems, suggest } = options
+    this.positions = firstPositions(this.ids, (id, position, first) => {
+      const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
+      problems.add("E104", ["nodes", position, "id"], message)
+    })
     const brokenIds = brokenIdsOf(options.sources, this.ids)
     this.#references = { problems, suggest, positions: this.positions, brokenIds }
     this.#rows = new RowBuilder(this.ids.length)
@@ -96,21 +99,6 @@ export class NodeAnalysis {
       }
     }
     return { path, byTemplate: false }
-  }
-
-  #register(): Map<string, number> {
-    const positions = new Map<string, number>()
-    this.ids.forEach((id, position) => {
-      if (id === undefined) return
-      const first = positions.get(id)
-      if (first === undefined) {
-        positions.set(id, position)
-        return
-      }
-      const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
-      this.#options.problems.add("E104", ["nodes", position, "id"], message)
-    })
-    return positions
   }
 
   #node(definition: SoundNode, position: number): AnalysedNode {

@@ -6,7 +6,7 @@
 import type { ShapeContext } from "../document/issues.ts"
 import { cycleText, findCycles } from "../graph/cycles.ts"
 import { RowBuilder } from "../graph/graph.ts"
-import type { DocumentPath } from "../problem.ts"
+import { type DocumentPath, firstPositions } from "../problem.ts"
 
 export interface QueueUse {
   /** By route; `undefined` where it cannot be parsed. */
@@ -27,27 +27,16 @@ export interface Write {
 
 /** Returns the route that reads each queue. */
 export function checkQueues(use: QueueUse, context: ShapeContext): ReadonlyMap<string, number> {
-  const readers = readersOf(use, context)
+  const queues = use.routes.map(({ inbound }) => inbound)
+  const readers = firstPositions(queues, (queue, position, first) => {
+    const message = `Route "${use.routes[first]!.name}" already reads the queue "${queue}", and only one route may read a queue. Give this route its own queue, and let the route that writes to it emit to both.`
+    context.problems.add("E104", ["routes", position, "inbound"], message)
+  })
   const readersKnown = use.routes.every(({ inbound }) => inbound !== undefined)
   const meant = readersKnown ? reportUnread(use, readers, context) : new Map<string, number>()
   if (use.isComplete && readersKnown) reportUnreached(use, new Map([...readers, ...meant]), context)
   const isWhole = readersKnown && use.isComplete && meant.size === 0
   checkCycles(use, { targets: targetsOf(use, readers), isWhole }, context)
-  return readers
-}
-
-function readersOf({ routes }: QueueUse, { problems }: ShapeContext): Map<string, number> {
-  const readers = new Map<string, number>()
-  for (const [position, { inbound }] of routes.entries()) {
-    if (inbound === undefined) continue
-    const first = readers.get(inbound)
-    if (first === undefined) {
-      readers.set(inbound, position)
-      continue
-    }
-    const message = `Route "${routes[first]!.name}" already reads the queue "${inbound}", and only one route may read a queue. Give this route its own queue, and let the route that writes to it emit to both.`
-    problems.add("E104", ["routes", position, "inbound"], message)
-  }
   return readers
 }
 

@@ -6,6 +6,7 @@
 import { z } from "zod"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { idPattern } from "../names.ts"
+import { pipelineSchema } from "../pipeline/schema.ts"
 import { anyMapping, backoffFields, count, documentFields, flag, label, seconds } from "./fields.ts"
 
 /** The defaults of `retry`: waits of 15 s and 30 s, each shortened by up to a tenth at random. */
@@ -81,3 +82,15 @@ export const headSchema = z.strictObject({ ...workflowFields, nodes: z.array(z.u
 export type WorkflowDefinition = z.input<typeof workflowSchema>
 export type NodeDefinition = z.input<typeof nodeSchema>
 export type RetryDefinition = z.input<typeof retrySchema>
+
+/** The JSON Schema for editors: `routes` decides the kind of document, so problems refer to one kind only. */
+export function workflowJsonSchema(): Record<string, unknown> {
+  const { $schema, ...workflow } = jsonSchemaOf(workflowSchema)
+  const { $schema: _, ...pipeline } = jsonSchemaOf(pipelineSchema)
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  return { $schema, title: "Umbra workflow", if: { required: ["routes"] }, then: pipeline, else: workflow }
+}
+
+function jsonSchemaOf(schema: z.ZodType): Record<string, unknown> {
+  return z.toJSONSchema(schema, { target: "draft-2020-12", io: "input" }) as Record<string, unknown>
+}

@@ -84,22 +84,9 @@ export class SqliteJournal implements Verbs {
   unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]): string[] {
     const { owner, submittedBy = null, known, after, limit } = query
     const mine = "owner = ?1 and finished_at is null and (?2 is null or submitted_by = ?2)"
-    const found = [
-      ...this.#connection.all<{ id: string }>(
-        `select id from jobs where id in (select value from json_each(?3)) and ${mine}`,
-        owner,
-        submittedBy,
-        list(known),
-      ),
-      ...this.#connection.all<{ id: string }>(
-        `select id from jobs where ${mine} and id > ?3 order by id desc limit ?4`,
-        owner,
-        submittedBy,
-        after,
-        limit,
-      ),
-    ]
-    return [...new Set(found.map(({ id }) => id))]
+    const sql = `select id from jobs where id in (select value from json_each(?3)) and ${mine}
+      union select id from (select id from jobs where ${mine} and id > ?4 order by id desc limit ?5)`
+    return this.#ids(sql, owner, submittedBy, list(known), after, limit)
   }
 
   /** Each partition is read from its own range of the index: jobs that are due later cost nothing. */
@@ -310,9 +297,11 @@ export class SqliteJournal implements Verbs {
       order by j.finished_at
       limit ?4`
     const { partitions, before, unsettledBefore, limit } = query
-    return this.#connection
-      .all<{ id: string }>(sql, before, list(partitions), unsettledBefore, limit)
-      .map(({ id }) => id)
+    return this.#ids(sql, before, list(partitions), unsettledBefore, limit)
+  }
+
+  #ids(sql: string, ...values: Value[]): string[] {
+    return this.#connection.all<{ id: string }>(sql, ...values).map(({ id }) => id)
   }
 
   purge(query: Parameters<port.Journal["purge"]>[0]): number {

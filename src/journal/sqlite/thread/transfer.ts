@@ -1,7 +1,8 @@
 /**
- * The requests to the thread of the embedded database, and its replies. Encodes the arguments of a method for the thread. A list of objects of one shape is sent as one flat list
- * of their values: copying an object repeats the names of its fields. Only the fields that the port names are
- * sent: callers may pass objects that contain more, such as functions, which cannot be copied.
+ * The requests to the thread of the embedded database, and its replies. In the arguments of a method a list of
+ * objects of one shape is sent as one flat list of their values: copying an object repeats the names of its
+ * fields. Only the fields that the port names are sent: callers may pass objects that contain more, such as
+ * functions, which cannot be copied.
  */
 import type * as port from "../../port/journal.ts"
 import { changeKeys, jobKeys, type Keys } from "../../values.ts"
@@ -34,6 +35,7 @@ export const OPENED = 0
 
 const epochKeys: Keys<port.PartitionEpoch> = ["partition", "epoch"]
 const factKeys: Keys<port.NewFact> = ["partition", "seq", "jobId", "at", "type", "data"]
+
 type Flat = "fences" | "facts" | "newJobs" | "changedJobs"
 type SentBatch = Omit<port.Batch, Flat> & Readonly<Record<Flat, readonly unknown[]>>
 
