@@ -33,22 +33,32 @@ export function sqlModule({ statements, migrations }: SqlSources): string {
 }
 
 /**
- * A line `-- again: SQL` is a comment in the statement, and active in a second one whose name ends in
- * `Again`.
+ * The statement with the name of the file, and those that its sections name. Lines between `-- only in A, B` and `-- end`
+ * belong to the statements A and B alone, those between `-- not in A, B` and `-- end` to all others.
  */
 function variants(file: SourceFile): readonly (readonly [key: string, text: string])[] {
-  const [key, text] = [statementKey(file), statementText(file)]
-  const again = text.replaceAll(/^(\s*)-- again: /gm, "$1")
-  return again === text
-    ? [[key, text]]
-    : [
-        [key, text],
-        [`${key}Again`, again],
-      ]
+  const text = statementText(file)
+  const named = [...text.matchAll(/^ *-- (?:only|not) in (.+)$/gm)].flatMap(([, names]) => names!.split(", "))
+  return [...new Set([file.name, ...named])].map(name => [statementKey(name), variant(file, text, name)])
+}
+
+function variant(file: SourceFile, text: string, name: string): string {
+  const open: boolean[] = []
+  const lines = text.split("\n").filter(line => {
+    const mark = /^ *-- (?:(only|not) in (.+)|end)$/.exec(line)
+    if (mark === null) return !open.includes(false)
+    if (mark[2] !== undefined) open.push(mark[2].split(", ").includes(name) === (mark[1] === "only"))
+    else if (open.pop() === undefined)
+      throw new Error(`statements/${file.name}.sql: "-- end" without a section`)
+    return false
+  })
+  if (open.length > 0) throw new Error(`statements/${file.name}.sql: a section without "-- end"`)
+  // The last common table expression has no comma after it, whichever is the last in this statement.
+  return lines.join("\n").replace(/\),\nselect /, ")\nselect ")
 }
 
 /** `take_over` → `takeOver` */
-function statementKey({ name }: SourceFile): string {
+function statementKey(name: string): string {
   if (!/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))
     throw new Error(`statements/${name}.sql: name it in snake_case`)
   return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())

@@ -1,17 +1,22 @@
 /** Compiles a definition (YAML, JSON, an object) to a validated, immutable plan. */
 export { adapterCatalog } from "./adapter.ts"
-export { type CompileResult, compilation, compileWorkflow } from "./compile.ts"
+export {
+  type CompileResult,
+  compilation,
+  compileWorkflow,
+  loadInTurns,
+  loadWorkflow,
+  validateWorkflow,
+} from "./compile.ts"
 export { parseDocument } from "./document/document.ts"
 export { type HandlerCatalog, handlerCatalog } from "./handler.ts"
 export { type CheckedRequest, checkSubmission, inputChecks } from "./input/checks.ts"
 export { yamlInOnePiece } from "./limits.ts"
-export { loadInTurns, loadWorkflow } from "./load.ts"
 export type { Plan } from "./plan.ts"
 export type { Problem } from "./problem.ts"
-export { workflowJsonSchema } from "./shape/json-schema.ts"
 export {
   defaultRetryPolicy,
   retryDefaults,
   type WorkflowDefinition,
+  workflowJsonSchema,
 } from "./shape/schema.ts"
-export { validateWorkflow } from "./validate.ts"

@@ -66,6 +66,20 @@ export function parsePath(text: string): DocumentPath {
   })
 }
 
+/** Positions by name. `report` is called for a name that an earlier position has. */
+export function firstPositions(
+  names: readonly (string | undefined)[],
+  report: (name: string, position: number, first: number) => void,
+): Map<string, number> {
+  const positions = new Map<string, number>()
+  names.forEach((name, position) => {
+    const first = name === undefined ? undefined : positions.get(name)
+    if (first !== undefined) report(name!, position, first)
+    else if (name !== undefined) positions.set(name, position)
+  })
+  return positions
+}
+
 /** Collects problems in the order of their positions in the document. */
 export class ProblemList {
   readonly #problems: Problem[] = []

@@ -1,4 +1,5 @@
 /** "Did you mean": suggests the nearest known name, if one is near enough. Work is bounded for hostile documents. */
+import { editDistance } from "../template/nearest.ts"
 
 /** Characters compared over one validation, some 20 ms; after that, messages have no suggestion. */
 const comparisonBudget = 2_000_000
@@ -37,26 +38,4 @@ export class Suggester {
     }
     return best
   }
-}
-
-/** Optimal string alignment distance: insertions, deletions, changes and swaps of neighbours. Stops counting at `bound`. */
-function editDistance(a: string, b: string, bound: number): number {
-  let beforeLast: number[] = []
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j)
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    let smallest = i
-    for (let j = 1; j <= b.length; j++) {
-      const change = a[i - 1] === b[j - 1] ? 0 : 1
-      let cost = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + change)
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
-      if (swapped) cost = Math.min(cost, beforeLast[j - 2]! + 1)
-      row.push(cost)
-      if (cost < smallest) smallest = cost
-    }
-    if (smallest >= bound) return bound
-    beforeLast = last
-    last = row
-  }
-  return last[b.length]!
 }

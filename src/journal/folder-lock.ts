@@ -108,8 +108,7 @@ export async function announceServer(folder: string, url: string | null): Promis
  * container).
  */
 export async function findHolder(folder: string): Promise<LockHolder | null> {
-  const number = await newestLock(folder).catch(() => 0)
-  const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
+  const { holder } = await newestHolder(folder)
   if (holder === null || holder.released) return null
   const own = ownIdentity()
   return isVisible(holder, own) && lifeOf(holder, own) !== "dead" ? holder : null
@@ -120,8 +119,7 @@ export async function findHolder(folder: string): Promise<LockHolder | null> {
  * machine.
  */
 export async function refuseOtherMachine(folder: string, watchMs = WATCH_MS): Promise<void> {
-  const number = await newestLock(folder).catch(() => 0)
-  const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
+  const { number, holder } = await newestHolder(folder)
   const own = ownIdentity()
   if (holder === null || (holder.boot === own.boot && (own.boot !== "" || holder.host === own.host))) return
   await refuseIfHeld(folder, number, own, watchMs)
@@ -191,6 +189,11 @@ async function readHolder(path: string): Promise<LockHolder | null> {
   } catch {
     return null
   }
+}
+
+async function newestHolder(folder: string): Promise<{ number: number; holder: LockHolder | null }> {
+  const number = await newestLock(folder).catch(() => 0)
+  return { number, holder: number === 0 ? null : await readHolder(lockPath(folder, number)) }
 }
 
 /** 0: no process has ever held this folder. */

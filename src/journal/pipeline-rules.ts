@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto"
 import { JournalDataError } from "./errors.ts"
 import type { LineageRow, MessageKey, PipelineCommit } from "./port/pipelines.ts"
+import { BEFORE_ALL_KEYS } from "./values.ts"
 
 /**
  * For a commit whose fence holds and that was not written. `last`: the number of the last commit that was
@@ -75,4 +76,25 @@ export function inLineageOrder(a: LineageRow, b: LineageRow): number {
 
 function inTextOrder(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1
+}
+
+/**
+ * The number of dead letters that one statement marks: 10,000 take 30 ms on SQLite, and nothing else is stored
+ * meanwhile.
+ */
+export const CLAIM_PAGE = 10_000
+
+/** These dead letters, or all that `keysAfter` finds, in pages of at most `CLAIM_PAGE`; at least one page. */
+export async function* deadLetterPages(
+  keys: readonly MessageKey[] | null,
+  keysAfter: (after: MessageKey) => Promise<readonly MessageKey[]>,
+): AsyncGenerator<readonly MessageKey[]> {
+  let after = BEFORE_ALL_KEYS
+  for (let page = 0; ; page++) {
+    const from = page * CLAIM_PAGE
+    const found = keys?.slice(from, from + CLAIM_PAGE) ?? (await keysAfter(after))
+    if (page === 0 || found.length > 0) yield found
+    if (found.length < CLAIM_PAGE) return
+    after = found.at(-1)!
+  }
 }

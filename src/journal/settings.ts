@@ -35,18 +35,10 @@ export type JournalOptions = PostgresOptions & FolderOptions
 type Synchronous = NonNullable<FolderOptions["synchronous"]>
 
 /** The settings of a journal that an operator may set (S10, X7). */
-interface JournalSettings {
-  readonly poolSize: number
-  readonly appendLanes: number
-  readonly recycleSeconds: number
-  readonly checkIdleMs: number
-  readonly queryTimeoutMs: number
-  readonly connectTimeoutMs: number
-  readonly retryTries: number
-  readonly retryInitialMs: number
-  readonly retryMaxMs: number
-  readonly synchronous: Synchronous
-}
+type JournalSettings = Readonly<
+  Record<Exclude<keyof typeof postgresDefaults, "checkTimeoutMs">, number> &
+    Record<"retryTries" | "retryInitialMs" | "retryMaxMs", number> & { synchronous: Synchronous }
+>
 
 const synchronous: Setting<Synchronous> = {
   ...settingNames("UMBRA_DATABASE_SYNCHRONOUS"),

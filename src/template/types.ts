@@ -53,22 +53,21 @@ export type ValuePath = readonly (string | number)[]
 /** `insert` counts the values that are sent along for the later rendering. */
 export type Late = (template: Template, path: ValuePath, insert: (along: Json) => void) => Json
 
+export interface RenderOptions {
+  readonly limits?: Limits
+  /**
+   * Returns the value of a template that reads `secrets`: those are rendered where the handler runs. Without it they are
+   * rendered like the others.
+   */
+  readonly late?: Late
+  /** Applied to the value of every expression except constants and plain secrets (`{{ secrets.NAME }}`). */
+  readonly encode?: Encode
+}
+
 /** A JSON value with the templates found in its strings, at any depth. */
 export interface ValueTemplate {
   readonly source: Json
   /** The templates found, with their paths. Empty: `render` returns `source` itself. */
   readonly templates: readonly { readonly path: ValuePath; readonly template: Template }[]
-  /**
-   * `late` returns the value of a template that reads `secrets`: those are rendered where the handler runs. Without it they
-   * are rendered like the others.
-   */
-  render(
-    scope: Scope,
-    options?: {
-      readonly limits?: Limits
-      readonly late?: Late
-      /** Applied to the value of every expression except constants and plain secrets (`{{ secrets.NAME }}`). */
-      readonly encode?: Encode
-    },
-  ): Json
+  render(scope: Scope, options?: RenderOptions): Json
 }

@@ -4,10 +4,27 @@ import { sql } from "../../src/journal/postgres/sql.generated.ts"
 describe("the statements of an append", () => {
   it("append_jobs is append without the parts that concern operations", () => {
     const [parts, rest] = sql.appendJobs.split(/\n\)\n(?=select )/)
-    // Only the long one is sent again.
-    const append = sql.append.replaceAll(/\n *-- again: .*/g, "")
-    expect(append.startsWith(`${parts}\n),\nbegun as (`)).toBe(true)
-    expect(append.endsWith(`\n)\n${rest}`)).toBe(true)
-    expect(append).not.toBe(sql.append)
+    expect(sql.append.startsWith(`${parts}\n),\nbegun as (`)).toBe(true)
+    expect(sql.append.endsWith(`\n)\n${rest}`)).toBe(true)
+  })
+
+  it("append_facts has the fence and the facts alone", () => {
+    expect([...sql.appendFacts.matchAll(/^(?:with )?([a-z_]+) as /gm)].map(([, name]) => name)).toEqual([
+      "fence",
+      "held",
+      "facts",
+    ])
+    expect([...sql.appendFacts.matchAll(/\$(\d+)/g)].map(([, number]) => number)).toEqual([
+      "1",
+      "2",
+      "3",
+      "4",
+    ])
+  })
+
+  it("append_again is append, and skips the rows that exist", () => {
+    const added = "\n  on conflict do nothing"
+    expect(sql.appendAgain.replaceAll(added, "")).toBe(sql.append)
+    expect(sql.appendAgain.split(added)).toHaveLength(3)
   })
 })

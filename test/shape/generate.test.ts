@@ -22,11 +22,36 @@ describe("the SQL module", () => {
     expect(sql).toEqual({ takeOver2: "select '`${x}`\\n', \"q\" -- inside\n  from t" })
   })
 
-  it("has a statement with lines marked again twice: without them, and with them", async () => {
-    const text = "insert into t\n  -- again: on conflict do nothing\nreturning 1\n"
+  it("has a statement for each name in the sections of a file, with the lines of its sections", async () => {
+    const text = `with a as (
+  insert into t
+  -- only in put_again
+  on conflict do nothing
+  -- end
+),
+-- not in put_short
+b as (
+  -- only in put_again
+  select 1
+  -- end
+),
+-- end
+select 2
+`
     const { sql } = await load(sqlModule({ statements: [{ name: "put", text }], migrations: [] }))
-    expect(sql.put).toBe(text.trim())
-    expect(sql.putAgain).toBe("insert into t\n  on conflict do nothing\nreturning 1")
+    expect(sql.put).toBe("with a as (\n  insert into t\n),\nb as (\n)\nselect 2")
+    expect(sql.putAgain).toBe(
+      "with a as (\n  insert into t\n  on conflict do nothing\n),\nb as (\n  select 1\n)\nselect 2",
+    )
+    expect(sql.putShort).toBe("with a as (\n  insert into t\n)\nselect 2")
+  })
+
+  it.each([
+    ["-- end", "-- only in put", "without a section"],
+    ["-- only in put", "select 2", 'a section without "-- end"'],
+  ])("refuses a section that has no beginning or no end", (first, last, message) => {
+    const text = `select 1\n${first}\n${last}\n`
+    expect(() => sqlModule({ statements: [{ name: "put", text }], migrations: [] })).toThrow(message)
   })
 
   it("has the migrations in the order of their numbers, whole, with the sha256 of the file", async () => {

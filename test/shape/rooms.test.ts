@@ -62,7 +62,7 @@ describe("the checker itself", () => {
     ["src/engine/owner/owner.ts", 'import pg from "pg"', "engine may use node:*"],
     ["src/template/parse/lexer.ts", 'const x = import("yaml")', "template may use no package"],
     ["src/journal/open.ts", 'import { x } from "../../test/support/x.ts"', "src imports nothing outside src"],
-    ["src/definition/content-hash.ts", 'import { readFile } from "node:fs/promises"', "definition may use"],
+    ["src/definition/canonical.ts", 'import { readFile } from "node:fs/promises"', "definition may use"],
     ["src/helpers/x.ts", "", "not in the table"],
   ])("refuses %s: %s", (file, text, reason) => {
     expect(trespasses(file, text)).toEqual([expect.stringContaining(reason)])

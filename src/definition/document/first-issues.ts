@@ -13,7 +13,7 @@ interface FoundIssue {
 }
 
 /** What zod exposes of a schema; which fields exist depends on its kind. */
-interface Parts {
+export interface SchemaParts {
   readonly type?: string
   readonly innerType?: z.ZodType
   readonly options?: readonly z.ZodType[]
@@ -41,7 +41,7 @@ function issuesIn(
   path: readonly PropertyKey[],
 ): readonly FoundIssue[] {
   if (typeof value !== "object" || value === null) return []
-  const { innerType, options, element, valueType, shape } = (schema?.def ?? {}) as Parts
+  const { innerType, options, element, valueType, shape } = (schema?.def ?? {}) as SchemaParts
   if (innerType !== undefined) return issuesIn(innerType, value, path)
   if (options !== undefined) return issuesOfAll(options, value, path)
   if (Array.isArray(value)) {

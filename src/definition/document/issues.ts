@@ -3,8 +3,8 @@ import type { z } from "zod"
 import type { DefinitionLimits } from "../limits.ts"
 import { type DocumentPath, formatPath, type ProblemList } from "../problem.ts"
 import type { Suggester } from "../suggest.ts"
-import { firstIssues } from "./first-issues.ts"
-import { valueAt } from "./json-value.ts"
+import { firstIssues, type SchemaParts } from "./first-issues.ts"
+import { isObject, valueAt } from "./json-value.ts"
 
 export interface ShapeContext {
   readonly problems: ProblemList
@@ -74,6 +74,18 @@ export function checkShape(check: ShapeCheck, context: ShapeContext): readonly I
   return issues
 }
 
+/** Reports anything but a mapping. `rule`: "A node must be a mapping with …". */
+export function isMapping(
+  source: unknown,
+  rule: string,
+  path: DocumentPath,
+  { problems }: Pick<ShapeContext, "problems">,
+): source is Record<string, unknown> {
+  if (isObject(source)) return true
+  problems.add("E101", path, `${rule}; this is ${describe(source)}.`)
+  return false
+}
+
 /** The valid part of an entry. `lists`: of a list with an invalid item the other items are kept. */
 export function without(
   source: Record<string, unknown>,
@@ -131,18 +143,9 @@ function reportUnknownKey(
   return nearest
 }
 
-/** What zod exposes of a schema; which fields exist depends on `type`. */
-interface Known {
-  readonly innerType?: z.ZodType
-  readonly element?: z.ZodType
-  readonly valueType?: z.ZodType
-  readonly options?: readonly z.ZodType[]
-  readonly shape?: Readonly<Record<string, z.ZodType>>
-}
-
 /** The keys of the mapping that the schema has at a path. */
 export function keysAt(schema: z.ZodType | undefined, path: DocumentPath): readonly string[] {
-  const known = (schema?.def ?? {}) as Known
+  const known = (schema?.def ?? {}) as SchemaParts
   if (known.innerType !== undefined) return keysAt(known.innerType, path)
   if (known.options !== undefined)
     return known.options.map(option => keysAt(option, path)).find(keys => keys.length > 0) ?? []
@@ -151,7 +154,8 @@ export function keysAt(schema: z.ZodType | undefined, path: DocumentPath): reado
   return keysAt(known.element ?? known.valueType ?? known.shape?.[step], rest)
 }
 
-const kinds: Readonly<Record<string, string>> = {
+/** The types of zod, in words. */
+export const kinds: Readonly<Record<string, string>> = {
   int: "a whole number",
   number: "a number",
   string: "text",

@@ -6,15 +6,14 @@ import type { Work } from "../../turns.ts"
 import type { ShapeContext } from "../document/issues.ts"
 import { emptyObject, isObject, sortedCopy } from "../document/json-value.ts"
 import type { HandlerCatalog, HandlerSpec } from "../handler.ts"
-import { type DocumentPath, problemsInOnePiece } from "../problem.ts"
+import { idPattern, reservedIds } from "../names.ts"
+import { type DocumentPath, firstPositions, problemsInOnePiece } from "../problem.ts"
 import { checkConfig, trimExpressions } from "../shape/config.ts"
 import type { NodeDefinition } from "../shape/schema.ts"
 import type { SoundNode } from "../shape/shape.ts"
 import { compileTemplates } from "../templates.ts"
 import type { AnalysedNode } from "./analysis.ts"
 import { RowBuilder } from "./graph.ts"
-import { NodeEdges, type SeenMarks } from "./node-edges.ts"
-import { brokenIdsOf, usableId } from "./node-ids.ts"
 import {
   checkReferences,
   type ReferenceContext,
@@ -48,8 +47,11 @@ export class NodeAnalysis {
   constructor(options: NodeAnalysisOptions) {
     this.#options = options
     this.ids = options.sources.map(usableId)
-    this.positions = this.#register()
     const { problems, suggest } = options
+    this.positions = firstPositions(this.ids, (id, position, first) => {
+      const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
+      problems.add("E104", ["nodes", position, "id"], message)
+    })
     const brokenIds = brokenIdsOf(options.sources, this.ids)
     this.#references = { problems, suggest, positions: this.positions, brokenIds }
     this.#rows = new RowBuilder(this.ids.length)
@@ -97,21 +99,6 @@ export class NodeAnalysis {
       }
     }
     return { path, byTemplate: false }
-  }
-
-  #register(): Map<string, number> {
-    const positions = new Map<string, number>()
-    this.ids.forEach((id, position) => {
-      if (id === undefined) return
-      const first = positions.get(id)
-      if (first === undefined) {
-        positions.set(id, position)
-        return
-      }
-      const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
-      this.#options.problems.add("E104", ["nodes", position, "id"], message)
-    })
-    return positions
   }
 
   #node(definition: SoundNode, position: number): AnalysedNode {
@@ -225,5 +212,86 @@ export class NodeAnalysis {
     const hint = this.#options.suggest.hint(id, this.positions.keys())
     const message = `There is no node ${JSON.stringify(id.slice(0, 200))}.${hint || " Add it, or remove the dependency."}`
     this.#options.problems.add("E105", path, message)
+  }
+}
+
+/** The id of an entry, if others can refer to it. */
+function usableId(source: unknown): string | undefined {
+  if (!isObject(source)) return undefined
+  const { id } = source
+  return typeof id === "string" && idPattern.test(id) && !reservedIds.has(id) ? id : undefined
+}
+
+/** Possible ids of entries without a valid id: any text in them. */
+function brokenIdsOf(sources: readonly unknown[], ids: readonly (string | undefined)[]): Set<string> {
+  const broken = new Set<string>()
+  sources.forEach((source, i) => {
+    if (ids[i] !== undefined) return
+    const values = isObject(source) ? Object.values(source) : [source]
+    for (const value of values)
+      if (typeof value === "string" || typeof value === "number") broken.add(String(value))
+  })
+  return broken
+}
+
+/** For every node, the last node (its position + 1) that depends on it: this avoids a set per node. */
+interface SeenMarks {
+  readonly edges: Int32Array
+  readonly reads: Int32Array
+}
+
+const byPosition = (a: number, b: number): number => a - b
+
+/** The dependencies of one node, declared or read by templates, each once, and which of them its templates read. */
+class NodeEdges {
+  readonly #position: number
+  readonly #seen: SeenMarks
+  readonly #edges: number[] = []
+  readonly #reads: number[] = []
+  #readsAny = false
+  #needsItself = false
+
+  constructor(position: number, seen: SeenMarks) {
+    this.#position = position
+    this.#seen = seen
+  }
+
+  /** False the first time that the node depends on itself. */
+  declare(to: number): boolean {
+    if (to === this.#position) {
+      const isNew = !this.#needsItself
+      this.#needsItself = true
+      return !isNew
+    }
+    if (this.#seen.edges[to] !== this.#position + 1) {
+      this.#seen.edges[to] = this.#position + 1
+      this.#edges.push(to)
+    }
+    return true
+  }
+
+  /** As `declare`, for a dependency of a template. */
+  read(to: number): boolean {
+    if (to !== this.#position && this.#seen.reads[to] !== this.#position + 1) {
+      this.#seen.reads[to] = this.#position + 1
+      this.#reads.push(to)
+    }
+    return this.declare(to)
+  }
+
+  /** An id that is computed when the node runs may be any of its dependencies. */
+  readAny(): void {
+    this.#readsAny = true
+  }
+
+  dependencies(): number[] {
+    return this.#edges.length > 1 ? this.#edges.sort(byPosition) : this.#edges
+  }
+
+  reads(): Int32Array {
+    const reads = this.#readsAny ? this.#edges : this.#reads
+    return reads.length === 0
+      ? nothingRead
+      : new Int32Array(reads.length > 1 ? reads.sort(byPosition) : reads)
   }
 }

@@ -1,9 +1,9 @@
 /** Analyses a pipeline in one pass: finds all its problems, and everything that a plan needs. */
 import type { JsonObject } from "../../core/json.ts"
 import type { Work } from "../../turns.ts"
-import type { ShapeContext } from "../document/issues.ts"
 import { isObject, sortedCopy } from "../document/json-value.ts"
 import { checkInputSchema } from "../input/input-schema.ts"
+import { firstPositions } from "../problem.ts"
 import { analyseAdapters, analyseBody, type PipelineContext } from "./adapters.ts"
 import type { AdapterPlan, InitPlan } from "./plan.ts"
 import { checkQueues, type Write } from "./queues.ts"
@@ -46,7 +46,11 @@ export function* analysePipeline(
   }
   const checked = yield* each(source.routes as unknown[], (route, i) => checkRoute(route, i, context))
   const sound = checked.map(route => route?.definition)
-  const positions = positionsOf(sound, context)
+  const names = sound.map(route => route?.name)
+  const positions = firstPositions(names, (name, position, first) => {
+    const message = `routes[${first}] already has the name "${name}". Rename one of the two.`
+    problems.add("E104", ["routes", position, "name"], message)
+  })
   const adapters = yield* each(checked, (route, i) => analyseAdapters(route, i, context))
   const inits = checkInit(source.init, context)
   const first = sound[0]?.inbound
@@ -83,24 +87,6 @@ function* each<T, R>(list: readonly T[], of: (item: T, i: number) => R): Work<R[
     yield
   }
   return found
-}
-
-function positionsOf(
-  routes: readonly (SoundRoute | undefined)[],
-  { problems }: ShapeContext,
-): Map<string, number> {
-  const positions = new Map<string, number>()
-  for (const [position, route] of routes.entries()) {
-    if (route?.name === undefined) continue
-    const taken = positions.get(route.name)
-    if (taken === undefined) {
-      positions.set(route.name, position)
-      continue
-    }
-    const message = `routes[${taken}] already has the name "${route.name}". Rename one of the two.`
-    problems.add("E104", ["routes", position, "name"], message)
-  }
-  return positions
 }
 
 function* initWrites(inits: readonly SoundInit[], first: string | undefined): Generator<Write> {

@@ -3,8 +3,7 @@ import type { Json, JsonObject } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { compileValue } from "../../template/index.ts"
 import type { Work } from "../../turns.ts"
-import { withoutDefaults } from "../canonical.ts"
-import { hashOf } from "../content-hash.ts"
+import { hashOf, withoutDefaults } from "../canonical.ts"
 import { emptyObject, sortedCopy } from "../document/json-value.ts"
 import type { Plan, PlanNode } from "../plan.ts"
 import { defaultRetryPolicy } from "../shape/schema.ts"
@@ -72,60 +71,33 @@ function routePlan({ definition, adapters, outbound }: AnalysedRoute, rules: num
     concurrency: definition.concurrency ?? routeDefaults.concurrency,
     prefetch: definition.prefetch ?? routeDefaults.prefetch,
     rate: definition.rate ?? routeDefaults.rate,
-    backpressure: backpressurePlan(definition),
+    backpressure: settle<BackpressurePlan>(routeDefaults.backpressure, definition.backpressure),
     retry: retryPolicy(handling),
     deadLetter: handling?.dead_letter ?? routeDefaults.error_handling.dead_letter,
     breaker: breakerPlan(handling?.circuit_breaker),
   })
 }
 
-/** The types of a frozen object's values, which the compiler takes for constants. */
-type Settled<T> = { readonly [K in keyof T]: T[K] extends number ? number : boolean }
-
-/** A definition may have null for a key that is left out. */
-function settle<Defaults extends object>(
-  defaults: Defaults,
-  definition: { readonly [K in keyof Defaults]?: Settled<Defaults>[K] | null | undefined } | null | undefined,
-): Settled<Defaults> {
-  const said = Object.entries(definition ?? {}).filter(([, value]) => value != null)
-  return { ...defaults, ...Object.fromEntries(said) } as Settled<Defaults>
-}
-
-function backpressurePlan({ backpressure }: RouteDefinition): BackpressurePlan {
-  const settled = settle(routeDefaults.backpressure, backpressure)
-  return Object.freeze({
-    adaptive: settled.adaptive,
-    minConcurrency: settled.min_concurrency,
-    tolerance: settled.tolerance,
-    maxQueued: settled.max_queued,
-  })
+/** With defaults, and with the names of a plan: `max_seconds` becomes `maxSeconds`. Null counts as left out. */
+function settle<Plan extends object>(defaults: object, definition: object | false | null | undefined): Plan {
+  const said = (definition ?? {}) as Readonly<Record<string, unknown>>
+  const entries = Object.entries(defaults).map(([key, usual]) => [
+    key.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    said[key] ?? usual,
+  ])
+  return Object.freeze(Object.fromEntries(entries)) as Plan
 }
 
 function retryPolicy(handling: RouteDefinition["error_handling"]): RetryPolicy {
-  const defaults = routeDefaults.error_handling
-  const settled = settle(defaults.backoff, handling?.backoff)
-  return Object.freeze({
-    maxAttempts: (handling?.retries ?? defaults.retries) + 1,
-    initialSeconds: settled.initial_seconds,
-    maxSeconds: settled.max_seconds,
-    multiplier: settled.multiplier,
-    jitter: settled.jitter,
-  })
+  const { retries, backoff } = routeDefaults.error_handling
+  const waits = settle<Omit<RetryPolicy, "maxAttempts">>(backoff, handling?.backoff)
+  return Object.freeze({ maxAttempts: (handling?.retries ?? retries) + 1, ...waits })
 }
 
 type BreakerDefinition = NonNullable<RouteDefinition["error_handling"]>["circuit_breaker"]
 
 function breakerPlan(breaker: BreakerDefinition): BreakerPlan | null {
-  if (breaker === false) return null
-  const defaults = routeDefaults.error_handling.circuit_breaker
-  const settled = settle(defaults, breaker)
-  return Object.freeze({
-    failureRate: settled.failure_rate,
-    minCalls: settled.min_calls,
-    windowSeconds: settled.window_seconds,
-    openSeconds: settled.open_seconds,
-    trialCalls: settled.trial_calls,
-  })
+  return breaker === false ? null : settle(routeDefaults.error_handling.circuit_breaker, breaker)
 }
 
 /**

@@ -1,18 +1,24 @@
-/** The argument of the function that builds a pipeline: it adds routes and initial messages. */
+/**
+ * Pipelines written in TypeScript: `pipeline("name", { input }, flow => …)`. As with `workflow`, the result is the plain
+ * definition a person would write in YAML, with the same hash.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { AdapterSpec } from "../adapter.ts"
 import { idPattern, idWords } from "../names.ts"
+import type { Workflow } from "../typed/builder.ts"
 import { emit } from "../typed/emit.ts"
 import { expression } from "../typed/expression.ts"
+import { headOf, type InputOptions, type Settings } from "../typed/head.ts"
 import { JobRefs } from "../typed/job-refs.ts"
 import { useOnce } from "../typed/once.ts"
 import { refTo } from "../typed/ref.ts"
 import type { ConfigOf, IsOptional, Known, Ref, Templated } from "../typed/types.ts"
 import { written } from "../typed/written.ts"
-import type { BackpressurePlan, BreakerPlan, RoutePlan } from "./plan.ts"
-import type { AdapterDefinition, InitDefinition, RouteDefinition } from "./schema.ts"
+import type { BackpressurePlan, BreakerPlan, PipelineTotals, RoutePlan } from "./plan.ts"
+import type { AdapterDefinition, InitDefinition, PipelineDefinition, RouteDefinition } from "./schema.ts"
 
 declare const bodyOf: unique symbol
 
@@ -76,7 +82,7 @@ export interface Route<Body> extends AnyRoute {
 }
 
 /** The result of a builder. A function outside the class, so that users of the builder do not see it. */
-export let contentOf: (flow: PipelineFlow<unknown>) => {
+let contentOf: (flow: PipelineFlow<unknown>) => {
   readonly routes: RouteDefinition[]
   readonly init: InitDefinition[]
   readonly adapters: readonly AdapterSpec[]
@@ -173,4 +179,49 @@ function checkName(name: string, taken: boolean): void {
     )
   if (!idPattern.test(name))
     throw new UmbraError("E101", `${JSON.stringify(name)} is not a valid route name. Use ${idWords}.`)
+}
+
+interface PipelineSettings extends Settings {
+  /** How many routes a message and its predecessors may pass after an initial message; required if routes form a cycle. */
+  readonly maxHops?: number
+  /** With more dead letters the job fails: a whole number, or (0.05) a share of the messages of any one route. */
+  readonly maxDeadLetters?: number
+}
+
+export type PipelineOptions<S extends StandardSchemaV1> = PipelineSettings & InputOptions<S>
+
+type Build<Input> = (flow: PipelineFlow<Input>) => unknown
+type Pipeline<Input> = Workflow<Input, PipelineTotals, PipelineDefinition>
+
+export function pipeline(name: string, build: Build<unknown>): Pipeline<unknown>
+export function pipeline(
+  name: string,
+  options: PipelineSettings & { readonly input?: never },
+  build: Build<unknown>,
+): Pipeline<unknown>
+export function pipeline<S extends StandardSchemaV1>(
+  name: string,
+  options: PipelineOptions<S>,
+  build: Build<StandardSchemaV1.InferOutput<S>>,
+): Pipeline<StandardSchemaV1.InferInput<S>>
+export function pipeline(name: string, ...rest: unknown[]): Pipeline<unknown> {
+  const build = rest.pop() as Build<unknown>
+  const options = (rest[0] ?? {}) as PipelineSettings & Partial<InputOptions<StandardSchemaV1>>
+  const flow = new PipelineFlow<unknown>(name)
+  build(flow)
+  const { routes, init, adapters } = contentOf(flow)
+  const definition: PipelineDefinition = {
+    ...headOf(name, options),
+    ...(options.maxHops !== undefined && { max_hops: options.maxHops }),
+    ...(options.maxDeadLetters !== undefined && { max_dead_letters: options.maxDeadLetters }),
+    ...(init.length > 0 && { init }),
+    routes,
+  }
+  return Object.freeze({
+    name,
+    definition,
+    handlers: Object.freeze([]),
+    adapters,
+    workflows: Object.freeze([]),
+  })
 }

@@ -6,8 +6,7 @@
 import type { ShapeContext } from "../document/issues.ts"
 import { cycleText, findCycles } from "../graph/cycles.ts"
 import { RowBuilder } from "../graph/graph.ts"
-import type { DocumentPath } from "../problem.ts"
-import { beginnings, reach, type Targets } from "./reach.ts"
+import { type DocumentPath, firstPositions } from "../problem.ts"
 
 export interface QueueUse {
   /** By route; `undefined` where it cannot be parsed. */
@@ -28,27 +27,16 @@ export interface Write {
 
 /** Returns the route that reads each queue. */
 export function checkQueues(use: QueueUse, context: ShapeContext): ReadonlyMap<string, number> {
-  const readers = readersOf(use, context)
+  const queues = use.routes.map(({ inbound }) => inbound)
+  const readers = firstPositions(queues, (queue, position, first) => {
+    const message = `Route "${use.routes[first]!.name}" already reads the queue "${queue}", and only one route may read a queue. Give this route its own queue, and let the route that writes to it emit to both.`
+    context.problems.add("E104", ["routes", position, "inbound"], message)
+  })
   const readersKnown = use.routes.every(({ inbound }) => inbound !== undefined)
   const meant = readersKnown ? reportUnread(use, readers, context) : new Map<string, number>()
   if (use.isComplete && readersKnown) reportUnreached(use, new Map([...readers, ...meant]), context)
   const isWhole = readersKnown && use.isComplete && meant.size === 0
   checkCycles(use, { targets: targetsOf(use, readers), isWhole }, context)
-  return readers
-}
-
-function readersOf({ routes }: QueueUse, { problems }: ShapeContext): Map<string, number> {
-  const readers = new Map<string, number>()
-  for (const [position, { inbound }] of routes.entries()) {
-    if (inbound === undefined) continue
-    const first = readers.get(inbound)
-    if (first === undefined) {
-      readers.set(inbound, position)
-      continue
-    }
-    const message = `Route "${routes[first]!.name}" already reads the queue "${inbound}", and only one route may read a queue. Give this route its own queue, and let the route that writes to it emit to both.`
-    problems.add("E104", ["routes", position, "inbound"], message)
-  }
   return readers
 }
 
@@ -137,4 +125,55 @@ function cyclesOf(targets: Targets): number[][] {
   const toItself = targets.flatMap((to, from) => (to.includes(from) ? [[from]] : []))
   const cycles = findCycles(rows.build(), new Int32Array(targets.length).fill(1))
   return [...toItself, ...cycles].sort(([a], [b]) => a! - b!)
+}
+
+/** Which routes messages can reach: `targets[i]` are the routes that route `i` writes to. O(routes + edges). */
+type Targets = readonly (readonly number[])[]
+
+/** Adds all routes that can be reached from these, including themselves. Known routes are not visited again. */
+function reach(starts: Iterable<number>, targets: Targets, found = new Set<number>()): Set<number> {
+  const open = [...starts]
+  for (let route = open.pop(); route !== undefined; route = open.pop()) {
+    if (found.has(route)) continue
+    found.add(route)
+    for (const target of targets[route]!) open.push(target)
+  }
+  return found
+}
+
+/**
+ * One route of each group of `routes` that no route outside of the group writes to: together they reach all routes. A
+ * group is one route, or routes that write to each other in a cycle; its first route represents it.
+ */
+function beginnings(routes: ReadonlySet<number>, targets: Targets): number[] {
+  const covered = new Set<number>()
+  const found: number[] = []
+  // The route that was finished last cannot be reached from any other group (Kosaraju).
+  for (const route of finishingOrder(routes, targets).reverse()) {
+    if (covered.has(route)) continue
+    found.push(route)
+    reach([route], targets, covered)
+  }
+  return found.sort((a, b) => a - b)
+}
+
+/** Depth first, with an explicit stack; each route comes after all that were first found through it. */
+function finishingOrder(routes: ReadonlySet<number>, targets: Targets): number[] {
+  const seen = new Set<number>()
+  const finished: number[] = []
+  for (const root of [...routes].sort((a, b) => a - b)) {
+    const open = seen.has(root) ? [] : [{ route: root, next: 0 }]
+    seen.add(root)
+    for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+      const target = targets[top.route]![top.next++]
+      if (target === undefined) {
+        finished.push(top.route)
+        open.pop()
+      } else if (routes.has(target) && !seen.has(target)) {
+        seen.add(target)
+        open.push({ route: target, next: 0 })
+      }
+    }
+  }
+  return finished
 }

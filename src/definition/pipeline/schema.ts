@@ -4,7 +4,16 @@
  */
 import { z } from "zod"
 import { idPattern, idWords } from "../names.ts"
-import { backoffFields, documentFields, label, seconds } from "../shape/fields.ts"
+import {
+  amount,
+  anyMapping,
+  backoffFields,
+  count,
+  documentFields,
+  flag,
+  label,
+  seconds,
+} from "../shape/fields.ts"
 
 /** The defaults of a route (P4); docs/reference/pipelines.md has the same table. */
 export const routeDefaults = Object.freeze({
@@ -32,39 +41,27 @@ const { backpressure: pressure, error_handling: handling } = routeDefaults
 const breaker = handling.circuit_breaker
 
 const name = (what: string) => z.string().regex(idPattern, idWords).describe(what)
-const count = (what: string, { min = 1, max }: { min?: number; max: number }) =>
-  z.int().min(min).max(max).nullish().describe(what)
 
 export const adapterSchema = z.strictObject({
   type: label("Type of the adapter."),
-  config: z
-    .record(z.string(), z.unknown())
-    .nullish()
-    .describe(
-      "The adapter's configuration. Strings may contain templates, which can read message, input, job and secrets.",
-    ),
+  config: anyMapping(
+    "The adapter's configuration. Strings may contain templates, which can read message, input, job and secrets.",
+  ),
 })
 
 const backpressureSchema = z
   .strictObject({
-    adaptive: z
-      .boolean()
-      .nullish()
-      .describe(
-        `true: concurrency is adapted to latency, between min_concurrency and concurrency. Default ${pressure.adaptive}.`,
-      ),
+    adaptive: flag(
+      `true: concurrency is adapted to latency, between min_concurrency and concurrency. Default ${pressure.adaptive}.`,
+    ),
     min_concurrency: count(
       `The smallest concurrency, if it is adaptive. Default ${pressure.min_concurrency}.`,
       { max: 100_000 },
     ),
-    tolerance: z
-      .number()
-      .min(1)
-      .max(1000)
-      .nullish()
-      .describe(
-        `Concurrency is lowered if a message takes this many times its usual latency. Default ${pressure.tolerance}.`,
-      ),
+    tolerance: amount(
+      `Concurrency is lowered if a message takes this many times its usual latency. Default ${pressure.tolerance}.`,
+      { min: 1, max: 1000 },
+    ),
     max_queued: count(
       `With this many messages queued, the routes that write to the queue wait. Default ${pressure.max_queued}.`,
       { max: 1_000_000_000_000 },
@@ -105,12 +102,9 @@ const errorHandlingSchema = z
       .nullish()
       .describe("How long a message waits before it is retried."),
     circuit_breaker: z.union([z.literal(false), breakerSchema]).nullish(),
-    dead_letter: z
-      .boolean()
-      .nullish()
-      .describe(
-        `true: a message that failed permanently is kept and can be replayed; false: it fails the job. Default ${handling.dead_letter}.`,
-      ),
+    dead_letter: flag(
+      `true: a message that failed permanently is kept and can be replayed; false: it fails the job. Default ${handling.dead_letter}.`,
+    ),
   })
   .describe("What happens when an adapter fails.")
 

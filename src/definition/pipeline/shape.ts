@@ -3,6 +3,7 @@ import {
   checkShape,
   describe,
   type Issue,
+  isMapping,
   type ShapeContext,
   type ShapeWords,
   without,
@@ -66,11 +67,8 @@ export function checkRoute(
   context: ShapeContext,
 ): CheckedRoute | undefined {
   const path = ["routes", position]
-  if (!isObject(source)) {
-    const message = `A route must be a mapping with "name", "inbound" and "adapters"; this is ${describe(source)}.`
-    context.problems.add("E101", path, message)
-    return undefined
-  }
+  const rule = 'A route must be a mapping with "name", "inbound" and "adapters"'
+  if (!isMapping(source, rule, path, context)) return undefined
   const seen = Array.isArray(source.adapters) ? { ...source, adapters: [] } : source
   const issues = checkShape({ schema: routeHeadSchema, source: seen, path, words }, context)
   const route: SoundRoute = without(source, issues)
@@ -121,11 +119,8 @@ export function checkAdapter(
   path: DocumentPath,
   context: ShapeContext,
 ): SoundAdapter | undefined {
-  if (!isObject(source)) {
-    const message = `An adapter must be a mapping with "type" and "config"; this is ${describe(source)}.`
-    context.problems.add("E101", path, message)
-    return undefined
-  }
+  const rule = 'An adapter must be a mapping with "type" and "config"'
+  if (!isMapping(source, rule, path, context)) return undefined
   return without(source, checkShape({ schema: adapterSchema, source, path, words }, context))
 }
 
@@ -159,11 +154,8 @@ function soundInit(
   context: ShapeContext,
 ): readonly SoundInit[] | undefined {
   const sound = entries.map(({ source, path }): SoundInit | undefined => {
-    if (!isObject(source)) {
-      const message = `An initial message must be a mapping with "queue" and "body"; this is ${describe(source)}.`
-      context.problems.add("E101", path, message)
-      return undefined
-    }
+    const rule = 'An initial message must be a mapping with "queue" and "body"'
+    if (!isMapping(source, rule, path, context)) return undefined
     const issues = checkShape({ schema: initSchema, source, path, words }, context)
     const entry: Sound<InitDefinition> = without(source, issues)
     if (entry.queue != null) checkLength("name of the queue", entry.queue, [...path, "queue"], context)

@@ -8,7 +8,7 @@ import type { Json } from "../../core/json.ts"
 import { compileTemplate, compileValue, insteadOfText, isTemplate } from "../../template/index.ts"
 import type { ValueTemplate } from "../../template/types.ts"
 import { firstIssues, valueCount } from "../document/first-issues.ts"
-import { UNKNOWN_KEYS } from "../document/issues.ts"
+import { kinds, UNKNOWN_KEYS } from "../document/issues.ts"
 import { isObject, valueAt, withValueAt } from "../document/json-value.ts"
 import { richPatterns } from "../input/input-schema.ts"
 import type { DocumentPath, ProblemList } from "../problem.ts"
@@ -147,14 +147,8 @@ function wording(issue: RichIssue, path: readonly (string | number)[], config: J
   return `"${path.at(-1)}" is missing. ${message}`
 }
 
-const yielded: Readonly<Record<string, string>> = {
-  int: "a whole number",
-  number: "a number",
-  boolean: "true or false",
-  array: "a list",
-  object: "a mapping",
-  record: "a mapping",
-}
+/** Where text is not accepted. */
+const yielded: Readonly<Record<string, string>> = { ...kinds, string: "it", array: "a list" }
 
 type ConfigPath = readonly (string | number)[]
 

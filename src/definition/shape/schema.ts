@@ -6,7 +6,8 @@
 import { z } from "zod"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { idPattern } from "../names.ts"
-import { backoffFields, documentFields, label, seconds } from "./fields.ts"
+import { pipelineSchema } from "../pipeline/schema.ts"
+import { anyMapping, backoffFields, count, documentFields, flag, label, seconds } from "./fields.ts"
 
 /** The defaults of `retry`: waits of 15 s and 30 s, each shortened by up to a tenth at random. */
 export const retryDefaults = Object.freeze({
@@ -27,12 +28,10 @@ export const defaultRetryPolicy: RetryPolicy = Object.freeze({
 
 const retrySchema = z
   .strictObject({
-    max_attempts: z
-      .int()
-      .min(1)
-      .max(1000)
-      .nullish()
-      .describe(`Largest number of attempts, including the first. Default ${retryDefaults.max_attempts}.`),
+    max_attempts: count(
+      `Largest number of attempts, including the first. Default ${retryDefaults.max_attempts}.`,
+      { max: 1000 },
+    ),
     ...backoffFields(retryDefaults),
   })
   .describe("What happens when the node fails with a retryable error.")
@@ -43,10 +42,7 @@ export const nodeSchema = z.strictObject({
     .regex(idPattern)
     .describe('Unique name of the node. An id with a hyphen is read in templates as nodes["my-id"].'),
   handler: label("Name of the handler that does the node's work."),
-  config: z
-    .record(z.string(), z.unknown())
-    .nullish()
-    .describe("The handler's configuration. Strings may contain templates."),
+  config: anyMapping("The handler's configuration. Strings may contain templates."),
   dependencies: z
     .array(z.string())
     .nullish()
@@ -65,18 +61,10 @@ export const nodeSchema = z.strictObject({
     .union([z.string(), z.array(z.unknown())])
     .nullish()
     .describe("A list, or a template that yields one: the node runs once per item, as `item` and `index`."),
-  max_parallel: z
-    .int()
-    .min(1)
-    .max(100_000)
-    .nullish()
-    .describe("Items of `for_each` that may run at the same time."),
-  fail_fast: z
-    .boolean()
-    .nullish()
-    .describe(
-      "false: when an item of `for_each` fails, the others continue, and the node fails when all have ended. Default true.",
-    ),
+  max_parallel: count("Items of `for_each` that may run at the same time.", { max: 100_000 }),
+  fail_fast: flag(
+    "false: when an item of `for_each` fails, the others continue, and the node fails when all have ended. Default true.",
+  ),
 })
 
 const workflowFields = {
@@ -94,3 +82,15 @@ export const headSchema = z.strictObject({ ...workflowFields, nodes: z.array(z.u
 export type WorkflowDefinition = z.input<typeof workflowSchema>
 export type NodeDefinition = z.input<typeof nodeSchema>
 export type RetryDefinition = z.input<typeof retrySchema>
+
+/** The JSON Schema for editors: `routes` decides the kind of document, so problems refer to one kind only. */
+export function workflowJsonSchema(): Record<string, unknown> {
+  const { $schema, ...workflow } = jsonSchemaOf(workflowSchema)
+  const { $schema: _, ...pipeline } = jsonSchemaOf(pipelineSchema)
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  return { $schema, title: "Umbra workflow", if: { required: ["routes"] }, then: pipeline, else: workflow }
+}
+
+function jsonSchemaOf(schema: z.ZodType): Record<string, unknown> {
+  return z.toJSONSchema(schema, { target: "draft-2020-12", io: "input" }) as Record<string, unknown>
+}

@@ -1,7 +1,6 @@
 /** Checks the shape of a document against the schema. Every deviation is an E101 with our own text. */
 import { isTemplate } from "../../template/index.ts"
-import { checkShape, describe, type ShapeContext, type ShapeWords, without } from "../document/issues.ts"
-import { isObject } from "../document/json-value.ts"
+import { checkShape, isMapping, type ShapeContext, type ShapeWords, without } from "../document/issues.ts"
 import { idWords, reservedIds } from "../names.ts"
 import type { DocumentPath } from "../problem.ts"
 import { headSchema, type NodeDefinition, nodeSchema, type WorkflowDefinition } from "./schema.ts"
@@ -42,11 +41,8 @@ export function checkName(name: unknown, problems: ShapeContext["problems"]): vo
 
 /** The document's own keys. `checkNodeShape` checks the nodes one by one. */
 export function checkHead(source: unknown, context: ShapeContext): Partial<WorkflowDefinition> | undefined {
-  if (!isObject(source)) {
-    const message = `A workflow must be a mapping with "name" and "nodes"; this is ${describe(source)}.`
-    context.problems.add("E101", [], message)
+  if (!isMapping(source, 'A workflow must be a mapping with "name" and "nodes"', [], context))
     return undefined
-  }
   const seen = Array.isArray(source.nodes) ? { ...source, nodes: [] } : source
   checkShape({ schema: headSchema, source: seen, path: [], words }, context)
   return source as Partial<WorkflowDefinition>
@@ -61,11 +57,7 @@ export function checkNodeShape(
   context: ShapeContext,
 ): SoundNode | undefined {
   const path = ["nodes", position]
-  if (!isObject(source)) {
-    const message = `A node must be a mapping with "id" and "handler"; this is ${describe(source)}.`
-    context.problems.add("E101", path, message)
-    return undefined
-  }
+  if (!isMapping(source, 'A node must be a mapping with "id" and "handler"', path, context)) return undefined
   const issues = checkShape({ schema: nodeSchema, source, path, words }, context)
   const node: SoundNode = without(source, issues, ["dependencies"])
   checkId(node.id, path, context)

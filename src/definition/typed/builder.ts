@@ -15,14 +15,15 @@ import { contentOf, Flow } from "./flow.ts"
 import { headOf, type InputOptions, type Settings } from "./head.ts"
 import type { Resolved, TemplatedJson } from "./types.ts"
 
-export { type PipelineOptions, pipeline } from "../pipeline/builder.ts"
-export type {
-  AnyRoute,
-  ErrorHandlingOptions,
-  PipelineFlow,
-  Queue,
-  Route,
-  RouteOptions,
+export {
+  type AnyRoute,
+  type ErrorHandlingOptions,
+  type PipelineFlow,
+  type PipelineOptions,
+  pipeline,
+  type Queue,
+  type Route,
+  type RouteOptions,
 } from "../pipeline/flow.ts"
 export type { PipelineTotals, RouteTotals } from "../pipeline/plan.ts"
 export type { AnyFlow, Flow } from "./flow.ts"

@@ -1,7 +1,7 @@
 /** Options of a workflow or pipeline as a whole, in a builder. */
-import type { StandardSchemaV1 } from "@standard-schema/spec"
+import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec"
 import type { JsonObject } from "../../core/json.ts"
-import { inputJsonSchema, type SelfDescribing } from "./input.ts"
+import { UmbraError } from "../../errors.ts"
 
 export interface Settings {
   readonly description?: string
@@ -21,4 +21,64 @@ export function headOf(name: string, options: Settings & Partial<InputOptions<St
     ...(options.input && { input: options.inputJsonSchema ?? inputJsonSchema(name, options.input) }),
     ...(options.ttlSeconds !== undefined && { ttl_seconds: options.ttlSeconds }),
   }
+}
+
+/** A schema that can convert itself to JSON Schema (zod 4.2 or later, arktype, …). */
+type SelfDescribing = StandardSchemaV1 & StandardJSONSchemaV1
+
+/**
+ * The JSON Schema of a workflow's input, from the schema of its author. The engine checks a job's input against JSON Schema
+ * and fills in defaults; it never runs the author's code. So a schema with rules that JSON Schema cannot express is
+ * rejected: otherwise they would be ignored silently.
+ */
+function inputJsonSchema(workflow: string, schema: StandardSchemaV1): JsonObject {
+  const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<StandardJSONSchemaV1.Props>
+  if (!standard.jsonSchema) {
+    throw refusal(workflow, `its library (${standard.vendor}) cannot produce JSON Schema.`)
+  }
+  // Each library reads only its own options.
+  const libraryOptions = standard.vendor === "zod" ? { override: refuseInexpressible(workflow) } : undefined
+  const { $schema: _, ...content } = standard.jsonSchema.input({ target: "draft-2020-12", libraryOptions })
+  return content as JsonObject
+}
+
+interface ZodVisit {
+  readonly zodSchema: {
+    readonly _zod: {
+      readonly def: { readonly type: string; readonly coerce?: boolean; readonly checks?: readonly Check[] }
+    }
+  }
+  readonly path: readonly (string | number)[]
+}
+interface Check {
+  readonly _zod: { readonly def: { readonly check: string } }
+}
+
+const inexpressible: Readonly<Record<string, string>> = {
+  pipe: "transforms or pipes",
+  transform: "transforms",
+  overwrite: "changes its value (trim, toLowerCase, …)",
+  custom: "checks with custom code (refine, superRefine)",
+}
+
+function refuseInexpressible(workflow: string): (visit: ZodVisit) => void {
+  return ({ zodSchema, path }) => {
+    const { type, coerce, checks = [] } = zodSchema._zod.def
+    const reason =
+      inexpressible[type] ??
+      (coerce ? "coerces" : undefined) ??
+      checks.map(check => inexpressible[check._zod.def.check]).find(found => found !== undefined)
+    if (reason !== undefined) {
+      const place = path.filter(step => step !== "properties").join(".") || "the schema itself"
+      throw refusal(workflow, `${place} ${reason}, which JSON Schema cannot express.`)
+    }
+  }
+}
+
+function refusal(workflow: string, why: string): UmbraError {
+  return new UmbraError(
+    "E101",
+    `the input of workflow ${JSON.stringify(workflow)} cannot be expressed as JSON Schema: ${why} ` +
+      "Simplify the schema, or pass a JSON Schema as inputJsonSchema.",
+  )
 }

@@ -3,7 +3,7 @@ import type { RetryPolicy } from "../../core/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { defaultLimits } from "../limits.ts"
 import { idPattern, reservedIds } from "../names.ts"
-import type { NodeDefinition, RetryDefinition } from "../shape/schema.ts"
+import type { NodeDefinition } from "../shape/schema.ts"
 import { emit, type Place } from "./emit.ts"
 import type { Ref, RefOf, Templated } from "./types.ts"
 import { written } from "./written.ts"
@@ -73,6 +73,7 @@ export interface NodeContent {
 /** `owned`: the handles of the same flow, since an id alone could be that of another workflow's node. */
 export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlySet<unknown>): NodeDefinition {
   const { id, handler, config, options, forEach } = node
+  const { timeoutSeconds, heartbeatSeconds, retry, provider, maxParallel, failFast } = options
   const at = (key: string): Place => ({ ...place, path: `nodes.${id}.${key}` })
   const dependencies = options.after?.map(other => dependencyId(id, other, owned))
   return {
@@ -80,14 +81,9 @@ export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlyS
     handler,
     ...(config !== undefined && { config: emit(config, at("config")) as Record<string, unknown> }),
     ...(dependencies?.length && { dependencies }),
-    ...(options.timeoutSeconds !== undefined && { timeout_seconds: options.timeoutSeconds }),
-    ...(options.heartbeatSeconds !== undefined && { heartbeat_seconds: options.heartbeatSeconds }),
-    ...(options.retry && { retry: written(options.retry) as RetryDefinition }),
+    ...written({ timeoutSeconds, heartbeatSeconds, retry, provider, maxParallel, failFast }),
     ...(options.when !== undefined && { when: emit(options.when, at("when")) as string | boolean }),
-    ...(options.provider !== undefined && { provider: options.provider }),
     ...(forEach !== undefined && { for_each: emit(forEach, at("for_each")) as string | unknown[] }),
-    ...(options.maxParallel !== undefined && { max_parallel: options.maxParallel }),
-    ...(options.failFast !== undefined && { fail_fast: options.failFast }),
   }
 }
 

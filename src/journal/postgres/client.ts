@@ -1,10 +1,9 @@
 /**
- * One connection to PostgreSQL and how a statement is sent over it. Parameters and results are text
- * (database.ts); statements are named, so that each is parsed once per connection; and they are bounded in
+ * One connection to PostgreSQL and how a statement is sent over it (database.ts). Statements are named, so that each is parsed once per connection; and they are bounded in
  * time: a half-open connection never answers, and only destroying it ends the statement.
  */
 import pg from "pg"
-import type { Parameters, Row, Statement } from "./database.ts"
+import type { Statement, Value, Values } from "./database.ts"
 import { sql } from "./sql.generated.ts"
 
 export interface ConnectionOptions {
@@ -17,7 +16,14 @@ export interface ConnectionOptions {
 /** TCP keepalive detects a dead peer while no statement is in flight. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
-const rawText = { getTypeParser: () => (value: unknown) => value } as unknown as pg.CustomTypesConfig
+const { BOOL, INT2, INT4, INT8, FLOAT8, NUMERIC, JSONB } = pg.types.builtins
+const parsers = new Map<number, (text: string) => unknown>([
+  [BOOL, text => text === "t"],
+  ...[INT2, INT4, INT8, FLOAT8, NUMERIC].map(type => [type, Number] as const),
+  [JSONB, JSON.parse],
+])
+const asText = (text: string): string => text
+const types: pg.CustomTypesConfig = { getTypeParser: (type: number) => parsers.get(type) ?? asText }
 
 export function clientConfig(options: ConnectionOptions): pg.ClientConfig {
   return {
@@ -26,7 +32,7 @@ export function clientConfig(options: ConnectionOptions): pg.ClientConfig {
     connectionTimeoutMillis: options.connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
-    types: rawText,
+    types,
   }
 }
 
@@ -40,7 +46,7 @@ export async function connect(options: ConnectionOptions, statementTimeoutMs: nu
   client.on("error", () => {})
   try {
     await client.connect()
-    await send(client, "session", [String(statementTimeoutMs)], options.connectTimeoutMs)
+    await send(client, "session", [statementTimeoutMs], options.connectTimeoutMs)
     return client
   } catch (error) {
     destroy(client)
@@ -48,26 +54,48 @@ export async function connect(options: ConnectionOptions, statementTimeoutMs: nu
   }
 }
 
-export async function send(
+export async function send<Row>(
   client: pg.ClientBase,
   statement: Statement,
-  parameters: Parameters,
+  values: Values,
   timeoutMs: number,
 ): Promise<Row[]> {
-  const query = { name: statement, text: sql[statement], values: [...parameters], rowMode: "array" as const }
-  if (timeoutMs === 0) return (await client.query<Row & unknown[]>(query)).rows
+  const named = { name: statement, text: sql[statement], values: values.map(toText) }
+  const query = { ...named, rowMode: "array" as const }
+  if (timeoutMs === 0) return toRows(await client.query(query))
   let late = false
   const timer = setTimeout(() => {
     late = true
     destroy(client)
   }, timeoutMs)
   try {
-    return (await client.query<Row & unknown[]>(query)).rows
+    return toRows(await client.query(query))
   } catch (error) {
     throw late ? new Error(`no answer within ${timeoutMs} ms`, { cause: error }) : error
   } finally {
     clearTimeout(timer)
   }
+}
+
+function toText(value: Value): string | null {
+  if (value === null || value === undefined) return null
+  return typeof value === "object" ? `{${value.map(element).join(",")}}` : String(value)
+}
+
+function element(value: string | number | null): string | number {
+  if (value === null) return "NULL"
+  return typeof value === "number" ? value : `"${value.replaceAll(/["\\]/g, "\\$&")}"`
+}
+
+function toRows<Row>({ fields, rows }: pg.QueryArrayResult): Row[] {
+  const names = fields.map(({ name }) => name.replaceAll(/_([a-z])/g, (_, letter) => letter.toUpperCase()))
+  return rows.map(values => {
+    const row: Record<string, unknown> = {}
+    names.forEach((name, index) => {
+      row[name] = values[index]
+    })
+    return row as Row
+  })
 }
 
 /** With a statement in flight `end` closes the socket at once, which rejects the statement. */

@@ -1,25 +1,27 @@
 import type { sql } from "./sql.generated.ts"
 
 /**
- * A PostgreSQL database as SqlJournal uses it. Parameters and results are text: parameters are cast in SQL
- * and columns are returned as PostgreSQL prints them, so that no driver converts a bigint or JSON.
+ * A PostgreSQL database as SqlJournal uses it. Parameters are sent as text and cast in SQL. Rows have the
+ * names of their columns in camelCase; numbers and booleans are converted, everything else is text as
+ * PostgreSQL prints it: stored JSON (`json`) is not parsed. A statement that returns a list builds it as
+ * `jsonb`, which is.
  */
 export interface Database {
   /** The name in messages, without credentials. */
   readonly label: string
   /** A short operation, safe to send twice: retried if the connection breaks. */
-  query(statement: Statement, parameters: Parameters): Promise<Row[]>
+  query<Row>(statement: Statement, values: Values): Promise<Row[]>
   /** Never retried: the caller resends if needed. */
-  append(statement: AppendStatement, parameters: Parameters): Promise<Row[]>
+  append<Row>(statement: AppendStatement, values: Values): Promise<Row[]>
   /** Like an append, but always rolled back. */
-  trial(statement: AppendStatement, parameters: Parameters): Promise<void>
+  trial(statement: AppendStatement, values: Values): Promise<void>
   /** Several statements, one commit. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
 export interface Session {
-  query(statement: Statement, parameters: Parameters): Promise<Row[]>
+  query<Row>(statement: Statement, values: Values): Promise<Row[]>
   /** Several statements without parameters: a migration. */
   script(text: string): Promise<void>
 }
@@ -32,6 +34,5 @@ export type AppendStatement =
   | "appendFacts"
   | "appendFact"
   | "pipelineCommit"
-export type Text = string | null
-export type Parameters = readonly Text[]
-export type Row = readonly Text[]
+export type Value = string | number | boolean | null | undefined | readonly (string | number | null)[]
+export type Values = readonly Value[]

@@ -1,7 +1,12 @@
-import { type FeedPage, type FeedQuery, type FeedStart, inFeedOrder, type JournalFeed } from "../port/feed.ts"
-import type { Database, Row } from "./database.ts"
-import { arrayLiteral, textArrayLiteral } from "./encode.ts"
-import * as rows from "./rows.ts"
+import {
+  type FeedFact,
+  type FeedPage,
+  type FeedQuery,
+  type FeedStart,
+  inFeedOrder,
+  type JournalFeed,
+} from "../port/feed.ts"
+import type { Database } from "./database.ts"
 
 /** How the notifications of the feed reach other processes; absent where there are no others. */
 export interface FeedNotifications {
@@ -25,52 +30,32 @@ export class SqlFeed implements JournalFeed {
   }
 
   async position() {
-    const found = await this.#database.query("feedPosition", [])
-    return { store: rows.text(found[0], 2), seqs: found.map(row => rows.number(row, 1)) }
+    return (await this.#database.query<{ store: string; seqs: number[] }>("feedPosition", []))[0]!
   }
 
   async start({ owner, limit }: { readonly owner: string; readonly limit: number }): Promise<FeedStart> {
-    const found = await this.#database.query("feedStart", [owner, String(limit)])
-    const seqs: number[] = []
-    for (const row of of(found, "position")) seqs[rows.number(row, 1)] = rows.number(row, 2)
-    const jobs = of(found, "job").map(row => rows.text(row, 1))
-    return { seqs, jobs: jobs.sort().reverse() }
+    return (await this.#database.query<FeedStart>("feedStart", [owner, limit]))[0]!
   }
 
   async read({ ranges, owners, limit, inlineBytes }: FeedQuery): Promise<FeedPage> {
     if (ranges.length === 0) return { reached: [], facts: [] }
-    const found = await this.#database.query("feedRead", [
-      arrayLiteral(ranges.map(range => range.partition)),
-      arrayLiteral(ranges.map(range => range.after)),
-      arrayLiteral(ranges.map(range => range.upTo ?? NO_END)),
-      owners === null ? null : textArrayLiteral(owners),
-      String(limit),
-      String(inlineBytes),
+    const found = await this.#database.query<FeedFact & { readonly looked: number | null }>("feedRead", [
+      ranges.map(range => range.partition),
+      ranges.map(range => range.after),
+      ranges.map(range => range.upTo ?? NO_END),
+      owners,
+      limit,
+      inlineBytes,
     ])
-    const looked = new Map(of(found, "looked").map(row => [rows.number(row, 1), row]))
-    const reached = of(found, "head").map(row => {
-      const partition = rows.number(row, 1)
-      const counted = looked.get(partition)
-      const count = counted === undefined ? 0 : rows.number(counted, 3)
-      const isMore = count >= limit
-      return { partition, seq: rows.number(isMore ? counted : row, 2), looked: count, isMore }
-    })
-    return { reached, facts: of(found, "fact").map(toFact).sort(inFeedOrder) }
+    return {
+      reached: found.flatMap(({ partition, seq, looked }) =>
+        looked === null ? [] : [{ partition, seq, looked, isMore: looked >= limit }],
+      ),
+      facts: found.flatMap(({ looked, ...fact }) => (looked === null ? [fact] : [])).sort(inFeedOrder),
+    }
   }
 
   notify(payload: string): void {
     this.#notifications?.notify(payload)
-  }
-}
-
-function of(found: readonly Row[], kind: string): Row[] {
-  return found.filter(row => row[0] === kind)
-}
-
-function toFact(row: Row) {
-  return {
-    partition: rows.number(row, 1),
-    ...rows.factRow(row.slice(2)),
-    owner: rows.text(row, 8),
   }
 }

@@ -9,14 +9,14 @@ import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
-import { RESTORED_EPOCHS } from "../restored.ts"
-import type { Database, Row } from "./database.ts"
-import { arrayLiteral, encodeAgain, encodeBatch, sentRecords, textArrayLiteral } from "./encode.ts"
+import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
+import { BEFORE_ALL, FAMILY_LENGTH, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
+import type { Database, Values } from "./database.ts"
+import { encodeAgain, encodeBatch, epochs, sentRecords } from "./encode.ts"
 import { type FeedNotifications, SqlFeed } from "./feed.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
-import * as rows from "./rows.ts"
 
 export interface SqlJournalOptions {
   readonly capabilities: port.Capabilities
@@ -32,11 +32,6 @@ export interface WakeUps {
   listen(listener: (partition: number) => void): Promise<() => Promise<void>>
   close(): Promise<void>
 }
-
-/** Larger than anything stored: read everything. */
-const NO_LIMIT = 2 ** 40
-
-const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "00000000-0000-0000-0000-000000000000" }
 
 export class SqlJournal implements port.Journal {
   readonly capabilities: port.Capabilities
@@ -65,27 +60,29 @@ export class SqlJournal implements port.Journal {
       this.#wakeUps?.notify(batch.messages.map(message => message.partition))
     }
     if (row === undefined) return { held: new Set(), inserted: 0 }
-    const ids = rows.text(row, 0)
-    return { held: new Set(ids === "" ? [] : ids.split(",").map(Number)), inserted: rows.number(row, 1) }
+    const { held, inserted } = row
+    return { held: new Set(held === "" ? [] : held.split(",").map(Number)), inserted }
   }
 
   async tryAppend(batch: port.Batch): Promise<void> {
-    const { statement, parameters } = encodeAgain(batch)
-    await this.#database.trial(statement, parameters)
+    const { statement, values } = encodeAgain(batch)
+    await this.#database.trial(statement, values)
   }
 
   /**
    * A batch is nearly always new: only a batch that turns out to be stored already is sent with the slower
    * statement.
    */
-  async #send(batch: port.Batch): Promise<Row | undefined> {
-    const { statement, parameters } = encodeBatch(batch)
+  async #send(batch: port.Batch): Promise<{ readonly held: string; readonly inserted: number } | undefined> {
+    const { statement, values } = encodeBatch(batch)
     try {
-      return (await this.#database.append(statement, parameters))[0]
+      return (await this.#database.append<{ held: string; inserted: number }>(statement, values))[0]
     } catch (error) {
       if (!isDuplicate(error)) throw error
       const again = encodeAgain(batch)
-      return (await this.#database.append(again.statement, again.parameters))[0]
+      return (
+        await this.#database.append<{ held: string; inserted: number }>(again.statement, again.values)
+      )[0]
     }
   }
 
@@ -95,134 +92,109 @@ export class SqlJournal implements port.Journal {
   ) {
     if (jobIds.length === 0) return []
     const { inlineBytes = NO_LIMIT, after = -1 } = options
-    const found = await this.#database.query("readFacts", [
-      arrayLiteral(jobIds),
-      String(inlineBytes),
-      String(after),
-    ])
-    return found.map(rows.factRow)
+    return this.#database.query<port.FactRow>("readFacts", [jobIds, inlineBytes, after])
   }
 
   async readFact(jobId: string, seq: number) {
-    const [row] = await this.#database.query("readFact", [jobId, String(seq)])
-    return row?.[0] ?? null
+    const [row] = await this.#database.query<{ data: string }>("readFact", [jobId, seq])
+    return row?.data ?? null
   }
 
   async readJob(id: string) {
-    const [row] = await this.#database.query("readJob", [id])
-    return row ? rows.jobRow(row) : null
+    return (await this.#database.query<port.JobRow>("readJob", [id]))[0] ?? null
   }
 
   async listJobs(filter: port.JobFilter) {
-    const shared = [
-      filter.after ?? null,
-      filter.statuses ? textArrayLiteral(filter.statuses) : null,
-      filter.workflow ?? null,
-      String(filter.deleted ?? false),
-      String(filter.limit),
-      filter.createdFrom === undefined ? null : String(filter.createdFrom),
-      filter.createdBefore === undefined ? null : String(filter.createdBefore),
-      ...labelFilter(filter.labels),
+    const { owner, parentId, labels } = filter
+    const values = [
+      filter.after,
+      filter.statuses,
+      filter.workflow,
+      filter.deleted ?? false,
+      filter.limit,
+      filter.createdFrom,
+      filter.createdBefore,
+      labels && Object.keys(labels),
+      labels && Object.values(labels),
+      parentId === null,
     ]
-    const found = await this.#listed(filter, shared)
-    return found.map(rows.jobRow)
+    if (typeof parentId === "string")
+      return this.#listed("listJobsOfParent", [...values, owner, parentId.slice(0, FAMILY_LENGTH), parentId])
+    return owner === undefined
+      ? this.#listed("listJobs", values)
+      : this.#listed("listJobsOfOwner", [...values, owner])
   }
 
   async finishedJobs(ids: readonly string[]) {
-    return (await this.#database.query("finishedJobs", [arrayLiteral(ids)])).map(rows.jobRow)
+    return this.#listed("finishedJobs", [ids])
+  }
+
+  async #listed(
+    statement: "listJobs" | "listJobsOfOwner" | "listJobsOfParent" | "finishedJobs",
+    values: Values,
+  ) {
+    return (await this.#database.query<ListedJob>(statement, values)).map(listedJob)
   }
 
   async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
-    const { owner, submittedBy = null, known, after, limit } = query
-    const parameters = [owner, arrayLiteral(known), after, String(limit), submittedBy]
-    return (await this.#database.query("unfinishedJobs", parameters)).map(row => rows.text(row, 0))
+    const { owner, submittedBy, known, after, limit } = query
+    return this.#ids("unfinishedJobs", [owner, known, after, limit, submittedBy])
   }
 
-  #listed({ owner, parentId }: port.JobFilter, shared: (string | null)[]): Promise<Row[]> {
-    if (typeof parentId === "string")
-      return this.#database.query("listJobsOfParent", [
-        ...shared,
-        parentId.slice(0, FAMILY_LENGTH),
-        parentId,
-        owner ?? null,
-      ])
-    const isTop = String(parentId === null)
-    return owner === undefined
-      ? this.#database.query("listJobs", [...shared, isTop])
-      : this.#database.query("listJobsOfOwner", [...shared, owner, isTop])
+  async #ids(statement: "unfinishedJobs" | "endedJobs", values: Values) {
+    return (await this.#database.query<{ id: string }>(statement, values)).map(({ id }) => id)
   }
 
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
-    const { at, limit, after = BEFORE_ALL } = query
-    const partitions = arrayLiteral(query.partitions)
-    const cursor = [String(after.wakeAt), after.id]
-    const found = await this.#database.query("dueJobs", [partitions, String(at), String(limit), ...cursor])
-    const jobs = found.map(row => ({ wakeAt: rows.number(row, 0), id: rows.text(row, 1) }))
+    const { partitions, at, limit, after = BEFORE_ALL } = query
+    const values = [partitions, at, limit, after.wakeAt, after.id]
+    const jobs = await this.#database.query<port.DueJob>("dueJobs", values)
     const oneMore = jobs[limit]
     if (oneMore) return { jobs: jobs.slice(0, limit), nextWakeAt: oneMore.wakeAt }
-    const [next] = await this.#database.query("nextWakeAt", [partitions, String(at)])
-    return { jobs, nextWakeAt: next?.[0] ? rows.number(next, 0) : null }
+    const [next] = await this.#database.query<{ wakeAt: number | null }>("nextWakeAt", [partitions, at])
+    return { jobs, nextWakeAt: next?.wakeAt ?? null }
   }
 
   async putWorkflow(workflow: port.NewWorkflow) {
-    const { owner, name, hash, definition, createdAt, pushedBy = null, rules = 1 } = workflow
-    const content = [owner, name, hash, definition]
-    const row = await this.#untilThere("putWorkflow", [
-      ...content,
-      String(createdAt),
-      pushedBy,
-      String(rules),
-    ])
-    return rows.workflowRow(workflow, row)
+    const { owner, name, hash, definition, createdAt, pushedBy, rules = 1 } = workflow
+    const values = [owner, name, hash, definition, createdAt, pushedBy, rules]
+    return { owner, name, ...(await this.#untilThere<StoredWorkflow>("putWorkflow", values)) }
   }
 
-  async readWorkflow(key: {
-    readonly owner: string
-    readonly name: string
-    readonly version?: number | undefined
-  }) {
-    const version = key.version === undefined ? null : String(key.version)
-    const [row] = await this.#database.query("readWorkflow", [key.owner, key.name, version])
-    return row ? rows.workflowRow(key, row) : null
+  async readWorkflow({ owner, name, version }: Parameters<port.Journal["readWorkflow"]>[0]) {
+    const [row] = await this.#database.query<StoredWorkflow>("readWorkflow", [owner, name, version])
+    return row ? { owner, name, ...row } : null
   }
 
-  async claimKey(claim: port.KeyClaim): Promise<port.KeyClaim> {
-    const { owner, key, jobId, fingerprint, createdAt } = claim
-    const row = await this.#untilThere("claimKey", [owner, key, jobId, fingerprint, String(createdAt)])
+  async claimKey({ owner, key, jobId, fingerprint, createdAt }: port.KeyClaim): Promise<port.KeyClaim> {
+    const values = [owner, key, jobId, fingerprint, createdAt]
     return {
       owner,
       key,
-      jobId: rows.text(row, 0),
-      fingerprint: rows.text(row, 1),
-      createdAt: rows.number(row, 2),
+      ...(await this.#untilThere<Omit<port.KeyClaim, "owner" | "key">>("claimKey", values)),
     }
   }
 
-  async beat(engine: port.EngineBeat) {
-    const { engine: id, place, beat, follows } = engine
-    return rows.heartbeat(await this.#database.query("beat", [id, place, String(beat), String(follows)]))
+  async beat({ engine, place, beat, follows }: port.EngineBeat) {
+    return (await this.#database.query<port.Heartbeat>("beat", [engine, place, beat, follows]))[0]!
   }
 
-  async takePartitions(take: { readonly engine: string; readonly expected: readonly port.PartitionEpoch[] }) {
-    const taken = await this.#database.query("takePartitions", [take.engine, ...epochs(take.expected)])
-    return taken
-      .map(row => ({ partition: rows.number(row, 0), epoch: rows.number(row, 1) }))
-      .sort((a, b) => a.partition - b.partition)
+  async takePartitions({ engine, expected }: Parameters<port.Journal["takePartitions"]>[0]) {
+    const values = [engine, ...epochs(expected)]
+    const taken = await this.#database.query<port.PartitionEpoch>("takePartitions", values)
+    return taken.sort((a, b) => a.partition - b.partition)
   }
 
-  async releasePartitions(release: {
-    readonly engine: string
-    readonly held: readonly port.PartitionEpoch[]
-  }) {
-    await this.#database.query("releasePartitions", [release.engine, ...epochs(release.held)])
+  async releasePartitions({ engine, held }: Parameters<port.Journal["releasePartitions"]>[0]) {
+    await this.#database.query("releasePartitions", [engine, ...epochs(held)])
   }
 
   async readEngines() {
-    return (await this.#database.query("readEngines", [])).map(rows.engineRow)
+    return this.#database.query<port.EngineBeat>("readEngines", [])
   }
 
   async readPartitions() {
-    return (await this.#database.query("readPartitions", [])).map(rows.partitionRow)
+    return this.#database.query<port.PartitionRow>("readPartitions", [])
   }
 
   async leave(engine: string) {
@@ -231,48 +203,46 @@ export class SqlJournal implements port.Journal {
 
   async sendMessages(messages: readonly port.NewMessage[]) {
     const causes = messages.map(() => randomUUID())
-    const parameters = [sentRecords(messages, causes)]
+    const values = [sentRecords(messages, causes)]
     for (;;) {
-      const found = await this.#database.query("sendMessages", parameters)
-      const ids = new Map(found.map(row => [rows.text(row, 0), rows.number(row, 1)]))
+      const found = await this.#database.query<{ cause: string; id: number }>("sendMessages", values)
+      const ids = new Map(found.map(({ cause, id }) => [cause, id]))
       if (ids.size < messages.length) continue
       this.#wakeUps?.notify(messages.map(({ partition }) => partition))
       return causes.map(cause => ids.get(cause)!)
     }
   }
 
-  async readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }) {
-    const parameters = [arrayLiteral(query.partitions), String(query.limit)]
-    return (await this.#database.query("readMessages", parameters)).map(rows.messageRow)
+  async readMessages({ partitions, limit }: Parameters<port.Journal["readMessages"]>[0]) {
+    return (await this.#database.query<StoredMessage>("readMessages", [partitions, limit])).map(messageRow)
   }
 
   async readAnswers({ messageIds, forget = [] }: Parameters<port.Journal["readAnswers"]>[0]) {
-    const parameters = [arrayLiteral(messageIds), arrayLiteral(forget)]
-    const found = await this.#database.query("readAnswers", parameters)
-    return new Map(found.map(row => [rows.number(row, 0), rows.text(row, 1)]))
+    const values = [messageIds, forget]
+    const found = await this.#database.query<{ id: number; answer: string }>("readAnswers", values)
+    return new Map(found.map(({ id, answer }) => [id, answer]))
   }
 
   async withdrawMessage(messageId: number) {
-    return (await this.#database.query("withdrawMessage", [String(messageId)])).length > 0
+    return (await this.#database.query("withdrawMessage", [messageId])).length > 0
   }
 
   async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
     const { partitions, before, limit, unsettledBefore } = query
-    const parameters = [arrayLiteral(partitions), String(before), String(limit), String(unsettledBefore)]
-    return (await this.#database.query("endedJobs", parameters)).map(row => rows.text(row, 0))
+    return this.#ids("endedJobs", [partitions, before, limit, unsettledBefore])
   }
 
   async purge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]) {
-    const parameters = [...epochs(fences), arrayLiteral(jobIds), String(before)]
-    return rows.number((await this.#database.query("purge", parameters))[0], 0)
+    const values = [...epochs(fences), jobIds, before]
+    return (await this.#database.query<{ count: number }>("purge", values))[0]!.count
   }
 
   async tidy({ before, silentSince, unsettledBefore }: Parameters<port.Journal["tidy"]>[0]) {
-    await this.#database.query("tidy", [before, silentSince, unsettledBefore].map(String))
+    await this.#database.query("tidy", [before, silentSince, unsettledBefore])
   }
 
   async restored() {
-    await this.#database.query("restored", [String(RESTORED_EPOCHS)])
+    await this.#database.query("restored", [RESTORED_EPOCHS])
   }
 
   async close() {
@@ -281,22 +251,12 @@ export class SqlJournal implements port.Journal {
   }
 
   /** No row means that another process committed first; a new statement sees what it wrote. */
-  async #untilThere(statement: "putWorkflow" | "claimKey", parameters: (string | null)[]): Promise<Row> {
+  async #untilThere<Row>(statement: "putWorkflow" | "claimKey", values: Values): Promise<Row> {
     for (;;) {
-      const [row] = await this.#database.query(statement, parameters)
+      const [row] = await this.#database.query<Row>(statement, values)
       if (row) return row
     }
   }
 }
 
-/** The length of the common prefix of the ids of a job and its children. */
-const FAMILY_LENGTH = 18
-
-function labelFilter(labels: port.JobFilter["labels"]): [string, string] | [null, null] {
-  if (labels === undefined) return [null, null]
-  return [textArrayLiteral(Object.keys(labels)), textArrayLiteral(Object.values(labels))]
-}
-
-function epochs(list: readonly port.PartitionEpoch[]): [string, string] {
-  return [arrayLiteral(list.map(({ partition }) => partition)), arrayLiteral(list.map(({ epoch }) => epoch))]
-}
+type StoredWorkflow = Omit<port.WorkflowRow, "owner" | "name">

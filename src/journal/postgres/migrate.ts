@@ -4,7 +4,6 @@
  */
 import { UmbraError } from "../../errors.ts"
 import type { Database, Session } from "./database.ts"
-import { number, text } from "./rows.ts"
 import { migrations as released, sql } from "./sql.generated.ts"
 
 export interface Migration {
@@ -20,21 +19,17 @@ export async function migrate(
 ): Promise<void> {
   await database.transaction(async session => {
     await session.query("migrationsLock", [])
-    const [exists] = await session.query("migrationsExist", [])
-    if (text(exists, 0) !== "t") await session.script(sql.migrationsBegin)
-    const applied = await session.query("migrationsApplied", [])
-    checkHistory(
-      applied.map(row => ({ id: number(row, 0), name: text(row, 1), checksum: text(row, 2) })),
-      migrations,
-      database.label,
-    )
+    const [exists] = await session.query<{ isThere: boolean }>("migrationsExist", [])
+    if (!exists!.isThere) await session.script(sql.migrationsBegin)
+    const applied = await session.query<Applied>("migrationsApplied", [])
+    checkHistory(applied, migrations, database.label)
     for (const migration of migrations.slice(applied.length)) await apply(session, migration)
   })
 }
 
 async function apply(session: Session, { id, name, sql: script, checksum }: Migration): Promise<void> {
   await session.script(script)
-  await session.query("migrationsRecord", [String(id), name, checksum])
+  await session.query("migrationsRecord", [id, name, checksum])
 }
 
 type Applied = Omit<Migration, "sql">

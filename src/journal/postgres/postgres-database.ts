@@ -1,11 +1,10 @@
 /** PostgreSQL as a Database. Appends have separate connections: they never wait for a slow list. */
 
+import pg from "pg"
 import { classify, JournalUnavailableError } from "../errors.ts"
 import { type RetryOptions, retry } from "../retry.ts"
-import { Appender } from "./appender.ts"
-import { connect, destroy, send } from "./client.ts"
-import type { AppendStatement, Database, Parameters, Row, Session, Statement } from "./database.ts"
-import { Pool, type PoolOptions } from "./pool.ts"
+import { type ConnectionOptions, clientConfig, connect, destroy, send } from "./client.ts"
+import type { AppendStatement, Database, Session, Statement, Values } from "./database.ts"
 
 export interface PostgresDatabaseOptions extends PoolOptions {
   readonly label: string
@@ -27,21 +26,21 @@ export class PostgresDatabase implements Database {
     this.#appenders = Array.from({ length: options.appendLanes }, () => new Appender(options))
   }
 
-  async query(statement: Statement, parameters: Parameters): Promise<Row[]> {
-    return retry(this.#options.retry, () => this.#guarded(() => this.#pool.query(statement, parameters)))
+  async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
+    return retry(this.#options.retry, () => this.#guarded(() => this.#pool.query<Row>(statement, values)))
   }
 
-  async append(statement: AppendStatement, parameters: Parameters): Promise<Row[]> {
+  async append<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
     const idlest = this.#appenders.reduce((a, b) => (b.waiting < a.waiting ? b : a))
-    return this.#guarded(() => idlest.send(statement, parameters))
+    return this.#guarded(() => idlest.send<Row>(statement, values))
   }
 
-  async trial(statement: AppendStatement, parameters: Parameters): Promise<void> {
+  async trial(statement: AppendStatement, values: Values): Promise<void> {
     await this.#guarded(async () => {
       const client = await connect(this.#options, this.#options.queryTimeoutMs)
       try {
         await client.query("begin")
-        await send(client, statement, parameters, this.#options.queryTimeoutMs)
+        await send(client, statement, values, this.#options.queryTimeoutMs)
       } finally {
         // Closing the connection rolls back.
         destroy(client)
@@ -59,7 +58,7 @@ export class PostgresDatabase implements Database {
         try {
           await client.query("begin")
           const result = await work({
-            query: (statement, parameters) => send(client, statement, parameters, 0),
+            query: (statement, values) => send(client, statement, values, 0),
             script: async text => void (await client.query(text)),
           })
           await client.query("commit")
@@ -87,5 +86,143 @@ export class PostgresDatabase implements Database {
     } catch (error) {
       throw classify(error, this.label)
     }
+  }
+}
+
+/** A connection for appends only. The next append replaces a broken connection. */
+class Appender {
+  readonly #options: PostgresDatabaseOptions
+  #client: Promise<pg.Client> | null = null
+  /** One append at a time: when the connection breaks, the next ones use a new one. */
+  #turn: Promise<unknown> = Promise.resolve()
+  #waiting = 0
+
+  constructor(options: PostgresDatabaseOptions) {
+    this.#options = options
+  }
+
+  /** The number of appends in flight or waiting for their turn. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  async send<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
+    this.#waiting++
+    const answer = this.#turn.then(() => this.#send<Row>(statement, values))
+    this.#turn = answer.catch(() => {})
+    try {
+      return await answer
+    } finally {
+      this.#waiting--
+    }
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client
+    this.#client = null
+    await client?.then(connected => connected.end()).catch(() => {})
+  }
+
+  async #send<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
+    const client = await this.#connect()
+    try {
+      return await send<Row>(client, statement, values, this.#options.queryTimeoutMs)
+    } catch (error) {
+      // A server that ends a session reports that first and closes the connection later: the next append must
+      // not use this connection.
+      if (classify(error, this.#options.label) instanceof JournalUnavailableError) {
+        this.#client = null
+        destroy(client)
+      }
+      throw error
+    }
+  }
+
+  #connect(): Promise<pg.Client> {
+    this.#client ??= this.#newClient()
+    return this.#client
+  }
+
+  #newClient(): Promise<pg.Client> {
+    const forget = () => {
+      if (this.#client === promise) this.#client = null
+    }
+    const promise = connect(this.#options, this.#options.queryTimeoutMs).then(client => {
+      client.once("error", forget)
+      client.once("end", forget)
+      return client
+    })
+    promise.catch(forget)
+    return promise
+  }
+}
+
+interface PoolOptions extends ConnectionOptions {
+  readonly poolSize: number
+  readonly recycleSeconds: number
+  readonly checkIdleMs: number
+  readonly checkTimeoutMs: number
+}
+
+/**
+ * Connections for everything but appends, kept healthy (X7, first layer): a connection that has been idle for
+ * long is checked before use, each is recycled after 300 s, and one that failed or is inside a transaction is
+ * destroyed, not returned.
+ */
+class Pool {
+  readonly #options: PoolOptions
+  readonly #pool: pg.Pool
+  readonly #returnedAt = new WeakMap<pg.PoolClient, number>()
+
+  constructor(options: PoolOptions) {
+    this.#options = options
+    this.#pool = new pg.Pool({
+      ...clientConfig(options),
+      max: options.poolSize,
+      maxLifetimeSeconds: options.recycleSeconds,
+      onConnect: async client => {
+        // The pool listens to idle clients only. A connection that is cut right after an answer, before it
+        // has been returned, would end the process.
+        client.on("error", () => {})
+        await send(client, "session", [options.queryTimeoutMs], options.connectTimeoutMs)
+      },
+    })
+    // The pool drops a connection that breaks while idle; without a listener its error would end the process.
+    this.#pool.on("error", () => {})
+  }
+
+  async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
+    const client = await this.#borrow()
+    try {
+      const rows = await send<Row>(client, statement, values, this.#options.queryTimeoutMs)
+      this.#return(client)
+      return rows
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    if (!this.#pool.ending) await this.#pool.end()
+  }
+
+  async #borrow(): Promise<pg.PoolClient> {
+    for (;;) {
+      const client = await this.#pool.connect()
+      const idleSince = this.#returnedAt.get(client)
+      if (idleSince === undefined || performance.now() - idleSince < this.#options.checkIdleMs) return client
+      try {
+        await send(client, "ping", [], this.#options.checkTimeoutMs)
+        return client
+      } catch {
+        client.release(true)
+      }
+    }
+  }
+
+  #return(client: pg.PoolClient): void {
+    this.#returnedAt.set(client, performance.now())
+    client.release(client.getTransactionStatus() !== "I")
   }
 }

@@ -2,7 +2,8 @@
 
 import type * as port from "../port/journal.ts"
 import type { BegunOperation, LeftBehind } from "../port/providers.ts"
-import { itemColumn } from "../postgres/encode.ts"
+import { itemColumn } from "../rows.ts"
+import { jobKeys } from "../values.ts"
 import { type Connection, freeText, json, list } from "./database.ts"
 
 /** `causes`: the names of the batch's messages (message-cause.ts). */
@@ -79,34 +80,16 @@ function checkJob({ output, error }: port.JobChange): void {
 }
 
 const INSERT_JOB = `
-insert into jobs (
-  id, seq, created_at, updated_at, finished_at, wake_at, partition, workflow_version, priority,
-  status, owner, workflow, parent_id, submitted_by, labels, error, output
-)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into jobs (${jobKeys.map(columnOf).join(", ")}) values (${jobKeys.map(() => "?").join(", ")})
 on conflict (id) do nothing`
 
+function columnOf(key: string): string {
+  return key.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+}
+
 function insertJob(connection: Connection, job: port.NewJob): void {
-  connection.run(
-    INSERT_JOB,
-    job.id,
-    job.seq,
-    job.createdAt,
-    job.updatedAt,
-    job.finishedAt,
-    job.wakeAt,
-    job.partition,
-    job.workflowVersion,
-    job.priority,
-    job.status,
-    freeText(job.owner),
-    freeText(job.workflow),
-    job.parentId,
-    job.submittedBy === null ? null : freeText(job.submittedBy),
-    job.labels,
-    job.error,
-    job.output,
-  )
+  for (const text of [job.owner, job.workflow, job.submittedBy ?? ""]) freeText(text)
+  connection.run(INSERT_JOB, ...jobKeys.map(key => job[key]))
 }
 
 const CHANGE_JOB = `

@@ -10,8 +10,8 @@ import { DATABASE_FILE } from "../location.ts"
 import { warnOfNetworkFolder } from "../network-file-system.ts"
 import type { Journal } from "../port/journal.ts"
 import { type RetryOptions, retryDefaults } from "../retry.ts"
+import type { Synchronous } from "./open.ts"
 import { createJournal } from "./ports.ts"
-import type { Synchronous } from "./settings.ts"
 import { ThreadClient } from "./thread/client.ts"
 
 export interface FolderOptions {
@@ -41,9 +41,6 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
     return createJournal({
       call,
       capabilities: { exclusive: true, durable: true, label, partitions, appendLanes: 1, retry },
-      listen: null,
-      listenToFeed: null,
-      notifyFeed: () => {},
       close: async () => {
         await client.close()
         await lock.release()

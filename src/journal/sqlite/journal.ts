@@ -1,19 +1,14 @@
 /** The methods of the journal on one SQLite connection: each is one transaction. */
 import { randomUUID } from "node:crypto"
 import { messageCauses } from "../message-cause.ts"
-import { type NoticeColumns, noticeOf } from "../message-command.ts"
 import type * as port from "../port/journal.ts"
-import { RESTORED_EPOCHS } from "../restored.ts"
+import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
+import { BEFORE_ALL, FAMILY_LENGTH, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
 import { append, insertMessage, purge } from "./append.ts"
 import { type Connection, freeText, json, list, type Sync } from "./database.ts"
 import type { Value } from "./driver.ts"
 
 type Verbs = Sync<Omit<port.Journal, "close" | "sendMessages">>
-
-/** Larger than anything stored: read everything. */
-const NO_LIMIT = 2 ** 40
-
-const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "" }
 
 /** A list leaves out larger outputs. */
 const LISTED_OUTPUT_BYTES = 32_768
@@ -89,22 +84,9 @@ export class SqliteJournal implements Verbs {
   unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]): string[] {
     const { owner, submittedBy = null, known, after, limit } = query
     const mine = "owner = ?1 and finished_at is null and (?2 is null or submitted_by = ?2)"
-    const found = [
-      ...this.#connection.all<{ id: string }>(
-        `select id from jobs where id in (select value from json_each(?3)) and ${mine}`,
-        owner,
-        submittedBy,
-        list(known),
-      ),
-      ...this.#connection.all<{ id: string }>(
-        `select id from jobs where ${mine} and id > ?3 order by id desc limit ?4`,
-        owner,
-        submittedBy,
-        after,
-        limit,
-      ),
-    ]
-    return [...new Set(found.map(({ id }) => id))]
+    const sql = `select id from jobs where id in (select value from json_each(?3)) and ${mine}
+      union select id from (select id from jobs where ${mine} and id > ?4 order by id desc limit ?5)`
+    return this.#ids(sql, owner, submittedBy, list(known), after, limit)
   }
 
   /** Each partition is read from its own range of the index: jobs that are due later cost nothing. */
@@ -138,7 +120,7 @@ export class SqliteJournal implements Verbs {
     const { owner, name, hash, definition, createdAt, pushedBy = null, rules = 1 } = workflow
     json(definition)
     return this.#connection.transaction(() => {
-      const latest = this.#connection.get<StoredWorkflow>(
+      const latest = this.#workflow(
         `select ${WORKFLOW_COLUMNS} from workflows where owner = ? and name = ? order by version desc limit 1`,
         freeText(owner),
         freeText(name),
@@ -165,27 +147,21 @@ export class SqliteJournal implements Verbs {
     })
   }
 
-  readWorkflow(key: {
-    readonly owner: string
-    readonly name: string
-    readonly version?: number | undefined
-  }): port.WorkflowRow | null {
-    const { owner, name, version } = key
+  readWorkflow({
+    owner,
+    name,
+    version,
+  }: Parameters<port.Journal["readWorkflow"]>[0]): port.WorkflowRow | null {
+    const sql = `select ${WORKFLOW_COLUMNS} from workflows where owner = ? and name = ?`
     const found =
       version === undefined
-        ? this.#connection.get<StoredWorkflow>(
-            `select ${WORKFLOW_COLUMNS} from workflows
-             where owner = ? and name = ? and deleted_at is null order by version desc limit 1`,
-            owner,
-            name,
-          )
-        : this.#connection.get<StoredWorkflow>(
-            `select ${WORKFLOW_COLUMNS} from workflows where owner = ? and name = ? and version = ?`,
-            owner,
-            name,
-            version,
-          )
+        ? this.#workflow(`${sql} and deleted_at is null order by version desc limit 1`, owner, name)
+        : this.#workflow(`${sql} and version = ?`, owner, name, version)
     return found ? { ...found, unchanged: false } : null
+  }
+
+  #workflow(sql: string, ...values: Value[]): StoredWorkflow | undefined {
+    return this.#connection.get(sql, ...values)
   }
 
   claimKey({ owner, key, jobId, fingerprint, createdAt }: port.KeyClaim): port.KeyClaim {
@@ -226,10 +202,7 @@ export class SqliteJournal implements Verbs {
     })
   }
 
-  takePartitions(take: {
-    readonly engine: string
-    readonly expected: readonly port.PartitionEpoch[]
-  }): port.PartitionEpoch[] {
+  takePartitions(take: Parameters<port.Journal["takePartitions"]>[0]): port.PartitionEpoch[] {
     const sql = `update partitions set owner = ?1, epoch = ?3 + 1
       where id = ?2 and (epoch = ?3 or (epoch = ?3 + 1 and owner = ?1))`
     const taken = this.#connection.transaction(() =>
@@ -242,10 +215,7 @@ export class SqliteJournal implements Verbs {
       .sort((a, b) => a.partition - b.partition)
   }
 
-  releasePartitions(release: {
-    readonly engine: string
-    readonly held: readonly port.PartitionEpoch[]
-  }): void {
+  releasePartitions(release: Parameters<port.Journal["releasePartitions"]>[0]): void {
     const sql = "update partitions set owner = null where id = ? and epoch = ? and owner = ?"
     this.#connection.transaction(() => {
       for (const { partition, epoch } of release.held)
@@ -282,16 +252,14 @@ export class SqliteJournal implements Verbs {
   }
 
   readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }): port.MessageRow[] {
-    const rows = this.#connection.all<Omit<port.MessageRow, "notice"> & NoticeColumns>(
+    const rows = this.#connection.all<StoredMessage>(
       `select id, partition, job_id as jobId, sent_at as sentAt, command, kind, node, item, news from inbox
        where partition in (select value from json_each(?)) and answer is null and withdrawn = 0
        order by id limit ?`,
       list(query.partitions),
       query.limit,
     )
-    return rows.map(({ id, partition, jobId, sentAt, command, ...columns }) => ({
-      ...{ id, partition, jobId, sentAt, command, notice: noticeOf(columns) },
-    }))
+    return rows.map(messageRow)
   }
 
   readAnswers({
@@ -329,9 +297,11 @@ export class SqliteJournal implements Verbs {
       order by j.finished_at
       limit ?4`
     const { partitions, before, unsettledBefore, limit } = query
-    return this.#connection
-      .all<{ id: string }>(sql, before, list(partitions), unsettledBefore, limit)
-      .map(({ id }) => id)
+    return this.#ids(sql, before, list(partitions), unsettledBefore, limit)
+  }
+
+  #ids(sql: string, ...values: Value[]): string[] {
+    return this.#connection.all<{ id: string }>(sql, ...values).map(({ id }) => id)
   }
 
   purge(query: Parameters<port.Journal["purge"]>[0]): number {
@@ -381,17 +351,6 @@ export class SqliteJournal implements Verbs {
 }
 
 type StoredWorkflow = Omit<port.WorkflowRow, "unchanged">
-
-interface ListedJob extends port.JobRow {
-  readonly isLarge: number | null
-}
-
-function listedJob({ isLarge, ...job }: ListedJob): port.JobRow {
-  return isLarge ? { ...job, outputLeftOut: true } : job
-}
-
-/** The length of the common prefix of the ids of a job and its children. */
-const FAMILY_LENGTH = 18
 
 function jobConditions(filter: port.JobFilter): { conditions: string[]; values: Value[] } {
   const conditions: string[] = []

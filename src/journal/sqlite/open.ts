@@ -4,7 +4,13 @@ import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { checkFile, createFile } from "./file.ts"
 import { prepareSchema, schemaVersion } from "./schema/schema.ts"
-import type { Synchronous } from "./settings.ts"
+
+/**
+ * full: every commit is synced to the disk before it is acknowledged, and survives a power cut. normal: a
+ * power cut or a crash of the operating system may lose the last commits; the death of the process alone
+ * loses nothing. Neither damages the database.
+ */
+export type Synchronous = "full" | "normal"
 
 const PAGE_BYTES = 4_096
 

@@ -5,7 +5,17 @@
  * `purgeLineage` removes them page by page.
  */
 
-import { checkSentBefore, inKeyOrder, inLineageOrder, nameOf, settled, storedKey } from "../pipeline-rules.ts"
+import { type AttemptRow, groupAttempts, lineageRows } from "../lineage.ts"
+import {
+  CLAIM_PAGE,
+  checkSentBefore,
+  deadLetterPages,
+  inKeyOrder,
+  inLineageOrder,
+  nameOf,
+  settled,
+  storedKey,
+} from "../pipeline-rules.ts"
 import type {
   DeadLetterRow,
   DeadLettersLeft,
@@ -20,22 +30,17 @@ import type {
   PipelineStore,
   ReplayedRow,
 } from "../port/pipelines.ts"
-import { type AttemptRow, groupAttempts, lineageRows } from "../postgres/encode-pipeline.ts"
+import { pipelineMessage, type StoredPipelineMessage } from "../rows.ts"
+import { BEFORE_ALL_KEYS } from "../values.ts"
 import { type Connection, json, type Sync } from "./database.ts"
 import { purgePipelines } from "./purge-pipelines.ts"
 
 type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
 
-/**
- * The number of dead letters that one transaction marks: 10,000 take 30 ms, and nothing else is stored
- * meanwhile.
- */
-const CLAIM_PAGE = 10_000
-/** Before all keys. */
-const START: MessageKey = { route: -1, seq: -1 }
 const LAST_ROUTE = Number.MAX_SAFE_INTEGER
 
-const MESSAGE = "m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, m.body"
+const MESSAGE =
+  "m.route, m.seq, m.parent_route as parentRoute, m.parent_seq as parentSeq, m.root, m.hops, m.at, m.body"
 /** Without the hint SQLite uses the primary key, and reads all messages that wait for their next try. */
 const DEAD_LETTERS = "pipeline_parked as p indexed by pipeline_parked_dead"
 const MESSAGE_OF_PARKED =
@@ -82,13 +87,9 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
   }
 
   readExecution(jobId: string): ExecutionRow | null {
-    const row = this.#connection.get<ExecutionColumns>(
-      "select id, commit_number, progress, ended_at from executions where job_id = ? and is_orphan = 0",
-      jobId,
-    )
-    if (row === undefined) return null
-    const { id: execution, commit_number: commit, progress, ended_at: endedAt } = row
-    return { execution, jobId, commit, progress, endedAt }
+    const sql = `select id as execution, job_id as jobId, commit_number as "commit", progress, ended_at as endedAt
+      from executions where job_id = ? and is_orphan = 0`
+    return this.#connection.get<ExecutionRow>(sql, jobId) ?? null
   }
 
   endExecution({ jobId, at }: Argument<"endExecution">): void {
@@ -181,12 +182,12 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     )
     const last = withinBytes(sizes, maxBytes).at(-1)
     if (last === undefined) return []
-    const rows = this.#connection.all<MessageColumns>(
+    const rows = this.#connection.all<StoredPipelineMessage>(
       `select ${MESSAGE} from pipeline_messages as m
        where m.execution = ? and m.route = ? and m.seq > ? and m.seq <= ? order by m.seq`,
       ...[execution, route, after, last.seq],
     )
-    return rows.map(messageRow)
+    return rows.map(pipelineMessage)
   }
 
   findMessages(execution: number, keys: readonly MessageKey[]): MessageRow[] {
@@ -195,40 +196,42 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
 
   #message(execution: number, { route, seq }: MessageKey): MessageRow | undefined {
     const sql = `select ${MESSAGE} from pipeline_messages as m where m.execution = ? and m.route = ? and m.seq = ?`
-    const row = this.#connection.get<MessageColumns>(sql, execution, route, seq)
-    return row && messageRow(row)
+    const row = this.#connection.get<StoredPipelineMessage>(sql, execution, route, seq)
+    return row && pipelineMessage(row)
   }
 
   readRetries(query: Argument<"readRetries">): (MessageRow & ParkedState)[] {
     const { execution, route, dueBy, after = { dueAt: -1, seq: -1 }, limit, maxBytes } = query
-    const due = this.#connection.all<DueColumns>(
-      `select p.seq, p.attempts, p.due_at, m.bytes
+    const due = this.#connection.all<DueRow>(
+      `select p.seq, p.attempts, p.due_at as dueAt, m.bytes
        from pipeline_parked as p join ${MESSAGE_OF_PARKED}
        where p.execution = ? and p.route = ? and p.due_at <= ? and (p.due_at, p.seq) > (?, ?)
        order by p.due_at, p.seq
        limit ?`,
       ...[execution, route, dueBy, after.dueAt, after.seq, limit],
     )
-    return withinBytes(due, maxBytes).map(({ seq, attempts, due_at: dueAt }) => ({
+    return withinBytes(due, maxBytes).map(({ seq, attempts, dueAt }) => ({
       ...{ ...this.#message(execution, { route, seq })!, attempts, dueAt },
     }))
   }
 
-  listDeadLetters({ execution, route, after = START, limit }: Argument<"listDeadLetters">): DeadLetterRow[] {
+  listDeadLetters({
+    execution,
+    route,
+    after = BEFORE_ALL_KEYS,
+    limit,
+  }: Argument<"listDeadLetters">): DeadLetterRow[] {
     const first = { route: route ?? -1, seq: -1 }
     const start = inKeyOrder(first, after) > 0 ? first : after
-    const rows = this.#connection.all<DeadLetterColumns>(
-      `select ${MESSAGE}, p.attempts, p.at as failed_at, p.error, p.replayed_by
+    const rows = this.#connection.all<StoredPipelineMessage & Omit<DeadLetterRow, "parent">>(
+      `select ${MESSAGE}, p.attempts, p.at as failedAt, p.error, p.replayed_by as replayedBy
        from ${DEAD_LETTERS} join ${MESSAGE_OF_PARKED}
        where p.execution = ? and p.due_at is null and (p.route, p.seq) > (?, ?) and p.route <= ?
        order by p.route, p.seq
        limit ?`,
       ...[execution, start.route, start.seq, route ?? LAST_ROUTE, limit],
     )
-    return rows.map(row => ({
-      ...{ ...messageRow(row), attempts: row.attempts, failedAt: row.failed_at },
-      ...{ error: row.error, replayedBy: row.replayed_by },
-    }))
+    return rows.map(pipelineMessage)
   }
 
   deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): DeadLettersLeft {
@@ -279,8 +282,8 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
   }
 
   readReplayed({ replayedBy, after, limit }: Argument<"readReplayed">): ReplayedRow[] {
-    const { execution, route, seq } = after ?? { ...START, execution: -1 }
-    const rows = this.#connection.all<MessageColumns & { readonly execution: number }>(
+    const { execution, route, seq } = after ?? { ...BEFORE_ALL_KEYS, execution: -1 }
+    const rows = this.#connection.all<StoredPipelineMessage & { readonly execution: number }>(
       `select ${MESSAGE}, m.execution
        from pipeline_parked as p join ${MESSAGE_OF_PARKED}
        where p.replayed_by = ? and (p.execution, p.route, p.seq) > (?, ?, ?)
@@ -288,7 +291,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
        limit ?`,
       ...[replayedBy, execution, route, seq, limit],
     )
-    return rows.map(row => ({ ...messageRow(row), execution: row.execution }))
+    return rows.map(pipelineMessage)
   }
 
   countReplayedBefore({ execution, route, seq, replayedBy }: Argument<"countReplayedBefore">): number {
@@ -378,49 +381,16 @@ export async function claimDeadLettersInPages(
   claim: Argument<"claimDeadLetters">,
   pipelines: DeadLetterPages,
 ): Promise<number> {
-  if (claim.keys !== null) return pipelines.claimDeadLetters(claim)
-  for (let after = START; ; ) {
-    const keys = await pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
-    const count = await pipelines.claimDeadLetters({ ...claim, keys })
-    if (keys.length < CLAIM_PAGE) return count
-    after = keys.at(-1)!
-  }
+  const keysAfter = (after: MessageKey) => pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
+  let count = 0
+  for await (const keys of deadLetterPages(claim.keys, keysAfter))
+    count = await pipelines.claimDeadLetters({ ...claim, keys })
+  return count
 }
 
-interface ExecutionColumns {
-  readonly id: number
-  readonly commit_number: number
-  readonly progress: string | null
-  readonly ended_at: number | null
-}
-
-interface MessageColumns extends MessageKey {
-  readonly parent_route: number | null
-  readonly parent_seq: number | null
-  readonly root: number
-  readonly hops: number
-  readonly at: number
-  readonly body: string
-}
-
-interface DueColumns {
+interface DueRow extends ParkedState {
   readonly seq: number
-  readonly attempts: number
-  readonly due_at: number
   readonly bytes: number
-}
-
-interface DeadLetterColumns extends MessageColumns {
-  readonly attempts: number
-  readonly failed_at: number
-  readonly error: string
-  readonly replayed_by: string | null
-}
-
-function messageRow(row: MessageColumns): MessageRow {
-  const { route, seq, parent_route: parentRoute, parent_seq: parentSeq, root, hops, at, body } = row
-  const parent = parentRoute === null ? null : { route: parentRoute, seq: parentSeq! }
-  return { route, seq, parent, root, hops, at, body }
 }
 
 /** As many rows as fit into this number of bytes; the first in any case. */

@@ -28,13 +28,8 @@ export type StoreName = keyof typeof types
 export type Stores = { readonly [Name in StoreName]: InstanceType<(typeof types)[Name]> }
 
 export function createStores(connection: Connection): Stores {
-  return {
-    journal: new SqliteJournal(connection),
-    registry: new SqliteRegistry(connection),
-    feed: new SqliteFeed(connection),
-    providers: new SqliteProviders(connection),
-    pipelines: new SqlitePipelines(connection),
-  }
+  const stores = Object.entries(types).map(([name, Type]) => [name, new Type(connection)])
+  return Object.fromEntries(stores) as Stores
 }
 
 export function execute(stores: Stores, store: StoreName, verb: string, args: readonly unknown[]): unknown {
@@ -47,19 +42,17 @@ export type Call = (store: StoreName, verb: string, args: readonly unknown[]) =>
 export interface JournalOptions {
   readonly call: Call
   readonly capabilities: port.Capabilities
-  readonly listen: port.Journal["listen"]
-  readonly notifyFeed: JournalFeed["notify"]
-  readonly listenToFeed: JournalFeed["listen"]
+  /** Absent: there are no other processes. */
+  readonly listen?: port.Journal["listen"]
+  readonly notifyFeed?: JournalFeed["notify"]
+  readonly listenToFeed?: JournalFeed["listen"]
   readonly close: () => Promise<void>
 }
 
 export function createJournal(options: JournalOptions): port.Journal {
-  const { call, capabilities, listen, close } = options
-  const feed = {
-    ...verbs<JournalFeed>("feed", call),
-    notify: options.notifyFeed,
-    listen: options.listenToFeed,
-  }
+  const { call, capabilities, listen = null, close } = options
+  const { notifyFeed: notify = () => {}, listenToFeed = null } = options
+  const feed = { ...verbs<JournalFeed>("feed", call), notify, listen: listenToFeed }
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
   return {
     ...verbs<port.Journal>("journal", call),

@@ -18,6 +18,15 @@ import type {
   UnseenSubmission,
   WebhookEventRow,
 } from "../port/providers.ts"
+import {
+  keyValues,
+  partitionsOf,
+  providerOverview,
+  type StoredHolder,
+  type StoredSlot,
+  slotName,
+  slotRow,
+} from "../rows.ts"
 import { type Connection, freeText, json, list, type Sync } from "./database.ts"
 import {
   askForSlot,
@@ -25,10 +34,8 @@ import {
   HAS_OPERATION,
   isHeld,
   type KeyRow,
-  keyValues,
   positionOf,
   sendNotice,
-  slotKey,
 } from "./slots.ts"
 
 type Argument<Verb extends keyof ProviderStore> = Parameters<ProviderStore[Verb]>[0]
@@ -50,8 +57,8 @@ export class SqliteProviders implements Sync<ProviderStore> {
       const areAllHeld = requests.every(request => isHeld(connection, terms, request))
       const granted = areAllHeld ? [] : grantSlots(connection, terms, requests)
       const held = requests.filter(request => isHeld(connection, terms, request))
-      const asked = new Set(requests.map(request => keyValues(request).join()))
-      const others = granted.filter(slot => !asked.has(keyValues(slot).join()))
+      const asked = new Set(requests.map(slotName))
+      const others = granted.filter(slot => !asked.has(slotName(slot)))
       return { held: held.map(keyOf), notified: partitionsOf(others) }
     })
     this.#notify(answer.notified)
@@ -83,14 +90,14 @@ export class SqliteProviders implements Sync<ProviderStore> {
 
   idleSlots({ partitions, grantedBefore }: Argument<"idleSlots">) {
     const rows = this.#connection.all<KeyRow & { readonly partition: number }>(
-      `select s.job_id, s.node, s.item, s.partition
+      `select s.job_id as jobId, s.node, s.item, s.partition
        from slots as s
        where s.partition in (select value from json_each(?)) and s.held_until is not null and s.granted_at < ?
          and not ${HAS_OPERATION}
        order by s.id`,
       ...[list(partitions), grantedBefore],
     )
-    return rows.map(row => ({ ...slotKey(row), partition: row.partition }))
+    return rows.map(slotRow)
   }
 
   slotPosition(slot: SlotKey & { readonly provider: string }): number | null {
@@ -117,7 +124,7 @@ export class SqliteProviders implements Sync<ProviderStore> {
 
   takeRate({ provider, intervalMs, at: now, maxWaitMs }: Argument<"takeRate">) {
     return this.#connection.transaction(() => {
-      const { next_at: nextAt, factor } = this.#pace(provider)
+      const { nextAt, factor } = this.#pace(provider)
       const at = Math.max(nextAt, now)
       const taken = at - now <= maxWaitMs
       if (taken) this.#setPace(provider, at + intervalMs / factor, Math.min(1, factor + 0.01))
@@ -127,18 +134,18 @@ export class SqliteProviders implements Sync<ProviderStore> {
 
   slowDown({ provider, until }: Argument<"slowDown">): void {
     this.#connection.transaction(() => {
-      const { next_at: nextAt, factor } = this.#pace(provider)
+      const { nextAt, factor } = this.#pace(provider)
       this.#setPace(provider, Math.max(nextAt, until), Math.max(factor / 2, 1 / 64))
     })
   }
 
   restUntil({ provider }: Argument<"restUntil">): number {
-    return Math.ceil(this.#pace(provider).next_at)
+    return Math.ceil(this.#pace(provider).nextAt)
   }
 
-  #pace(provider: string): { readonly next_at: number; readonly factor: number } {
-    const sql = "select next_at, factor from provider_pace where provider = ?"
-    return this.#connection.get(sql, provider) ?? { next_at: 0, factor: 1 }
+  #pace(provider: string): { readonly nextAt: number; readonly factor: number } {
+    const sql = "select next_at as nextAt, factor from provider_pace where provider = ?"
+    return this.#connection.get(sql, provider) ?? { nextAt: 0, factor: 1 }
   }
 
   #setPace(provider: string, nextAt: number, factor: number): void {
@@ -172,7 +179,7 @@ export class SqliteProviders implements Sync<ProviderStore> {
   #parkedEvents(operation: OperationName | null): ParkedEvent[] {
     const known =
       "exists (select 1 from operations as o where o.provider = e.provider and o.external_id = e.external_id)"
-    const columns = "e.id, e.provider, e.external_id, e.news"
+    const columns = "e.id, e.provider, e.external_id as externalId, e.news"
     // Without a hint SQLite reads all webhooks to get them in order.
     const parked = `select ${columns} from webhook_events as e indexed by webhook_events_parked
       where e.verdict = 'parked' and ${known}`
@@ -185,9 +192,9 @@ export class SqliteProviders implements Sync<ProviderStore> {
   /**
    * Returns the partitions that have messages. Only jobs of the owner that has the operation are notified.
    */
-  #deliver({ id, provider, external_id: externalId, news }: ParkedEvent, at: number): number[] {
+  #deliver({ id, provider, externalId, news }: ParkedEvent, at: number): number[] {
     const open = this.#connection.all<KeyRow & { readonly partition: number }>(
-      `select o.job_id, o.node, o.item, o.partition
+      `select o.job_id as jobId, o.node, o.item, o.partition
        from operations as o
        left join jobs as j on j.id = o.job_id
        left join operation_claims as c on c.provider = o.provider and c.external_id = o.external_id
@@ -198,32 +205,25 @@ export class SqliteProviders implements Sync<ProviderStore> {
     const verdict = open.length > 0 ? "delivered" : "late"
     this.#connection.run("update webhook_events set verdict = ? where id = ?", verdict, id)
     return open.map(row => {
-      const cause = `webhook/${id}/${row.job_id}/${row.node}/${row.item}`
+      const cause = `webhook/${id}/${slotName(row)}`
       sendNotice(this.#connection, row, { sentAt: at, cause, kind: "external", news })
       return row.partition
     })
   }
 
   listEvents({ provider, limit }: Argument<"listEvents">): WebhookEventRow[] {
-    const rows = this.#connection.all<EventRow>(
-      `select event_id, external_id, received_at, verdict, reason, bytes
+    const rows = this.#connection.all<WebhookEventRow>(
+      `select event_id as eventId, external_id as externalId, received_at as receivedAt, verdict, reason, bytes
        from webhook_events where provider = ? order by id desc limit ?`,
       ...[provider, limit],
     )
-    return rows.map(row => ({
-      eventId: row.event_id,
-      externalId: row.external_id,
-      receivedAt: row.received_at,
-      verdict: row.verdict,
-      reason: maybe(row.reason, text => JSON.parse(text) as string),
-      bytes: row.bytes,
-    }))
+    return rows.map(row => ({ ...row, reason: maybe(row.reason, text => JSON.parse(text) as string) }))
   }
 
   dueCancels({ partitions, providers, at, limit }: Argument<"dueCancels">): DueCancel[] {
-    const rows = this.#connection.all<OperationRow & { readonly cancel_tries: number }>(
-      `select o.provider, o.external_id, o.job_id, o.node, o.item, o.attempt, o.cancel_tries,
-         coalesce(j.owner, '') as owner
+    const rows = this.#connection.all<StoredSlot<DueCancel>>(
+      `select o.provider, o.external_id as externalId, o.job_id as jobId, o.node, o.item, o.attempt,
+         o.cancel_tries as tries, coalesce(j.owner, '') as owner
        from operations as o left join jobs as j on j.id = o.job_id
        where o.partition in (select value from json_each(?)) and o.cancel_at <= ?
          and o.provider in (select value from json_each(?))
@@ -231,10 +231,7 @@ export class SqliteProviders implements Sync<ProviderStore> {
        limit ?`,
       ...[list(partitions), at, list(providers), limit],
     )
-    return rows.map(row => ({
-      ...{ provider: row.provider, externalId: row.external_id, ...slotKey(row) },
-      ...{ attempt: row.attempt, tries: row.cancel_tries, owner: row.owner },
-    }))
+    return rows.map(slotRow)
   }
 
   settleCancel(cancel: Argument<"settleCancel">): void {
@@ -283,22 +280,22 @@ export class SqliteProviders implements Sync<ProviderStore> {
 
   unseenSubmissions(query: Argument<"unseenSubmissions">): UnseenSubmission[] {
     const unseen = `
-      select o.provider, o.job_id, o.node, o.item, o.attempt, o.operation, o.submitted_at,
-        coalesce(o.slot_until, 0) as slot_until, coalesce(j.owner, '') as owner
+      select o.provider, o.job_id as jobId, o.node, o.item, o.attempt, o.operation, o.submitted_at as since,
+        coalesce(o.slot_until, 0) as slotUntil, coalesce(j.owner, '') as owner
       from operations as o left join jobs as j on j.id = o.job_id
       where o.unseen = 1`
     const order = "order by o.submitted_at, o.rowid"
     const rows =
       "jobId" in query
-        ? this.#connection.all<UnseenRow>(`${unseen} and o.job_id = ? ${order}`, query.jobId)
-        : this.#connection.all<UnseenRow>(
+        ? this.#connection.all<StoredSlot<UnseenSubmission>>(
+            `${unseen} and o.job_id = ? ${order}`,
+            query.jobId,
+          )
+        : this.#connection.all<StoredSlot<UnseenSubmission>>(
             `${unseen} and o.partition in (select value from json_each(?)) and o.slot_until > ? ${order}`,
             ...[list(query.partitions), query.at],
           )
-    return rows.map(row => ({
-      ...{ provider: row.provider, ...slotKey(row), attempt: row.attempt, operation: row.operation },
-      ...{ owner: row.owner, since: row.submitted_at, slotUntil: row.slot_until },
-    }))
+    return rows.map(slotRow)
   }
 
   noteError({ provider, at, what, code, message }: Argument<"noteError">): void {
@@ -317,7 +314,6 @@ export class SqliteProviders implements Sync<ProviderStore> {
   }
 
   overview({ provider, at }: Argument<"overview">): ProviderOverview {
-    const left = this.#leftAt(provider, at)
     const waiting = this.#connection.get<{ readonly count: number; readonly oldest: number | null }>(
       "select count(*) as count, min(asked_at) as oldest from slots where provider = ? and held_until is null",
       provider,
@@ -326,33 +322,28 @@ export class SqliteProviders implements Sync<ProviderStore> {
       "select count(*) as count from operations where provider = ? and ended_at is null",
       provider,
     )!
-    return {
-      held: [...this.#heldAt(provider, at), ...left].map(({ owner, since, until, ...row }) => ({
-        ...{ ...slotKey(row), owner, grantedAt: since, heldUntil: until },
-      })),
-      unseen: left
-        .filter(({ unseen }) => unseen === 1)
-        .map(({ owner, since, until, ...row }) => ({ ...slotKey(row), owner, since, slotUntil: until })),
+    return providerOverview({
+      held: [...this.#heldAt(provider, at), ...this.#leftAt(provider, at)],
       waiting: waiting.count,
       oldestAskedAt: waiting.oldest,
       operations: open.count,
       pace: this.#pace(provider).factor,
       errors: this.#errors(provider),
-    }
+    })
   }
 
-  #heldAt(provider: string, at: number): HolderRow[] {
+  #heldAt(provider: string, at: number): StoredHolder[] {
     return this.#connection.all(
-      `select job_id, node, item, owner, granted_at as since, held_until as until
+      `select job_id as jobId, node, item, owner, granted_at as since, held_until as until, 0 as unseen
        from slots where provider = ? and held_until > ? order by id`,
       ...[provider, at],
     )
   }
 
   /** The slots that operations of ended jobs hold at the provider. */
-  #leftAt(provider: string, at: number): (HolderRow & { readonly unseen: number })[] {
+  #leftAt(provider: string, at: number): StoredHolder[] {
     return this.#connection.all(
-      `select o.job_id, o.node, o.item, coalesce(j.owner, '') as owner, o.submitted_at as since,
+      `select o.job_id as jobId, o.node, o.item, coalesce(j.owner, '') as owner, o.submitted_at as since,
          o.slot_until as until, o.unseen
        from operations as o left join jobs as j on j.id = o.job_id
        where o.provider = ? and o.slot_until > ?
@@ -372,27 +363,9 @@ export class SqliteProviders implements Sync<ProviderStore> {
   }
 }
 
-interface ParkedEvent {
+interface ParkedEvent extends OperationName {
   readonly id: number
-  readonly provider: string
-  readonly external_id: string
   readonly news: string
-}
-
-interface EventRow {
-  readonly event_id: string | null
-  readonly external_id: string | null
-  readonly received_at: number
-  readonly verdict: WebhookEventRow["verdict"]
-  readonly reason: string | null
-  readonly bytes: number
-}
-
-interface OperationRow extends KeyRow {
-  readonly provider: string
-  readonly external_id: string
-  readonly attempt: number
-  readonly owner: string
 }
 
 interface Submission {
@@ -401,27 +374,8 @@ interface Submission {
   readonly owner: string
 }
 
-interface UnseenRow extends KeyRow {
-  readonly provider: string
-  readonly attempt: number
-  readonly operation: number
-  readonly submitted_at: number
-  readonly slot_until: number
-  readonly owner: string
-}
-
-interface HolderRow extends KeyRow {
-  readonly owner: string
-  readonly since: number
-  readonly until: number
-}
-
 function keyOf({ jobId, node, item }: SlotKey): SlotKey {
   return item === undefined ? { jobId, node } : { jobId, node, item }
-}
-
-function partitionsOf(rows: readonly { readonly partition: number }[]): readonly number[] {
-  return [...new Set(rows.map(({ partition }) => partition))]
 }
 
 function maybe<T, R>(value: T | null, map: (value: T) => R): R | null {

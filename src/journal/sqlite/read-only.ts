@@ -57,9 +57,6 @@ export async function openReadOnly(path: string): Promise<ReadOnlyFolder> {
       appendLanes: 1,
       retry: retryDefaults,
     },
-    listen: null,
-    listenToFeed: null,
-    notifyFeed: () => {},
     close: async () => connection.close(),
   })
   return {

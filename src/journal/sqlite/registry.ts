@@ -4,7 +4,6 @@ import {
   type AliasMove,
   type AliasRow,
   formatTargets,
-  parseTargets,
   type Registry,
   type TokenFilter,
   type TokenRow,
@@ -12,6 +11,15 @@ import {
   type WorkflowKey,
   type WorkflowSummary,
 } from "../port/registry.ts"
+import {
+  aliasMove,
+  aliasRow,
+  type StoredAlias,
+  type StoredMove,
+  type StoredToken,
+  tokenRow,
+  tokenValues,
+} from "../rows.ts"
 import { type Connection, freeText, type Sync } from "./database.ts"
 
 const VERSION_COLUMNS = "version, hash, created_at as createdAt, pushed_by as pushedBy"
@@ -127,10 +135,7 @@ export class SqliteRegistry implements Sync<Registry> {
   listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]): AliasMove[] {
     const sql = `select moved_at as at, moved_by as by, moved_from as "from", moved_to as "to" from alias_moves
       where owner = ? and name = ? and alias = ? order by id desc limit ?`
-    const targets = (text: string | null) => (text === null ? null : parseTargets(text))
-    return this.#connection
-      .all<StoredMove>(sql, owner, name, alias, limit)
-      .map(({ at, by, from, to }) => ({ at, by, from: targets(from), to: targets(to) }))
+    return this.#connection.all<StoredMove>(sql, owner, name, alias, limit).map(aliasMove)
   }
 
   putToken(token: Omit<TokenRow, "revokedAt">): void {
@@ -140,15 +145,7 @@ export class SqliteRegistry implements Sync<Registry> {
        )
        values (?, ?, ?, ?, ?, ?, ?, ?, ?)
        on conflict do nothing`,
-      token.id,
-      token.hash,
-      freeText(token.owner),
-      freeText(token.scopes.join(" ")),
-      freeText(token.lastFour),
-      token.createdAt,
-      token.rateLimit,
-      token.maxUnfinishedJobs,
-      token.maxBodyBytes,
+      ...tokenValues(token).map(value => (typeof value === "string" ? freeText(value) : value)),
     )
   }
 
@@ -159,20 +156,10 @@ export class SqliteRegistry implements Sync<Registry> {
   }
 
   listTokens({ owner, after = "", limit = -1 }: TokenFilter = {}): TokenRow[] {
-    const found =
-      owner === undefined
-        ? this.#connection.all<StoredToken>(
-            `select ${TOKEN_COLUMNS} from tokens where id > ? order by id limit ?`,
-            after,
-            limit,
-          )
-        : this.#connection.all<StoredToken>(
-            `select ${TOKEN_COLUMNS} from tokens where owner = ? and id > ? order by id limit ?`,
-            owner,
-            after,
-            limit,
-          )
-    return found.map(tokenRow)
+    const sql = `select ${TOKEN_COLUMNS} from tokens where ${owner === undefined ? "" : "owner = ? and "}id > ?
+      order by id limit ?`
+    const owners = owner === undefined ? [] : [owner]
+    return this.#connection.all<StoredToken>(sql, ...owners, after, limit).map(tokenRow)
   }
 
   revokeToken({ id, at }: { readonly id: string; readonly at: number }): boolean {
@@ -214,30 +201,4 @@ export class SqliteRegistry implements Sync<Registry> {
       move.to,
     )
   }
-}
-
-interface StoredAlias {
-  readonly alias: string
-  readonly targets: string
-  readonly movedAt: number
-  readonly movedBy: string
-}
-
-interface StoredMove {
-  readonly at: number
-  readonly by: string
-  readonly from: string | null
-  readonly to: string | null
-}
-
-interface StoredToken extends Omit<TokenRow, "scopes"> {
-  readonly scopes: string
-}
-
-function aliasRow(row: StoredAlias): AliasRow {
-  return { ...row, targets: parseTargets(row.targets) }
-}
-
-function tokenRow(row: StoredToken): TokenRow {
-  return { ...row, scopes: row.scopes.split(" ") }
 }

@@ -8,42 +8,30 @@
  */
 import type { Notice } from "../port/journal.ts"
 import type { SlotKey, SlotRequest, SlotTerms } from "../port/providers.ts"
+import { keyValues, type StoredSlot, slotName, slotRow } from "../rows.ts"
 import type { Connection } from "./database.ts"
 
-/** -1: the node itself. */
-export interface KeyRow {
-  readonly job_id: string
-  readonly node: number
-  readonly item: number
-}
+export type KeyRow = StoredSlot<SlotKey>
 
 interface SlotRow extends KeyRow {
   readonly id: number
   readonly partition: number
   readonly owner: string
-  readonly asked_at: number
+  readonly askedAt: number
 }
 
 export interface GrantedSlot extends SlotKey {
   readonly partition: number
 }
 
-export function slotKey({ job_id: jobId, node, item }: KeyRow): SlotKey {
-  return item < 0 ? { jobId, node } : { jobId, node, item }
-}
-
-export function keyValues({ jobId, node, item = -1 }: SlotKey): [jobId: string, node: number, item: number] {
-  return [jobId, node, item]
-}
-
 /** An existing request stays unchanged, held or waiting; one whose lease has ended waits again. */
 export function askForSlot(connection: Connection, { provider, at }: SlotTerms, request: SlotRequest): void {
   const { partition, owner } = request
-  const known = connection.get<{ readonly held_until: number | null }>(
-    "select held_until from slots where provider = ? and job_id = ? and node = ? and item = ?",
+  const known = connection.get<{ readonly heldUntil: number | null }>(
+    "select held_until as heldUntil from slots where provider = ? and job_id = ? and node = ? and item = ?",
     ...[provider, ...keyValues(request)],
   )
-  if (known !== undefined && (known.held_until === null || known.held_until > at)) return
+  if (known !== undefined && (known.heldUntil === null || known.heldUntil > at)) return
   enqueue(connection, provider, request, { partition, owner, askedAt: at })
 }
 
@@ -85,7 +73,7 @@ export function grantSlots(
   if (next.length === 0) return []
   endLeases(connection, provider, at)
   const turn = lastTurn(connection, provider) + 1
-  const asked = new Set(askers.map(name))
+  const asked = new Set(askers.map(slotName))
   for (const slot of next) {
     connection.run(
       "update slots set granted_at = ?, held_until = ? where id = ?",
@@ -96,19 +84,15 @@ export function grantSlots(
        on conflict (provider, owner) do update set turn = excluded.turn`,
       ...[provider, slot.owner, turn],
     )
-    if (!asked.has(name(slotKey(slot)))) tellOfGrant(connection, slot, at)
+    if (!asked.has(slotName(slot)))
+      sendNotice(connection, slot, {
+        sentAt: at,
+        cause: `slot/${slot.id}/${at}`,
+        kind: "grant_slot",
+        news: null,
+      })
   }
-  return next.map(slot => ({ ...slotKey(slot), partition: slot.partition }))
-}
-
-function name(slot: SlotKey): string {
-  return keyValues(slot).join("/")
-}
-
-function tellOfGrant(connection: Connection, slot: SlotRow, at: number): void {
-  sendNotice(connection, slot, {
-    ...{ sentAt: at, cause: `slot/${slot.id}/${at}`, kind: "grant_slot", news: null },
-  })
+  return next.map(({ jobId, node, item, partition }) => slotRow({ jobId, node, item, partition }))
 }
 
 /** A message to the owner of a job's partition. There is only one with the same cause. */
@@ -126,7 +110,7 @@ export function sendNotice(
   connection.run(
     `insert into inbox (partition, job_id, sent_at, cause, kind, node, item, news) values (?, ?, ?, ?, ?, ?, ?, ?)
      on conflict (cause) do nothing`,
-    ...[to.partition, to.job_id, sentAt, cause, kind, to.node, to.item, news],
+    ...[to.partition, to.jobId, sentAt, cause, kind, to.node, to.item, news],
   )
 }
 
@@ -163,14 +147,14 @@ const WAITING_OWNERS = `
     from waiting as w
     where w.owner is not null
   )
-  select w.owner, coalesce(t.turn, 0) as last_turn
+  select w.owner, coalesce(t.turn, 0) as lastTurn
   from waiting as w
   left join slot_turns as t on t.provider = ?1 and t.owner = w.owner
   where w.owner is not null`
 
 interface WaitingOwner {
   readonly owner: string
-  readonly last_turn: number
+  readonly lastTurn: number
 }
 
 /**
@@ -183,19 +167,17 @@ function nextInLine(
   held: ReadonlyMap<string, number>,
   free: number,
 ): SlotRow[] {
-  const line = connection
-    .all<WaitingOwner>(WAITING_OWNERS, provider)
-    .flatMap(({ owner, last_turn: lastTurn }) => {
-      const before = held.get(owner) ?? 0
-      const most = Math.min(free, (limitPerOwner ?? Number.POSITIVE_INFINITY) - before)
-      if (most <= 0) return []
-      const rows = connection.all<SlotRow>(
-        `select id, job_id, node, item, partition, owner, asked_at from slots
+  const line = connection.all<WaitingOwner>(WAITING_OWNERS, provider).flatMap(({ owner, lastTurn }) => {
+    const before = held.get(owner) ?? 0
+    const most = Math.min(free, (limitPerOwner ?? Number.POSITIVE_INFINITY) - before)
+    if (most <= 0) return []
+    const rows = connection.all<SlotRow>(
+      `select id, job_id as jobId, node, item, partition, owner, asked_at as askedAt from slots
        where provider = ? and owner = ? and held_until is null order by id limit ?`,
-        ...[provider, owner, most],
-      )
-      return rows.map((slot, index) => ({ slot, turn: before + index + 1, lastTurn }))
-    })
+      ...[provider, owner, most],
+    )
+    return rows.map((slot, index) => ({ slot, turn: before + index + 1, lastTurn }))
+  })
   return line
     .sort((a, b) => a.turn - b.turn || a.lastTurn - b.lastTurn || a.slot.id - b.slot.id)
     .slice(0, free)
@@ -207,17 +189,17 @@ function nextInLine(
  * request waits again.
  */
 function endLeases(connection: Connection, provider: string, at: number): void {
-  const ended = connection.all<SlotRow & { readonly is_running: number }>(
-    `select s.id, s.job_id, s.node, s.item, s.partition, s.owner, s.asked_at, ${HAS_OPERATION} as is_running
+  const ended = connection.all<SlotRow & { readonly isRunning: number }>(
+    `select s.id, s.job_id as jobId, s.node, s.item, s.partition, s.owner, s.asked_at as askedAt,
+       ${HAS_OPERATION} as isRunning
      from slots as s
      where s.provider = ? and s.held_until <= ?
      order by s.held_until, s.id`,
     ...[provider, at],
   )
   for (const slot of ended) {
-    const { partition, owner, asked_at: askedAt } = slot
-    if (slot.is_running) connection.run("delete from slots where id = ?", slot.id)
-    else enqueue(connection, provider, slotKey(slot), { partition, owner, askedAt })
+    if (slot.isRunning) connection.run("delete from slots where id = ?", slot.id)
+    else enqueue(connection, provider, slot, slot)
   }
 }
 
@@ -259,9 +241,9 @@ export function positionOf(
   )!
   const turn = (held.get(mine.owner) ?? 0) + place
   const owners = connection.all<WaitingOwner>(WAITING_OWNERS, provider)
-  const own = owners.find(({ owner }) => owner === mine.owner)!.last_turn
+  const own = owners.find(({ owner }) => owner === mine.owner)!.lastTurn
   let ahead = 0
-  for (const { owner, last_turn: lastTurn } of owners) {
+  for (const { owner, lastTurn } of owners) {
     const most = turn - (held.get(owner) ?? 0)
     if (most <= 0) continue
     const { count, last } = connection.get<{ readonly count: number; readonly last: number | null }>(

@@ -2,10 +2,10 @@ import type { Json } from "../../core/json.ts"
 import { order, sorted } from "../run/compare.ts"
 import { flag, type Given, type Operation, operation, wholeNumber } from "../run/operation.ts"
 import { binary } from "../run/operators.ts"
-import { characters, isList, listOf, Missing, sequence, type Value } from "../run/values.ts"
+import { printJson } from "../run/print.ts"
+import { characters, isList, isMapping, listOf, Missing, sequence, type Value } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
 import { follow, keysOf, parts } from "./attribute.ts"
-import { identity } from "./identity.ts"
 
 function ends(name: "first" | "last"): Operation {
   return operation("", (run, value) => {
@@ -68,6 +68,33 @@ function unique(run: Run, value: Json, [caseSensitive, attribute]: Given): Json 
     const key = identity(run, keys[i] as Json)
     return !seen.has(key) && seen.add(key)
   })
+}
+
+/** A string that is equal for equal values: keys in order, booleans as the numbers they equal. */
+function identity(run: Run, value: Json): string {
+  run.step()
+  if (typeof value === "string") {
+    run.text(value.length)
+    return `"${value}`
+  }
+  if (typeof value === "boolean") return String(Number(value))
+  if (typeof value !== "object" || value === null) return String(value)
+  return printJson(run, canonical(run, value, 0), 0)
+}
+
+function canonical(run: Run, value: Json, depth: number): Json {
+  run.nested(depth)
+  run.step()
+  if (isList(value)) {
+    run.items(value.length)
+    return value.map(item => canonical(run, item, depth + 1))
+  }
+  if (isMapping(value)) {
+    const keys = run.keys(value)
+    run.items(keys.length * 8)
+    return keys.toSorted().map(key => [key, canonical(run, value[key] as Json, depth + 1)])
+  }
+  return typeof value === "boolean" ? Number(value) : value
 }
 
 function reverse(run: Run, value: Json): Json {

@@ -53,7 +53,7 @@ function arithmetic(operator: BinaryOperator, a: number, b: number): number {
   }
 }
 
-function nonZero(b: number): number {
+export function nonZero(b: number): number {
   if (b === 0) throw cannot("division by zero")
   return b
 }

@@ -1,10 +1,10 @@
 /** The tests that may follow `is`. */
 import type { Json } from "../../core/json.ts"
 import { recase } from "../filters/text-work.ts"
+import type { Comparison } from "../parse/ast.ts"
 import { cannot, type Run } from "../run.ts"
-import { equal, order } from "./compare.ts"
 import { lenientOperation, type Operation, operation } from "./operation.ts"
-import { contains } from "./operators.ts"
+import { compare, contains, nonZero } from "./operators.ts"
 import { print } from "./print.ts"
 import { isList, isMapping, Missing, typeName } from "./values.ts"
 
@@ -18,11 +18,6 @@ const wholeNumber = (value: Json): number => {
   throw cannot(`this test needs a number, not a ${typeName(value)}`)
 }
 
-const modulo = (value: number, by: number): number => {
-  if (by === 0) throw cannot("division by zero")
-  return value % by
-}
-
 /** Does the text contain a letter, and are all its letters in that case? */
 const inCase = (run: Run, value: Json, wanted: "lower" | "upper"): boolean => {
   const text = print(run, value)
@@ -31,12 +26,10 @@ const inCase = (run: Run, value: Json, wanted: "lower" | "upper"): boolean => {
   return text === (wanted === "lower" ? lower : upper) && lower !== upper
 }
 
-const eq = against((run, value, other) => equal(run, value, other))
-const ne = against((run, value, other) => !equal(run, value, other))
-const lt = against((run, value, other) => order(run, value, other) < 0)
-const le = against((run, value, other) => order(run, value, other) <= 0)
-const gt = against((run, value, other) => order(run, value, other) > 0)
-const ge = against((run, value, other) => order(run, value, other) >= 0)
+const comparing = (operator: Comparison, ...names: string[]): [string, Operation][] => {
+  const test = against((run, value, other) => compare(run, operator, value, other))
+  return [...names, operator].map(name => [name, test])
+}
 
 export const tests: ReadonlyMap<string, Operation> = new Map([
   ["defined", lenientOperation("", (_run, value) => !(value instanceof Missing))],
@@ -56,24 +49,15 @@ export const tests: ReadonlyMap<string, Operation> = new Map([
   ["even", is(value => wholeNumber(value) % 2 === 0)],
   [
     "divisibleby",
-    operation("num", (_run, value, [by]) => modulo(wholeNumber(value), wholeNumber(by as Json)) === 0),
+    operation("num", (_run, value, [by]) => wholeNumber(value) % nonZero(wholeNumber(by as Json)) === 0),
   ],
   ["in", against((run, value, other) => contains(run, other, value))],
   ["lower", operation("", (run, value) => inCase(run, value, "lower"))],
   ["upper", operation("", (run, value) => inCase(run, value, "upper"))],
-  ["eq", eq],
-  ["equalto", eq],
-  ["==", eq],
-  ["ne", ne],
-  ["!=", ne],
-  ["lt", lt],
-  ["lessthan", lt],
-  ["<", lt],
-  ["le", le],
-  ["<=", le],
-  ["gt", gt],
-  ["greaterthan", gt],
-  [">", gt],
-  ["ge", ge],
-  [">=", ge],
+  ...comparing("==", "eq", "equalto"),
+  ...comparing("!=", "ne"),
+  ...comparing("<", "lt", "lessthan"),
+  ...comparing("<=", "le"),
+  ...comparing(">", "gt", "greaterthan"),
+  ...comparing(">=", "ge"),
 ])

@@ -8,7 +8,7 @@ import { type CompiledTemplate, compileTemplate, isTemplate } from "../compile.t
 import { withPath } from "../failure.ts"
 import { TemplateSyntaxError } from "../parse/syntax-error.ts"
 import { defaultLimits, Run } from "../run.ts"
-import type { Encode, Late, Limits, Scope, ValuePath, ValueTemplate } from "../types.ts"
+import type { Late, RenderOptions, Scope, ValuePath, ValueTemplate } from "../types.ts"
 import { isList, put } from "./values.ts"
 
 interface ValueProblem {
@@ -30,12 +30,6 @@ type Shape =
       readonly source: JsonObject
       readonly children: readonly (readonly [string, Shape])[]
     }
-
-interface RenderOptions {
-  readonly limits?: Limits
-  readonly late?: Late
-  readonly encode?: Encode
-}
 
 class CompiledValue implements ValueTemplate {
   readonly source: Json

@@ -41,7 +41,7 @@ create table pipeline_messages (
   primary key (execution, route, seq)
 ) strict;
 
--- All invocations of one attempt at a message in one row (encode-pipeline.ts). commit_number and place, the row's number
+-- All invocations of one attempt at a message in one row (lineage.ts). commit_number and place, the row's number
 -- within its commit, tell several rows of one attempt apart.
 create table pipeline_lineage (
   execution integer not null,

@@ -9,8 +9,7 @@ import { JournalUnavailableError } from "../../errors.ts"
 import { type RetryOptions, retry } from "../../retry.ts"
 import { receivedError } from "../errors.ts"
 import type { StoreName } from "../ports.ts"
-import { OPENED, type ThreadData, type ThreadReply, type ThreadRequest } from "./messages.ts"
-import { sentArguments } from "./transfer.ts"
+import { OPENED, sentArguments, type ThreadData, type ThreadReply, type ThreadRequest } from "./transfer.ts"
 
 export interface ThreadClientOptions extends ThreadData {
   readonly retry: RetryOptions

@@ -6,8 +6,13 @@ import { sentError } from "../errors.ts"
 import { Maintenance } from "../maintenance.ts"
 import { openFile } from "../open.ts"
 import { createStores, execute } from "../ports.ts"
-import { OPENED, type ThreadData, type ThreadReply, type ThreadRequest } from "./messages.ts"
-import { receivedArguments } from "./transfer.ts"
+import {
+  OPENED,
+  receivedArguments,
+  type ThreadData,
+  type ThreadReply,
+  type ThreadRequest,
+} from "./transfer.ts"
 
 const port = parentPort!
 const { file, label, synchronous } = workerData as ThreadData

@@ -1,53 +1,51 @@
 /**
- * Encodes the arguments of a method for the thread. A list of objects of one shape is sent as one flat list
- * of their values: copying an object repeats the names of its fields. Only the fields that the port names are
- * sent: callers may pass objects that contain more, such as functions, which cannot be copied.
+ * The requests to the thread of the embedded database, and its replies. In the arguments of a method a list of
+ * objects of one shape is sent as one flat list of their values: copying an object repeats the names of its
+ * fields. Only the fields that the port names are sent: callers may pass objects that contain more, such as
+ * functions, which cannot be copied.
  */
 import type * as port from "../../port/journal.ts"
+import { changeKeys, jobKeys, type Keys } from "../../values.ts"
+import type { SentError } from "../errors.ts"
+import type { Synchronous } from "../open.ts"
+import type { StoreName } from "../ports.ts"
 
-type Keys<T> = readonly (keyof T & string)[]
+export interface ThreadData {
+  readonly file: string
+  /** The name of the store in messages. */
+  readonly label: string
+  readonly synchronous: Synchronous
+}
+
+export type ThreadRequest =
+  | {
+      readonly id: number
+      readonly store: StoreName
+      readonly verb: string
+      readonly args: readonly unknown[]
+    }
+  | { readonly id: number; readonly store: "close" }
+
+export type ThreadReply =
+  | { readonly id: number; readonly result: unknown }
+  | { readonly id: number; readonly error: SentError }
+
+/** The id of the first reply: the database is open, or the error. */
+export const OPENED = 0
 
 const epochKeys: Keys<port.PartitionEpoch> = ["partition", "epoch"]
 const factKeys: Keys<port.NewFact> = ["partition", "seq", "jobId", "at", "type", "data"]
-const changeKeys: Keys<port.JobChange> = [
-  "id",
-  "partition",
-  "seq",
-  "status",
-  "updatedAt",
-  "finishedAt",
-  "wakeAt",
-  "output",
-  "error",
-]
-const jobKeys: Keys<port.NewJob> = [
-  ...changeKeys,
-  "owner",
-  "workflow",
-  "workflowVersion",
-  "parentId",
-  "labels",
-  "priority",
-  "createdAt",
-  "submittedBy",
-]
 
-interface SentBatch extends Pick<port.Batch, "answers" | "messages"> {
-  readonly fences: readonly unknown[]
-  readonly facts: readonly unknown[]
-  readonly newJobs: readonly unknown[]
-  readonly changedJobs: readonly unknown[]
-  readonly begun: port.Batch["begun"]
-  readonly left: port.Batch["left"]
-}
+type Flat = "fences" | "facts" | "newJobs" | "changedJobs"
+type SentBatch = Omit<port.Batch, Flat> & Readonly<Record<Flat, readonly unknown[]>>
 
 /** By method, for all stores. The arguments of the others are sent unchanged. */
 const encoders = new Map<string, (argument: never) => unknown>([
   ["append", sentBatch],
   ["tryAppend", sentBatch],
-  ["purge", sentPurge],
-  ["takePartitions", sentTake],
-  ["releasePartitions", sentRelease],
+  ["purge", withEpochs("fences")],
+  ["takePartitions", withEpochs("expected")],
+  ["releasePartitions", withEpochs("held")],
 ])
 
 export function sentArguments(verb: string, args: readonly unknown[]): readonly unknown[] {
@@ -59,46 +57,31 @@ export function receivedArguments(verb: string, args: readonly unknown[]): reado
   return verb === "append" || verb === "tryAppend" ? [receivedBatch(args[0] as SentBatch)] : args
 }
 
-function epoch({ partition, epoch }: port.PartitionEpoch): port.PartitionEpoch {
-  return { partition, epoch }
+/** The argument with its list of epochs, which may be objects that have more fields. */
+function withEpochs<Key extends string>(key: Key) {
+  return (argument: Readonly<Record<Key, readonly port.PartitionEpoch[]>>) => ({
+    ...argument,
+    [key]: argument[key].map(({ partition, epoch }) => ({ partition, epoch })),
+  })
 }
 
-function sentPurge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]): unknown {
-  return { fences: fences.map(epoch), jobIds, before }
-}
-
-function sentTake({ engine, expected }: Parameters<port.Journal["takePartitions"]>[0]): unknown {
-  return { engine, expected: expected.map(epoch) }
-}
-
-function sentRelease({ engine, held }: Parameters<port.Journal["releasePartitions"]>[0]): unknown {
-  return { engine, held: held.map(epoch) }
-}
-
-function sentBatch(batch: port.Batch): SentBatch {
+function sentBatch({ answers, messages, begun = [], left = [], ...batch }: port.Batch): SentBatch {
   return {
+    ...{ answers, messages, begun, left },
     fences: flat(batch.fences, epochKeys),
     facts: flat(batch.facts, factKeys),
     newJobs: flat(batch.newJobs, jobKeys),
     changedJobs: flat(batch.changedJobs, changeKeys),
-    answers: batch.answers,
-    messages: batch.messages,
-    begun: batch.begun,
-    left: batch.left,
   }
 }
 
 function receivedBatch(sent: SentBatch): port.Batch {
-  const { answers, messages, begun = [], left = [] } = sent
   return {
+    ...sent,
     fences: objects(sent.fences, epochKeys),
     facts: objects(sent.facts, factKeys),
     newJobs: objects(sent.newJobs, jobKeys),
     changedJobs: objects(sent.changedJobs, changeKeys),
-    answers,
-    messages,
-    begun,
-    left,
   }
 }
 

@@ -7,7 +7,7 @@ with dead as materialized (
   order by route, seq
   limit $2::text::bigint
 )
-select (select count(*) from dead), p.route, p.seq, p.error
+select (select count(*) from dead) as count, p.route, p.seq, p.error
 from umbra.pipeline_parked as p
 join (select route, seq from dead order by route, seq limit 1) as first on p.route = first.route and p.seq = first.seq
 where p.execution = $1::text::bigint

@@ -8,4 +8,4 @@ select
 from umbra.partitions as fence
 where fence.id = $1::text::int and fence.epoch = $2::text::bigint
 for share
-returning partition, 1
+returning partition::text as held, 1 as inserted

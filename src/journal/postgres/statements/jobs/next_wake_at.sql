@@ -1,5 +1,5 @@
 -- The first timer after $2 in these partitions ($1): one index lookup per partition.
-select min(n.wake_at)
+select min(n.wake_at) as wake_at
 from unnest($1::text::int[]) as p (id)
 cross join lateral (
   select j.wake_at

@@ -1,7 +1,7 @@
 -- The facts committed in some partitions ($1) after a position ($2) and up to another ($3), of the jobs of
 -- some owners ($4; null: all owners). Reads at most $5 facts of a partition; data over $6 bytes is left out.
--- Three lists as one, distinguished by the first column: where each partition ends, how many facts of it were
--- read and the last of them, and the facts of those owners.
+-- Two lists as one: how far each partition was read and how many facts that were (`looked`), and the facts of
+-- those owners.
 --
 -- The owner is that of the job: a column of the journal would cost every append what only a stream needs. The
 -- data is read by the primary key, after the facts of other owners have been removed.
@@ -26,17 +26,16 @@ looked as materialized (
   ) as l
   where h.head > h.after
 )
-select 'head', h.id::text, h.head::text, null, null, null, null, null, null
+select
+  h.id as partition, case when l.looked >= $5::text::bigint then l.seq else h.head end as seq,
+  coalesce(l.looked, 0) as looked, null as job_id, null::bigint as at, null as type, null as data, null::int as bytes, null as owner
 from heads as h
+left join (select partition, max(seq) as seq, count(*) as looked from looked group by partition) as l on l.partition = h.id
 where h.head > h.after
 union all
-select 'looked', l.partition::text, max(l.seq)::text, count(*)::text, null, null, null, null, null
-from looked as l
-group by l.partition
-union all
 select
-  'fact', o.partition::text, o.job_id::text, o.seq::text, f.at::text, f.type,
-  case when f.bytes <= $6::text::bigint then f.data end::text, f.bytes::text, o.owner
+  o.partition, o.seq, null, o.job_id::text, f.at, f.type,
+  case when f.bytes <= $6::text::bigint then f.data end::text, f.bytes, o.owner
 from (
   select l.partition, l.job_id, l.seq, j.owner
   from looked as l

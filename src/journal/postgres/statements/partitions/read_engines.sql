@@ -1,2 +1,2 @@
 -- The last heartbeats of all engines, including dead ones.
-select id, place, beat, follows from umbra.engines
+select id as engine, place, beat, follows from umbra.engines

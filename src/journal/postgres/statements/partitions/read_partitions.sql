@@ -1,2 +1,2 @@
 -- The owners of all partitions.
-select id, owner, epoch from umbra.partitions order by id
+select id as partition, owner, epoch from umbra.partitions order by id

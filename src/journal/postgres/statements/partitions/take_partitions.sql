@@ -14,4 +14,4 @@ update umbra.partitions as p
 set owner = $1::text, epoch = wanted.epoch
 from wanted
 where p.id = wanted.id
-returning p.id, p.epoch
+returning p.id as partition, p.epoch

@@ -76,6 +76,6 @@ stored as (
   on conflict (execution, key) do update set value = excluded.value
 )
 select
-  exists (select from fence),
-  exists (select from moved),
-  (select commit from umbra.executions where id = $3::text::bigint and not is_orphan)
+  exists (select from fence) as is_held,
+  exists (select from moved) as is_moved,
+  (select commit from umbra.executions where id = $3::text::bigint and not is_orphan) as last

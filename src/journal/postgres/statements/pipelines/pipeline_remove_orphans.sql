@@ -31,4 +31,4 @@ figures as materialized (
 executions as (
   delete from umbra.executions as e using orphans where e.id = orphans.id and not (select is_cut from figures)
 )
-select gone, is_cut or (select count(*) from orphans) = $2::text::bigint from figures
+select gone, is_cut or (select count(*) from orphans) = $2::text::bigint as is_more from figures

@@ -42,4 +42,4 @@ done as (
   from ended
   where e.id = ended.id and not (select is_cut from figures)
 )
-select (select count(*) from lineage) + (select count(*) from messages), is_cut or is_more from figures
+select (select count(*) from lineage) + (select count(*) from messages) as gone, is_cut or is_more as is_more from figures

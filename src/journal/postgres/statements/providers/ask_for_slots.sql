@@ -18,13 +18,11 @@ asked as (
   where slots.held_until <= $2::text::bigint
 )
 select
-  'version',
-  coalesce((select version from provider), (select version from umbra.providers where name = $1::text), 0)::text,
-  null::text,
-  null::text
-union all
-select 'held', s.job_id::text, s.node::text, s.item::text
-from wishes
-join umbra.slots as s
-  on s.provider = $1::text and s.job_id = wishes.job_id and s.node = wishes.node and s.item = wishes.item
-where s.held_until > $2::text::bigint
+  coalesce((select version from provider), (select version from umbra.providers where name = $1::text), 0) as version,
+  (
+    select coalesce(jsonb_agg(jsonb_build_object('jobId', s.job_id, 'node', s.node, 'item', s.item)), '[]')
+    from wishes
+    join umbra.slots as s
+      on s.provider = $1::text and s.job_id = wishes.job_id and s.node = wishes.node and s.item = wishes.item
+    where s.held_until > $2::text::bigint
+  ) as held

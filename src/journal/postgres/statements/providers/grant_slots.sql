@@ -114,7 +114,11 @@ told as (
   )
   on conflict (cause) do nothing
 )
-select 'settled', null::text, null::text, null::text, null::text
-where exists (select from fence) or not (select is_so from wanted)
-union all
-select 'granted', job_id::text, node::text, item::text, partition::text from granted
+select
+  exists (select from fence) or not (select is_so from wanted) as is_settled,
+  (
+    select coalesce(
+      jsonb_agg(jsonb_build_object('jobId', job_id, 'node', node, 'item', item, 'partition', partition)), '[]'
+    )
+    from granted
+  ) as granted

@@ -45,5 +45,5 @@ select (
     ) as l
   ) as ahead
   where w.owner is not null
-)
+) as position
 from mine

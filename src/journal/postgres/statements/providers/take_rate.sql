@@ -18,4 +18,4 @@ taken as (
   where p.provider = pace.provider and pace.at - $3::text::float8 <= $4::text::float8
   returning 1
 )
-select ceil(at)::bigint, exists (select from taken) from pace
+select ceil(at)::bigint as at, exists (select from taken) as taken from pace

@@ -1,6 +1,8 @@
 -- Submissions of ended jobs whose outcome is unknown: of these partitions ($1) while they hold a slot at $2,
 -- or all of job $3.
-select o.provider, o.job_id, o.node, o.item, o.attempt, o.operation, o.submitted_at, coalesce(o.slot_until, 0), coalesce(j.owner, '')
+select
+  o.provider, o.job_id, o.node, o.item, o.attempt, o.operation, o.submitted_at as since,
+  coalesce(o.slot_until, 0) as slot_until, coalesce(j.owner, '') as owner
 from umbra.operations as o
 left join umbra.jobs as j on j.id = o.job_id
 where o.unseen

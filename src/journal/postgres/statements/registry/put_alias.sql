@@ -41,7 +41,7 @@ written as (
     $1::text, $2::text, $3::text, $6::text::bigint, $7::text, (select targets::json from before), $4::text::json
   where exists (select from added) or exists (select from moved)
 )
-select 'missing', version::text from missing
+select 'missing' as outcome, version from missing
 union all
 select 'moved', null from added
 union all

@@ -29,6 +29,6 @@ added as (
   on conflict do nothing
   returning version, hash, definition, created_at, pushed_by, rules
 )
-select version, hash, definition, created_at, false, null, pushed_by, rules from added
+select version, hash, definition, created_at, false as unchanged, null as deleted_at, pushed_by, rules from added
 union all
 select version, hash, definition, created_at, true, null, pushed_by, rules from same

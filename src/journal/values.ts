@@ -1,0 +1,45 @@
+/** Values that both stores use. */
+import type { DueJob, JobChange, NewJob } from "./port/journal.ts"
+import type { MessageKey } from "./port/pipelines.ts"
+
+/** Larger than anything stored: read everything. */
+export const NO_LIMIT = 2 ** 40
+
+/** Before every due job, and before every message of a pipeline. */
+export const BEFORE_ALL: DueJob = { wakeAt: -1, id: "00000000-0000-0000-0000-000000000000" }
+export const BEFORE_ALL_KEYS: MessageKey = { route: -1, seq: -1 }
+
+/** The length of the common prefix of the ids of a job and its children. */
+export const FAMILY_LENGTH = 18
+
+/**
+ * More take-overs of a partition than can happen between a backup and its restore. Epochs go up to 2^19
+ * (`engine/ids.ts`).
+ */
+export const RESTORED_EPOCHS = 1024
+
+export type Keys<T> = readonly (keyof T & string)[]
+
+/** The fields of a job: those that change, then all. */
+export const changeKeys: Keys<JobChange> = [
+  "id",
+  "partition",
+  "seq",
+  "status",
+  "updatedAt",
+  "finishedAt",
+  "wakeAt",
+  "output",
+  "error",
+]
+export const jobKeys: Keys<NewJob> = [
+  ...changeKeys,
+  "owner",
+  "workflow",
+  "workflowVersion",
+  "parentId",
+  "labels",
+  "priority",
+  "createdAt",
+  "submittedBy",
+]
