@@ -117,7 +117,7 @@ describe("umbra db backup and umbra db check", () => {
     const before = await readFile(file)
     const damaged = await umbra(["db", "check", "--data-dir", folder.path])
     expect(damaged).toMatchObject({ code: 1, stdout: expect.stringContaining("the file is damaged") })
-    expect(damaged.stdout).toContain("restore a backup")
+    expect(damaged.stdout).toContain("restore a backup into an empty folder (docs/operations/backup.md)")
     const list = await umbra(["jobs", "list", "--data-dir", folder.path])
     expect(list).toMatchObject({ code: 1, stderr: expect.stringMatching(/E508 .*restore a backup/i) })
     expect((await readFile(file)).equals(before)).toBe(true)

@@ -53,7 +53,7 @@ function checkText(location: string, { integrity, checked, different }: Checked)
     return [
       paint.red(`✗ ${storeName(location)}: the file is damaged`),
       ...integrity!.map(line => `  ${line}`),
-      "Its jobs were not compared. Stop the process that uses the file, and restore a backup into an empty folder (docs/operations/deployment.md).\n",
+      "Its jobs were not compared. Stop the process that uses the file, and restore a backup into an empty folder (docs/operations/backup.md).\n",
     ].join("\n")
   const file =
     integrity === null

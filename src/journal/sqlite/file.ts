@@ -80,6 +80,6 @@ async function readHeader(file: string): Promise<Buffer> {
 function unusable(reason: string): UmbraError {
   return new UmbraError(
     "E508",
-    `${reason}. It was not changed. Restore a backup into an empty folder (docs/operations/deployment.md), or choose another folder.`,
+    `${reason}. It was not changed. Restore a backup into an empty folder (docs/operations/backup.md), or choose another folder.`,
   )
 }
