@@ -2,8 +2,8 @@
 import { UmbraError } from "../../errors.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
-import { checkFile, createFile } from "./file.ts"
-import { prepareSchema, schemaVersion } from "./schema/schema.ts"
+import { checkFile, createFile, hasWal } from "./file.ts"
+import { checkBesideWal, prepareSchema, schemaVersion } from "./schema/schema.ts"
 import type { Synchronous } from "./settings.ts"
 
 const PAGE_BYTES = 4_096
@@ -17,6 +17,7 @@ const CACHE_KB = 8_192
 export async function openFile(file: string, synchronous: Synchronous): Promise<Connection> {
   await createFile(file)
   await checkFile(file)
+  if (await hasWal(file)) checkBesideWal(file)
   const connection = new Connection(openDatabase(file))
   try {
     const { database } = connection
