@@ -8,6 +8,7 @@ import { openReadOnly } from "../../journal/sqlite/read-only.ts"
 import { exitCode } from "../exit.ts"
 import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
 import { compareAll, type Difference, differencesText, withReader } from "../jobs/verify.ts"
+import { commandLog } from "../output/log.ts"
 import { paintFor } from "../output/terminal.ts"
 import { inTurn } from "../target/folder-wait.ts"
 
@@ -86,7 +87,7 @@ export async function backup(file: string, options: CheckOptions): Promise<numbe
 
 export async function restored(options: StoreOptions): Promise<number> {
   const location = existingStore(options)
-  const journal = await inTurn(() => openJournal(location))
+  const journal = await inTurn(() => openJournal(location, { log: commandLog("warn").log }))
   try {
     await journal.restored()
   } finally {
