@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url"
 const VERSION = "24.21.0"
 const TESTS = [
   "test/journal/sqlite.test.ts",
+  "test/journal/sqlite-file.test.ts",
   "test/journal/sqlite-stores.test.ts",
   "test/journal/memory.test.ts",
 ]

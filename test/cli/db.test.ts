@@ -117,7 +117,7 @@ describe("umbra db backup and umbra db check", () => {
     const before = await readFile(file)
     const damaged = await umbra(["db", "check", "--data-dir", folder.path])
     expect(damaged).toMatchObject({ code: 1, stdout: expect.stringContaining("the file is damaged") })
-    expect(damaged.stdout).toContain("restore a backup")
+    expect(damaged.stdout).toContain("restore a backup into an empty folder (docs/operations/backup.md)")
     const list = await umbra(["jobs", "list", "--data-dir", folder.path])
     expect(list).toMatchObject({ code: 1, stderr: expect.stringMatching(/E508 .*restore a backup/i) })
     expect((await readFile(file)).equals(before)).toBe(true)
@@ -145,5 +145,36 @@ describe("umbra db backup and umbra db check", () => {
       code: 1,
       stderr: expect.stringMatching(/E505 .*Choose another folder/),
     })
+  })
+})
+
+describe("a Node.js without SQLite", () => {
+  it("is told of with what to install, and is enough for what needs no embedded database", async () => {
+    const folder = folderWith({
+      "hide.cjs": `
+        const Module = require("node:module")
+        const load = Module._load
+        Module._load = (name, ...rest) => {
+          if (name === "@photostructure/sqlite") throw new Error("Cannot find module " + name)
+          return load(name, ...rest)
+        }
+        process.getBuiltinModule = () => undefined`,
+      "one.yaml": "name: one\nnodes: [{ id: a, handler: transform, config: { value: 1 } }]\n",
+    })
+    onTestFinished(folder.remove)
+    const database = await freshDatabase()
+    onTestFinished(database.drop)
+    const env = { NODE_OPTIONS: `--require ${join(folder.path, "hide.cjs")}` }
+    const start = (...parameters: string[]) => umbra(parameters, { cwd: folder.path, env })
+    const refused = await start("run", "one.yaml", "--data-dir", "data")
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /E508 .*needs SQLite, and this Node\.js \(v\d.*use Node\.js 22\.13 or later, or install the package @photostructure\/sqlite, or name a PostgreSQL database/,
+      ),
+    })
+    expect((await readdir(join(folder.path, "data"))).filter(name => name.startsWith("umbra.db"))).toEqual([])
+    expect(await start("validate", "one.yaml")).toMatchObject({ code: 0 })
+    expect(await start("run", "one.yaml", "--database-url", database.url)).toMatchObject({ code: 0 })
   })
 })

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs"
 import type * as files from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest"
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest"
+import { openStore } from "../../src/cli/target/store.ts"
 import { networkFileSystem } from "../../src/journal/network-file-system.ts"
 import { type LogLevel, logTo } from "../../src/log.ts"
 import { openUmbra } from "../../src/umbra.ts"
@@ -71,6 +72,18 @@ describe.runIf(process.platform === "linux")("a folder that is opened", () => {
       },
     ])
     expect(reported.asked).toEqual([join(folder, "data")])
+  })
+
+  it("is warned of by commands that open no engine", async () => {
+    reported.type = NFS
+    const write = vi.spyOn(process.stderr, "write").mockReturnValue(true)
+    onTestFinished(() => write.mockRestore())
+    const store = openStore({ location: join(folder, "data"), owner: undefined, modules: {}, flags: "" })
+    await store.tokens.list()
+    await store.close()
+    expect(write.mock.calls.map(([text]) => text)).toEqual([
+      expect.stringMatching(/warn: the folder is on a network file system/),
+    ])
   })
 
   it("is not warned of on a local disk", async () => {

@@ -122,9 +122,29 @@ describe("a folder's database", () => {
       const before = await hash(file)
       const refusal = await openFolder(folder).catch((error: unknown) => error)
       expect(refusal).toMatchObject({ code, message: expect.stringContaining(says) })
-      expect((refusal as Error).message).toMatch(/not changed.*(backup|another folder|Update)/)
+      expect((refusal as Error).message).toMatch(
+        /not changed.*(docs\/operations\/backup\.md|another folder|Update)/,
+      )
       await expect(openReadOnly(folder)).rejects.toMatchObject({ code })
       expect(await hash(file)).toBe(before)
+    })
+
+  for (const [name, at, bytes, code] of [
+    ["a list of tables that was overwritten", 100, Buffer.alloc(64, 0xa5), "E508"],
+    ["a later version", 60, Buffer.from([0, 0, 3, 232]), "E505"],
+  ] as const)
+    it(`is refused and left as it is, with the write-ahead log of a killed process: ${name}`, async () => {
+      const [folder, left] = [await freshFolder(), await freshFolder()]
+      const journal = await openFolder(folder)
+      onTestFinished(() => journal.close())
+      await hold(journal)
+      const files = ["umbra.db", "umbra.db-wal"]
+      for (const file of files) await cp(join(folder, file), join(left, file))
+      await overwrite(join(left, "umbra.db"), at, bytes)
+      const hashes = () => Promise.all(files.map(file => hash(join(left, file))))
+      const before = await hashes()
+      await expect(openFolder(left)).rejects.toMatchObject({ code })
+      expect(await hashes()).toEqual(before)
     })
 
   it("is completed if an earlier version wrote it, and no message is lost", async () => {

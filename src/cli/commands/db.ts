@@ -8,6 +8,7 @@ import { openReadOnly } from "../../journal/sqlite/read-only.ts"
 import { exitCode } from "../exit.ts"
 import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
 import { compareAll, type Difference, differencesText, withReader } from "../jobs/verify.ts"
+import { commandLog } from "../output/log.ts"
 import { paintFor } from "../output/terminal.ts"
 import { inTurn } from "../target/folder-wait.ts"
 
@@ -53,7 +54,7 @@ function checkText(location: string, { integrity, checked, different }: Checked)
     return [
       paint.red(`✗ ${storeName(location)}: the file is damaged`),
       ...integrity!.map(line => `  ${line}`),
-      "Its jobs were not compared. Stop the process that uses the file, and restore a backup into an empty folder (docs/operations/deployment.md).\n",
+      "Its jobs were not compared. Stop the process that uses the file, and restore a backup into an empty folder (docs/operations/backup.md).\n",
     ].join("\n")
   const file =
     integrity === null
@@ -86,7 +87,7 @@ export async function backup(file: string, options: CheckOptions): Promise<numbe
 
 export async function restored(options: StoreOptions): Promise<number> {
   const location = existingStore(options)
-  const journal = await inTurn(() => openJournal(location))
+  const journal = await inTurn(() => openJournal(location, { log: commandLog("warn").log }))
   try {
     await journal.restored()
   } finally {

@@ -16,7 +16,7 @@ export interface Turn {
   readonly isOver?: () => boolean
 }
 
-/** Creating a database takes two seconds, and ten times that on a busy machine. */
+/** Starting a server takes a second, and ten times that on a busy machine. */
 const JUST_MS = 30_000
 const LOOK_MS = 100
 

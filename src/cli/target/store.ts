@@ -60,7 +60,7 @@ export class Store {
   }
 
   journal(): Promise<Journal> {
-    this.#journal ??= openJournal(this.location)
+    this.#journal ??= openJournal(this.location, { log: commandLog("warn").log })
     return this.#journal
   }
 

@@ -19,6 +19,8 @@ export interface Statement {
 export interface Database {
   prepare(sql: string): Statement
   exec(sql: string): void
+  /** Defines a function for SQL. */
+  function(name: string, work: (value: Value) => Value): void
   close(): void
 }
 

@@ -63,7 +63,7 @@ export function classify(error: unknown, label: string): Error {
   if (isDamage(error))
     return new UmbraError(
       "E508",
-      `${label} cannot be used: ${reason}. Its file is damaged, and was not changed. Restore a backup into an empty folder (docs/operations/deployment.md).`,
+      `${label} cannot be used: ${reason}. Its file is damaged, and was not changed. Restore a backup into an empty folder (docs/operations/backup.md).`,
       { cause: error },
     )
   return new UmbraError("E506", `${label} rejected a statement: ${reason}`, { cause: error })

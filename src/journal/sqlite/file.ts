@@ -30,18 +30,32 @@ export async function checkFile(file: string): Promise<void> {
     )
 }
 
+/** Is anything in its write-ahead log? */
+export async function hasWal(file: string): Promise<boolean> {
+  const wal: Stats | null = await stat(`${file}-wal`).catch(() => null)
+  return wal !== null && wal.size > 0
+}
+
 /** Creates the file if it does not exist. Under its name it is complete and on the disk. */
 export async function createFile(file: string): Promise<void> {
   if (existsSync(file)) return
-  const wal: Stats | null = await stat(`${file}-wal`).catch(() => null)
-  if (wal !== null && wal.size > 0) throw unusable(`${file} is missing, but its write-ahead log exists`)
+  if (await hasWal(file)) throw unusable(`${file} is missing, but its write-ahead log exists`)
   const draft = `${file}.new`
-  for (const end of ["", "-journal", "-wal", "-shm"]) await rm(`${draft}${end}`, { force: true })
-  await createEmpty(draft)
-  fill(draft)
-  await syncFile(draft)
-  await rename(draft, file)
+  await removeDraft(draft)
+  try {
+    await createEmpty(draft)
+    fill(draft)
+    await syncFile(draft)
+    await rename(draft, file)
+  } catch (error) {
+    await removeDraft(draft)
+    throw error
+  }
   await syncFolders(dirname(file))
+}
+
+async function removeDraft(draft: string): Promise<void> {
+  for (const end of ["", "-journal", "-wal", "-shm"]) await rm(`${draft}${end}`, { force: true })
 }
 
 /** Readable by its owner only; SQLite gives its other files the same permissions. The file must not exist. */
@@ -80,6 +94,6 @@ async function readHeader(file: string): Promise<Buffer> {
 function unusable(reason: string): UmbraError {
   return new UmbraError(
     "E508",
-    `${reason}. It was not changed. Restore a backup into an empty folder (docs/operations/deployment.md), or choose another folder.`,
+    `${reason}. It was not changed. Restore a backup into an empty folder (docs/operations/backup.md), or choose another folder.`,
   )
 }

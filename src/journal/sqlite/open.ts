@@ -2,8 +2,8 @@
 import { UmbraError } from "../../errors.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
-import { checkFile, createFile } from "./file.ts"
-import { prepareSchema, schemaVersion } from "./schema/schema.ts"
+import { checkFile, createFile, hasWal } from "./file.ts"
+import { checkBesideWal, prepareSchema, schemaVersion } from "./schema/schema.ts"
 
 /**
  * full: every commit is synced to the disk before it is acknowledged, and survives a power cut. normal: a
@@ -23,6 +23,7 @@ const CACHE_KB = 8_192
 export async function openFile(file: string, synchronous: Synchronous): Promise<Connection> {
   await createFile(file)
   await checkFile(file)
+  if (await hasWal(file)) checkBesideWal(file)
   const connection = new Connection(openDatabase(file))
   try {
     const { database } = connection

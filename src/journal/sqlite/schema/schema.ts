@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto"
 import { UmbraError } from "../../../errors.ts"
 import type { Connection } from "../database.ts"
+import { openDatabase } from "../driver.ts"
 import { pipelineTables } from "./pipelines.ts"
 import { providerTables } from "./providers.ts"
 
@@ -220,12 +221,37 @@ function fill(connection: Connection, partitions: number): void {
 export function schemaVersion(connection: Connection, file: string): number {
   connection.get("select name from sqlite_schema limit 1")
   const { user_version: version } = connection.get<{ user_version: number }>("pragma user_version")!
+  refuseLater(version, file)
+  return version
+}
+
+/**
+ * The same check for a file with a write-ahead log, which a killed process left. A connection that may write moves the
+ * log into the file when it is closed; this one cannot write. It prepares no statement: a driver closes a connection
+ * only when its statements have been garbage-collected.
+ */
+export function checkBesideWal(file: string): void {
+  const database = openDatabase(file, { readOnly: true })
+  let version = 0
+  database.function("found", value => {
+    version = Number(value)
+    return null
+  })
+  try {
+    database.exec("pragma busy_timeout = 5000; select name from sqlite_schema limit 1")
+    database.exec("select found(user_version) from pragma_user_version")
+  } finally {
+    database.close()
+  }
+  refuseLater(version, file)
+}
+
+function refuseLater(version: number, file: string): void {
   if (version > steps.length)
     throw new UmbraError(
       "E505",
       `${file} was written by a later version of Umbra (its tables are at step ${version}, this version knows ${steps.length}). It was not changed. Update this installation.`,
     )
-  return version
 }
 
 /** For a connection that cannot complete the tables. */
