@@ -4,8 +4,6 @@ import { join } from "node:path"
 import type { Mutant } from "./instrument.ts"
 import { Lane } from "./lane.ts"
 
-/** One per core of a small machine. */
-const LANES = 2
 /** A mutant's run may take this much longer than the run without it. */
 const SLOWER = 10
 const STARTING_MS = 30_000
@@ -23,6 +21,8 @@ interface TestFile {
 
 export class TestRuns {
   readonly folder: string
+  /** How many test files run at a time. */
+  readonly #laneCount: number
   /** For every test process. */
   env: Readonly<Record<string, string>> = {}
   readonly #files: TestFile[] = []
@@ -33,8 +33,9 @@ export class TestRuns {
   readonly #lanes = new Set<Lane>()
   #ended = false
 
-  constructor(folder: string) {
+  constructor(folder: string, lanes: number) {
     this.folder = folder
+    this.#laneCount = lanes
   }
 
   /** Runs the tests of the folders without a mistake: what they reach, and how long they take. */
@@ -136,7 +137,7 @@ export class TestRuns {
       lane.end()
       this.#lanes.delete(lane)
     }
-    await Promise.all(Array.from({ length: LANES }, work))
+    await Promise.all(Array.from({ length: this.#laneCount }, work))
   }
 }
 
