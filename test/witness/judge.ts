@@ -22,10 +22,14 @@ export interface Run {
   readonly end: "ok" | "fail" | "abort" | null
 }
 
-export interface Sample {
-  readonly job: string
+/** Something that the machine was asked for. */
+export interface Span {
   readonly askedAt: number
   readonly answeredAt: number
+}
+
+export interface Sample extends Span {
+  readonly job: string
   // biome-ignore lint/suspicious/noExplicitAny: the answer of GET /jobs/{job}/graph.
   readonly graph: any
 }
@@ -69,13 +73,15 @@ export class Judge {
   readonly #runs = new Map<string, Run[]>()
   readonly #deathMs: number
   readonly #kills: ReadonlySet<number>
-  /** The longest answer near a moment: how much this machine held everybody up then. */
+  /** The longest answer near a moment, of a process or of the disk: how much this machine held everybody up then. */
   readonly #stallAt: (time: number) => number
 
   constructor(parts: {
     readonly dags: ReadonlyMap<string, Dag>
     readonly runs: readonly Run[]
     readonly samples: readonly Sample[]
+    /** Writes to the disk that were synced: nothing is shown before it is durable. */
+    readonly syncs: readonly Span[]
     readonly kills: readonly Kill[]
     /** After so long a killed worker is dead to its engine. */
     readonly deathMs: number
@@ -87,10 +93,11 @@ export class Judge {
       const key = `${run.job} ${run.node}`
       this.#runs.set(key, [...(this.#runs.get(key) ?? []), run])
     }
+    const spans = [...parts.samples, ...parts.syncs]
     this.#stallAt = time =>
       Math.max(
         0,
-        ...parts.samples
+        ...spans
           .filter(({ askedAt, answeredAt }) => askedAt < time + 2000 && answeredAt > time - 2000)
           .map(({ askedAt, answeredAt }) => answeredAt - askedAt),
       )

@@ -2,7 +2,7 @@
  * Random workflows on real processes, watched over HTTP while they run: no graph may show a state that the handlers' own
  * record contradicts. UMBRA_TEST_SEED plays a run again.
  */
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, open, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
@@ -14,7 +14,7 @@ import { storeFlags, storeOf } from "../server/served.ts"
 import { ask } from "../server/stage.ts"
 import { seed } from "../support/seed.ts"
 import { type Dag, documentOf, inputOf, randomDag } from "./dags.ts"
-import { Judge, type Kill, readRuns, type Sample } from "./judge.ts"
+import { Judge, type Kill, readRuns, type Sample, type Span } from "./judge.ts"
 
 const JOBS = 12
 const DEAD_SECONDS = 3
@@ -51,6 +51,28 @@ interface Scene {
   readonly disturb?: () => Promise<Kill[]>
 }
 
+/** Syncs a file again and again until the returned function is called, which returns how long each sync took. */
+function watchDisk(folder: string): () => Promise<readonly Span[]> {
+  let isOver = false
+  const watching = (async () => {
+    const syncs: Span[] = []
+    const file = await open(join(folder, "synced"), "w")
+    while (!isOver) {
+      const askedAt = now()
+      await file.write(".")
+      await file.datasync()
+      syncs.push({ askedAt, answeredAt: now() })
+      await delay(20)
+    }
+    await file.close()
+    return syncs
+  })()
+  return () => {
+    isOver = true
+    return watching
+  }
+}
+
 async function watch({ seed, witness, urls, deathMs, disturb }: Scene): Promise<void> {
   const random = randomFrom(seed)
   const dags = new Map<string, Dag>()
@@ -64,23 +86,26 @@ async function watch({ seed, witness, urls, deathMs, disturb }: Scene): Promise<
     expect(status, JSON.stringify(job)).toBe(201)
     dags.set(job.job_id ?? job.id, dag)
   }
+  const disk = watchDisk(witness)
+  onTestFinished(async () => void (await disk()))
   const disturbed = disturb?.() ?? Promise.resolve([])
   const samples: Sample[] = []
-  const open = new Set(dags.keys())
-  for (let round = 0; open.size > 0; round++) {
+  const unfinished = new Set(dags.keys())
+  for (let round = 0; unfinished.size > 0; round++) {
     // Leaves the machine to what is watched.
     await delay(20)
-    for (const job of [...open]) {
+    for (const job of [...unfinished]) {
       const askedAt = now()
       const { status, body } = await ask(urls[round % urls.length]!, `/jobs/${job}/graph`, {})
       expect(status).toBe(200)
       samples.push({ job, askedAt, answeredAt: now(), graph: body })
-      if (["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"].includes(body.status)) open.delete(job)
+      if (["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"].includes(body.status)) unfinished.delete(job)
     }
   }
   const kills = await disturbed
+  const syncs = await disk()
   const runs = await readRuns(witness, kills)
-  const judge = new Judge({ dags, runs, samples, kills, deathMs })
+  const judge = new Judge({ dags, runs, samples, syncs, kills, deathMs })
   for (const [job, dag] of dags) {
     const nodes = await Promise.all(
       dag.nodes.map(
