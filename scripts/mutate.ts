@@ -1,9 +1,9 @@
 /**
- * `npm run mutate -- --mutants 300 --seed 1 [--room core|template|definition] [--only FILE] [--ids 4,17]` makes one small mistake at a
- * time in the sources of the pure rooms and checks that a test fails. It works in a temporary copy of the repository. For each
+ * `npm run mutate -- --mutants 300 --seed 1 [--room core|template|definition] [--only FILE] [--ids 4,17] [--lanes 2]` makes one small
+ * mistake at a time in the sources of the pure rooms and checks that a test fails. It works in a temporary copy of the repository. For each
  * mutant only the test files run that reach it: those of its own room first, then those of the other rooms, then, for
  * what is left, slow ones, most of which need the services. A run that does not end counts as caught. Exit 0: at least 97 % are caught; 1: fewer. The
- * seed repeats a draw, `--ids` those of its mutants with these numbers.
+ * seed repeats a draw, `--ids` those of its mutants with these numbers; `--lanes` is how many are tried at a time.
  */
 import { readFileSync } from "node:fs"
 import { rm } from "node:fs/promises"
@@ -36,6 +36,7 @@ const { values } = parseArgs({
     room: { type: "string" },
     only: { type: "string" },
     ids: { type: "string" },
+    lanes: { type: "string", default: "2" },
   },
 })
 
@@ -43,10 +44,10 @@ await main(async signal => {
   const rooms = values.room === undefined ? ROOMS : [values.room]
   if (!rooms.every(room => ROOMS.includes(room)))
     throw new Error(`--room ${values.room}: write ${ROOMS.join(", ")}`)
-  const [wanted, seed] = [wholeNumber("mutants"), wholeNumber("seed")]
+  const [wanted, seed, lanes] = [wholeNumber("mutants"), wholeNumber("seed"), wholeNumber("lanes")]
   const folder = await copyRepository(root)
   signal.addEventListener("abort", () => runs.end())
-  const runs = new TestRuns(folder)
+  const runs = new TestRuns(folder, Math.max(1, lanes))
   try {
     const drawn = await drawMutants(folder, { rooms, wanted, seed })
     const ids = values.ids?.split(",").map(Number)
@@ -124,7 +125,7 @@ function described(mutant: Mutant): string {
   return [...shown, ...(why === null ? [] : [`  explained: ${why}`])].join("\n")
 }
 
-function wholeNumber(name: "mutants" | "seed"): number {
+function wholeNumber(name: "mutants" | "seed" | "lanes"): number {
   const value = Number(values[name])
   if (Number.isInteger(value) && value >= 0) return value
   throw new Error(`--${name} ${values[name]}: write a whole number`)

@@ -6,6 +6,7 @@ import { capture } from "../services/run.ts"
 import { instrumented, type Mutant, mutated, SWITCH_FILE, SWITCH_SOURCE } from "./instrument.ts"
 import type { Mutation } from "./mutations.ts"
 
+const SYNTAX_ERROR = /^1\d{3}$/
 const LEFT_OUT = new Set(["node_modules", ".git", "dist"])
 
 export async function copyRepository(root: string): Promise<string> {
@@ -18,8 +19,8 @@ export async function copyRepository(root: string): Promise<string> {
 }
 
 /**
- * Those of the mutations with which their file still compiles: the others are found by the compiler. One run of it for all:
- * each mutated file is a neighbour of the original, which everything else imports.
+ * Those of the mutations with which their file still compiles: the others are found by the compiler. It compiles all of them
+ * together: each mutated file is a neighbour of the original, which everything else imports.
  */
 export async function compiling(
   folder: string,
@@ -42,8 +43,8 @@ export async function compiling(
   }
   const settings = { extends: "./tsconfig.json", include: ["src"] }
   await writeFile(join(folder, "tsconfig.mutate.json"), JSON.stringify(settings))
-  const errors = errorsByFile(await compile(folder, "tsconfig.mutate.json"))
-  await Promise.all(written.map(path => rm(join(folder, path))))
+  const errors = await errorsByFile(folder)
+  await Promise.all(written.map(path => rm(join(folder, path), { force: true })))
   const count = (file: string, mark: string) => errors.get(file.replace(/\.ts$/, `.${mark}.ts`)) ?? 0
   return mutations.filter(({ file }, number) => count(file, `mutation${number}`) <= count(file, "unchanged"))
 }
@@ -55,11 +56,19 @@ async function compile(folder: string, config: string): Promise<string> {
   return capture(process.execPath, args, { cwd: folder }).catch(({ stdout }: { stdout: string }) => stdout)
 }
 
-function errorsByFile(messages: string): ReadonlyMap<string, number> {
+/** Files that cannot be parsed are removed first: while there is one, the compiler checks no types. */
+async function errorsByFile(folder: string): Promise<ReadonlyMap<string, number>> {
   const errors = new Map<string, number>()
-  for (const [, file] of messages.matchAll(/^(\S+\.ts)\(\d+,\d+\): error/gm))
-    errors.set(file!, (errors.get(file!) ?? 0) + 1)
-  return errors
+  for (;;) {
+    const messages = await compile(folder, "tsconfig.mutate.json")
+    const unparsed = new Set<string>()
+    for (const [, file, code] of messages.matchAll(/^(\S+\.ts)\(\d+,\d+\): error TS(\d+)/gm)) {
+      errors.set(file!, (errors.get(file!) ?? 0) + 1)
+      if (SYNTAX_ERROR.test(code!) && file!.includes(".mutation")) unparsed.add(file!)
+    }
+    if (unparsed.size === 0) return errors
+    await Promise.all([...unparsed].map(file => rm(join(folder, file))))
+  }
 }
 
 /** Puts the mutants into the sources of the copy, behind their switches. */

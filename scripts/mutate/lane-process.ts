@@ -12,7 +12,7 @@ export interface LaneRequest {
 export interface LaneReply {
   /** The first failed test, or null. */
   readonly failure: { readonly file: string; readonly test: string } | null
-  /** Milliseconds of each file that ran, its imports included. */
+  /** Milliseconds of the tests of each file that ran, without its imports: the files of a run share them. */
   readonly durations: Readonly<Record<string, number>>
 }
 
@@ -68,7 +68,7 @@ async function run(files: readonly string[]): Promise<LaneReply> {
   ended = []
   const { unhandledErrors } = await vitest.runTestSpecifications(specifications)
   const durations: Record<string, number> = {}
-  for (const module of ended) durations[relativePath(module)] = millisecondsOf(module)
+  for (const module of ended) durations[relativePath(module)] = Math.ceil(module.diagnostic().duration)
   const failed = ended.find(module => !module.ok() || module.errors().length > 0)
   if (failed) return { failure: { file: relativePath(failed), test: failedTest(failed) }, durations }
   const [stray] = unhandledErrors
@@ -77,11 +77,6 @@ async function run(files: readonly string[]): Promise<LaneReply> {
 }
 
 const relativePath = ({ moduleId }: TestModule): string => moduleId.slice(root.length + 1)
-
-function millisecondsOf(module: TestModule): number {
-  const { duration, collectDuration, setupDuration, prepareDuration } = module.diagnostic()
-  return Math.ceil(duration + collectDuration + setupDuration + prepareDuration)
-}
 
 function failedTest(module: TestModule): string {
   for (const test of module.children.allTests("failed")) return test.fullName

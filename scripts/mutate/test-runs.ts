@@ -4,11 +4,10 @@ import { join } from "node:path"
 import type { Mutant } from "./instrument.ts"
 import { Lane } from "./lane.ts"
 
-/** One per core of a small machine. */
-const LANES = 2
 /** A mutant's run may take this much longer than the run without it. */
 const SLOWER = 10
-const STARTING_MS = 30_000
+/** To load Umbra and the test files, on a machine with much else to do. */
+const STARTING_MS = 60_000
 const MEASURING_MS = 900_000
 
 /** They prove types, times, or that no drawn document crashes the parser in half a minute: a mutant is caught sooner by others. */
@@ -23,6 +22,8 @@ interface TestFile {
 
 export class TestRuns {
   readonly folder: string
+  /** How many test files run at a time. */
+  readonly #laneCount: number
   /** For every test process. */
   env: Readonly<Record<string, string>> = {}
   readonly #files: TestFile[] = []
@@ -33,8 +34,9 @@ export class TestRuns {
   readonly #lanes = new Set<Lane>()
   #ended = false
 
-  constructor(folder: string) {
+  constructor(folder: string, lanes: number) {
     this.folder = folder
+    this.#laneCount = lanes
   }
 
   /** Runs the tests of the folders without a mistake: what they reach, and how long they take. */
@@ -136,7 +138,7 @@ export class TestRuns {
       lane.end()
       this.#lanes.delete(lane)
     }
-    await Promise.all(Array.from({ length: LANES }, work))
+    await Promise.all(Array.from({ length: this.#laneCount }, work))
   }
 }
 

@@ -7,7 +7,7 @@ import { folderWith, root, umbra } from "./umbra.ts"
 
 const main = join(root, "dist/cli/main.js")
 
-describe("completion", { timeout: 60_000 }, () => {
+describe("completion", () => {
   let stage: Stage
   let jobId: string
   beforeAll(async () => {

@@ -38,7 +38,7 @@ const stores: [name: string, open: () => Promise<{ flags: string[]; drop(): Prom
   ],
 ]
 
-describe.each(stores)("umbra jobs on %s", { timeout: 90_000 }, (name, open) => {
+describe.each(stores)("umbra jobs on %s", (name, open) => {
   let flags: string[]
   let drop: () => Promise<void>
   let failed: string

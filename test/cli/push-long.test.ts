@@ -9,7 +9,7 @@ const files = folderWith({})
 const path = (name: string) => join(files.path, name)
 afterAll(() => files.remove())
 
-describe("long documents on a server", { timeout: 60_000 }, () => {
+describe("long documents on a server", () => {
   let stage: Stage
   let env: Record<string, string>
   beforeAll(async () => {

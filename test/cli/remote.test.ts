@@ -23,7 +23,7 @@ const files = folderWith({
 const path = (name: string) => join(files.path, name)
 afterAll(() => files.remove())
 
-describe("commands on a server", { timeout: 60_000 }, () => {
+describe("commands on a server", () => {
   let stage: Stage
   let env: Record<string, string>
   beforeAll(async () => {
@@ -270,7 +270,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
   })
 })
 
-describe("umbra watch", { timeout: 60_000 }, () => {
+describe("umbra watch", () => {
   const stream = (...parts: string[]) => `retry: 10\n\n${parts.join("")}`
   const told = (event: string, data: unknown, id = "") =>
     `event: ${event}\n${id && `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`

@@ -29,7 +29,7 @@ async function killedInTheMiddle(log: string, flags: readonly string[]): Promise
 }
 
 // Each opening of a folder takes a second or two, and these need several.
-describe("umbra resume", { timeout: 90_000 }, () => {
+describe("umbra resume", () => {
   it("J5 finishes on a folder what a killed process left, without running again what was done", async () => {
     const flags = ["--data-dir", path("data")]
     const log = path("folder.log")

@@ -238,9 +238,7 @@ describe("umbra run refuses what cannot be used, with exit 2 and without a trace
   })
 })
 
-describe("umbra run on a folder: a handler that misbehaves fails its node with a code, and nothing is lost", {
-  timeout: 60_000,
-}, () => {
+describe("umbra run on a folder: a handler that misbehaves fails its node with a code, and nothing is lost", () => {
   const store = ["--data-dir", path("data")]
   const failures: string[] = []
   it.each([

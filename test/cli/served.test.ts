@@ -32,7 +32,7 @@ async function start(...more: string[]): Promise<Running> {
   return serving
 }
 
-describe("a folder that is served", { timeout: 60_000 }, () => {
+describe("a folder that is served", () => {
   let server: Running
   let before: { url: string; token: string }
   beforeAll(async () => {
@@ -118,7 +118,7 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
   })
 })
 
-describe("a folder that somebody has just opened", { timeout: 60_000 }, () => {
+describe("a folder that somebody has just opened", () => {
   it("is worth waiting for: commands and a server that are started together all come to it", async () => {
     const folder = folderWith({
       "approval.yaml": workflow("transform").replace("}]", ", config: { value: 1 } }]"),

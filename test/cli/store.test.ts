@@ -15,7 +15,7 @@ afterAll(() => files.remove())
 const handlers = ["--handlers", "./handlers.mjs"]
 const approval = defineHandler({ name: "approval", run: () => waitForSignal("approved") })
 
-describe("a folder without a server", { timeout: 60_000 }, () => {
+describe("a folder without a server", () => {
   const command = (...parameters: string[]) => umbra(parameters, { cwd: files.path })
 
   it("takes workflows and jobs, runs them with --wait, and says who else would", async () => {
@@ -41,7 +41,7 @@ describe("a folder without a server", { timeout: 60_000 }, () => {
   })
 })
 
-describe("a database without a server", { timeout: 60_000 }, () => {
+describe("a database without a server", () => {
   it("is watched by looking again: every job's end is told", async () => {
     const database = await freshDatabase()
     onTestFinished(database.drop)

@@ -85,7 +85,7 @@ describe("umbra/client is safe for browsers", () => {
     expect(tsc.status).toBe(0)
   })
 
-  it("S4 submits, waits, lists and streams with resume in Chromium", { timeout: 60_000 }, async () => {
+  it("S4 submits, waits, lists and streams with resume in Chromium", async () => {
     const stage = await openStage()
     onTestFinished(() => stage.close())
     const resumedAt: unknown[] = []

@@ -44,7 +44,7 @@ function tellsWaiting(event: JobStreamEvent): boolean {
   return event.type === "node" && event.data.status === "WAITING"
 }
 
-describe("streams of the real server", { timeout: 60_000 }, () => {
+describe("streams of the real server", () => {
   it("S4 miss and repeat nothing while connections are cut and moved between servers", async () => {
     const store = await stores.PostgreSQL!()
     onTestFinished(() => store.remove())

@@ -27,7 +27,7 @@ const histories = fc.record({
 })
 
 describe("J21 the items of a list follow the rules of nodes", () => {
-  it("J8 J9 J10 J13 J14 in every random history, fact by fact", { timeout: 60_000 }, () => {
+  it("J8 J9 J10 J13 J14 in every random history, fact by fact", () => {
     const reached = new Set<string>()
     fc.assert(
       fc.property(histories, ({ size, ttlSeconds, isChild, script }) => {

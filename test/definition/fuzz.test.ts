@@ -290,7 +290,7 @@ describe("fuzz", () => {
   it.each(Object.entries(subjects))(
     `J4 P1 mutated %s (UMBRA_TEST_SEED=${seed}) give plans or explained problems`,
     {
-      timeout: 300_000,
+      timeout: 900_000,
     },
     (_, subject) => {
       const { documents } = subject

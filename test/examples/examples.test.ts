@@ -50,7 +50,7 @@ describe("the examples run as they are", () => {
     expect(await run("examples/memory.js")).toEqual({ code: 0, stdout: "COMPLETED HELLO ADA!\n", stderr: "" })
   })
 
-  it("folder.js: J5 a job goes on when its folder is opened again", { timeout: 60_000 }, async () => {
+  it("folder.js: J5 a job goes on when its folder is opened again", async () => {
     const { code, stdout, stderr } = await run("examples/folder.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
     expect(stdout).toMatch(/^submitted .*\nCOMPLETED \{ remind: 'Water the ferns' \}\n$/)
@@ -127,7 +127,7 @@ describe("the examples run as they are", () => {
     )
   })
 
-  it("client.js: a server, and a client that submits, waits and lists", { timeout: 60_000 }, async () => {
+  it("client.js: a server, and a client that submits, waits and lists", async () => {
     const { code, stdout, stderr } = await run("examples/client.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "umbra: SIGTERM, stopping\n" })
     expect(stdout).toBe(

@@ -2,6 +2,8 @@ import type { AddressInfo } from "node:net"
 import { createServer, connect as dial, type Socket } from "node:net"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
+import type { Database } from "../../src/journal/postgres/database.ts"
+import { PostgresWakeUps } from "../../src/journal/postgres/notify.ts"
 import { openPostgres } from "../../src/journal/postgres/open.ts"
 import { postgresUrl } from "../support/services.ts"
 import { batch, fact, hold, newId, sendOne } from "./fixture.ts"
@@ -163,15 +165,37 @@ describe("PostgreSQL connections", () => {
     await stop()
   })
 
-  it("many messages at once cost few notifications", async () => {
+  it("notifying the owners of many messages", async () => {
     const stage = await postgresStage()
     const [journal, peer] = [await stage.open(), await stage.open()]
-    const heard: number[] = []
-    const stop = await journal.listen!(partition => void heard.push(partition))
+    const heard = new Set<number>()
+    const stop = await journal.listen!(partition => void heard.add(partition))
     const send = (n: number) => sendOne(peer, { partition: n % 4, jobId: newId(), command: "{}", sentAt: n })
     await Promise.all(Array.from({ length: 200 }, (_, n) => send(n)))
-    await expect.poll(() => new Set(heard).size).toBe(4)
-    expect(heard.length).toBeLessThan(150)
+    await expect.poll(() => [...heard].sort()).toEqual([0, 1, 2, 3])
     await stop()
+  })
+
+  it("collecting notifications while one is in flight: many messages cost two", async () => {
+    const sent: unknown[] = []
+    const answers: (() => void)[] = []
+    const query = (name: string, parameters: readonly unknown[]) => {
+      sent.push([name, ...parameters])
+      return new Promise<void>(resolve => answers.push(resolve))
+    }
+    const database = { query } as unknown as Database
+    const unused = { url: postgresUrl(), queryTimeoutMs: 1000, connectTimeoutMs: 1000 }
+    const wakeUps = new PostgresWakeUps({ ...unused, database, partitions: 64, retry: {} })
+    for (let n = 0; n < 200; n++) wakeUps.notify([n % 4])
+    expect(sent).toEqual([["notify", "0"]])
+    const closing = wakeUps.close()
+    answers[0]!()
+    await expect.poll(() => answers.length).toBe(2)
+    answers[1]!()
+    await closing
+    expect(sent).toEqual([
+      ["notify", "0"],
+      ["notify", "1,2,3,0"],
+    ])
   })
 })

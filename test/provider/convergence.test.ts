@@ -11,7 +11,7 @@ const soon = [0.05, 0.1]
 const endOf = async (umbra: Umbra, jobId: string) =>
   (await umbra.events(jobId)).find(({ type }) => type === "node.completed")
 
-describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { timeout: 90_000 }, name => {
+describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", name => {
   let store: Store
   beforeAll(async () => {
     store = await stores[name]!()

@@ -174,7 +174,7 @@ describe("cancellation", () => {
     const id = await waiting(umbra, fake, job.id)
     await job.cancel("enough")
     await until("it has listened", () => {
-      clock.advance(5_000)
+      clock.advance(60_000)
       return fake.operations.get(id)!.status === "canceled"
     })
     fake.operations.get(id)!.status = "done"

@@ -30,7 +30,7 @@ function samplesOf(page: string): string[] {
   return continued.has(page) ? [found.join("\n")] : found
 }
 
-it("every TypeScript sample compiles", { timeout: 60_000 }, async () => {
+it("every TypeScript sample compiles", async () => {
   const pages = [
     "README.md",
     ...readdirSync(join(root, "docs"), { recursive: true }).map(name => `docs/${name}`),

@@ -28,6 +28,8 @@ import { SIGNALS, SimulatedWorker } from "./worker.ts"
 const PARTITIONS = 4
 const OWNER = "simulation"
 const WORKFLOWS = 6
+/** Far beyond every timer, backoff and time to wait for an answer. */
+const CLEAR_MINUTES = 20
 
 interface Member {
   readonly engine: Engine
@@ -78,8 +80,7 @@ export class Fleet {
       await this.#mustBeFound()
     }
     this.#weather.faults = 0
-    // Far beyond every timer, backoff and time to wait for an answer.
-    for (let minutes = 0; minutes < 20; minutes++) await this.#pass(60_000)
+    await this.#clearUp()
     await this.#judge()
     for (const member of this.#members) member.isDead = true
     return {
@@ -87,6 +88,15 @@ export class Fleet {
       acknowledged: this.#acknowledged.size,
       executions: this.#executions,
       deaths: this.#deaths,
+    }
+  }
+
+  /** Until all has been settled for two minutes, in which nothing that has ended may begin again. */
+  async #clearUp(): Promise<void> {
+    let settled = 0
+    for (let minutes = 0; minutes < CLEAR_MINUTES && settled < 2; minutes++) {
+      await this.#pass(60_000)
+      settled = this.#hasSettled() ? settled + 1 : 0
     }
   }
 
@@ -228,6 +238,18 @@ export class Fleet {
     return new Queries({ ...parts, live: () => undefined, now: () => 0 })
   }
 
+  /** Every job has ended, with nobody left to tell, and every partition has an owner. */
+  #hasSettled(): boolean {
+    const isOver = jobsOf(this.#store).every(
+      ({ finishedAt, wakeAt }) => finishedAt !== null && wakeAt === null,
+    )
+    return isOver && this.#owned() === PARTITIONS
+  }
+
+  #owned(): number {
+    return this.#members.reduce((sum, { engine }) => sum + engine.ownedPartitions, 0)
+  }
+
   async #judge(): Promise<void> {
     const queries = this.#queries()
     for (const id of this.#acknowledged)
@@ -247,7 +269,7 @@ export class Fleet {
       if (row.parentId !== null && jobOf(this.#store, row.parentId) === null) found.push("has no parent")
       this.#violations.push(...found.map(violation => `${row.id}: ${violation}`))
     }
-    const owned = this.#members.reduce((sum, { engine }) => sum + engine.ownedPartitions, 0)
+    const owned = this.#owned()
     if (owned !== PARTITIONS) this.#violations.push(`${owned} of ${PARTITIONS} partitions are owned`)
   }
 

@@ -114,16 +114,16 @@ async function watch({ seed, witness, urls, deathMs, commit, disturb }: Scene): 
   }
   const disturbed = disturb?.() ?? Promise.resolve([])
   const samples: Sample[] = []
-  const open = new Set(dags.keys())
-  for (let round = 0; open.size > 0; round++) {
+  const unfinished = new Set(dags.keys())
+  for (let round = 0; unfinished.size > 0; round++) {
     // Leaves the machine to what is watched.
     await delay(20)
-    for (const job of [...open]) {
+    for (const job of [...unfinished]) {
       const askedAt = now()
       const { status, body } = await ask(urls[round % urls.length]!, `/jobs/${job}/graph`, {})
       expect(status).toBe(200)
       samples.push({ job, askedAt, answeredAt: now(), graph: body })
-      if (["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"].includes(body.status)) open.delete(job)
+      if (["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"].includes(body.status)) unfinished.delete(job)
     }
   }
   const kills = await disturbed
