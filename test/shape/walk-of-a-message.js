@@ -38,6 +38,6 @@ const pipeline = count => ({
 })
 await (await umbra.submit(pipeline(1000))).wait()
 isMeasured = true
-for (let i = 0; i < 5; i++) await (await umbra.submit(pipeline(1))).wait()
+for (let i = 0; i < 12; i++) await (await umbra.submit(pipeline(1))).wait()
 await umbra.close()
 walks.print()

@@ -38,8 +38,8 @@ const workflow = handler => ({
     { id: "b", handler: "step", config: { value: "{{ a.x }}" }, dependencies: ["a"] },
   ],
 })
-for (let i = 0; i < 50; i++) await (await umbra.submit(workflow("step"))).wait()
-for (let i = 0; i < 5; i++) {
+for (let i = 0; i < 120; i++) await (await umbra.submit(workflow("step"))).wait()
+for (let i = 0; i < 12; i++) {
   const job = await umbra.submit(workflow("held"))
   const ended = job.wait()
   await after(200)
