@@ -1,3 +1,5 @@
+import { JournalUnavailableError } from "../journal/errors.ts"
+
 /** Time and randomness are arguments, so that tests never sleep and a whole fleet can be simulated from a seed. */
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -9,7 +11,7 @@ export interface Clock {
 }
 
 /** Longer delays overflow setTimeout and would fire at once. */
-const LONGEST_WAIT = 2 ** 31 - 1
+export const LONGEST_WAIT = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: Date.now,
@@ -18,4 +20,25 @@ export const systemClock: Clock = {
     const timer = setTimeout(fire, Math.min(Math.max(ms, 0), LONGEST_WAIT))
     return () => clearTimeout(timer)
   },
+}
+
+const RETRY_MS = 1000
+
+/** Repeats a request while the store is unavailable: what waits for it has no fault of its own. */
+export async function untilStoreAnswers<T>(
+  ask: () => Promise<T>,
+  { pause, isOver = () => false }: { pause: (ms: number) => Promise<unknown>; isOver?: () => boolean },
+): Promise<T> {
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!(error instanceof JournalUnavailableError) || error.final || isOver()) throw error
+      await pause(RETRY_MS)
+    }
+  }
+}
+
+export function sleep(clock: Clock, ms: number): Promise<void> {
+  return new Promise(resolve => clock.after(ms, resolve))
 }

@@ -252,7 +252,8 @@ export class Engine implements OwnerEngine {
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
     this.owner.handover.handOverAll()
-    await this.#waitUntilDurable()
+    // Results that arrive while draining become durable, unless the database is unavailable.
+    await Promise.race([this.owner.committer.whenIdle(), this.owner.store.whenUnavailable()])
     await this.#heartbeat?.stop()
     await this.#unlisten?.()
     this.owner.stop()
@@ -268,12 +269,6 @@ export class Engine implements OwnerEngine {
 
   #logReleaseError(error: unknown): void {
     this.#parts.log.warn({ error: String(error) }, "could not release partitions")
-  }
-
-  /** Results that arrive while draining become durable, unless the database is unavailable. */
-  async #waitUntilDurable(): Promise<void> {
-    while (!this.owner.committer.isIdle && this.owner.store.isAvailable)
-      await new Promise(resolve => setTimeout(resolve, 5))
   }
 
   mustBeOpen(): void {

@@ -6,8 +6,8 @@ import { findTask, type JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { parentReason } from "../../core/view/reasons.ts"
 import { UmbraError } from "../../errors.ts"
-import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Log } from "../../log.ts"
+import { sleep, untilStoreAnswers } from "../clock.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { type ExecutionQueue, NoPlaceError } from "../pipeline-places.ts"
 import { type ChildResult, childFault, childResult, hasResult, orphanUsage, usageFor } from "./result.ts"
@@ -165,16 +165,9 @@ export class Family {
     if (!job.evicted && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
   }
 
-  /** While the store is unavailable the job waits: the job itself has no fault. */
-  async #untilStoreAnswers(job: LiveJob, act: () => Promise<void>): Promise<void> {
-    for (;;) {
-      try {
-        return await act()
-      } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
-        await new Promise<void>(resolve => this.#parts.clock.after(RETRY_MS, resolve))
-      }
-    }
+  #untilStoreAnswers(job: LiveJob, act: () => Promise<void>): Promise<void> {
+    const { clock } = this.#parts
+    return untilStoreAnswers(act, { pause: ms => sleep(clock, ms), isOver: () => job.evicted })
   }
 }
 
@@ -186,7 +179,6 @@ interface NotifyOptions {
 
 type Result = { readonly text?: string } & ChildResult["command"]
 
-const RETRY_MS = 1000
 /** Children that are in memory at once to be notified of their parent's end. */
 const PAGE = 250
 

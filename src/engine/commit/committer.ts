@@ -50,8 +50,14 @@ export class Committer {
     return this.lane(job.partition).durable(job)
   }
 
-  get isIdle(): boolean {
-    return this.lanes.every(lane => lane.isIdle)
+  /** Resolves when nothing waits to be stored. */
+  async whenIdle(): Promise<void> {
+    for (let busy = this.#busyLanes(); busy.length > 0; busy = this.#busyLanes())
+      await Promise.allSettled(busy.map(lane => lane.durable({ partition: -1, id: "" })))
+  }
+
+  #busyLanes(): readonly AppendLane[] {
+    return this.lanes.filter(lane => !lane.isIdle)
   }
 
   /** Stops retrying appends that fail. */

@@ -153,6 +153,7 @@ export class StoreHealth implements Availability {
   readonly #triesBeforePause: number
   /** False: the engine has paused. */
   isAvailable = true
+  #waiters: (() => void)[] = []
 
   constructor(log: Log, triesBeforePause: number) {
     this.#log = log
@@ -160,7 +161,10 @@ export class StoreHealth implements Availability {
   }
 
   unavailable(error: unknown, tries: number): void {
-    if (tries === this.#triesBeforePause) this.isAvailable = false
+    if (tries === this.#triesBeforePause) {
+      this.isAvailable = false
+      for (const wake of this.#waiters.splice(0)) wake()
+    }
     const { message, cause } = error instanceof Error ? error : new Error(String(error))
     // A driver may reject with a plain object, whose message the wrapping error does not repeat.
     const { message: reason } = (cause ?? {}) as { readonly message?: unknown }
@@ -170,6 +174,10 @@ export class StoreHealth implements Availability {
         ? "database unavailable: engine paused, results are kept"
         : "append failed; retrying",
     )
+  }
+
+  async whenUnavailable(): Promise<void> {
+    if (this.isAvailable) await new Promise<void>(resolve => this.#waiters.push(resolve))
   }
 
   available(): void {

@@ -5,9 +5,8 @@ import { isCurrent, isDone, taskKey } from "../../core/state.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
-import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
-import type { Clock } from "../clock.ts"
+import { type Clock, sleep, untilStoreAnswers } from "../clock.ts"
 import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { Capacity } from "../providers/capacity.ts"
 import { isAllowedFor, notForOwner, type Providers } from "../providers/providers.ts"
@@ -160,20 +159,14 @@ export class Dispatcher {
     return fetched
   }
 
-  /** While the store is unavailable the job waits: the job itself has no fault. */
-  async #readOutput(job: LiveJob, seq: number): Promise<Json> {
-    for (;;) {
-      try {
-        return await readOutput(this.#parts.journal, job.id, seq)
-      } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
-        await new Promise<void>(resolve => this.#parts.clock.after(RETRY_MS, resolve))
-      }
-    }
+  #readOutput(job: LiveJob, seq: number): Promise<Json> {
+    const { journal, clock } = this.#parts
+    return untilStoreAnswers(() => readOutput(journal, job.id, seq), {
+      pause: ms => sleep(clock, ms),
+      isOver: () => job.evicted,
+    })
   }
 }
-
-const RETRY_MS = 1000
 
 /** The attempt may have become obsolete while the fact that caused the dispatch was being stored. */
 function isWanted(job: LiveJob, at: AttemptRef): boolean {

@@ -111,6 +111,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly #reports: TaskReports
   readonly #dispatcher: Dispatcher
   readonly #turns: Turns
+  readonly #taskWaiters: (() => void)[] = []
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
 
@@ -174,6 +175,15 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
   childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
     return this.#parts.engine.childRequested(job, at, request)
+  }
+
+  nextTaskEnd(): Promise<void> {
+    return new Promise(resolve => this.#taskWaiters.push(resolve))
+  }
+
+  taskEnded(): void {
+    if (this.#taskWaiters.length === 0) return
+    for (const wake of this.#taskWaiters.splice(0)) setImmediate(wake)
   }
 
   callsLost(): void {
@@ -364,6 +374,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const key = taskKey(attemptRef)
     job.running.delete(key)
     job.awaitingHandler?.delete(key)
+    this.taskEnded()
     const isLeft = job.plan.nodes[attemptRef.node]!.provider !== null && !hasLaterAttempt(job, attemptRef)
     if (isLeft) this.external.leftSubmissions.abandoned(job, attemptRef)
     else this.broker.cancel({ jobId: job.id, ...attemptRef }, abortReason(job.state))
@@ -449,6 +460,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   #discard(job: LiveJob, endTasks = cancelTasks): void {
     job.evicted = true
     endTasks(job, this.broker)
+    this.taskEnded()
     this.external.polls.drop(job)
     this.#memory.remove(job)
     this.#parts.observer.changed(job)

@@ -24,6 +24,8 @@ export interface ReportedOwner extends JobOwner {
   readonly pendingDecisions: PendingDecisions
   progressed(job: LiveJob, node: number): void
   childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
+  /** An attempt has ended, or is not wanted any more. */
+  taskEnded(): void
   /** A process died while it ran calls for jobs that are not nodes. */
   callsLost(): void
   /** Dispatches a task again. */
@@ -119,6 +121,7 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
+    this.#owner.taskEnded()
     const job = this.#currentJob(task)
     const { pendingDecisions, external } = this.#owner
     const at = attemptRef(task)

@@ -1,4 +1,5 @@
 import type { Broker } from "../../broker/port.ts"
+import { LONGEST_WAIT } from "../clock.ts"
 import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import { handOverTasks, hasLocalTasks } from "./task-handover.ts"
 
@@ -6,6 +7,8 @@ interface HandoverOwner extends JobOwner {
   readonly broker: Broker
   /** Resolves when all decisions for the partition are stored. */
   allDurable(partition: number): Promise<void>
+  /** Resolves when a task has ended, and those that waited for its place have begun. */
+  nextTaskEnd(): Promise<void>
   /** Discards all memory of the partition. */
   forget(partition: number): void
 }
@@ -44,14 +47,23 @@ export class Handover {
   }
 
   async #waitUntilIdle(partition: number, graceMs: number): Promise<void> {
-    const until = performance.now() + graceMs
+    let isOver = false
+    let timer: NodeJS.Timeout | undefined
+    const over = new Promise<void>(resolve => {
+      timer = setTimeout(
+        () => {
+          isOver = true
+          resolve()
+        },
+        Math.min(graceMs, LONGEST_WAIT),
+      )
+    })
     const isBusy = () => this.#jobsIn(partition).some(job => hasLocalTasks(job, this.#owner.broker))
-    while (performance.now() < until && isBusy()) await new Promise(resolve => setTimeout(resolve, POLL_MS))
+    while (!isOver && isBusy()) await Promise.race([over, this.#owner.nextTaskEnd()])
+    clearTimeout(timer)
   }
 
   #jobsIn(partition: number): LiveJob[] {
     return [...this.#owner.jobs.values()].filter(job => job.partition === partition)
   }
 }
-
-const POLL_MS = 20

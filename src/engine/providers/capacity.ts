@@ -4,11 +4,10 @@ import type { Fault } from "../../core/faults.ts"
 import { needsSlot } from "../../core/item-list.ts"
 import { isCurrent, taskKey } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
-import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { OperationName } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
-import type { Clock } from "../clock.ts"
+import { type Clock, untilStoreAnswers } from "../clock.ts"
 import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { OwnerEngine } from "../owner/owner.ts"
 import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
@@ -166,20 +165,11 @@ export class Capacity {
     ]).catch(error => log.warn({ provider, error: String(error) }, "could not store a provider's failure"))
   }
 
-  /** While the store is unavailable the node waits: the node itself has no fault. */
-  async #untilStoreAnswers<T>(ask: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await ask()
-      } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final) throw error
-        await this.#until(this.#parts.clock.now() + RETRY_MS)
-      }
-    }
+  #untilStoreAnswers<T>(ask: () => Promise<T>): Promise<T> {
+    return untilStoreAnswers(ask, { pause: ms => this.#until(this.#parts.clock.now() + ms) })
   }
 }
 
-const RETRY_MS = 1000
 /** The time from an operation's claim to its record. After that another owner may have the claim: the process died in between. */
 const UNRECORDED_MS = 3600_000
 
