@@ -22,7 +22,7 @@ export interface FaultOptions {
   /** Milliseconds since 1970: `Retry-After` may be a date. */
   readonly now: number
   /** Removes secrets from a text. */
-  readonly clean?: (text: string) => string
+  readonly clean?: ((text: string) => string) | undefined
   /** The name of the code that threw, for a message where the thrown value has none. Default: handler. */
   readonly thrower?: string
 }

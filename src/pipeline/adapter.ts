@@ -50,7 +50,7 @@ export interface AdapterContext<Config = unknown> {
    */
   continueWith(body: Json): void
   /** Submits a job and returns its id; on redelivery of the message, the id of the same job. */
-  submit(workflow: string, input?: Json, options?: { readonly key?: string }): Promise<string>
+  submit(workflow: string, input?: Json, options?: { readonly key?: string | undefined }): Promise<string>
 }
 
 export interface EmitOptions {

@@ -114,8 +114,8 @@ export class PipelineQueries {
     const rows = await this.#parts.store.listDeadLetters({
       execution,
       limit: limit + 1,
-      ...(query.route === undefined ? {} : { route: routePosition(plan, query.route) }),
-      ...(query.after === undefined ? {} : { after: messageKey(plan, query.after) }),
+      route: query.route === undefined ? undefined : routePosition(plan, query.route),
+      after: query.after === undefined ? undefined : messageKey(plan, query.after),
     })
     const letters = fullPage(rows.slice(0, limit)).map(row => toDeadLetter(plan, row))
     return { dead_letters: letters, next: rows.length > letters.length ? letters.at(-1)!.id : null }

@@ -72,7 +72,7 @@ export class ExecutionStorage implements OpensStorage {
   }
 
   /** The message is acknowledged; these values are in flight to the store. */
-  leaving(stored: readonly { readonly key: string; readonly value: string }[]): void {
+  ended(stored: readonly { readonly key: string; readonly value: string }[]): void {
     for (const { key, value } of stored) this.#uncommitted.set(key, value)
   }
 

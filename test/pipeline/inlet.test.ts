@@ -37,7 +37,7 @@ it("P4 a message whose end becomes durable while retries are read is not deliver
   await settle()
   expect(inlet.take()).toMatchObject({ seq: 1, dueAt: 0 })
   inlet.pollRetries()
-  inlet.tried(1)
+  inlet.settled(1)
   progress.waiting = 1
   answers[1]!([parked(1, 1), parked(2, 1)])
   await settle()
@@ -67,7 +67,7 @@ it("P4 a message that fails is tried again once, though it is found before its f
   answers[0]!([parked(1, 1)])
   await settle()
   expect(inlet.take()).toBeUndefined()
-  inlet.tried(1)
+  inlet.settled(1)
   inlet.pollRetries()
   answers[1]!([parked(1, 1)])
   await settle()

@@ -11,7 +11,7 @@ it("P3 a claim that becomes durable while another message reads it is not given 
   const claims = [first.claim("key"), second.claim("key")]
   answers[0]!()
   expect(await claims[0]).toBe(true)
-  storage.leaving(first.changes)
+  storage.ended(first.changes)
   storage.durable(first.changes)
   answers[1]?.()
   expect(await claims[1]).toBe(false)

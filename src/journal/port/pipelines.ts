@@ -61,8 +61,8 @@ export interface PipelineStore {
   /** Sorted by (route, seq). */
   listDeadLetters(query: {
     readonly execution: number
-    readonly route?: number
-    readonly after?: MessageKey
+    readonly route?: number | undefined
+    readonly after?: MessageKey | undefined
     readonly limit: number
   }): Promise<DeadLetterRow[]>
   /**
@@ -87,7 +87,7 @@ export interface PipelineStore {
    */
   readReplayed(query: {
     readonly replayedBy: string
-    readonly after?: MessageKey & { readonly execution: number }
+    readonly after?: (MessageKey & { readonly execution: number }) | undefined
     readonly limit: number
   }): Promise<ReplayedRow[]>
 

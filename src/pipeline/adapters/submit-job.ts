@@ -27,11 +27,7 @@ export const submitJob = defineAdapter({
   async process(message, context) {
     const { config } = context
     const input = config.input === undefined ? message.body : (config.input as Json)
-    const id = await context.submit(
-      config.workflow,
-      input,
-      config.key === undefined ? {} : { key: config.key },
-    )
+    const id = await context.submit(config.workflow, input, { key: config.key })
     return config.as === undefined ? { job_id: id } : named(message, config.as, id)
   },
 })

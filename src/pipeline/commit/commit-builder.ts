@@ -14,12 +14,10 @@ import type {
   ParkedRow,
   PipelineCommit,
 } from "../../journal/port/pipelines.ts"
-import { deadLetterFault } from "../execution/dead-letter-limit.ts"
-import type { InitialMessage } from "../execution/initial.ts"
 import { messageName } from "../message-names.ts"
-import type { Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
+import type { Delivery, Emitted, Ending, InitialMessage, Invocation } from "./delivery.ts"
 
-export type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
+type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
 
 export class CommitBuilder implements Rows {
   readonly messages: NewMessageRow[] = []
@@ -219,5 +217,43 @@ class EmittedRanges {
     for (const [route, ranges] of this.#byRoute)
       for (const { from, to } of ranges) parts.push(`${route}:${from === to ? from : `${from}-${to}`}`)
     return parts.join(",")
+  }
+}
+
+/** `max_dead_letters` of a pipeline: when an execution fails because too many of its messages failed. */
+/**
+ * null: the limit is kept. A share can be evaluated only when the execution has drained: the very first
+ * message may fail.
+ */
+export function deadLetterFault(
+  { maxDeadLetters: limit, routes }: PipelinePlan,
+  progress: PipelineProgress,
+  isDrained: boolean,
+): Fault | null {
+  if (limit === null) return null
+  if (limit > 0 && limit < 1) return isDrained ? shareFault(limit, routes, progress) : null
+  const dead = progress.routes.reduce((sum, route) => sum + route.dead, 0)
+  return dead > limit
+    ? fault(`${messages(dead)} failed permanently, and max_dead_letters allows ${limit}.`)
+    : null
+}
+
+function shareFault(limit: number, routes: PipelinePlan["routes"], progress: PipelineProgress): Fault | null {
+  const position = progress.routes.findIndex(({ dead, tail }) => dead > limit * tail)
+  if (position < 0) return null
+  const { dead, tail } = progress.routes[position]!
+  const { name } = routes[position]!
+  return fault(
+    `${dead} of ${messages(tail)} of route "${name}" failed permanently, and max_dead_letters allows a share of ${limit}.`,
+  )
+}
+
+const messages = (n: number): string => (n === 1 ? "1 message" : `${n} messages`)
+
+function fault(message: string): Fault {
+  return {
+    code: "E712",
+    message: `${message} See the causes with \`umbra dead-letters\`; a retry of the job tries them again.`,
+    retryable: false,
   }
 }

@@ -1,6 +1,13 @@
 import type { Fault } from "../../core/faults.ts"
 import type { LineageRow, MessageKey, MessageRow } from "../../journal/port/pipelines.ts"
 
+/** A message that an execution begins with. */
+export interface InitialMessage {
+  readonly route: number
+  /** JSON */
+  readonly body: string
+}
+
 /** A message in the memory of the process that owns its execution, and what is known of its deliveries. */
 export interface Delivery extends MessageRow {
   /** The number of failed deliveries. */

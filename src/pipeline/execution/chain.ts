@@ -5,7 +5,7 @@ import type { RoutePlan } from "../../definition/pipeline/plan.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
 import type { Log } from "../../log.ts"
 import type { Redactor } from "../../worker/redact.ts"
-import type { Delivery } from "../commit/delivery.ts"
+import type { Delivery, Ending } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
 import type { PreparedAdapter, PreparedRoute } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
@@ -59,7 +59,7 @@ export class Chain implements RouteChain {
    * unlimited.
    */
   readonly passedOn: { readonly maxBytes: number; readonly what: string }
-  readonly #context: ExecutionContext
+  readonly context: ExecutionContext
   readonly #gatherers: Gatherers
   readonly #inHand = new Map<number, DeliveryRun>()
 
@@ -75,56 +75,8 @@ export class Chain implements RouteChain {
     this.events = events
     this.log = context.log.child({ route: route.plan.name })
     this.passedOn = { maxBytes: context.settings.maxEmittedBytes, what: "message for the next adapter" }
-    this.#context = context
+    this.context = context
     this.#gatherers = new Gatherers(context, context.settings.maxGathered)
-  }
-
-  get jobId(): string {
-    return this.#context.jobId
-  }
-
-  get owner(): string {
-    return this.#context.owner
-  }
-
-  get pipeline(): string {
-    return this.#context.pipeline
-  }
-
-  get input(): Json {
-    return this.#context.input
-  }
-
-  get signal(): AbortSignal {
-    return this.#context.signal
-  }
-
-  get storage(): OpensStorage {
-    return this.#context.storage
-  }
-
-  get settings(): PipelineSettings {
-    return this.#context.settings
-  }
-
-  now(): number {
-    return this.#context.now()
-  }
-
-  isSure(): boolean {
-    return this.#context.isSure()
-  }
-
-  after(ms: number, fire: () => void): void {
-    this.#context.after(ms, fire)
-  }
-
-  nameOf(key: MessageKey): string {
-    return this.#context.nameOf(key)
-  }
-
-  submit(workflow: string, input: Json | undefined, key: string): Promise<string> {
-    return this.#context.submit(workflow, input, key)
   }
 
   deliver(delivery: Delivery): void {
@@ -138,9 +90,9 @@ export class Chain implements RouteChain {
   }
 
   /** The delivery has ended, with those of the messages that were gathered into it. */
-  left({ delivery, members }: DeliveryRun): void {
-    this.#inHand.delete(delivery.seq)
-    for (const member of members) this.#inHand.delete(member.delivery.seq)
+  ended(run: DeliveryRun, ending: Ending | null): void {
+    for (const { delivery } of [run, ...run.members]) this.#inHand.delete(delivery.seq)
+    this.events.ended(run, ending)
   }
 
   /** The message waits here, or continues with a group. */

@@ -8,12 +8,18 @@
 import { toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
+import type { Log } from "../../log.ts"
 import { checkOutput, mustBeJson } from "../../worker/output.ts"
-import { type Emission, EmittedMessage } from "../adapter.ts"
+import {
+  type AdapterContext,
+  type AdapterStorage,
+  type Emission,
+  type EmitOptions,
+  EmittedMessage,
+} from "../adapter.ts"
 import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
 import { CircuitOpenError } from "../errors.ts"
-import { AdapterCall } from "../registry/adapter-call.ts"
 import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
 import type { DeliveryStorage } from "../storage.ts"
 import type { Chain } from "./chain.ts"
@@ -33,12 +39,11 @@ export interface ActiveDelivery {
 }
 
 export interface DeliveryEvents {
-  ended(run: ActiveDelivery, ending: Ending): void
   /**
-   * The breaker of an adapter is open: the message is to be delivered again, and this delivery does not
-   * count.
+   * `ending` null: this delivery does not count, and the message is to be delivered again. The breaker of an
+   * adapter is open, or the execution is stopping.
    */
-  held(run: ActiveDelivery): void
+  ended(run: ActiveDelivery, ending: Ending | null): void
   /** The message waits to be gathered: no adapter works on it. */
   waits(run: ActiveDelivery): void
   resumed(run: ActiveDelivery): void
@@ -69,11 +74,11 @@ export class DeliveryRun implements ActiveDelivery {
   }
 
   get id(): string {
-    return this.chain.nameOf(this.delivery)
+    return this.chain.context.nameOf(this.delivery)
   }
 
   get storage(): DeliveryStorage {
-    this.#storage ??= this.chain.storage.open(this.id)
+    this.#storage ??= this.chain.context.storage.open(this.id)
     return this.#storage
   }
 
@@ -92,7 +97,7 @@ export class DeliveryRun implements ActiveDelivery {
       rows: this.#invocations.map(call => ({ route, seq, attempt, emitted: null, ...call })),
       running: {
         ...{ adapter: this.#at, attempt, durationUs },
-        at: Math.round(this.chain.now() - durationUs / 1000),
+        at: Math.round(this.chain.context.now() - durationUs / 1000),
         emitted: this.#emitted.filter(({ adapter }) => adapter === this.#at).length,
       },
     }
@@ -128,17 +133,17 @@ export class DeliveryRun implements ActiveDelivery {
    */
   #step(prepared: PreparedAdapter, read = this.body): boolean {
     const { chain } = this
-    if (chain.signal.aborted) {
-      this.#hold()
+    if (chain.context.signal.aborted) {
+      this.hold()
       return false
     }
-    if (!chain.isSure()) {
-      chain.after(UNSURE_MS, () => this.#step(prepared, read) && this.advance())
+    if (!chain.context.isSure()) {
+      chain.context.after(UNSURE_MS, () => this.#step(prepared, read) && this.advance())
       return false
     }
-    const now = chain.now()
+    const now = chain.context.now()
     if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > now) {
-      this.#hold(new CircuitOpenError(prepared.type))
+      this.hold(new CircuitOpenError(prepared.type))
       return false
     }
     this.#trial = prepared.breaker?.begin(now) ?? 0
@@ -210,16 +215,16 @@ export class DeliveryRun implements ActiveDelivery {
 
   #threw(prepared: PreparedAdapter, thrown: unknown): void {
     if (this.#hasEnded) return
-    if (this.chain.signal.aborted) {
+    if (this.chain.context.signal.aborted) {
       prepared.breaker?.forget(this.#trial)
-      this.#hold()
+      this.hold()
       return
     }
     const { redactor } = this.chain
     const fault = toFault(thrown, {
-      now: this.chain.now(),
+      now: this.chain.context.now(),
       thrower: "adapter",
-      ...(redactor === null ? {} : { clean: redactor.clean }),
+      clean: redactor?.clean,
     })
     if (thrown instanceof Error && !(thrown instanceof UmbraError))
       this.chain.log.debug(
@@ -235,11 +240,18 @@ export class DeliveryRun implements ActiveDelivery {
   #called(status: "completed" | "failed", error: string | null): void {
     this.#call?.end()
     const durationUs = Math.round((performance.now() - this.#callBegunAt) * 1000)
-    this.#invocations.push({ adapter: this.#at, at: this.chain.now(), durationUs, status, into: null, error })
+    this.#invocations.push({
+      adapter: this.#at,
+      at: this.chain.context.now(),
+      durationUs,
+      status,
+      into: null,
+      error,
+    })
   }
 
   #reportToBreaker({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
-    const changed = breaker?.ended(this.#trial, isFailure, this.chain.now()) ?? null
+    const changed = breaker?.ended(this.#trial, isFailure, this.chain.context.now()) ?? null
     if (changed !== null) this.chain.breakerChanged(this.#at, type, changed)
   }
 
@@ -258,7 +270,7 @@ export class DeliveryRun implements ActiveDelivery {
   }
 
   #send(emitted: Emitted): void {
-    const { maxEmitted, maxEmittedBytes } = this.chain.settings
+    const { maxEmitted, maxEmittedBytes } = this.chain.context.settings
     this.#emittedBytes += emitted.body.length
     if (this.#emitted.length >= maxEmitted || this.#emittedBytes > maxEmittedBytes)
       throw new UmbraError(
@@ -270,8 +282,8 @@ export class DeliveryRun implements ActiveDelivery {
   }
 
   #textOf(body: Json): string {
-    const { redactor, settings } = this.chain
-    const checked = checkOutput(body, { maxBytes: settings.maxMessageBytes, what: "message" })
+    const { redactor, context } = this.chain
+    const checked = checkOutput(body, { maxBytes: context.settings.maxMessageBytes, what: "message" })
     return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
   }
 
@@ -299,22 +311,16 @@ export class DeliveryRun implements ActiveDelivery {
   }
 
   /** The message is to be delivered again, and this delivery does not count. */
-  hold(): void {
-    this.#hold()
-  }
-
-  #hold(error?: CircuitOpenError): void {
+  hold(error?: CircuitOpenError): void {
     if (error !== undefined) this.chain.log.debug({ message: this.id, code: error.code }, error.message)
     this.#close()
-    this.chain.left(this)
-    this.chain.events.held(this)
+    this.chain.ended(this, null)
   }
 
   #end(result: Ending["result"]): void {
     if ("fault" in result) this.#close()
     this.#hasEnded = true
-    this.chain.left(this)
-    this.chain.events.ended(this, {
+    this.chain.ended(this, {
       delivery: this.delivery,
       invocations: this.#invocations,
       members: this.members.map(member => member.#asMemberOf(this, result)),
@@ -343,4 +349,97 @@ function isStream(value: unknown): value is AsyncIterable<Emission> | IterableIt
   if (typeof value !== "object" || value === null) return false
   if (Symbol.asyncIterator in value) return true
   return Symbol.iterator in value && typeof (value as { next?: unknown }).next === "function"
+}
+
+/** The context of one adapter call. Its parts are created on first use; after the call it sends nothing. */
+class AdapterCall implements AdapterContext {
+  readonly config: unknown
+  readonly jobId: string
+  readonly owner: string
+  readonly pipeline: string
+  readonly route: string
+  readonly input: Json
+  readonly signal: AbortSignal
+  readonly attempt: number
+  readonly #run: DeliveryRun
+  readonly #adapter: number
+  #isOpen = true
+  #isLogged = false
+  #log: Log | undefined
+
+  constructor(run: DeliveryRun, adapter: number, config: unknown) {
+    const { context, plan } = run.chain
+    this.config = config
+    this.jobId = context.jobId
+    this.owner = context.owner
+    this.pipeline = context.pipeline
+    this.route = plan.name
+    this.input = context.input
+    this.signal = context.signal
+    this.attempt = run.delivery.attempts + 1
+    this.#run = run
+    this.#adapter = adapter
+  }
+
+  get correlationId(): string {
+    return `${this.jobId}/${this.#run.delivery.root}`
+  }
+
+  get parent(): string | null {
+    const { parent } = this.#run.delivery
+    return parent === null ? null : this.#run.chain.context.nameOf(parent)
+  }
+
+  get idempotencyKey(): string {
+    return `${this.jobId}/${this.#run.id}/${this.#adapter}`
+  }
+
+  get gathered(): readonly string[] {
+    const { id, members } = this.#run
+    return members.length === 0 ? [] : [id, ...members.map(member => member.id)]
+  }
+
+  get storage(): AdapterStorage {
+    return this.#run.storage
+  }
+
+  get log(): Log {
+    const { chain, id } = this.#run
+    this.#log ??= chain.log.child({ message: id, adapter: chain.adapters[this.#adapter]!.type })
+    return this.#log
+  }
+
+  readonly emit = (body: Json, options: EmitOptions = {}): void => {
+    if (this.#isOpen) this.#run.emit(body, options.kind ?? "default", this.#adapter)
+    else this.#logTooLate("emit")
+  }
+
+  readonly continueWith = (body: Json): void => {
+    if (this.#isOpen) this.#run.continueWith(body, this.#adapter)
+    else this.#logTooLate("continueWith")
+  }
+
+  readonly submit = (
+    workflow: string,
+    input?: Json,
+    options: { readonly key?: string | undefined } = {},
+  ): Promise<string> =>
+    this.#run.chain.context.submit(workflow, input, `${this.idempotencyKey}/${options.key ?? ""}`)
+
+  end(): void {
+    this.#isOpen = false
+  }
+
+  /**
+   * Logged and not thrown: no caller waits for the code that still runs, and an exception would end the
+   * process. Logged once.
+   */
+  #logTooLate(method: string): void {
+    if (this.#isLogged || this.signal.aborted) return
+    this.#isLogged = true
+    this.log.warn(
+      {},
+      `context.${method} was called after the adapter had ended and sends nothing: await the code that calls it`,
+    )
+  }
 }

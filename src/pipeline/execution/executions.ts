@@ -139,10 +139,7 @@ export class Executions implements TaskLane {
     if (!current.isWanted || row === null || this.#isDraining) return
     const job = jobNames(task, row.createdAt)
     const names = { input: task.input, job }
-    const submitted = {
-      owner: task.owner,
-      ...(row.submittedBy === null ? {} : { submittedBy: row.submittedBy }),
-    }
+    const submitted = { owner: task.owner, submittedBy: row.submittedBy ?? undefined }
     const run = new PipelineRun({
       ...{ plan: pipeline, execution, settings, names, isReplay: replayedJob(row) !== null },
       fence: { partition, epoch },

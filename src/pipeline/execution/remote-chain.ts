@@ -86,7 +86,7 @@ export class RemoteChain implements RouteChain {
     const end = this.#resolveAnswer(delivery, answer)
     if (end === null) {
       for (const [i, breaker] of this.breakers.entries()) breaker?.forget(trials[i]!)
-      this.#events.held(run)
+      this.#events.ended(run, null)
       return
     }
     this.#losses.delete(delivery.seq)

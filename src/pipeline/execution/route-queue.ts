@@ -3,8 +3,8 @@
  * route keeps up, and read from the store in pages when it does not. Includes messages whose retry is due.
  */
 import type { RouteProgress } from "../../core/pipeline/progress.ts"
-import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { MessageRow, ParkedState, PipelineStore } from "../../journal/port/pipelines.ts"
+import { retry } from "../../journal/retry.ts"
 import type { Delivery } from "../commit/delivery.ts"
 
 export interface RouteQueueParts {
@@ -21,7 +21,7 @@ export interface RouteQueueParts {
   readonly broken: (error: unknown) => void
 }
 
-const AGAIN_MS = 1000
+const AGAIN = { tries: Number.POSITIVE_INFINITY, initialMs: 1000, maxMs: 1000 }
 
 export class RouteQueue {
   readonly #parts: RouteQueueParts
@@ -168,8 +168,8 @@ export class RouteQueue {
     this.#tried.add(seq)
   }
 
-  /** The end of a try is durable. */
-  tried(seq: number): void {
+  /** The message is settled, and that is durable. */
+  settled(seq: number): void {
     this.#tried.delete(seq)
     if (this.#isPolling) this.#overtaken.add(seq)
   }
@@ -180,14 +180,10 @@ export class RouteQueue {
   }
 
   /** While the store is unavailable the route waits. */
-  async #untilAnswered(ask: () => Promise<void>): Promise<void> {
-    while (!this.#isStopped) {
-      try {
-        return await ask()
-      } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final) throw error
-        await new Promise<void>(resolve => this.#parts.after(AGAIN_MS, resolve))
-      }
-    }
+  #untilAnswered(ask: () => Promise<void>): Promise<void> {
+    const sleep = (ms: number) => new Promise<void>(resolve => this.#parts.after(ms, resolve))
+    return retry({ ...AGAIN, sleep }, async () => {
+      if (!this.#isStopped) await ask()
+    })
   }
 }

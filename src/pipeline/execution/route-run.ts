@@ -16,12 +16,10 @@ import type { Delivery, Ending } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
 import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
 import type { ActiveDelivery } from "./delivery-run.ts"
-import { RouteState } from "./route-metrics.ts"
 import { RouteQueue, type RouteQueueParts } from "./route-queue.ts"
-import { RouteRate } from "./route-rate.ts"
 import type { Suspects } from "./suspects.ts"
 
-export interface RouteRunParts {
+interface RouteRunParts {
   readonly position: number
   readonly plan: RoutePlan
   readonly chain: (events: ChainEvents) => RouteChain
@@ -30,7 +28,8 @@ export interface RouteRunParts {
   readonly queue: Omit<RouteQueueParts, "route" | "prefetch" | "progress" | "arrived">
   /** Do the routes behind it have room? */
   readonly mayBegin: () => boolean
-  readonly ended: (ending: Ending) => void
+  /** null: a delivery has ended that does not count. */
+  readonly ended: (ending: Ending | null) => void
   /** A message for people who watch the job. */
   readonly reportProgress: (message: string) => void
   readonly suspects: Suspects
@@ -162,32 +161,28 @@ export class RouteRun implements ChainEvents {
 
   // The events of delivery runs.
 
-  ended(run: ActiveDelivery, ending: Ending): void {
-    const latencyMs = performance.now() - run.begunAt
-    // How quickly a message fails says nothing about the capacity.
-    if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
-    else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
-    this.metrics.ended(latencyMs, 1 + ending.members.length)
+  ended(run: ActiveDelivery, ending: Ending | null): void {
+    const { suspects, ended } = this.#parts
+    const deliveries = [run, ...run.members].map(({ delivery }) => delivery)
+    if (ending !== null) this.#measure(run, ending.result, deliveries.length)
     this.#inHand -= 1
-    for (const { delivery } of [ending, ...ending.members]) {
+    for (const delivery of deliveries) {
       if (isRetry(delivery)) this.#retrying -= 1
-      if ("fault" in ending.result) this.queue.failing(delivery.seq)
+      if (ending === null) suspects.putOff(delivery)
+      else if ("fault" in ending.result) this.queue.failing(delivery.seq)
     }
-    this.#parts.suspects.next()
-    this.#parts.ended(ending)
+    if (ending === null) this.queue.putBack(deliveries)
+    suspects.next()
+    ended(ending)
     this.pump()
   }
 
-  held(run: ActiveDelivery): void {
-    this.#inHand -= 1
-    const deliveries = [run.delivery, ...run.members.map(({ delivery }) => delivery)]
-    for (const delivery of deliveries) {
-      if (isRetry(delivery)) this.#retrying -= 1
-      this.#parts.suspects.putOff(delivery)
-    }
-    this.#parts.suspects.next()
-    this.queue.putBack(deliveries)
-    this.pump()
+  #measure({ begunAt }: ActiveDelivery, result: Ending["result"], messages: number): void {
+    const latencyMs = performance.now() - begunAt
+    // How quickly a message fails says nothing about the capacity.
+    if (!("fault" in result)) this.#concurrency.ended(latencyMs, this.#inHand)
+    else if (isOverload(result.fault)) this.#concurrency.overloaded()
+    this.metrics.ended(latencyMs, messages)
   }
 
   waits(): void {
@@ -231,3 +226,73 @@ export class RouteRun implements ChainEvents {
 
 /** A message from the queue is in its first try, a parked one in a later try. */
 const isRetry = ({ dueAt }: Delivery): boolean => dueAt !== null
+
+/** Limits the number of messages per second, evenly spaced, with short bursts. */
+class RouteRate {
+  readonly #intervalMs: number
+  readonly #burstMs: number
+  /** When the next message would begin if all were evenly spaced. */
+  #next = 0
+
+  /** null: no limit. */
+  constructor(perSecond: number | null) {
+    this.#intervalMs = perSecond === null ? 0 : 1000 / perSecond
+    // A timer fires some milliseconds late: this burst makes up for it.
+    this.#burstMs = Math.max(this.#intervalMs, 20)
+  }
+
+  mayBeginAt(now: number): number {
+    return this.#intervalMs === 0 || this.#next - this.#burstMs < now ? 0 : this.#next - this.#burstMs + 1
+  }
+
+  begun(now: number): void {
+    if (this.#intervalMs > 0) this.#next = Math.max(this.#next, now) + this.#intervalMs
+  }
+}
+
+/** The current state of a route, for metrics and queries. */
+class RouteState {
+  readonly #now: () => number
+  #since: number
+  #count = 0
+  #rate = 0
+  #latencyMs = 0
+  /** How often a breaker opened, and closed again. */
+  opened = 0
+  closed = 0
+  /** Dead letters of an earlier run that this run has retried. */
+  retriedDead = 0
+
+  constructor(now: () => number) {
+    this.#now = now
+    this.#since = now()
+  }
+
+  ended(latencyMs: number, messages: number): void {
+    this.#count += messages
+    this.#latencyMs =
+      this.#latencyMs === 0 ? latencyMs : this.#latencyMs + (latencyMs - this.#latencyMs) * 0.05
+  }
+
+  breakerChanged(state: BreakerState): void {
+    if (state === "open") this.opened += 1
+    if (state === "closed") this.closed += 1
+  }
+
+  get latencyMs(): number {
+    return Math.round(this.#latencyMs * 1000) / 1000
+  }
+
+  /** Messages per second, over the last seconds. */
+  get rate(): number {
+    const now = this.#now()
+    const seconds = (now - this.#since) / 1000
+    if (seconds >= 1) {
+      const share = Math.min(1, seconds / 5)
+      this.#rate += (this.#count / seconds - this.#rate) * (this.#rate === 0 ? 1 : share)
+      this.#since = now
+      this.#count = 0
+    }
+    return Math.round(this.#rate * 10) / 10
+  }
+}

@@ -6,7 +6,6 @@ import { UmbraError } from "../../errors.ts"
 import { compileValue } from "../../template/index.ts"
 import { defineHandler, type Handler, type HandlerContext } from "../../worker/handler.ts"
 import type { SecretSource } from "../../worker/secrets.ts"
-import type { Ending } from "../commit/delivery.ts"
 import { prepareRoute, routeSecrets } from "../registry/prepared-adapter.ts"
 import type { AdapterRegistry } from "../registry/registry.ts"
 import { unlimitedRoute } from "../route-defaults.ts"
@@ -52,14 +51,15 @@ async function runRoute(
   const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets, names })
   mustNotGather(prepared.adapters.map(({ adapter }) => adapter))
   return new Promise((resolve, reject) => {
-    const ended = ({ invocations, result }: Ending) => resolve({ invocations, result })
     const chain = new Chain(
       { position: call.route.position, plan, prepared },
       workerContext(parts, call, context),
       {
-        ended: (_, ending) => ended(ending),
-        // Without breakers only an abort holds a message back.
-        held: () => reject(context.signal.reason ?? new Error("stopped")),
+        ended: (_, ending) => {
+          // Without breakers only an abort ends a delivery that does not count.
+          if (ending === null) reject(context.signal.reason ?? new Error("stopped"))
+          else resolve({ invocations: ending.invocations, result: ending.result })
+        },
         waits: () => {},
         resumed: () => {},
         breakerChanged: () => {},

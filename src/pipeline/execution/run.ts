@@ -8,14 +8,16 @@
  */
 import { setMaxListeners } from "node:events"
 import type { Fault } from "../../core/faults.ts"
-import type { Json } from "../../core/json.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
 import {
   decodeProgress,
   isDrained,
   newProgress,
   type PipelineProgress,
+  unsettled,
 } from "../../core/pipeline/progress.ts"
-import type { PipelinePlan, RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { PipelinePlan, PipelineTotals, RoutePlan } from "../../definition/pipeline/plan.ts"
+import { UmbraError } from "../../errors.ts"
 import type { PartitionEpoch } from "../../journal/port/journal.ts"
 import type {
   ExecutionRow,
@@ -26,21 +28,16 @@ import type {
 } from "../../journal/port/pipelines.ts"
 import type { RetryPolicy } from "../../journal/retry.ts"
 import type { Secret } from "../../worker/redact.ts"
-import { CommitLoop } from "../commit/commit-loop.ts"
-import type { Ending } from "../commit/delivery.ts"
+import { deadLetterFault } from "../commit/commit-builder.ts"
+import type { Ending, InitialMessage } from "../commit/delivery.ts"
+import { GroupCommit } from "../commit/group-commit.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
-import { PendingEndings } from "../commit/pending-endings.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { ExecutionStorage } from "../storage.ts"
 import { Chain, type ChainEvents, type ExecutionContext, type RouteChain } from "./chain.ts"
-import { lostTooOften, suspectAll } from "./crash-suspects.ts"
-import { deadLetterFault } from "./dead-letter-limit.ts"
-import { liveMetrics, summary, totals } from "./execution-metrics.ts"
-import { Flow } from "./flow.ts"
-import { initialMessages } from "./initial.ts"
 import { RouteRun } from "./route-run.ts"
-import { Suspects } from "./suspects.ts"
+import { lostTooOften, Suspects, suspectAll } from "./suspects.ts"
 import { waitForRoom } from "./wait-for-room.ts"
 
 export interface RunParts {
@@ -69,7 +66,7 @@ export interface RunParts {
   readonly events: RunEvents
 }
 
-export interface RunEvents {
+interface RunEvents {
   drained(output: Json): void
   failed(fault: Fault): void
   /** Another process owns the partition. */
@@ -79,7 +76,6 @@ export interface RunEvents {
   progressed(message: string): void
 }
 
-const DRAIN_POLL_MS = 5
 /** The number of dead letters read at a time: bodies may be a megabyte each. */
 const PAGE = 50
 
@@ -88,8 +84,7 @@ export class PipelineRun {
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
-  readonly #endings: PendingEndings
-  readonly #commits: CommitLoop
+  readonly #commits: GroupCommit
   readonly #flow: Flow
   readonly #suspects = new Suspects({
     announce: () => this.#commits.schedule(),
@@ -102,6 +97,8 @@ export class PipelineRun {
   #isOver = false
   #cancelMetrics: (() => void) | null = null
   #whenOpened: (() => void) | null = null
+  /** While it drains: called when a delivery has ended, or endings were collected. */
+  #checkIdle: (() => void) | null = null
 
   constructor(parts: RunParts) {
     const { plan, execution, fence, settings, storage, random } = parts
@@ -125,29 +122,25 @@ export class PipelineRun {
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
     this.#routes = plan.routes.map((_, position) => this.#routeAt(position, context))
-    this.#endings = new PendingEndings({
-      ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: context.now },
+    this.#commits = new GroupCommit({
+      ...{ plan, settings, storage, random, progress: this.#progress, suspects: this.#suspects },
       head: { fence, execution: execution.execution },
       commit: execution.commit,
-      settings,
       metrics: () => liveMetrics(this.#routes),
-    })
-    this.#commits = new CommitLoop({
       store: parts.store,
       retry: parts.retry,
+      now: context.now,
       after: context.after,
-      events: {
-        collect: () => this.#endings.collect(),
-        durable: commit => this.#durable(commit),
-        fenced: () => this.#leave(() => parts.events.fenced()),
-        refused: error => this.#broken(error),
-      },
+      collected: () => this.#checkIdle?.(),
+      durable: commit => this.#durable(commit),
+      fenced: () => this.#leave(() => parts.events.fenced()),
+      refused: error => this.#broken(error),
     })
   }
 
   /** A message that is in flight, or whose end is not durable yet. */
   live(key: MessageKey): LiveMessage | null {
-    const pending = this.#endings.pending(key)
+    const pending = this.#commits.pending(key)
     if (pending !== null) return { rows: pending, running: null }
     return this.#routes[key.route]?.live(key.seq) ?? null
   }
@@ -187,7 +180,7 @@ export class PipelineRun {
 
   async start(): Promise<void> {
     const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
-    for (const suspect of guilty) this.#endings.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
+    for (const suspect of guilty) this.#commits.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
     // Nothing is delivered before the store records that this process has messages in flight, and which
     // messages are not delivered.
     if (this.#progress.isBegun) await this.#committed()
@@ -210,8 +203,8 @@ export class PipelineRun {
     let known = this.#progress.roots
     for await (const message of initialMessages(this.#parts)) {
       if (known-- > 0) continue
-      this.#endings.begin(message)
-      if (this.#endings.isFull) await this.#committed()
+      this.#commits.begin(message)
+      if (this.#commits.isFull) await this.#committed()
       if (this.#isHalted) return
     }
     this.#progress.isBegun = true
@@ -225,11 +218,10 @@ export class PipelineRun {
   async #retryDeadLetters(): Promise<void> {
     const { store, execution } = this.#parts
     for (let after: MessageKey | undefined; ; ) {
-      const from = after === undefined ? {} : { after }
-      const page = await store.listDeadLetters({ execution: execution.execution, limit: PAGE, ...from })
+      const page = await store.listDeadLetters({ execution: execution.execution, limit: PAGE, after })
       for (const letter of page) {
         if (letter.replayedBy !== null || (JSON.parse(letter.error) as Fault).code === "E704") continue
-        this.#endings.retryDead(letter)
+        this.#commits.retryDead(letter)
         this.#routes[letter.route]!.metrics.retriedDead += 1
       }
       after = page.at(-1)
@@ -241,34 +233,31 @@ export class PipelineRun {
 
   /** Resolves when the commit is durable, or the run was stopped. */
   #committed(): Promise<void> {
-    this.#endings.requestCommit()
-    this.#commits.schedule()
+    this.#commits.request()
     return new Promise(resolve => {
       this.#whenOpened = resolve
     })
   }
 
   #mayBegin(position: number): boolean {
-    if (this.#isHalted || this.#endings.fault !== null || this.#endings.isFull) return false
+    if (this.#isHalted || this.#commits.fault !== null || this.#commits.isFull) return false
     return this.#flow.hasRoomBehind(position)
   }
 
-  #ended(ending: Ending): void {
+  #ended(ending: Ending | null): void {
     // After a stop this result is not needed: the next owner delivers the message again.
-    if (this.#isOver) return
-    this.#endings.add(ending)
-    this.#commits.schedule()
+    if (ending !== null && !this.#isOver) this.#commits.add(ending)
+    this.#checkIdle?.()
   }
 
   #durable(commit: PipelineCommit): void {
-    const { fault } = this.#endings
+    const { fault } = this.#commits
     if (fault !== null) {
       this.#leave(() => this.#parts.events.failed(fault))
       return
     }
     for (const [route, messages] of byRoute(commit.messages))
       this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
-    this.#endings.durable(commit)
     this.#noteParked(commit)
     this.#whenOpened?.()
     for (const route of this.#routes) route.pump()
@@ -279,7 +268,7 @@ export class PipelineRun {
     const routes = new Set<RouteRun>()
     for (const { route, seq } of [...parked, ...unparked]) {
       const run = this.#routes[route]!
-      run.queue.tried(seq)
+      run.queue.settled(seq)
       routes.add(run)
     }
     for (const { queue } of routes) queue.pollRetries()
@@ -288,11 +277,10 @@ export class PipelineRun {
   #finishIfDrained(): void {
     // Over the limit, its dead letters are about to be retried, or the commit that fails it is in flight.
     if (this.#isHalted || this.#progress.isOverLimit) return
-    if (!this.#endings.isEmpty || !isDrained(this.#progress)) return
+    if (!this.#commits.isEmpty || !isDrained(this.#progress)) return
     const fault = deadLetterFault(this.#parts.plan, this.#progress, true)
     if (fault !== null) {
-      this.#endings.exceed(fault)
-      this.#commits.schedule()
+      this.#commits.exceed(fault)
       return
     }
     this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
@@ -320,15 +308,24 @@ export class PipelineRun {
   /** Lets messages in flight end, within the grace period, and makes their results durable. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
-    const { context } = this.#parts
-    const end = context.now() + graceMs
-    const isInHand = () => this.#routes.some(({ inHand }) => inHand > 0)
-    while ((isInHand() || !this.#endings.isEmpty) && context.now() < end) await this.#pause(DRAIN_POLL_MS)
-    await Promise.race([this.stop(), this.#pause(graceMs)])
+    const idle = new Promise<void>(resolve => {
+      this.#checkIdle = () => {
+        if (this.#commits.isEmpty && this.#routes.every(({ inHand }) => inHand === 0)) resolve()
+      }
+    })
+    this.#checkIdle?.()
+    await this.#within(graceMs, idle)
+    await this.#within(graceMs, this.stop())
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise(resolve => this.#parts.context.after(ms, resolve))
+  /** Resolves with the work, or after this time. */
+  async #within(ms: number, work: Promise<void>): Promise<void> {
+    let cancel = () => {}
+    const late = new Promise<void>(resolve => {
+      cancel = this.#parts.context.after(ms, resolve)
+    })
+    await Promise.race([work, late])
+    cancel()
   }
 
   /**
@@ -341,8 +338,7 @@ export class PipelineRun {
     this.#abort.abort(new DOMException("The execution is stopping.", "AbortError"))
     if (!wasOver) {
       // Messages in flight are stopped with this run, and did not crash a process.
-      this.#endings.close()
-      this.#commits.schedule()
+      this.#commits.close()
       await this.#commits.idle()
     }
     await this.#commits.stop()
@@ -352,8 +348,7 @@ export class PipelineRun {
     const { context, settings, events } = this.#parts
     if (this.#isHalted || settings.figuresSeconds === 0) return
     this.#cancelMetrics = context.after(settings.figuresSeconds * 1000, () => {
-      this.#endings.requestCommit()
-      this.#commits.schedule()
+      this.#commits.request()
       events.progressed(summary(this.#routes))
       this.#reportMetrics()
     })
@@ -368,4 +363,113 @@ function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
     else list.push(message)
   }
   return found
+}
+
+/** The flow of messages between routes: which route waits for which. */
+class Flow {
+  readonly #plan: PipelinePlan
+  readonly #progress: PipelineProgress
+  /**
+   * By route: the routes it writes to and waits for while they have too many queued messages. A route that
+   * can write back to it, over any number of routes, is not included: each would wait for the other.
+   */
+  readonly #behind: readonly (readonly number[])[]
+
+  constructor(plan: PipelinePlan, progress: PipelineProgress) {
+    this.#plan = plan
+    this.#progress = progress
+    const { routes } = plan
+    const reach = routes.map((_, start) => reachable(routes, start))
+    this.#behind = routes.map(({ outbound }, route) =>
+      [...new Set(outbound.values())].filter(target => !reach[target]!.has(route)),
+    )
+  }
+
+  hasRoomBehind(route: number): boolean {
+    return this.#behind[route]!.every(target => {
+      const { maxQueued } = this.#plan.routes[target]!.backpressure
+      const progress = this.#progress.routes[target]!
+      // The exact number is computed only where it can matter.
+      return progress.tail - progress.settled.upTo < maxQueued || unsettled(progress) < maxQueued
+    })
+  }
+}
+
+function reachable(routes: PipelinePlan["routes"], start: number): ReadonlySet<number> {
+  const found = new Set([start])
+  for (const route of found) for (const target of routes[route]!.outbound.values()) found.add(target)
+  return found
+}
+
+/** The metrics of an execution: stored with its progress, so that any process can show them. */
+function liveMetrics(routes: readonly RouteRun[]): JsonObject {
+  return {
+    routes: routes.map(({ inFlight, retrying, limit, breakers, metrics }) => ({
+      in_flight: inFlight,
+      ...(retrying === 0 ? {} : { retrying }),
+      concurrency: limit,
+      rate: metrics.rate,
+      latency_ms: metrics.latencyMs,
+      ...(breakers.some(state => state !== null) ? { breakers } : {}),
+    })),
+  }
+}
+
+/** The output of an execution that has drained. */
+function totals(routes: readonly RouteRun[]): PipelineTotals {
+  return {
+    routes: Object.fromEntries(
+      routes.map(({ plan, progress }) => [
+        plan.name,
+        {
+          messages: progress.tail,
+          done: progress.done,
+          failed: progress.dead,
+          failed_tries: progress.failedTries,
+          dead_lettered: progress.dead,
+        },
+      ]),
+    ),
+  }
+}
+
+/** A summary for people who watch the job: `fetch 12/40 (1 dead, http_fetch open), store 9/12`. */
+function summary(routes: readonly RouteRun[]): string {
+  return routes
+    .map(({ plan, progress: { done, tail, dead }, breakers }) => {
+      const open = breakers.flatMap((state, i) => (state === "open" ? `${plan.adapters[i]!.type} open` : []))
+      const trouble = [...(dead === 0 ? [] : [`${dead} dead`]), ...open]
+      return `${plan.name} ${done}/${tail}${trouble.length === 0 ? "" : ` (${trouble.join(", ")})`}`
+    })
+    .join(", ")
+}
+
+type InitialContext = Pick<RunParts, "plan" | "store" | "names" | "isReplay" | "context">
+
+/**
+ * The initial messages of an execution: the dead letters that it replays, or those of its definition. The
+ * same in every process.
+ */
+async function* initialMessages(of: InitialContext): AsyncGenerator<InitialMessage> {
+  if (of.isReplay) {
+    yield* deadLetters(of)
+    return
+  }
+  const scope = { names: { ...of.names }, node: () => undefined, nodeIds: () => [] }
+  for (const { route, body } of of.plan.init) yield { route, body: JSON.stringify(body.render(scope)) }
+}
+
+async function* deadLetters({ store, context: { jobId } }: InitialContext): AsyncGenerator<InitialMessage> {
+  let after: (MessageKey & { readonly execution: number }) | undefined
+  for (;;) {
+    const page = await store.readReplayed({ replayedBy: jobId, limit: PAGE, after })
+    if (after === undefined && page.length === 0)
+      throw new UmbraError(
+        "E708",
+        `The dead letters that job ${jobId} was to begin with no longer exist: their job was removed.`,
+      )
+    for (const { route, body } of page) yield { route, body }
+    after = page.at(-1)
+    if (page.length < PAGE) return
+  }
 }

@@ -138,7 +138,7 @@ function refusal(
 ) {
   return new UmbraError("E720", `The adapters of ${name} cannot be used (${place}): ${what}`, {
     details: { package: name },
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   })
 }
 

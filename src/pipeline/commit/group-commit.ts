@@ -1,17 +1,30 @@
-/** Deliveries that have ended and are not durable yet, and the commits that are built from them. */
+/**
+ * Group commit of one execution: while one commit is in flight, the deliveries that end are collected for the
+ * next one.
+ *
+ * 1. One commit at a time, in order. A commit whose outcome is unknown is resent, unchanged, until its
+ *    outcome is known.
+ * 2. Nothing acts on data that is not durable.
+ */
 import type { Fault } from "../../core/faults.ts"
 import type { JsonObject } from "../../core/json.ts"
 import { encodeProgress, type PipelineProgress, type Suspicion } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
-import type { DeadLetterRow, LineageRow, MessageKey, PipelineCommit } from "../../journal/port/pipelines.ts"
-import type { InitialMessage } from "../execution/initial.ts"
+import type {
+  DeadLetterRow,
+  LineageRow,
+  MessageKey,
+  PipelineCommit,
+  PipelineStore,
+} from "../../journal/port/pipelines.ts"
+import { type RetryOptions, type RetryPolicy, retry } from "../../journal/retry.ts"
 import type { Suspects } from "../execution/suspects.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { ExecutionStorage } from "../storage.ts"
 import { CommitBuilder } from "./commit-builder.ts"
-import type { Ending } from "./delivery.ts"
+import type { Ending, InitialMessage } from "./delivery.ts"
 
-export interface PendingEndingsParts {
+export interface GroupCommitParts {
   readonly plan: PipelinePlan
   readonly progress: PipelineProgress
   readonly head: Pick<PipelineCommit, "fence" | "execution">
@@ -26,15 +39,29 @@ export interface PendingEndingsParts {
   readonly now: () => number
   readonly random: () => number
   readonly metrics: () => JsonObject
+  readonly store: PipelineStore
+  readonly retry: RetryPolicy
+  readonly after: (ms: number, fire: () => void) => () => void
+  /** A commit was made of what had ended. */
+  readonly collected: () => void
+  readonly durable: (commit: PipelineCommit) => void
+  /** Another process owns the partition. */
+  readonly fenced: () => void
+  /** The store rejects the commit permanently. */
+  readonly refused: (error: unknown) => void
 }
 
-export class PendingEndings {
+export class GroupCommit {
   /** Why the execution fails with the last commit. */
   fault: Fault | null = null
-  readonly #parts: PendingEndingsParts
+  readonly #parts: GroupCommitParts
+  readonly #retry: RetryOptions
   #commit: number
-  /** The commit in flight. */
+  /** The commit in flight; `#sending` resolves when its outcome is known. */
   #inFlight: PipelineCommit | null = null
+  #sending: Promise<void> | null = null
+  #isScheduled = false
+  #isStopped = false
   #endings: Ending[] = []
   /** The number of messages that have ended or were emitted, and the bytes of the latter. */
   #weight = 0
@@ -45,9 +72,11 @@ export class PendingEndings {
   #isRequested = false
   #begins: readonly (() => void)[] = []
 
-  constructor(parts: PendingEndingsParts) {
+  constructor(parts: GroupCommitParts) {
     this.#parts = parts
     this.#commit = parts.commit
+    const sleep = (ms: number) => new Promise<void>(resolve => parts.after(ms, resolve))
+    this.#retry = { ...parts.retry, tries: Number.POSITIVE_INFINITY, sleep }
   }
 
   /** So much has ended, and is not in flight to the store, that no further delivery should begin. */
@@ -61,11 +90,12 @@ export class PendingEndings {
   }
 
   add(ending: Ending): void {
-    if (!("fault" in ending.result)) this.#parts.storage.leaving(ending.result.stored)
+    if (!("fault" in ending.result)) this.#parts.storage.ended(ending.result.stored)
     this.#endings.push(ending)
     const { messages, bytes } = weigh(ending)
     this.#weight += messages
     this.#bytes += bytes
+    this.schedule()
   }
 
   begin(message: InitialMessage): void {
@@ -86,17 +116,74 @@ export class PendingEndings {
   /** The execution has drained with more dead letters than allowed. */
   exceed(fault: Fault): void {
     this.#open().exceed(fault)
+    this.schedule()
   }
 
   /** No process runs the execution any more. */
   close(): void {
     this.#isClosed = true
-    this.requestCommit()
+    this.request()
   }
 
   /** Requests a commit although nothing has ended: for its metrics, or for the state of the execution. */
-  requestCommit(): void {
+  request(): void {
     this.#isRequested = true
+    this.schedule()
+  }
+
+  /** There is something to collect. */
+  schedule(): void {
+    if (this.#isScheduled || this.#sending !== null || this.#isStopped) return
+    this.#isScheduled = true
+    // Deferred: everything else that this turn of the event loop brings joins the same commit.
+    setImmediate(() => {
+      this.#isScheduled = false
+      this.#send()
+    })
+  }
+
+  /** Resolves when everything that could be collected is durable, or cannot be. */
+  async idle(): Promise<void> {
+    while (this.#isScheduled || this.#sending !== null) {
+      if (this.#sending !== null) await this.#sending
+      else await new Promise<void>(resolve => setImmediate(resolve))
+    }
+  }
+
+  /** Starts no further commit. Resolves when the outcome of the commit in flight is known. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#sending
+  }
+
+  #send(): void {
+    if (this.#sending !== null || this.#isStopped) return
+    const commit = this.collect()
+    if (commit === null) return
+    this.#parts.collected()
+    this.#sending = this.#store(commit).finally(() => {
+      this.#sending = null
+      this.schedule()
+    })
+  }
+
+  async #store(commit: PipelineCommit): Promise<void> {
+    const { store, durable, fenced, refused } = this.#parts
+    let isHeld: boolean
+    try {
+      ;({ isHeld } = await retry(this.#retry, () => store.commit(commit)))
+    } catch (error) {
+      this.#isStopped = true
+      refused(error)
+      return
+    }
+    if (!isHeld) {
+      this.#isStopped = true
+      fenced()
+      return
+    }
+    if (this.fault === null) this.#settled(commit)
+    durable(commit)
   }
 
   #open(): CommitBuilder {
@@ -164,8 +251,7 @@ export class PendingEndings {
     return rows.length === 0 ? null : rows
   }
 
-  /** The last commit is durable. */
-  durable({ stored }: PipelineCommit): void {
+  #settled({ stored }: PipelineCommit): void {
     this.#inFlight = null
     this.#parts.storage.durable(stored)
     for (const begin of this.#begins) begin()
