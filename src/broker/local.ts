@@ -17,6 +17,7 @@ import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
 import { AttemptMetrics } from "./metrics.ts"
+import { Pause } from "./pause.ts"
 import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "./port.ts"
 import { type Suspect, SuspectLine } from "./suspect-line.ts"
 import { nameOf } from "./task-name.ts"
@@ -100,7 +101,8 @@ export class LocalBroker implements Broker {
   #pumping = false
   #isTimeFresh = false
   #draining = false
-  #drained: (() => void) | undefined
+  /** Ends when no attempt runs. */
+  readonly #drained = new Pause()
 
   constructor(options: LocalBrokerOptions) {
     this.#runner = options.runner
@@ -220,19 +222,9 @@ export class LocalBroker implements Broker {
       this.#unqueue(attempt)
       this.#attempts.delete(key)
     }
-    if (this.#pool.running > 0) await this.#allEnded(graceMs)
+    if (this.#pool.running > 0) await this.#drained.wait(graceMs)
     for (const attempt of this.#attempts.values()) attempt.cancel(workerStops)
     await this.#runner.close()
-  }
-
-  #allEnded(graceMs: number): Promise<void> {
-    return new Promise(resolve => {
-      const timer = setTimeout(resolve, graceMs)
-      this.#drained = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
   }
 
   /** Waiting tasks may begin now. */
@@ -298,7 +290,7 @@ export class LocalBroker implements Broker {
     if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
     else this.#cancelledRunning -= 1
     if (this.queued > 0) this.#wake()
-    if (this.#pool.running === 0) this.#drained?.()
+    if (this.#pool.running === 0) this.#drained.end()
   }
 }
 
@@ -384,7 +376,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
       worker: this.#pool.worker,
       ranMs: performance.now() - this.#begunAt,
       // A copy: the handler continues to add to the original.
-      ...(usage === undefined ? {} : { usage: { ...usage } }),
+      usage: usage && { ...usage },
     }
   }
 
@@ -405,8 +397,11 @@ class Attempt implements Queued, Suspect, AttemptEvents {
 
   #reportStart({ alone, place }: { readonly alone: boolean; readonly place: boolean }): Promise<void> {
     const { events, worker } = this.#pool
-    const reported = { ...this.#task, announce: true, ...(place && { place }) }
-    return events.started(this.isolation === undefined ? reported : { ...reported, alone }, worker)
+    const isAlone = this.isolation === undefined ? undefined : alone
+    return events.started(
+      { ...this.#task, announce: true, alone: isAlone, place: place || undefined },
+      worker,
+    )
   }
 
   #begin(runner: Runner, now: number): void {

@@ -69,7 +69,7 @@ export type Outcome =
       readonly output: Json
       /** `output` as JSON text, serialized once: it is stored in the journal unchanged. */
       readonly text: string
-      readonly usage?: JsonObject
+      readonly usage?: JsonObject | undefined
     }
   | ({ readonly type: "failed"; readonly fault: Fault } & Used)
   | ({ readonly type: "waiting"; readonly waiting: Waiting } & Used)
@@ -80,7 +80,7 @@ export type Outcome =
 
 /** The usage that the handler reported; absent: none. */
 interface Used {
-  readonly usage?: JsonObject
+  readonly usage?: JsonObject | undefined
 }
 
 export interface ChildRequest {
@@ -100,7 +100,7 @@ export interface RunningTask {
    * The usage that the handler has reported so far; for a remote worker, as of its last message. Absent:
    * none.
    */
-  readonly usage?: JsonObject
+  readonly usage?: JsonObject | undefined
 }
 
 /** Why tasks have not begun. Valid for one answer only: it describes the moment at which it was created. */
@@ -118,12 +118,12 @@ export interface TaskNews extends TaskName, Pick<Task, "announce"> {
    * For a task with `isolation`. true: it begins alone. false: it has run long enough, and another task may
    * run at the same time.
    */
-  readonly alone?: boolean
+  readonly alone?: boolean | undefined
   /**
    * With `announce`: the handler needs another place in the rate of its provider before it sends its next
    * request.
    */
-  readonly place?: boolean
+  readonly place?: boolean | undefined
 }
 
 /** The events that workers report to the engine. These methods never throw and never block. */

@@ -2,6 +2,7 @@ import type { ChildUsage, ListSource, ParentLink, RunningAttempt, Waiting } from
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy, RetryPolicy } from "./plan.ts"
+import type { Progress } from "./view/view.ts"
 
 /** A request to change a job. `decide` answers with facts or a refusal. */
 export type Command =
@@ -123,19 +124,13 @@ export interface External {
 export type OperationResult =
   | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject }
   | { readonly type: "failed"; readonly fault: Fault; readonly usage?: JsonObject }
-  | { readonly type: "running"; readonly preview?: Json; readonly progress?: OperationProgress }
+  | { readonly type: "running"; readonly preview?: Json; readonly progress?: Progress }
   /** The provider could not be polled. `isFinal`: nor can it be later. */
   | { readonly type: "error"; readonly fault: Fault; readonly isFinal?: true }
   /** Something has happened: poll the operation. */
   | { readonly type: "hint" }
   /** The provider's rate has no place before then. */
   | { readonly type: "postponed"; readonly until: number }
-
-/** Shown, never stored. */
-export interface OperationProgress {
-  readonly percent: number | null
-  readonly message: string | null
-}
 
 /** The inputs of a decision besides the state. They are arguments: core reads no clock and no random source. */
 export interface DecisionContext {

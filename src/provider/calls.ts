@@ -92,9 +92,7 @@ export class ProviderCalls implements Providers {
   }
 
   #faultOf(thrown: unknown, redactor: Redactor | null): Fault {
-    const now = this.#parts.now()
-    const about = { now, thrower: "provider" }
-    return toFault(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
+    return toFault(thrown, { now: this.#parts.now(), thrower: "provider", clean: redactor?.clean })
   }
 
   #call({ provider, jobId, nodeId }: Operation, given: ProviderCall): Call {

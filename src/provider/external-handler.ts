@@ -44,9 +44,7 @@ function withoutSecrets(output: unknown, known: readonly Secret[]): Json {
 function cleaned(thrown: unknown, now: number, known: readonly Secret[]): HandlerError {
   const fault = toFault(thrown, { now, clean: new Redactor(known).clean })
   const { code, message, retryable, details, retry_after_seconds: wait } = fault
-  return new HandlerError(message, {
-    ...{ code, retryable, details, retryAfterSeconds: wait },
-  })
+  return new HandlerError(message, { code, retryable, details, retryAfterSeconds: wait })
 }
 
 function providerOf(registry: ProviderRegistry, { provider: name }: HandlerContext): Provider {

@@ -67,8 +67,7 @@ function failed(news: Extract<OperationNews, { status: "failed" }>, limits: News
 
 /** The fault of a check that threw: its message may contain a key of the checked value. */
 function unusable(thrown: unknown, { redactor }: NewsLimits): Fault {
-  const about = { now: 0, thrower: "provider" }
-  return toFault(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
+  return toFault(thrown, { now: 0, thrower: "provider", clean: redactor?.clean })
 }
 
 function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits: NewsLimits): Fault {

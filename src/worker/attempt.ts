@@ -72,10 +72,11 @@ export function outcomeInTime(
 ): Outcome {
   const { timeoutMs, graceMs, heartbeatMs } = limits
   // A handler that blocked the event loop was not stopped in time; its result is still late.
-  if (silentMs >= heartbeatMs + graceMs) return failedWith(limits.fault(heartbeatFault(heartbeatMs)), usage)
+  if (silentMs >= heartbeatMs + graceMs)
+    return { type: "failed", fault: limits.fault(heartbeatFault(heartbeatMs)), usage }
   const limitMs = outcome?.type === "failed" ? timeoutMs : timeoutMs + graceMs
   if (outcome !== null && ranMs < limitMs) return outcome
-  return failedWith(limits.fault(timeoutFault(timeoutMs)), usage)
+  return { type: "failed", fault: limits.fault(timeoutFault(timeoutMs)), usage }
 }
 
 /** Callbacks that are due in the event loop run within this time. */
@@ -195,16 +196,12 @@ export class Attempt implements RunningAttempt, Deadline {
     const usage = outcome?.usage ?? options.work.used()
     if (stage === "silent" && (inGrace === null || inGrace.type === "failed")) {
       const fault = options.limits.fault(heartbeatFault(options.limits.heartbeatMs))
-      options.events.ended(failedWith(fault, usage))
+      options.events.ended({ type: "failed", fault, usage })
     } else {
       const times = { ranMs: now - this.#timedFrom, silentMs: options.silentMs(now, this.#begun) }
       options.events.ended(outcomeInTime(inGrace, times, options.limits, usage))
     }
   }
-}
-
-function failedWith(fault: Fault, usage: JsonObject | undefined): Outcome {
-  return { type: "failed", fault, ...(usage === undefined ? {} : { usage }) }
 }
 
 function heartbeatFault(heartbeatMs: number): Fault {

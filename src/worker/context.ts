@@ -21,15 +21,15 @@ export interface Call {
   /** The owner of the job; a thread does not know it. */
   readonly owner?: string
   readonly nodeId: string
-  readonly item?: number
+  readonly item?: number | undefined
   /** The fence. */
   readonly attempt: number
   readonly shownAttempt: number
   readonly handler: string
   readonly input: Json
   readonly parents: () => JsonObject
-  readonly provider?: string
-  readonly operation?: number
+  readonly provider?: string | undefined
+  readonly operation?: number | undefined
 }
 
 /** The receiver of reports. None of these methods throws. */

@@ -90,12 +90,9 @@ function conclusion(execution: Execution, returned: unknown, wait?: Wait): Outco
   const usage = context.used
   context.end()
   if (wait !== undefined) {
-    const outcome = outcomeOfWait(wait, value, redactor?.clean ?? asItIs)
-    return usage === undefined ? outcome : { ...outcome, usage }
+    return { ...outcomeOfWait(wait, value, redactor?.clean ?? asItIs), usage }
   }
-  return usage === undefined
-    ? { type: "completed", output: value, text }
-    : { type: "completed", output: value, text, usage }
+  return { type: "completed", output: value, text, usage }
 }
 
 const asItIs = (text: string) => text
@@ -111,17 +108,13 @@ export function failed(
   thrown: unknown,
 ): Outcome {
   const { handler, context, redactor } = execution
-  const fault = toFault(
-    thrown,
-    redactor === null ? { now: context.now() } : { now: context.now(), clean: redactor.clean },
-  )
+  const fault = toFault(thrown, { now: context.now(), clean: redactor?.clean })
   if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
     context.log.debug({ code: fault.code, stack: String(thrown.stack) }, "the handler threw")
   }
   const usage = context.used
   context.end()
-  const outcome = { type: "failed", fault: withRule(handler, thrown, fault) } as const
-  return usage === undefined ? outcome : { ...outcome, usage }
+  return { type: "failed", fault: withRule(handler, thrown, fault), usage }
 }
 
 /** Applies the handler's own rule to the fault. A rule that throws has no effect. */

@@ -44,7 +44,7 @@ for (const way of ["away", "full"] as const)
     await turn()
     state.is = "up"
     outbox.sendAgain()
-    while (!outbox.isEmpty) await turn()
+    await outbox.whenEmpty(10_000)
     expect(arrived.sort()).toEqual(["a is done", "a shows 999", "b shows 999", "c is done"])
     expect(sent).toHaveLength(2002)
   })
@@ -55,6 +55,6 @@ it("S6 all news arrives while Redis takes it", async () => {
     void outbox.send(3, [String(n), ""], "preview a")
     if (n % 2 === 0) await turn()
   }
-  while (!outbox.isEmpty) await turn()
+  await outbox.whenEmpty(10_000)
   expect(arrived).toEqual(["0", "1", "2", "3", "4"])
 })

@@ -253,7 +253,7 @@ describe("isolated tasks", () => {
   it("X6 one that waits for its place in a provider's rate is joined by the next after its time", async () => {
     const { handler, gates, order } = held("held")
     const place = gate()
-    const durable = async ({ jobId, alone }: { jobId: string; alone?: boolean }) =>
+    const durable = async ({ jobId, alone }: { jobId: string; alone?: boolean | undefined }) =>
       jobId === "waits" && alone ? place.promise : undefined
     const { broker, of } = worker([handler], { durable })
     broker.dispatch({ ...suspect("waits", { seconds: 0.05 }), provider: "acme" })

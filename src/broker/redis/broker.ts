@@ -408,12 +408,9 @@ export class RedisBroker implements RemoteWorkers {
     worker: string,
   ): Promise<void> {
     try {
-      await this.#parts.host.events.started(
-        { ...task, announce, ...(alone !== undefined && { alone }), ...(place && { place }) },
-        worker,
-      )
-      const joined = alone === false ? ({ joined: true } as const) : {}
-      if (announce) this.#publish({ type: "begin", name: nameOf(task), ...joined })
+      await this.#parts.host.events.started({ ...task, announce, alone, place }, worker)
+      const joined = alone === false || undefined
+      if (announce) this.#publish({ type: "begin", name: nameOf(task), joined })
     } catch {
       // Not durable: the worker does not begin, and asks again as long as it waits.
     }
@@ -435,8 +432,7 @@ export class RedisBroker implements RemoteWorkers {
   /** Removes the task from its stream, and stops the worker that holds it. */
   #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    const why = reason === undefined ? {} : { reason }
-    this.#publish({ type: "cancel", names: [name], ...why, submissions: true })
+    this.#publish({ type: "cancel", names: [name], reason, submissions: true })
   }
 
   /** The next reconciliation finds an entry that was not removed. */

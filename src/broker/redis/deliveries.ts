@@ -1,4 +1,5 @@
 import type { Log } from "../../log.ts"
+import { Pause } from "../pause.ts"
 import { RedisAwayError } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
 import type { Reply } from "./client/resp.ts"
@@ -29,7 +30,7 @@ export class Deliveries {
   #busy = 1
   #turn = 0
   #isStopped = false
-  #wake: (() => void) | null = null
+  readonly #pause = new Pause()
   readonly #reading: Promise<void>
 
   constructor(parts: DeliveriesParts) {
@@ -39,7 +40,7 @@ export class Deliveries {
 
   /** Capacity or a connection may be available now. */
   wake(): void {
-    this.#wake?.()
+    this.#pause.end()
   }
 
   /**
@@ -66,7 +67,7 @@ export class Deliveries {
       const { keys } = link
       const name = consumer()
       if (keys === null || name === null || room() <= 0) {
-        await this.#pause(PAUSE_MS)
+        await this.#pause.wait(PAUSE_MS)
         continue
       }
       try {
@@ -143,17 +144,7 @@ export class Deliveries {
     }
     const isAway = error instanceof RedisAwayError
     if (!isAway) log.warn({ error: String(error) }, "could not read tasks from Redis")
-    await this.#pause(isAway ? MEND_MS : PAUSE_MS)
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise(resolve => {
-      const timer = setTimeout(resolve, ms)
-      this.#wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
+    await this.#pause.wait(isAway ? MEND_MS : PAUSE_MS)
   }
 }
 

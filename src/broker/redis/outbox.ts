@@ -1,4 +1,5 @@
 import type { Log } from "../../log.ts"
+import { Pause } from "../pause.ts"
 import type { Link } from "./client/link.ts"
 
 interface ReportBatch {
@@ -30,14 +31,16 @@ export class Outbox {
   readonly #batches = new Set<ReportBatch>()
   /** By topic. */
   readonly #newest = new Map<string, Report>()
+  readonly #emptied = new Pause()
 
   constructor(link: Link, log: Log) {
     this.#link = link
     this.#log = log
   }
 
-  get isEmpty(): boolean {
-    return this.#batches.size === 0
+  /** Resolves when all reports have reached Redis, or after this time. */
+  async whenEmpty(ms: number): Promise<void> {
+    if (this.#batches.size > 0) await this.#emptied.wait(ms)
   }
 
   /**
@@ -79,8 +82,13 @@ export class Outbox {
   #drop(report: Report): void {
     const { batch, sent } = report
     batch.reports.delete(report)
-    if (batch.reports.size === 0) this.#batches.delete(batch)
+    if (batch.reports.size === 0) this.#end(batch)
     sent()
+  }
+
+  #end(batch: ReportBatch): void {
+    this.#batches.delete(batch)
+    if (this.#batches.size === 0) this.#emptied.end()
   }
 
   async #sendBatch(batch: ReportBatch): Promise<void> {
@@ -92,8 +100,8 @@ export class Outbox {
     const fields = [...batch.reports].flatMap(report => report.fields)
     try {
       await this.#link.send(["XADD", keys.results(batch.partition), "*", ...fields])
-      this.#batches.delete(batch)
       for (const report of batch.reports) this.#arrived(report)
+      this.#end(batch)
     } catch (error) {
       batch.isUnderWay = false
       this.#keep(batch)

@@ -1,4 +1,5 @@
 import type { Log } from "../../log.ts"
+import { Pause } from "../pause.ts"
 import { RedisAwayError } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
@@ -48,7 +49,7 @@ export class Results {
    * grows, and they would be claimed again.
    */
   readonly #unsettled = new Set<string>()
-  #changed: (() => void) | null = null
+  readonly #pause = new Pause()
   #isStopped = false
   readonly #reading: Promise<void>
 
@@ -76,7 +77,7 @@ export class Results {
 
   /** Something may have changed: the connection is back, or a partition was added. */
   wake(): void {
-    this.#changed?.()
+    this.#pause.end()
     this.#parts.link.unblock()
   }
 
@@ -125,7 +126,7 @@ export class Results {
       const { keys } = this.#parts.link
       if (keys === null || this.#partitions.size === 0 || this.#isFull) {
         this.#notifyWaiters(this.#partitions.size === 0)
-        await this.#change()
+        await this.#pause.wait(this.#parts.blockMs)
         continue
       }
       try {
@@ -214,7 +215,7 @@ export class Results {
       log.debug({ partition: taken.partition, error: String(error) }, "reports stay in Redis for now")
     } finally {
       for (const place of places) this.#unsettled.delete(place)
-      this.#changed?.()
+      this.#pause.end()
     }
   }
 
@@ -253,18 +254,7 @@ export class Results {
     }
     const isAway = error instanceof RedisAwayError
     if (!isAway) log.warn({ error: String(error) }, "could not read results from Redis")
-    await this.#change(isAway ? MEND_MS : blockMs)
-  }
-
-  #change(ms = this.#parts.blockMs): Promise<void> {
-    return new Promise(resolve => {
-      const timer = setTimeout(resolve, ms)
-      this.#changed = () => {
-        clearTimeout(timer)
-        this.#changed = null
-        resolve()
-      }
-    })
+    await this.#pause.wait(isAway ? MEND_MS : blockMs)
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Log } from "../../log.ts"
+import { Pause } from "../pause.ts"
 import type { RemoteWorker } from "../port.ts"
 import type { Link } from "./client/link.ts"
 import type { Keys } from "./keys.ts"
@@ -59,7 +60,7 @@ export class Roster {
   /** Workers that died recently, for display. Redis keeps them, so that all processes show the same. */
   #dead = new Map<string, WorkerBeat>()
   #isKnown = false
-  #whenKnown: (() => void)[] = []
+  readonly #whenKnown: Pause[] = []
 
   constructor(parts: RosterParts) {
     this.#parts = parts
@@ -78,15 +79,11 @@ export class Roster {
     return [...this.#awaited.values()].map(({ beat }) => beat).filter(({ id }) => !this.#isThere(id))
   }
 
-  whenKnown(patienceMs: number): Promise<void> {
-    if (this.#isKnown) return Promise.resolve()
-    return new Promise(resolve => {
-      const timer = setTimeout(resolve, patienceMs)
-      this.#whenKnown.push(() => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
+  async whenKnown(patienceMs: number): Promise<void> {
+    if (this.#isKnown) return
+    const pause = new Pause()
+    this.#whenKnown.push(pause)
+    await pause.wait(patienceMs)
   }
 
   get outdated(): readonly WorkerBeat[] {
@@ -169,7 +166,7 @@ export class Roster {
     this.#capacities = countCapacities(this.#beats.values())
     this.#lastSeen = parseLastSeen(seen)
     this.#isKnown = true
-    for (const known of this.#whenKnown.splice(0)) known()
+    for (const pause of this.#whenKnown.splice(0)) pause.end()
     return {
       served: this.handlers.filter(handler => !served.has(handler)),
       gone: [...gone.map(({ id }) => id), ...silent.filter(id => !before.has(id) && !wasDead.has(id))],

@@ -32,8 +32,8 @@ export type Report =
   | {
       readonly kind: "started"
       readonly announce: boolean
-      readonly alone?: boolean
-      readonly place?: boolean
+      readonly alone?: boolean | undefined
+      readonly place?: boolean | undefined
     }
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "preview"; readonly data: Json }
@@ -84,13 +84,13 @@ export type Control =
   | {
       readonly type: "cancel"
       readonly names: readonly string[]
-      readonly reason?: string
+      readonly reason?: string | undefined
       readonly submissions?: true
     }
   /** Partitions have new owners. */
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   /** `joined`: permits not the handler to begin, but another isolated task to run at the same time. */
-  | { readonly type: "begin"; readonly name: string; readonly joined?: true }
+  | { readonly type: "begin"; readonly name: string; readonly joined?: true | undefined }
 
 export type BegunTask = readonly [name: string, ranMs: number, usage?: JsonObject]
 

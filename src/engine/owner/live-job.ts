@@ -6,6 +6,7 @@ import { findTask } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
 import { isInFlight, type JobState, LargeOutput, ListOutput } from "../../core/state.ts"
 import type { JobStatus } from "../../core/states.ts"
+import type { Progress } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
 
 /** A job in its owner's memory. */
@@ -73,11 +74,6 @@ export function currentTask(
 export function hasLaterAttempt({ state }: LiveJob, task: Parameters<typeof findTask>[1]): boolean {
   const place = findTask(state, task)
   return place !== null && isInFlight(place.state, place.position)
-}
-
-export interface Progress {
-  readonly percent: number | null
-  readonly message: string | null
 }
 
 export function newLiveJob(job: {

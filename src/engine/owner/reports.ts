@@ -4,10 +4,11 @@ import type { AttemptRef, AttemptTimes, Command, External } from "../../core/com
 import type { Fault } from "../../core/faults.ts"
 import { findTask, isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
+import type { Progress } from "../../core/view/view.ts"
 import { partitionOf } from "../ids.ts"
 import type { ExternalWork } from "../providers/external-work.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
-import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
+import { type LiveJob, taskKey } from "./live-job.ts"
 import type { JobObserver, OwnerParts } from "./owner.ts"
 
 export interface TaskReportsParts {

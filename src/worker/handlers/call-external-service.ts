@@ -30,9 +30,8 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
     async run(config, ctx) {
       if (ctx.provider !== null) checkProviderHeaders(config)
       const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
-      const origins = rules?.origins ?? null
-      const caller = toCaller(ctx)
-      const response = await requestAnswer(http, config, origins === null ? caller : { ...caller, origins })
+      const caller = { ...toCaller(ctx), origins: rules?.origins ?? undefined }
+      const response = await requestAnswer(http, config, caller)
       const answer = { status: response.status, headers: { ...response.headers }, ...parseBody(response) }
       const externalId = rules?.externalId(answer)
       if (externalId === undefined) return answer
@@ -63,8 +62,7 @@ export interface Caller
 
 /** With a provider, every request beyond the first takes a place in its rate. */
 export function toCaller({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
-  const caller = { signal, idempotencyKey, now }
-  return provider === null ? caller : { ...caller, again: place }
+  return { signal, idempotencyKey, now, again: provider === null ? undefined : place }
 }
 
 /** The answer, with one of the expected statuses. */
@@ -97,12 +95,9 @@ function buildRequest(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: follow_redirects === true ? 5 : Number(follow_redirects),
     maxResponseBytes: max_response_bytes,
     signal: ctx.signal,
-    ...extrasOf(ctx),
+    origins: ctx.origins,
+    again: ctx.again,
   }
-}
-
-export function extrasOf({ origins, again }: Caller): Pick<HttpRequest, "origins" | "again"> {
-  return { ...(origins === undefined ? {} : { origins }), ...(again === undefined ? {} : { again }) }
 }
 
 function contentType(config: Config): Record<string, string> {

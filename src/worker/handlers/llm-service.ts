@@ -5,7 +5,7 @@ import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
-import { type Caller, extrasOf, toCaller } from "./call-external-service.ts"
+import { type Caller, toCaller } from "./call-external-service.ts"
 import { jsonAnswer } from "./llm-json.ts"
 import { llmServiceSpec } from "./llm-service-spec.ts"
 
@@ -92,7 +92,7 @@ function buildRequest(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: 0,
     maxResponseBytes,
     signal: ctx.signal,
-    ...extrasOf(ctx),
+    again: ctx.again,
   }
 }
 

@@ -9,7 +9,6 @@ const excerptLength = 500
 /** The fault for an answer with an unexpected status. */
 export function statusFault(response: HttpResponse, now: number): HandlerError {
   const { status, url, headers } = response
-  const wait = retryAfterSeconds(headers["retry-after"], now)
   const excerpt = response.body
     .subarray(0, excerptLength * 4)
     .toString()
@@ -18,7 +17,7 @@ export function statusFault(response: HttpResponse, now: number): HandlerError {
     code: status === 429 ? "E409" : isRetryableStatus(status) ? "E410" : "E411",
     retryable: isRetryableStatus(status),
     details: excerpt === "" ? { status } : { status, body: excerpt },
-    ...(wait === undefined ? {} : { retryAfterSeconds: wait }),
+    retryAfterSeconds: retryAfterSeconds(headers["retry-after"], now),
   })
 }
 

@@ -28,9 +28,9 @@ export interface HttpRequest {
    * Called before everything that is sent beyond the first request: a repetition on a new connection, a
    * redirect. Rejects: not now.
    */
-  readonly again?: () => Promise<void>
+  readonly again?: (() => Promise<void>) | undefined
   /** The allowed origins, redirects included; absent: every allowed address. */
-  readonly origins?: ReadonlySet<string>
+  readonly origins?: ReadonlySet<string> | undefined
 }
 
 export interface HttpResponse {

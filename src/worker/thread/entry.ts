@@ -76,6 +76,5 @@ const unknownHandler = (name: string) => defineHandler({ name, run: () => null }
 
 function forSending(outcome: Outcome): ThreadOutcome {
   if (outcome.type !== "completed") return outcome
-  const { text, usage } = outcome
-  return usage === undefined ? { type: "completed", text } : { type: "completed", text, usage }
+  return { type: "completed", text: outcome.text, usage: outcome.usage }
 }

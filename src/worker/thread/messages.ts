@@ -12,13 +12,13 @@ export interface RunMessage {
   readonly handler: string
   readonly jobId: string
   readonly nodeId: string
-  readonly item?: number
+  readonly item?: number | undefined
   readonly attempt: number
   readonly shownAttempt: number
   readonly input: Json
   readonly parents: JsonObject
-  readonly provider?: string
-  readonly operation?: number
+  readonly provider?: string | undefined
+  readonly operation?: number | undefined
   readonly config: Json
   readonly secrets: readonly Secret[]
   /** Of the span in which the attempt runs. */
@@ -38,7 +38,7 @@ export type ToThread = RunMessage | AbortMessage
 /** An output is sent as its text: it is serialized once, and parsed once where it is used. */
 export type ThreadOutcome =
   | Exclude<Outcome, { readonly type: "completed" }>
-  | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject }
+  | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject | undefined }
 
 export type FromThread =
   /** The module is loaded: the handler begins. */

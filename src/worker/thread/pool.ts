@@ -31,15 +31,13 @@ export class ThreadPool {
   }
 
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
-    const { jobId, nodeId, attempt, shownAttempt, handler, input, provider, operation = 0 } = task
-    const item = task.item === undefined ? {} : { item: task.item }
+    const { jobId, nodeId, item, attempt, shownAttempt, handler, input, provider, operation } = task
     // A thread cannot request them while its handler runs, so they are sent with the task.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
     const traceparent = activeTraceparent()
-    const external = provider === undefined ? {} : { provider, operation }
-    const which = { jobId, nodeId, ...item, attempt, shownAttempt }
-    const call = { ...which, handler, input, parents, secrets, traceparent, ...external }
+    const which = { jobId, nodeId, item, attempt, shownAttempt, handler, provider, operation }
+    const call = { ...which, input, parents, secrets, traceparent }
     const thread = this.#idle.pop() ?? this.#create()
     const begun = () => work.onBegun?.()
     const outcome = thread.run({ type: "run", ...run, ...call }, { reports, clean: redactor?.clean, begun })

@@ -104,8 +104,7 @@ export class Thread {
           : `of an error outside the handler's own promise: ${cut(clean(error.message), messageLength)}`
     const message = `The worker thread ended while the handler ran: ${why}.`
     const fault = { code: "E415", message, retryable: true, details: { exit_code: code } }
-    const usage = this.used
-    this.#end({ type: "failed", fault, ...(usage === undefined ? {} : { usage }) })
+    this.#end({ type: "failed", fault, usage: this.used })
   }
 }
 

@@ -1,5 +1,6 @@
 import { UmbraError } from "../../../errors.ts"
 import type { Log } from "../../../log.ts"
+import { Pause } from "../../pause.ts"
 import { Keys } from "../keys.ts"
 import { Connection, databaseOf, RedisAwayError } from "./connection.ts"
 import { type Reply, ReplyError } from "./resp.ts"
@@ -38,7 +39,7 @@ export class Link {
   readonly #parts: LinkParts
   #open: OpenConnections | null = null
   #isClosed = false
-  #wake: (() => void) | null = null
+  readonly #pause = new Pause()
   readonly #kept: Promise<void>
 
   constructor(parts: LinkParts) {
@@ -77,7 +78,7 @@ export class Link {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#end()
-    this.#wake?.()
+    this.#pause.end()
     await this.#kept
   }
 
@@ -111,7 +112,7 @@ export class Link {
       for (const connection of opened) connection.close()
       if (this.#open !== null) this.#parts.down()
       this.#open = null
-      await this.#pause(Math.min(1000, 50 * 2 ** Math.min(failures, 5)))
+      if (!this.#isClosed) await this.#pause.wait(Math.min(1000, 50 * 2 ** Math.min(failures, 5)))
     }
   }
 
@@ -135,17 +136,6 @@ export class Link {
     await listening.connection.subscribe(channel(keys), onMessage)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
     return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }
-  }
-
-  #pause(ms: number): Promise<void> {
-    if (this.#isClosed) return Promise.resolve()
-    return new Promise(resolve => {
-      const timer = setTimeout(resolve, ms)
-      this.#wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
   }
 }
 

@@ -183,7 +183,8 @@ export class RedisWorker implements TaskEvents {
     await this.#pool.drain(graceMs)
     await stopped
     for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
-    await this.#leave()
+    await this.#outbox.whenEmpty(this.#parts.settings.answerSeconds * 1000)
+    await this.#presence.leave()
     for (const timer of this.#timers) clearInterval(timer)
     await this.#link.close()
   }
@@ -195,13 +196,6 @@ export class RedisWorker implements TaskEvents {
       this.#pool.cancel(task, workerStops)
       this.#end(name, { kind: "returned" })
     }
-  }
-
-  async #leave(): Promise<void> {
-    const until = performance.now() + this.#parts.settings.answerSeconds * 1000
-    while (!this.#outbox.isEmpty && performance.now() < until)
-      await new Promise(resolve => setTimeout(resolve, 10))
-    await this.#presence.leave()
   }
 
   /** Switches to another store only while holding no tasks. */
@@ -453,7 +447,7 @@ function reportTopic(report: Report): string {
 }
 
 function startReport(announce: boolean, alone: boolean | undefined, place = false): Report {
-  return { kind: "started", announce, ...(alone !== undefined && { alone }), ...(place && { place }) }
+  return { kind: "started", announce, alone, place: place || undefined }
 }
 
 const PROGRESS_MS = 200
