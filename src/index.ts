@@ -42,11 +42,10 @@ export {
   type Gathering,
   type Message,
 } from "./pipeline/adapter.ts"
-export { adapters } from "./pipeline/adapters/specs.ts"
+export { adapters } from "./pipeline/adapters/index.ts"
 export { discoverAdapters } from "./pipeline/registry/discover.ts"
-export { type HttpProviderOptions, httpProvider } from "./provider/http-provider.ts"
+export { type HttpProviderOptions, httpProvider, loadProviders } from "./provider/http-provider.ts"
 export type { HttpProviderDefinition } from "./provider/http-spec.ts"
-export { loadProviders } from "./provider/load.ts"
 export {
   defineProvider,
   type OperationNews,
@@ -58,9 +57,9 @@ export {
   type WebhookNews,
   type WebhookRequest,
 } from "./provider/provider.ts"
+export type { ProviderView } from "./provider/services.ts"
 export type { ProviderSettings } from "./provider/settings.ts"
 export type { Signature, SignedRequest } from "./provider/signature.ts"
-export type { ProviderView } from "./provider/view.ts"
 export type { Role } from "./roles.ts"
 export { openUmbra, type Umbra, type UmbraOptions } from "./umbra.ts"
 export { type FailureOptions, fail, HandlerError } from "./worker/fail.ts"

@@ -19,6 +19,9 @@ export interface Setting<T> {
 
 export type SettingTable<S> = { readonly [K in keyof S]-?: Setting<S[K]> }
 
+/** The settings that a table describes. */
+export type SettingsOf<T> = { readonly [K in keyof T]: T[K] extends Setting<infer V> ? V : never }
+
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export function readSettings<S extends object>(
@@ -77,6 +80,20 @@ export function text(key: string, standard: string): Setting<string> {
     default: standard,
     read: given => given,
     wrong: value => (value === "" ? "a text" : undefined),
+  }
+}
+
+/** On, off, or the items of a list: `1`, `no`, `a,b`. */
+export function switchOrList(key: string): Setting<boolean | readonly string[]> {
+  return {
+    ...settingNames(key),
+    default: false,
+    read: given => {
+      if (/^(1|true|yes|on)$/i.test(given)) return true
+      if (/^(0|false|no|off)$/i.test(given)) return false
+      return given.split(",").map(item => item.trim())
+    },
+    wrong: () => undefined,
   }
 }
 

@@ -14,13 +14,20 @@ import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
-import type { Queued } from "./fair-queue.ts"
-import { type Lane, Lanes, type Limit } from "./lanes.ts"
-import { AttemptMetrics } from "./metrics.ts"
+import { Histogram, secondsBounds } from "../metrics.ts"
+import { type Lane, Lanes, type Limit, type Queued } from "./fair-queue.ts"
 import { Pause } from "./pause.ts"
-import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "./port.ts"
+import {
+  type Broker,
+  nameOf,
+  type Outcome,
+  type RunningTask,
+  type Task,
+  type TaskEvents,
+  type TaskName,
+  type TaskWaits,
+} from "./port.ts"
 import { type Suspect, SuspectLine } from "./suspect-line.ts"
-import { nameOf } from "./task-name.ts"
 
 /** The events of a running attempt. None of these methods throws. */
 export interface AttemptEvents {
@@ -175,7 +182,7 @@ export class LocalBroker implements Broker {
     this.#attempts.set(key, attempt)
     if (attempt.isolation === undefined) lane.queue.push(attempt)
     else this.#suspects.push(attempt)
-    this.#wake()
+    this.wake()
   }
 
   #unqueue(attempt: Attempt): void {
@@ -229,10 +236,6 @@ export class LocalBroker implements Broker {
 
   /** Waiting tasks may begin now. */
   wake(): void {
-    this.#wake()
-  }
-
-  #wake(): void {
     if (this.#pumping || this.#pool.running >= this.#concurrency) return
     this.#pumping = true
     queueMicrotask(() => this.#pump())
@@ -267,7 +270,7 @@ export class LocalBroker implements Broker {
     const next = this.#suspects.nextCheckAt(now)
     if (next === Number.POSITIVE_INFINITY) return
     const look = () => {
-      this.#wake()
+      this.wake()
       this.#checkSuspects()
     }
     // setTimeout accepts no longer delay.
@@ -278,7 +281,7 @@ export class LocalBroker implements Broker {
     attempt.join().then(
       () => {
         this.#suspects.release(attempt)
-        this.#wake()
+        this.wake()
       },
       // Not durable: the current owner of the job dispatches it again, and this attempt is cancelled.
       () => {},
@@ -289,7 +292,7 @@ export class LocalBroker implements Broker {
     if (attempt.isolation !== undefined) this.#suspects.release(attempt)
     if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
     else this.#cancelledRunning -= 1
-    if (this.queued > 0) this.#wake()
+    if (this.queued > 0) this.wake()
     if (this.#pool.running === 0) this.#drained.end()
   }
 }
@@ -323,36 +326,24 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   readonly receivedAt: number
   /** When the task got its place in the rate of its provider. */
   readonly #placedAt: number
+  readonly owner: string
+  readonly workflow: string
+  readonly priority: number
+  readonly isolation: Isolation | undefined
   /** When the handler began; NaN: it has not begun. */
-  #begunAt = Number.NaN
+  begunAt = Number.NaN
 
   constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
     this.receivedAt = receivedAt
     this.#placedAt = task.provider === undefined ? 0 : pool.now()
     this.key = key
     this.lane = lane
+    this.owner = task.owner
+    this.workflow = task.workflow
+    this.priority = task.priority
+    this.isolation = task.isolation
     this.#task = task
     this.#pool = pool
-  }
-
-  get owner(): string {
-    return this.#task.owner
-  }
-
-  get workflow(): string {
-    return this.#task.workflow
-  }
-
-  get priority(): number {
-    return this.#task.priority
-  }
-
-  get isolation(): Isolation | undefined {
-    return this.#task.isolation
-  }
-
-  get begunAt(): number {
-    return this.#begunAt
   }
 
   start(runner: Runner): void {
@@ -370,11 +361,11 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   }
 
   running(): RunningTask | null {
-    if (!this.isRunning || Number.isNaN(this.#begunAt)) return null
+    if (!this.isRunning || Number.isNaN(this.begunAt)) return null
     const usage = this.#run?.used?.()
     return {
       worker: this.#pool.worker,
-      ranMs: performance.now() - this.#begunAt,
+      ranMs: performance.now() - this.begunAt,
       // A copy: the handler continues to add to the original.
       usage: usage && { ...usage },
     }
@@ -405,12 +396,12 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   }
 
   #begin(runner: Runner, now: number): void {
-    this.#begunAt = now
+    this.begunAt = now
     if (this.isolation !== undefined) this.#pool.begunAlone()
     failpoint("handler.before")
     const run = runner.start(this.#task, this)
     this.#run = run
-    if (run.isLoading === true) this.#begunAt = Number.NaN
+    if (run.isLoading === true) this.begunAt = Number.NaN
     // The handler itself may have cancelled the attempt before `start` returned.
     if (this.#cancelled !== null && this.isRunning) run.abort(this.#cancelled)
   }
@@ -433,7 +424,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   }
 
   begun(): void {
-    this.#begunAt = performance.now()
+    this.begunAt = performance.now()
     if (this.isolation !== undefined) this.#pool.begunAlone()
   }
 
@@ -458,11 +449,36 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     this.#pool.time = now
     const { worker, metrics, events } = this.#pool
     // An announced attempt may end before its handler began.
-    const begunAt = Number.isNaN(this.#begunAt) ? now : this.#begunAt
+    const begunAt = Number.isNaN(this.begunAt) ? now : this.begunAt
     metrics.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
     if (outcome === null || this.#cancelled !== null) return
     events.finished(this.#task, outcome, { worker, heldMs: begunAt - this.receivedAt, ranMs: now - begunAt })
+  }
+}
+
+/** The outcomes of attempts of one handler. */
+interface HandlerMetrics {
+  readonly seconds: Histogram
+  readonly outcomes: Record<Outcome["type"] | "aborted", number>
+}
+
+/** The counters of a pool of workers since the process started. */
+export class AttemptMetrics {
+  /** The time from dispatch until a slot was free. */
+  readonly waitSeconds = new Histogram(secondsBounds)
+  readonly handlers = new Map<string, HandlerMetrics>()
+
+  ended(handler: string, outcome: Outcome | null, ms: number): void {
+    let metrics = this.handlers.get(handler)
+    if (metrics === undefined) {
+      const seconds = new Histogram([...secondsBounds, 300, 1800])
+      const outcomes = { completed: 0, failed: 0, waiting: 0, submitted: 0, child: 0, aborted: 0 }
+      metrics = { seconds, outcomes }
+      this.handlers.set(handler, metrics)
+    }
+    metrics.outcomes[outcome?.type ?? "aborted"]++
+    metrics.seconds.add(ms / 1000)
   }
 }

@@ -210,7 +210,7 @@ export interface Broker {
    */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */
-  readonly remote?: RemoteWorkers
+  readonly remote?: RemoteWorkers | undefined
 }
 
 /** Workers in other processes. The tasks that they hold outlive the engine that sent them. */
@@ -269,3 +269,15 @@ export interface RemoteWorker {
 export type CallAnswer = Outcome | "lost" | null
 
 export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">
+
+/** `job/node/attempt`, or `job/node.item/attempt`. */
+export function nameOf({ jobId, node, item, attempt }: TaskName): string {
+  return item === undefined ? `${jobId}/${node}/${attempt}` : `${jobId}/${node}.${item}/${attempt}`
+}
+
+export function nameFrom(text: string): TaskName {
+  const [jobId = "", place = "", attempt] = text.split("/")
+  const [node, item] = place.split(".")
+  const name = { jobId, node: Number(node), attempt: Number(attempt) }
+  return item === undefined ? name : { ...name, item: Number(item) }
+}

@@ -1,5 +1,4 @@
-import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
-import type { AttemptMetrics } from "./metrics.ts"
+import { type AttemptMetrics, LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type {
   Broker,
   BrokerHost,
@@ -32,7 +31,7 @@ export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
  * if there are any.
  */
 export class RoutedBroker implements Broker {
-  readonly remote?: RemoteWorkers
+  readonly remote?: RemoteWorkers | undefined
   readonly #lane: TaskLane
   readonly #local: LocalBroker
   readonly #remote: RedisBroker | null
@@ -40,8 +39,8 @@ export class RoutedBroker implements Broker {
   constructor({ host, redis, lane, ...parts }: RoutedBrokerParts) {
     this.#lane = lane
     this.#local = new LocalBroker({ ...parts, events: host.events })
-    this.#remote = redis === null ? null : new RedisBroker({ ...redis, host })
-    if (this.#remote !== null) this.remote = remoteOf(this, this.#remote)
+    this.#remote = redis === null ? null : new FleetBroker(this, { ...redis, host })
+    this.remote = this.#remote ?? undefined
   }
 
   runs(handler: string, needs?: PipelineNeeds): boolean {
@@ -149,30 +148,21 @@ export class RoutedBroker implements Broker {
   }
 }
 
-function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
-  return {
-    get live() {
-      return remote.live
-    },
-    get dead() {
-      return remote.dead
-    },
-    get outdated() {
-      return remote.outdated
-    },
-    whenKnown: patienceMs => remote.whenKnown(patienceMs),
-    adopt: (task, handler) => broker.isElsewhere(handler) && remote.adopt(task, handler),
-    has: task => remote.has(task),
-    holder: task => remote.holder(task),
-    isUncertain: task => remote.isUncertain(task),
-    partitionsTaken: partitions => remote.partitionsTaken(partitions),
-    left: partitions => remote.left(partitions),
-    answers: handler => remote.answers(handler),
-    call: (call, signal) => remote.call(call, signal),
-    resume: () => remote.resume(),
-    release: task => {
-      broker.cancelHere(task, "The job has moved to another engine.")
-      remote.release(task)
-    },
+/** The workers of the fleet, for an engine that also runs tasks itself. */
+class FleetBroker extends RedisBroker {
+  readonly #routed: RoutedBroker
+
+  constructor(routed: RoutedBroker, parts: RedisBrokerParts) {
+    super(parts)
+    this.#routed = routed
+  }
+
+  override adopt(task: TaskName, handler: string): boolean {
+    return this.#routed.isElsewhere(handler) && super.adopt(task, handler)
+  }
+
+  override release(task: TaskName): void {
+    this.#routed.cancelHere(task, "The job has moved to another engine.")
+    super.release(task)
   }
 }

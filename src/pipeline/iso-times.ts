@@ -1,6 +1,6 @@
 /** Views of executions as programs read them, over HTTP and with `--json`: times are ISO 8601 text. */
 import { isoTime } from "../engine/iso-time.ts"
-import type { InvocationView, LineageView, MessageView } from "./lineage-view.ts"
+import type { InvocationView, LineageView, MessageView } from "./lineage.ts"
 import type { DeadLetter, DeadLetterPage } from "./queries.ts"
 
 type Written<T, Time extends keyof T> = Omit<T, Time> & { readonly [K in Time]: string }
@@ -9,23 +9,15 @@ export type WrittenMessage = Written<Omit<MessageView, "invocations">, "at"> & {
   readonly invocations: readonly Written<InvocationView, "at">[]
 }
 
-export interface WrittenLineage {
-  /** null: the job has no such message yet, and has not ended. */
-  readonly message: WrittenMessage | null
-  readonly inputs: readonly WrittenMessage[]
-  readonly outputs: readonly WrittenMessage[]
-  readonly is_cut: boolean
-}
+export type WrittenLineage = ReturnType<typeof isoLineage>
 
 export type WrittenDeadLetter = Written<DeadLetter, "failed_at">
 
-export interface WrittenDeadLetterPage {
-  readonly dead_letters: readonly WrittenDeadLetter[]
-  readonly next: string | null
-}
+export type WrittenDeadLetterPage = ReturnType<typeof isoDeadLetters>
 
-export function isoLineage({ message, inputs, outputs, is_cut }: LineageView): WrittenLineage {
+export function isoLineage({ message, inputs, outputs, is_cut }: LineageView) {
   return {
+    /** null: the job has no such message yet, and has not ended. */
     message: message === null ? null : isoMessage(message),
     inputs: inputs.map(isoMessage),
     outputs: outputs.map(isoMessage),
@@ -41,6 +33,7 @@ function isoMessage(message: MessageView): WrittenMessage {
   }
 }
 
-export function isoDeadLetters({ dead_letters, next }: DeadLetterPage): WrittenDeadLetterPage {
-  return { dead_letters: dead_letters.map(each => ({ ...each, failed_at: isoTime(each.failed_at) })), next }
+export function isoDeadLetters({ dead_letters, next }: DeadLetterPage) {
+  const written = (each: DeadLetter): WrittenDeadLetter => ({ ...each, failed_at: isoTime(each.failed_at) })
+  return { dead_letters: dead_letters.map(written), next }
 }

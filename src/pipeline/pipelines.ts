@@ -14,11 +14,10 @@ import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions, type ExecutionsParts } from "./execution/executions.ts"
-import { messageKey } from "./message-names.ts"
+import { messageKey, replayLabel } from "./message-names.ts"
 import { PipelineMetrics } from "./metrics.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
 import type { AdapterRegistry } from "./registry/registry.ts"
-import { replayLabel } from "./replay-label.ts"
 import type { PipelineSettings } from "./settings.ts"
 
 export interface ReplayOptions extends ReplayWhich {
@@ -30,6 +29,7 @@ export interface PipelinesParts {
   readonly plans: Pick<Plans, "get">
   readonly queries: Pick<Queries, "fold" | "row">
   readonly adapters: AdapterRegistry
+  /** undefined: this process has no fleet. */
   readonly workers: () => RemoteWorkers | undefined
   readonly secrets: SecretSource
   readonly settings: PipelineSettings

@@ -10,11 +10,9 @@ import type { Queries } from "../jobs/queries.ts"
 import { mustBeJobId } from "../jobs/reader.ts"
 import type { JobRow } from "../journal/port/journal.ts"
 import type { DeadLetterRow, MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
-import type { LiveMessage } from "./commit/live-message.ts"
-import { walkLineage } from "./lineage.ts"
-import type { LineageSource, LineageView } from "./lineage-view.ts"
-import { messageKey, messageName, routePosition } from "./message-names.ts"
-import { replayedJob } from "./replay-label.ts"
+import type { LiveMessage } from "./commit/delivery.ts"
+import { type LineageSource, type LineageView, walkLineage } from "./lineage.ts"
+import { messageKey, messageName, replayedJob, routePosition } from "./message-names.ts"
 
 /** The error codes for a job, or a version of its workflow, that no longer exists. */
 const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E707"])
@@ -24,16 +22,7 @@ const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E707"])
  */
 const NOT_BEGUN = 0
 
-export interface DeadLetter {
-  readonly id: string
-  readonly route: string
-  readonly attempts: number
-  readonly failed_at: number
-  readonly error: Json
-  /** The job that replays it. */
-  readonly replayed_by: string | null
-  readonly body: Json
-}
+export type DeadLetter = ReturnType<typeof toDeadLetter>
 
 export interface DeadLetterPage {
   readonly dead_letters: readonly DeadLetter[]
@@ -150,13 +139,14 @@ function fullPage(rows: readonly DeadLetterRow[]): readonly DeadLetterRow[] {
   return full === -1 ? rows : rows.slice(0, Math.max(1, full))
 }
 
-function toDeadLetter(plan: PipelinePlan, row: DeadLetterRow): DeadLetter {
+function toDeadLetter(plan: PipelinePlan, row: DeadLetterRow) {
   return {
     id: messageName(plan, row),
     route: plan.routes[row.route]!.name,
     attempts: row.attempts,
     failed_at: row.failedAt,
     error: JSON.parse(row.error) as Json,
+    /** The job that replays it. */
     replayed_by: row.replayedBy,
     body: JSON.parse(row.body) as Json,
   }

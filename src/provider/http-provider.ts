@@ -3,17 +3,33 @@
  * those of `call_external_service`: to allowed addresses, bounded in time and size, with secrets filled in
  * last.
  */
+
+import { readFile } from "node:fs/promises"
+import { parse } from "yaml"
 import type { Json } from "../core/json.ts"
-import { compileValue } from "../template/index.ts"
+import { UmbraError } from "../errors.ts"
+import { compileValue, type Encode, type Scope } from "../template/index.ts"
 import { activeTraceHeader } from "../trace.ts"
+import { finalError, type HandlerError } from "../worker/fail.ts"
 import { parseBody, statusFault } from "../worker/http/answer.ts"
 import { HttpClient, type HttpResponse } from "../worker/http/client.ts"
+import { exportsIn } from "../worker/load.ts"
 import { workerSettings } from "../worker/settings.ts"
-import { checkedSpec } from "./http-check.ts"
-import { parseOutcome, render } from "./http-outcome.ts"
-import type { HttpProviderDefinition, HttpProviderSpec, RequestSpec, SignatureSpec } from "./http-spec.ts"
-import { renderUrl, writtenOrigins } from "./http-url.ts"
-import { defineProvider, type Provider, type ProviderContext, type ProviderDefinition } from "./provider.ts"
+import {
+  checkedSpec,
+  type HttpProviderDefinition,
+  type HttpProviderSpec,
+  type RequestSpec,
+  type SignatureSpec,
+} from "./http-spec.ts"
+import {
+  defineProvider,
+  isProvider,
+  type OperationNews,
+  type Provider,
+  type ProviderContext,
+  type ProviderDefinition,
+} from "./provider.ts"
 import type { Signature } from "./signature.ts"
 
 export interface HttpProviderOptions {
@@ -192,4 +208,163 @@ function answerNames(response: HttpResponse): { readonly response: Json; readonl
 
 function bodyIn(response: Json): Json {
   return (response as { readonly body?: Json } | null)?.body ?? null
+}
+
+/** Converts the answer or webhook of a REST provider to the state of an operation. */
+interface OutcomeSpec {
+  readonly status?: string | undefined
+  readonly done?: readonly (string | number | boolean)[] | undefined
+  readonly failed: readonly (string | number | boolean)[]
+  readonly output?: unknown
+  readonly error?: string | undefined
+  readonly retryable: boolean | string
+  readonly progress?: string | undefined
+  readonly message?: string | undefined
+  readonly preview?: unknown
+}
+
+function parseOutcome(spec: OutcomeSpec, names: { readonly [name: string]: Json }): OperationNews {
+  const status = render(spec.status ?? "", names) as string | number | boolean
+  if (spec.done?.includes(status)) return { status: "completed", output: render(spec.output ?? null, names) }
+  if (spec.failed.includes(status)) return failedNews(spec, names, status)
+  const progress = attempt(spec.progress, names)
+  const message = attempt(spec.message, names)
+  const preview = attempt(spec.preview, names)
+  return {
+    status: "running",
+    progress: typeof progress === "number" ? progress : undefined,
+    message: typeof message === "string" ? message : undefined,
+    preview: preview ?? undefined,
+  }
+}
+
+function failedNews(
+  spec: OutcomeSpec,
+  names: { readonly [name: string]: Json },
+  status: Json,
+): OperationNews {
+  const error = attempt(spec.error, names)
+  const why = typeof error === "string" ? error : error === null ? String(status) : JSON.stringify(error)
+  const retryable = attempt(spec.retryable, names)
+  const message = `The provider says: ${why}`
+  if (typeof retryable !== "string") return { status: "failed", message, retryable: retryable !== false }
+  const told =
+    "`retryable` of its definition yields text, which is not a condition, so the operation is not retried."
+  return { status: "failed", message: `${message} (${told})`, retryable: false }
+}
+
+/** Values that are only displayed may be missing. */
+function attempt(source: unknown, names: { readonly [name: string]: Json }): Json {
+  if (source === undefined) return null
+  try {
+    return render(source, names)
+  } catch {
+    return null
+  }
+}
+
+function render(
+  source: unknown,
+  names: { readonly [name: string]: Json },
+  options?: { readonly encode: Encode },
+): Json {
+  return compileValue(source as Json).value.render(createScope(names), options)
+}
+
+function createScope(names: { readonly [name: string]: Json }): Scope {
+  return { names, node: () => undefined, nodeIds: () => [] }
+}
+
+/**
+ * Loads a user's providers: from a module (every export that is a provider, and every list of them), or from
+ * a YAML or JSON file with one provider, or a list of them, in the declarative form.
+ */
+export async function loadProviders(module: string): Promise<Provider[]> {
+  const isFile = /\.(ya?ml|json)$/i.test(module)
+  const found = isFile ? await fromFile(module) : await providersIn(module)
+  if (found.length > 0) return found
+  throw new UmbraError(
+    "E605",
+    `${module} has no provider. Export the result of defineProvider({ name, … }), or write one in YAML (docs/reference/providers.md).`,
+  )
+}
+
+/** For a module that may export other things too: those of `--handlers`. */
+export async function providersIn(module: string): Promise<Provider[]> {
+  return [...new Set((await exportsIn(module)).filter(isProvider))]
+}
+
+async function fromFile(file: string): Promise<Provider[]> {
+  let content: unknown
+  try {
+    content = parse(await readFile(file, "utf8"))
+  } catch (error) {
+    const isAbsent = (error as NodeJS.ErrnoException).code === "ENOENT"
+    const why = isAbsent
+      ? "does not exist. Check the path; it is relative to the current directory."
+      : `cannot be read: ${(error as Error).message}`
+    throw new UmbraError("E605", `${file} ${why}`, { cause: error })
+  }
+  try {
+    return [content].flat().map(each => httpProvider(each as HttpProviderDefinition))
+  } catch (error) {
+    if (!(error instanceof UmbraError)) throw error
+    throw new UmbraError(error.code, `${file}: ${error.message}`, { cause: error })
+  }
+}
+
+/**
+ * URLs of a declarative provider.
+ *
+ * 1. The value of an expression stays within its path segment or query value: it is percent-encoded, so that
+ *    an external id such as `../../account/users/1` cannot name another resource.
+ * 2. A request with credentials goes to an origin that the operator wrote, never to one that a job chose.
+ */
+function renderUrl({ url, query }: RequestSpec, names: { readonly [name: string]: Json }): URL {
+  const text = String(render(url, names, { encode }))
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
+    throw refused("The provider's URL is not an http or https URL once it is rendered.")
+  if (hasDotSegment(text))
+    throw refused(
+      'The provider\'s URL has a path segment "." or ".." once it is rendered, which would name another resource.',
+    )
+  const rendered = new URL(text)
+  const values = render(query ?? {}, names) as { readonly [name: string]: Json }
+  for (const [name, value] of Object.entries(values)) rendered.searchParams.append(name, String(value))
+  return rendered
+}
+
+/** `urlencode` of the templates leaves "/" unchanged, as in Jinja2. */
+function encode(text: string, filter: string | null): string {
+  if (filter === 'filter "urlencode"') return text.replaceAll("/", "%2F")
+  try {
+    return encodeURIComponent(text)
+  } catch {
+    throw refused("A value in the provider's URL contains a lone surrogate (half a character).")
+  }
+}
+
+/** URL parsers resolve such segments, also in their encoded forms. */
+function hasDotSegment(url: string): boolean {
+  const [path = ""] = url.split(/[?#]/)
+  return path.split(/[/\\]/).some(segment => /^(\.|%2e){1,2}$/i.test(segment))
+}
+
+function refused(message: string): HandlerError {
+  return finalError("E422", message)
+}
+
+/** The origins of its requests, as far as the definition contains them. */
+function writtenOrigins({ submit, poll, cancel }: HttpProviderSpec): string[] {
+  const urls = [submit, poll, cancel].flatMap(request => (request === undefined ? [] : request.url))
+  const origins = urls.map(url => /^https?:\/\/[^/?#{}]+/i.exec(url)?.[0] ?? "")
+  // An origin that continues with a template is not complete.
+  const isWhole = (origin: string, url: string) => !url.slice(origin.length).startsWith("{")
+  return [
+    ...new Set(
+      origins.flatMap((origin, index) =>
+        URL.canParse(origin) && isWhole(origin, urls[index]!) ? new URL(origin).origin : [],
+      ),
+    ),
+  ]
 }

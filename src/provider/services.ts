@@ -2,21 +2,29 @@
  * The external services of a process: the providers, the handlers that submit to them, and what an engine
  * calls.
  */
+
+import { toFault } from "../core/faults.ts"
+import type { Json } from "../core/json.ts"
+import { isoTime } from "../engine/iso-time.ts"
 import { pollQueue } from "../engine/providers/polls.ts"
-import type { ProviderStore } from "../journal/port/providers.ts"
+import type { ProviderTerms } from "../engine/providers/providers.ts"
+import type { ProviderOverview, ProviderStore } from "../journal/port/providers.ts"
 import type { Log } from "../log.ts"
 import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../worker/environment-secrets.ts"
-import { defineHandler, type Handler } from "../worker/handler.ts"
+import { finalError, HandlerError } from "../worker/fail.ts"
+import { defineHandler, type Handler, type HandlerContext } from "../worker/handler.ts"
 import type { SubmissionRules } from "../worker/handlers/call-external-service.ts"
 import { builtinHandlers } from "../worker/handlers/index.ts"
-import type { ProviderSecretSource, SecretSource } from "../worker/secrets.ts"
+import { externalSpec } from "../worker/handlers/specs.ts"
+import { checkOutput } from "../worker/output.ts"
+import { Redactor, type Secret } from "../worker/redact.ts"
+import { type ProviderSecretSource, providerSecret, type SecretSource } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
-import { ProviderCalls } from "./calls.ts"
-import { externalHandler } from "./external-handler.ts"
-import type { Provider } from "./provider.ts"
+import { isExternalId, isWait, submitted } from "../worker/waiting.ts"
+import { declaredSecrets, ProviderCalls } from "./calls.ts"
+import type { Provider, Submission, SubmitContext } from "./provider.ts"
 import { ProviderRegistry } from "./registry.ts"
 import { type ProviderSettings, providerSettings } from "./settings.ts"
-import { type ProviderView, providerView } from "./view.ts"
 import { Webhooks, type WebhooksParts } from "./webhooks.ts"
 
 export interface ExternalServicesOptions {
@@ -108,5 +116,126 @@ function submissionRules(provider: Provider | undefined): SubmissionRules | null
   return {
     externalId: answer => externalIdOf(answer),
     origins: origins === null ? null : new Set((origins ?? []).map(origin => new URL(origin).origin)),
+  }
+}
+
+/** `external`: the node's provider does the work (X1). */
+function externalHandler(registry: ProviderRegistry, secrets: ProviderSecretSource): Handler {
+  return defineHandler({
+    ...externalSpec,
+    async run(config, ctx) {
+      const provider = providerOf(registry, ctx)
+      // An answer may contain what it was sent, and the keys that webhooks are signed with.
+      const known = declaredSecrets(provider, secrets)
+      const context = contextOf(ctx, name => {
+        const value = providerSecret(name, secrets)
+        known.push({ name, value })
+        return value
+      })
+      try {
+        const submission = await provider.submit!((config ?? {}) as Json, context)
+        const concluded = await conclude(submission, provider, context)
+        return known.length === 0 || isWait(concluded) ? concluded : withoutSecrets(concluded, known)
+      } catch (thrown) {
+        throw known.length === 0 ? thrown : cleaned(thrown, ctx.now(), known)
+      }
+    },
+  })
+}
+
+function withoutSecrets(output: unknown, known: readonly Secret[]): Json {
+  const { value } = checkOutput(output, { maxBytes: Number.POSITIVE_INFINITY, what: "output" })
+  return new Redactor(known).value(value)
+}
+
+/** A provider's answer may echo what it was sent. */
+function cleaned(thrown: unknown, now: number, known: readonly Secret[]): HandlerError {
+  const fault = toFault(thrown, { now, clean: new Redactor(known).clean })
+  const { code, message, retryable, details, retry_after_seconds: wait } = fault
+  return new HandlerError(message, { code, retryable, details, retryAfterSeconds: wait })
+}
+
+function providerOf(registry: ProviderRegistry, { provider: name }: HandlerContext): Provider {
+  const provider = name === null ? undefined : registry.get(name)
+  if (name === null)
+    throw finalError("E421", "A node with handler external needs `provider:`, whose submit does the work.")
+  if (provider?.submit !== undefined) return provider
+  throw finalError("E421", `Provider "${name}" has no submit. Add one, or use a handler that submits itself.`)
+}
+
+function contextOf(ctx: HandlerContext, secret: SubmitContext["secret"]): SubmitContext {
+  const { jobId, nodeId, signal, now, log, idempotencyKey, place } = ctx
+  return { jobId, nodeId, signal, now, log, idempotencyKey, place, secret }
+}
+
+async function conclude(
+  submission: Submission,
+  provider: Provider,
+  context: SubmitContext,
+): Promise<unknown> {
+  if (typeof submission === "object" && submission !== null && "externalId" in submission) {
+    const { externalId } = submission
+    if (!isExternalId(externalId)) throw notAnId(provider.name)
+    // Nothing waits for the operation any more, and its id will not be stored: this is the last chance to
+    // cancel it.
+    if (context.signal.aborted) await provider.cancel?.({ externalId }, context)
+    return submitted(externalId)
+  }
+  if (typeof submission === "object" && submission !== null && "output" in submission)
+    return submission.output ?? null
+  throw notAnId(provider.name)
+}
+
+function notAnId(provider: string): HandlerError {
+  return finalError(
+    "E422",
+    `submit of provider "${provider}" returned neither { externalId } (a text of 1 to 500 characters) nor { output }.`,
+  )
+}
+
+/** A provider as `GET /providers` shows it. */
+export type ProviderView = ReturnType<typeof providerView>
+
+function providerView(name: string, terms: ProviderTerms, overview: ProviderOverview) {
+  const { held, waiting, oldestAskedAt, operations, pace, errors } = overview
+  return {
+    name,
+    /** The owners whose jobs may use it; null: all owners. */
+    owners: terms.owners,
+    slots: {
+      /** null: no limit. */
+      limit: terms.concurrency,
+      limit_per_owner: terms.concurrencyPerOwner,
+      held: held.map(({ jobId, owner, grantedAt, heldUntil }) => ({
+        job_id: jobId,
+        owner,
+        granted_at: isoTime(grantedAt),
+        held_until: isoTime(heldUntil),
+      })),
+      waiting,
+      oldest_asked_at: oldestAskedAt === null ? null : isoTime(oldestAskedAt),
+    },
+    rate: {
+      /** Requests per second; null: no limit. */
+      limit: terms.rate,
+      limit_per_owner: terms.ratePerOwner,
+      /** The share of the rate in use: less than 1 after the provider has reported overload. */
+      // Without a limit there is no share of it: nothing would ever restore it to 1.
+      pace: terms.rate === null ? 1 : pace,
+    },
+    /** The number of operations that have not ended. */
+    operations,
+    /**
+     * For jobs that have ended: submissions without an answer, so that an operation may be running unseen. They
+     * hold slots.
+     */
+    unseen_operations: overview.unseen.map(({ jobId, owner, since, slotUntil }) => ({
+      job_id: jobId,
+      owner,
+      since: isoTime(since),
+      held_until: isoTime(slotUntil),
+    })),
+    /** Newest first. */
+    recent_errors: errors.map(error => ({ ...error, at: isoTime(error.at) })),
   }
 }

@@ -3,26 +3,10 @@ import {
   amount,
   readSettings,
   type Setting,
-  type SettingTable,
+  type SettingsOf,
   settingNames,
   wholeNumber,
 } from "../settings.ts"
-
-export interface ProviderSettings {
-  /** Concurrent operations of one provider, over all processes (X5). */
-  readonly providerConcurrency: number
-  /** Requests per second to one provider, over all processes (X6). */
-  readonly providerRate: number
-  /** The intervals at which operations are polled (X3). */
-  readonly pollSeconds: readonly number[]
-  readonly pollJitter: number
-  /** For one call of a provider's poll or cancel. */
-  readonly providerTimeoutSeconds: number
-  /** Larger webhooks are rejected. */
-  readonly webhookMaxBytes: number
-  /** How old, or how far in the future, a signed time may be. */
-  readonly webhookToleranceSeconds: number
-}
 
 const seconds: Setting<readonly number[]> = {
   ...settingNames("poll_seconds"),
@@ -41,15 +25,23 @@ const share: Setting<number> = {
   wrong: value => (value >= 0 && value <= 1 ? undefined : "a number between 0 and 1"),
 }
 
-export const providerTable: SettingTable<ProviderSettings> = {
+export const providerTable = {
+  /** Concurrent operations of one provider, over all processes (X5). */
   providerConcurrency: wholeNumber("provider_concurrency", 1),
+  /** Requests per second to one provider, over all processes (X6). */
   providerRate: amount("provider_rate", 10),
+  /** The intervals at which operations are polled (X3). */
   pollSeconds: seconds,
   pollJitter: share,
+  /** For one call of a provider's poll or cancel. */
   providerTimeoutSeconds: amount("provider_timeout_seconds", 30),
+  /** Larger webhooks are rejected. */
   webhookMaxBytes: wholeNumber("webhook_max_bytes", 1024 * 1024),
+  /** How old, or how far in the future, a signed time may be. */
   webhookToleranceSeconds: amount("webhook_tolerance_seconds", 300),
 }
+
+export type ProviderSettings = SettingsOf<typeof providerTable>
 
 export function providerSettings(given?: Partial<ProviderSettings>): ProviderSettings {
   return readSettings(providerTable, given)

@@ -17,7 +17,6 @@ import type { AttemptEvents, RunningAttempt } from "../broker/local.ts"
 import type { Outcome } from "../broker/port.ts"
 import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
-import type { Deadline, Deadlines } from "./deadlines.ts"
 
 /** Work in progress, in this process or in a thread. */
 export interface Work {
@@ -36,9 +35,11 @@ export interface Work {
   onBegun?: () => void
 }
 
-export interface AttemptOptions {
+interface AttemptOptions {
   readonly work: Work
   readonly events: AttemptEvents
+  /** Reports the end to `events`, and ends the span of the attempt. */
+  readonly ended: AttemptEvents["ended"]
   readonly deadlines: Deadlines
   readonly startedAfterMs: number
   readonly limits: TimeLimits
@@ -188,7 +189,7 @@ export class Attempt implements RunningAttempt, Deadline {
     this.#stage = "ended"
     options.deadlines.clear(this)
     if (stage === "aborted") {
-      options.events.ended(null)
+      options.ended(null)
       return
     }
     const now = options.deadlines.now()
@@ -196,10 +197,10 @@ export class Attempt implements RunningAttempt, Deadline {
     const usage = outcome?.usage ?? options.work.used()
     if (stage === "silent" && (inGrace === null || inGrace.type === "failed")) {
       const fault = options.limits.fault(heartbeatFault(options.limits.heartbeatMs))
-      options.events.ended({ type: "failed", fault, usage })
+      options.ended({ type: "failed", fault, usage })
     } else {
       const times = { ranMs: now - this.#timedFrom, silentMs: options.silentMs(now, this.#begun) }
-      options.events.ended(outcomeInTime(inGrace, times, options.limits, usage))
+      options.ended(outcomeInTime(inGrace, times, options.limits, usage))
     }
   }
 }
@@ -217,4 +218,69 @@ function timeoutFault(timeoutMs: number): Fault {
     `The attempt took longer than ${timeoutMs / 1000} s and was aborted. ` +
     "Raise timeout_seconds of the node, or make its work smaller."
   return { code: "E402", message, retryable: true, details: { timeout_seconds: timeoutMs / 1000 } }
+}
+
+/**
+ * One timer for the deadlines of all running attempts. A `setTimeout` per attempt costs more than an empty
+ * attempt, and nearly every one would be cleared unused. Deadlines are precise to `tickMs`; the timer runs
+ * only while there are any.
+ */
+interface Deadline {
+  /** Maintained by `Deadlines`: the tick it waits for. */
+  tick: number
+  due(): void
+}
+
+const tickMs = 20
+
+export class Deadlines {
+  readonly #ticks = new Map<number, Set<Deadline>>()
+  #timer: NodeJS.Timeout | undefined
+  #last = 0
+
+  /** Milliseconds of a monotonic clock. */
+  now(): number {
+    return performance.now()
+  }
+
+  /** Replaces an earlier deadline. */
+  set(deadline: Deadline, at: number): void {
+    this.clear(deadline)
+    if (this.#timer === undefined) this.#begin()
+    const tick = Math.max(this.#last + 1, Math.ceil(at / tickMs))
+    const set = this.#ticks.get(tick)
+    if (set === undefined) this.#ticks.set(tick, new Set([deadline]))
+    else set.add(deadline)
+    deadline.tick = tick
+  }
+
+  clear(deadline: Deadline): void {
+    if (deadline.tick === 0) return
+    const set = this.#ticks.get(deadline.tick)
+    deadline.tick = 0
+    set?.delete(deadline)
+  }
+
+  #begin(): void {
+    this.#last = Math.floor(this.now() / tickMs)
+    this.#timer = setInterval(() => this.#pass(), tickMs)
+  }
+
+  #pass(): void {
+    const current = Math.floor(this.now() / tickMs)
+    while (this.#last < current) {
+      this.#last += 1
+      const set = this.#ticks.get(this.#last)
+      if (set === undefined) continue
+      this.#ticks.delete(this.#last)
+      for (const deadline of set) {
+        deadline.tick = 0
+        deadline.due()
+      }
+    }
+    for (const [tick, set] of this.#ticks) if (set.size === 0) this.#ticks.delete(tick)
+    if (this.#ticks.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
 }

@@ -9,10 +9,9 @@ import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
 import { type Log, type LogLevel, logTo } from "../log.ts"
-import { HandlerError } from "./fail.ts"
+import { finalError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"
 import { checkOutput } from "./output.ts"
-import { ownCopy } from "./own-copy.ts"
 import type { Redactor } from "./redact.ts"
 
 /** What a handler may know about the task it works on. */
@@ -48,7 +47,7 @@ export interface Reports {
   usage?(used: JsonObject): void
 }
 
-export interface ContextOptions {
+interface ContextOptions {
   readonly call: Call
   readonly reports: Reports
   readonly redactor: Redactor | null
@@ -166,10 +165,7 @@ export class Context implements HandlerContext {
       for (const [key, amount] of Object.entries(amounts)) {
         const sum = (Object.hasOwn(this.#amounts, key) ? this.#amounts[key]! : 0) + amount
         if (typeof amount !== "number" || !Number.isFinite(sum)) {
-          throw new HandlerError(`usage: "${key}" must be a finite number.`, {
-            code: "E404",
-            retryable: false,
-          })
+          throw finalError("E404", `usage: "${key}" must be a finite number.`)
         }
         this.#amounts[key] = sum
       }
@@ -236,4 +232,17 @@ export class Context implements HandlerContext {
       own,
     )
   }
+}
+
+/**
+ * A handler gets its own copy of its arguments and may change it. The lists and mappings of a config, an
+ * input and of parents' outputs belong to the plan and to the job's state, which must stay as they are in the
+ * journal. Texts are shared.
+ */
+export function ownCopy<T extends Json>(value: T): T
+export function ownCopy(value: Json): Json {
+  if (typeof value !== "object" || value === null) return value
+  if (Array.isArray(value)) return (value as readonly Json[]).map(item => ownCopy(item))
+  // `fromEntries` defines keys, whatever their name: "__proto__" stays data.
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, ownCopy(member)]))
 }

@@ -13,9 +13,8 @@ import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { Context } from "./context.ts"
 import type { Handler } from "./handler.ts"
-import { type Checked, checkOutput } from "./output.ts"
+import { type Checked, checkOutput, checkSchema, isPromiseLike } from "./output.ts"
 import type { Redactor } from "./redact.ts"
-import { checkSchema } from "./schema.ts"
 import { isWait, jsonPart, outcomeOfWait, type Wait } from "./waiting.ts"
 
 export interface Execution {
@@ -46,12 +45,6 @@ function checkConfig({ handler, config }: Execution): unknown {
   if (handler.config === undefined) return config
   const what = `config of handler "${handler.name}"`
   return checkSchema({ schema: handler.config, value: config, what, code: "E403" })
-}
-
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
-  )
 }
 
 async function conclusionOf(execution: Execution, returned: PromiseLike<unknown>): Promise<Outcome> {

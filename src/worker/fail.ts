@@ -28,6 +28,11 @@ export class HandlerError extends Error {
   }
 }
 
+/** An error that another try would only repeat. */
+export function finalError(code: string, message: string, details?: FailureOptions["details"]): HandlerError {
+  return new HandlerError(message, { code, retryable: false, details })
+}
+
 /** `return fail("Card declined", { code: "CARD_DECLINED", retryable: false })` ends the attempt. */
 export function fail(message: string, options: FailureOptions = {}): never {
   throw new HandlerError(message, options)

@@ -6,9 +6,12 @@
  * 3. Work is bounded by the size limit before the text is created: a small graph of shared parts can be huge
  *    as text.
  */
+
+import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
+import { firstIssues } from "../definition/document/first-issues.ts"
 import { formatPath } from "../definition/problem.ts"
-import { UmbraError } from "../errors.ts"
+import { type ErrorCode, UmbraError } from "../errors.ts"
 
 export interface Checked {
   readonly value: Json
@@ -19,6 +22,12 @@ const nothing: Checked = Object.freeze({ value: null, text: "null" })
 
 /** Deeper nesting is an accident (or a cycle), and would overflow the stack of later readers. */
 const deepest = 500
+
+export function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return (
+    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+  )
+}
 
 type Path = (string | number)[]
 
@@ -203,4 +212,43 @@ function tooLarge(limits: { readonly maxBytes: number; readonly what: string }):
     `The ${limits.what} is larger than ${limits.maxBytes} bytes. Store it elsewhere and return a reference to it${raise}.`,
     { details: { max_bytes: limits.maxBytes } },
   )
+}
+
+/**
+ * Checks a value against a Standard Schema: returns the schema's result, or throws an error that names every
+ * path that does not match.
+ */
+interface SchemaCheck {
+  readonly schema: StandardSchemaV1
+  readonly value: unknown
+  /** For example `config of handler "x"`. */
+  readonly what: string
+  readonly code: ErrorCode
+}
+
+const issuesShown = 10
+
+/** Returns a promise only if the schema itself is asynchronous. */
+export function checkSchema(check: SchemaCheck): unknown {
+  const found = firstIssues(check.schema, check.value)
+  if (found.length > 0) return accepted(check, { issues: found as StandardSchemaV1.FailureResult["issues"] })
+  const result = check.schema["~standard"].validate(check.value)
+  return result instanceof Promise ? result.then(late => accepted(check, late)) : accepted(check, result)
+}
+
+function accepted(check: SchemaCheck, result: StandardSchemaV1.Result<unknown>): unknown {
+  if (result.issues === undefined) return result.value
+  const issues = result.issues
+    .slice(0, issuesShown)
+    .map(({ message, path }) => ({ path: issuePath(path), message }))
+  const text = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ")
+  const more = result.issues.length > issuesShown ? ` (and ${result.issues.length - issuesShown} more)` : ""
+  throw new UmbraError(check.code, `The ${check.what} does not match its schema: ${text}${more}.`, {
+    details: { issues },
+  })
+}
+
+function issuePath(path: StandardSchemaV1.Issue["path"]): string {
+  const keys = (path ?? []).map(part => (typeof part === "object" ? part.key : part))
+  return formatPath(keys.map(key => (typeof key === "number" ? key : String(key))))
 }

@@ -1,19 +1,17 @@
 /** Runs attempts: in this process, or in a thread for handlers that require one. */
-import type { Limit } from "../broker/lanes.ts"
+import type { Limit } from "../broker/fair-queue.ts"
 import type { AttemptEvents, Runner, RunningAttempt } from "../broker/local.ts"
 import type { Outcome, Task } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
 import { type Log, type LogLevel, silentLog } from "../log.ts"
-import { type AttemptSpan, attemptSpan } from "../trace.ts"
-import { Attempt, outcomeInTime, type TimeLimits, type Work } from "./attempt.ts"
-import { Context, type Reports } from "./context.ts"
-import { Deadlines } from "./deadlines.ts"
+import { attemptSpan } from "../trace.ts"
+import { Attempt, Deadlines, outcomeInTime, type TimeLimits, type Work } from "./attempt.ts"
+import { Context, ownCopy, type Reports } from "./context.ts"
 import { secretsFromEnvironment } from "./environment-secrets.ts"
 import { execute, failed, withRule } from "./execute.ts"
 import type { Handler } from "./handler.ts"
-import { pureHandlers } from "./handlers/plain.ts"
-import { ownCopy } from "./own-copy.ts"
+import { pureHandlers } from "./handlers/index.ts"
 import { Redactor, type Secret } from "./redact.ts"
 import type { HandlerRegistry } from "./registry.ts"
 import { fillIn, type SecretSource, secretsOf } from "./secrets.ts"
@@ -79,11 +77,14 @@ export class TaskRunner implements Runner {
     const handler = this.#handlers.get(task.handler)
     if (handler === undefined) throw new Error(`dispatched to a worker without handler ${task.handler}`)
     const span = attemptSpan(task)
-    if (span === null) return this.#start(handler, task, events)
-    return span.run(() => this.#start(handler, task, tracedEvents(span, events)))
+    const ended: AttemptEvents["ended"] = (outcome, at) => events.ended(outcome, at)
+    if (span === null) return this.#start(handler, task, events, ended)
+    return span.run(() =>
+      this.#start(handler, task, events, (outcome, at) => span.end(outcome, () => ended(outcome, at))),
+    )
   }
 
-  #start(handler: Handler, task: Task, events: AttemptEvents): RunningAttempt {
+  #start(handler: Handler, task: Task, events: AttemptEvents, ended: AttemptEvents["ended"]): RunningAttempt {
     const begunAt = this.#deadlines.now()
     const reports = new EventReports(events, this.#log, begunAt)
     const isHere = !handler.thread
@@ -94,13 +95,14 @@ export class TaskRunner implements Runner {
     const atFirst = isHere ? reports.silentMs(now) : 0
     if ("type" in work) {
       if (isHere) this.#go(now)
-      events.ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs: atFirst }, limits), now)
+      ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs: atFirst }, limits), now)
       return endedAtOnce
     }
     if (isHere) work.outcome.then(() => this.#go(this.#deadlines.now()))
     return new Attempt({
       work,
       events,
+      ended,
       limits,
       begunAt,
       deadlines: this.#deadlines,
@@ -239,17 +241,6 @@ export class TaskRunner implements Runner {
       heartbeatMs: (heartbeatSeconds ?? Number.POSITIVE_INFINITY) * 1000,
       fault: fault => withRule(handler, null, fault),
     }
-  }
-}
-
-function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
-  return {
-    begun: () => events.begun(),
-    started: () => events.started(),
-    place: () => events.place(),
-    progress: progress => events.progress(progress),
-    preview: data => events.preview(data),
-    ended: (outcome, at) => span.end(outcome, () => events.ended(outcome, at)),
   }
 }
 

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest"
-import { encodeCommand, type Reply, ReplyError, ReplyParser } from "../../src/broker/redis/client/resp.ts"
+import {
+  encodeCommand,
+  type Reply,
+  ReplyError,
+  ReplyParser,
+} from "../../src/broker/redis/client/connection.ts"
+
 import fc from "../support/property.ts"
 
 const { reply } = fc.letrec<{ reply: Reply }>(tie => ({

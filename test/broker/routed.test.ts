@@ -4,7 +4,7 @@ import type { BrokerHost } from "../../src/broker/port.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { RoutedBroker, type TaskLane } from "../../src/broker/routed.ts"
 import { silentLog } from "../../src/log.ts"
-import { pureHandlers } from "../../src/worker/handlers/plain.ts"
+import { pureHandlers } from "../../src/worker/handlers/index.ts"
 import { HandlerRegistry } from "../../src/worker/registry.ts"
 import { TaskRunner } from "../../src/worker/runner.ts"
 

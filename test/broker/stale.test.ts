@@ -1,12 +1,12 @@
 /** Attempts that are over, or somebody else's by now, in the hands of a worker that does not know it yet. */
 import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
+import { nameOf } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import { Connection } from "../../src/broker/redis/client/connection.ts"
 import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
-import { nameOf } from "../../src/broker/task-name.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { silentLog } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"

@@ -7,8 +7,7 @@ import {
   loadWorkflow,
   validateWorkflow,
 } from "../../src/definition/index.ts"
-import { filter } from "../../src/pipeline/adapters/filter.ts"
-import { split } from "../../src/pipeline/adapters/split.ts"
+import { filter, split } from "../../src/pipeline/adapters/plain.ts"
 import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
 
 const handlers = handlerCatalog(builtinSpecs)

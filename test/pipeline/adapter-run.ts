@@ -3,7 +3,7 @@ import type { Json } from "../../src/core/json.ts"
 import { logTo } from "../../src/log.ts"
 import { type Adapter, type AdapterContext, EmittedMessage } from "../../src/pipeline/adapter.ts"
 import { type BuiltinAdapterSettings, builtinAdapters } from "../../src/pipeline/adapters/index.ts"
-import { checkSchema } from "../../src/worker/schema.ts"
+import { checkSchema } from "../../src/worker/output.ts"
 
 export interface Given {
   readonly body?: Json

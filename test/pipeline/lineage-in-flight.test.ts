@@ -4,7 +4,6 @@ import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import type { Delivery, Ending } from "../../src/pipeline/commit/delivery.ts"
 import { RemoteChain } from "../../src/pipeline/execution/remote-chain.ts"
-import { unlimitedRoute } from "../../src/pipeline/route-defaults.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
@@ -148,7 +147,7 @@ describe("lineage of a message in flight", () => {
     const chain = new RemoteChain(
       {
         ...{ position: 0, queue: "adapters", owner: "local", job: {}, lossLimit: 3 },
-        plan: { ...unlimitedRoute, name: "only", adapters: [], outbound: new Map(), rules: 1 } as never,
+        plan: { name: "only", adapters: [], outbound: new Map(), rules: 1, breaker: null } as never,
         context: { ...scene, signal: new AbortController().signal } as never,
         workers: () => ({ call: async () => answer }) as never,
       },

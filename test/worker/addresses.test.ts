@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { AddressPolicy } from "../../src/worker/http/addresses.ts"
+import { AddressPolicy, checkHost } from "../../src/worker/http/addresses.ts"
 import { HttpClient } from "../../src/worker/http/client.ts"
-import { checkHost } from "../../src/worker/http/connect.ts"
 import { json, serve } from "./server.ts"
 
 const strict = new AddressPolicy(false)

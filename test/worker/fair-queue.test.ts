@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { FairQueue, type Queued } from "../../src/broker/fair-queue.ts"
-import { Lanes } from "../../src/broker/lanes.ts"
+import { FairQueue, Lanes, type Queued } from "../../src/broker/fair-queue.ts"
+
 import fc from "../support/property.ts"
 
 interface Item extends Queued {

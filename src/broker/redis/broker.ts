@@ -1,26 +1,26 @@
 import type { TaskWait } from "../../core/view/view.ts"
 import type { Log } from "../../log.ts"
 import { LATE_MS } from "../local.ts"
-import type {
-  BrokerHost,
-  Call,
-  CallAnswer,
-  RemoteWorkers,
-  RunningTask,
-  Task,
-  TaskName,
-  TaskWaits,
+import {
+  type BrokerHost,
+  type Call,
+  type CallAnswer,
+  nameFrom,
+  nameOf,
+  type RemoteWorkers,
+  type RunningTask,
+  type Task,
+  type TaskName,
+  type TaskWaits,
 } from "../port.ts"
-import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
 import { Link, removeEntries } from "./client/link.ts"
 import { type Keys, storesKey, WORKERS } from "./keys.ts"
-import { type Outstanding, OutstandingTasks } from "./outstanding.ts"
+import { noWorker, type Outstanding, OutstandingTasks, remoteWaits } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { noWorker, remoteWaits } from "./waits.ts"
 import {
   type BegunTask,
   type Control,
@@ -89,7 +89,7 @@ export class RedisBroker implements RemoteWorkers {
       slotMs: settings.windowSeconds * 1000,
       capacity: handler => this.#roster.capacity(handler),
     })
-    this.#calls = new Calls({ dispatch: task => this.dispatch(task), cancel: task => this.cancel(task) })
+    this.#calls = new Calls(this)
     this.#results = new Results({
       link: this.#link,
       engine: host.id,

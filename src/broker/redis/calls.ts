@@ -1,5 +1,4 @@
-import type { Call, CallAnswer, Task } from "../port.ts"
-import { nameOf } from "../task-name.ts"
+import { type Broker, type Call, type CallAnswer, nameOf, type Task } from "../port.ts"
 
 interface Waiting {
   readonly task: Task
@@ -14,17 +13,12 @@ interface Waiting {
  */
 export class Calls {
   readonly #waiting = new Map<string, Waiting>()
-  readonly #dispatch: (task: Task) => void
-  readonly #cancel: (task: Task) => void
+  readonly #broker: Pick<Broker, "dispatch" | "cancel">
   /** Unique across all engines. */
   #called = Date.now() * 1000
 
-  constructor(parts: {
-    readonly dispatch: (task: Task) => void
-    readonly cancel: (task: Task) => void
-  }) {
-    this.#dispatch = parts.dispatch
-    this.#cancel = parts.cancel
+  constructor(broker: Pick<Broker, "dispatch" | "cancel">) {
+    this.#broker = broker
   }
 
   make(call: Call, signal: AbortSignal): Promise<CallAnswer> {
@@ -39,7 +33,7 @@ export class Calls {
       }
       this.#waiting.set(name, { task, answered })
       signal.addEventListener("abort", giveUp)
-      this.#dispatch(task)
+      this.#broker.dispatch(task)
     })
   }
 
@@ -59,7 +53,7 @@ export class Calls {
   #giveUp(name: string): void {
     const call = this.#waiting.get(name)
     if (call === undefined) return
-    this.#cancel(call.task)
+    this.#broker.cancel(call.task)
     this.answer(name, null)
   }
 }

@@ -1,8 +1,7 @@
 import type { Log } from "../../log.ts"
 import { Pause } from "../pause.ts"
-import { RedisAwayError } from "./client/connection.ts"
+import { RedisAwayError, type Reply } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
-import type { Reply } from "./client/resp.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import type { Fields } from "./wire.ts"
 

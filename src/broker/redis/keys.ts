@@ -6,17 +6,41 @@
 export class Keys {
   /** A pattern. */
   readonly ofAllRuns: string
+  /** The sorted set of partitions by the epoch of their owner: workers refuse tasks of an earlier epoch. */
+  readonly epochs: string
+  /** Missing or changed: Redis was flushed. */
+  readonly marker: string
+  /** The set of the ids of workers that are alive, or died recently. */
+  readonly workers: string
+  /** The hash of the worker that reported each handler last, and when. */
+  readonly seen: string
+  /** The set of the ids of workers of release 0.1, whose key names have no store. */
+  readonly oldWorkers: string
+  /**
+   * The channel on which engines send to workers. Keys of different databases of a server are separate, but
+   * channels are shared by all of them: without the database number, workers would obey the engines of
+   * another fleet.
+   */
+  readonly control: string
+  /** The channel on which workers send to engines. Its messages are hints: they may be lost. */
+  readonly news: string
   readonly #prefix: string
   readonly #run: string
   readonly #base: string
-  readonly #channels: string
 
   constructor({ prefix, store, runId, database = 0 }: KeyParts) {
     this.ofAllRuns = `${prefix.replace(/[[\]*?\\]/g, "\\$&")}:*`
     this.#prefix = `${prefix}:`
     this.#run = runId.slice(0, RUN_LENGTH)
     this.#base = `${prefix}:${store}:${this.#run}`
-    this.#channels = database === 0 ? this.#base : `${this.#base}:${database}`
+    const channels = database === 0 ? this.#base : `${this.#base}:${database}`
+    this.epochs = `${this.#base}:epochs`
+    this.marker = `${this.#base}:marker`
+    this.workers = `${this.#base}:workers`
+    this.seen = `${this.#base}:seen`
+    this.oldWorkers = `${this.#prefix}${this.#run}:workers`
+    this.control = `${channels}:control`
+    this.news = `${channels}:news`
   }
 
   /**
@@ -39,21 +63,6 @@ export class Keys {
     return `${this.#base}:results:${partition}`
   }
 
-  /** The sorted set of partitions by the epoch of their owner: workers refuse tasks of an earlier epoch. */
-  get epochs(): string {
-    return `${this.#base}:epochs`
-  }
-
-  /** Missing or changed: Redis was flushed. */
-  get marker(): string {
-    return `${this.#base}:marker`
-  }
-
-  /** The set of the ids of workers that are alive, or died recently. */
-  get workers(): string {
-    return `${this.#base}:workers`
-  }
-
   /** The heartbeat of a worker; it expires when the worker stops sending it. */
   worker(id: string): string {
     return `${this.#base}:worker:${id}`
@@ -67,32 +76,8 @@ export class Keys {
     return `${this.#base}:last:${id}`
   }
 
-  /** The hash of the worker that reported each handler last, and when. */
-  get seen(): string {
-    return `${this.#base}:seen`
-  }
-
-  /** The set of the ids of workers of release 0.1, whose key names have no store. */
-  get oldWorkers(): string {
-    return `${this.#prefix}${this.#run}:workers`
-  }
-
   oldWorker(id: string): string {
     return `${this.#prefix}${this.#run}:worker:${id}`
-  }
-
-  /**
-   * The channel on which engines send to workers. Keys of different databases of a server are separate, but
-   * channels are shared by all of them: without the database number, workers would obey the engines of
-   * another fleet.
-   */
-  get control(): string {
-    return `${this.#channels}:control`
-  }
-
-  /** The channel on which workers send to engines. Its messages are hints: they may be lost. */
-  get news(): string {
-    return `${this.#channels}:news`
   }
 }
 

@@ -1,16 +1,17 @@
 import type { Log } from "../../log.ts"
 import { Pause } from "../pause.ts"
 import type { Link } from "./client/link.ts"
+import type { Report } from "./wire.ts"
 
 interface ReportBatch {
   readonly partition: number
-  readonly reports: Set<Report>
+  readonly reports: Set<PendingReport>
   isUnderWay: boolean
   /** The report could not be sent, and waits for Redis. */
   isKept: boolean
 }
 
-interface Report {
+interface PendingReport {
   readonly fields: readonly [string, string]
   readonly batch: ReportBatch
   /** Of all reports with the same topic only the newest needs to arrive. */
@@ -30,7 +31,7 @@ export class Outbox {
   readonly #open = new Map<number, ReportBatch>()
   readonly #batches = new Set<ReportBatch>()
   /** By topic. */
-  readonly #newest = new Map<string, Report>()
+  readonly #newest = new Map<string, PendingReport>()
   readonly #emptied = new Pause()
 
   constructor(link: Link, log: Log) {
@@ -47,7 +48,7 @@ export class Outbox {
    * Resolves when the report has reached Redis; with a topic, also when a newer one has replaced it. The
    * report may arrive twice: the reader identifies tasks by their attempt.
    */
-  send(partition: number, fields: Report["fields"], topic?: string): Promise<void> {
+  send(partition: number, fields: PendingReport["fields"], topic?: string): Promise<void> {
     return new Promise(sent => {
       const batch = this.#open.get(partition) ?? this.#begin(partition)
       const report = { fields, batch: batch, topic, sent }
@@ -73,13 +74,13 @@ export class Outbox {
     return batch
   }
 
-  #replace(topic: string, report: Report): void {
+  #replace(topic: string, report: PendingReport): void {
     const older = this.#newest.get(topic)
     this.#newest.set(topic, report)
     if (older?.batch.isKept) this.#drop(older)
   }
 
-  #drop(report: Report): void {
+  #drop(report: PendingReport): void {
     const { batch, sent } = report
     batch.reports.delete(report)
     if (batch.reports.size === 0) this.#end(batch)
@@ -109,7 +110,7 @@ export class Outbox {
     }
   }
 
-  #arrived(report: Report): void {
+  #arrived(report: PendingReport): void {
     const { topic, sent } = report
     if (topic !== undefined && this.#newest.get(topic) === report) this.#newest.delete(topic)
     sent()
@@ -128,3 +129,29 @@ export class Outbox {
 
 /** Per entry. */
 const MOST_REPORTS = 100
+
+type Finished = Extract<Report, { kind: "finished" }>
+
+/**
+ * The outcomes of tasks that a worker has finished, for a task that arrives again. A duplicate arrives within
+ * the time in which an engine detects that Redis lost the task; later it would be run once more. The limits
+ * bound memory and need no tuning.
+ */
+export class Remembered {
+  /** Newest last. */
+  readonly #byName = new Map<string, Finished>()
+
+  get(name: string): Finished | undefined {
+    return this.#byName.get(name)
+  }
+
+  add(name: string, report: Finished): void {
+    const { outcome } = report
+    if (outcome.type === "completed" && outcome.text.length > LONGEST) return
+    this.#byName.set(name, report)
+    if (this.#byName.size > MOST) this.#byName.delete(this.#byName.keys().next().value!)
+  }
+}
+
+const MOST = 1000
+const LONGEST = 64 * 1024

@@ -1,8 +1,8 @@
 import type { JsonObject } from "../../core/json.ts"
-import type { Queued } from "../fair-queue.ts"
-import type { Task, TaskName } from "../port.ts"
-import { nameOf } from "../task-name.ts"
-import { Window } from "./window.ts"
+import type { TaskWait } from "../../core/view/view.ts"
+import { FairQueue, type Queued } from "../fair-queue.ts"
+import { nameOf, type Task, type TaskName, type TaskWaits } from "../port.ts"
+import type { Roster } from "./roster.ts"
 
 /** A task between its dispatch, or its adoption, and its end. */
 export interface Outstanding extends Queued {
@@ -81,17 +81,8 @@ export class OutstandingTasks {
     if (this.#byName.has(name)) return false
     const { handler, owner, workflow, priority } = task
     const queuedAt = performance.now()
-    const waiting = { name, task, handler, content: task, owner, workflow, priority, queuedAt }
-    const fresh = {
-      entry: null,
-      begun: null,
-      unknownUntil: 0,
-      refused: null,
-      refusals: 0,
-      isCancelled: false,
-      removed: false,
-    }
-    this.#queue({ ...waiting, state: "queued", ...fresh })
+    const waiting = { ...unsent, name, task, handler, content: task, owner, workflow, priority, queuedAt }
+    this.#queue({ ...waiting, state: "queued" })
     return true
   }
 
@@ -102,27 +93,8 @@ export class OutstandingTasks {
   adopt(task: TaskName, handler: string, unknownUntil: number): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
-    const unknown = {
-      owner: "",
-      workflow: "",
-      priority: 0,
-      content: null,
-      entry: null,
-      begun: null,
-      unknownUntil,
-      queuedAt: 0,
-    }
-    const adopted = {
-      name,
-      task,
-      handler,
-      ...unknown,
-      refused: null,
-      refusals: 0,
-      isCancelled: false,
-      removed: false,
-    }
-    this.#byName.set(name, { ...adopted, state: "unsure" })
+    const unknown = { owner: "", workflow: "", priority: 0, content: null, queuedAt: 0 }
+    this.#byName.set(name, { ...unsent, ...unknown, name, task, handler, unknownUntil, state: "unsure" })
     this.#window(handler).sent += 1
   }
 
@@ -188,13 +160,89 @@ export class OutstandingTasks {
   #window(handler: string): Window<Outstanding> {
     let window = this.#windows.get(handler)
     if (window === undefined) {
-      window = new Window({ slotMs: this.#slotMs, capacity: () => this.#capacity(handler) })
+      window = new Window(this.#slotMs, () => this.#capacity(handler))
       this.#windows.set(handler, window)
     }
     return window
   }
 }
 
+/** A task of which nothing is known from Redis. */
+const unsent = {
+  ...{ entry: null, begun: null, unknownUntil: 0 },
+  ...{ refused: null, refusals: 0, isCancelled: false, removed: false },
+}
+
 function isIsolated({ content }: Outstanding): boolean {
   return content?.isolation !== undefined
+}
+
+/**
+ * Limits the number of tasks of one handler in Redis. Workers take tasks from Redis in the order in which
+ * they were added, so only as many as keep the workers busy are added. The rest waits here, where owners take
+ * turns and priorities count.
+ */
+class Window<T extends Queued> {
+  readonly queue = new FairQueue<T>()
+  /** The number of tasks that are in Redis or with a worker. */
+  sent = 0
+  readonly #slotMs: number
+  readonly #capacity: () => number
+  #slot = 0
+  #count = 0
+  /** The number of tasks that were finished in a recent time slot. */
+  #recent = 0
+
+  constructor(slotMs: number, capacity: () => number) {
+    this.#slotMs = slotMs
+    this.#capacity = capacity
+  }
+
+  get hasRoom(): boolean {
+    const capacity = this.#capacity()
+    return capacity > 0 && this.sent < Math.max(capacity, this.#recent)
+  }
+
+  finished(): void {
+    this.sent -= 1
+    const slot = Math.floor(performance.now() / this.#slotMs)
+    if (slot !== this.#slot) {
+      this.#recent = Math.max(this.#count, Math.floor(this.#recent / 2))
+      this.#count = 0
+      this.#slot = slot
+    }
+    this.#count += 1
+  }
+}
+
+interface Fleet {
+  /** Does Redis answer? */
+  readonly isUp: boolean
+  readonly roster: Pick<Roster, "serves" | "lastSeen">
+}
+
+/** Why tasks that were sent to remote workers have not begun. */
+export function remoteWaits(tasks: Pick<OutstandingTasks, "get" | "notBegun">, fleet: Fleet): TaskWaits {
+  /** By handler: the position of each task that has not begun. */
+  const places = new Map<string, Map<string, number>>()
+  return {
+    of: (task, handler) => {
+      if (!fleet.isUp || !fleet.roster.serves(handler)) return noWorker(handler, fleet)
+      const name = nameOf(task)
+      const cause = tasks.get(name)?.refused ?? null
+      if (cause !== null) return { reason: "refused", cause }
+      const ofHandler =
+        places.get(handler) ?? new Map(tasks.notBegun(handler).map((waiting, at) => [waiting.name, at + 1]))
+      places.set(handler, ofHandler)
+      const position = ofHandler.get(name)
+      return { reason: "busy", queued: ofHandler.size, ...(position === undefined ? {} : { position }) }
+    },
+  }
+}
+
+/** No live worker has the handler. */
+export function noWorker(handler: string, { isUp, roster }: Fleet): TaskWait {
+  const last = roster.lastSeen(handler)
+  const away = isUp ? {} : { cause: "Redis cannot be reached" }
+  return { reason: "none", last_worker: last?.worker ?? null, last_seen_at: last?.at ?? null, ...away }
 }

@@ -1,18 +1,16 @@
 import { randomUUID } from "node:crypto"
 import type { Log } from "../../log.ts"
-import { nameFrom } from "../task-name.ts"
-import { RedisAwayError } from "./client/connection.ts"
-import { type Link, makeGroups } from "./client/link.ts"
-import { type Keys, OWNERS } from "./keys.ts"
+import { nameFrom } from "../port.ts"
+import { RedisAwayError, type Reply } from "./client/connection.ts"
+import { isNoGroup, type Link, makeGroups } from "./client/link.ts"
+import { type Keys, OWNERS, WORKERS } from "./keys.ts"
 import type { Outstanding, OutstandingTasks } from "./outstanding.ts"
 import type { Results } from "./results.ts"
 import type { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { type Found, survey } from "./survey.ts"
-import { sweepConsumers, sweepKeys } from "./sweep.ts"
-import type { Control } from "./wire.ts"
+import { type Control, decodeLabel, type Fields } from "./wire.ts"
 
-export interface ReconciliationParts {
+interface ReconciliationParts {
   readonly link: Link
   readonly engine: string
   readonly settings: RedisSettings
@@ -304,3 +302,147 @@ export class Reconciliation {
     return own !== undefined && epoch <= own
   }
 }
+
+/** A task as it lies in the stream of its handler. */
+interface Found {
+  readonly handler: string
+  readonly entry: string
+  /** The epoch of the sender. */
+  readonly epoch: number
+  /** The worker to which it was delivered; null: not delivered yet. */
+  readonly holder: string | null
+}
+
+interface Survey {
+  /** By the names of the tasks. */
+  readonly found: ReadonlyMap<string, Found>
+  /** Duplicates of these tasks that no live worker holds: each would be run again. */
+  readonly spare: readonly (readonly [name: string, Found])[]
+}
+
+type IsLive = (worker: string) => boolean
+
+/** Reads the streams of these handlers. They are short: see `Window`. */
+async function survey(link: Link, handlers: Iterable<string>, isLive: IsLive): Promise<Survey> {
+  const found = new Map<string, Found>()
+  const spare: (readonly [string, Found])[] = []
+  for (const handler of handlers) {
+    const { keys } = link
+    if (keys === null) break
+    for (const [name, place] of await surveyOne(link, keys.tasks(handler), handler)) {
+      const other = found.get(name)
+      const isFirst = other === undefined || !isBefore(other, place, isLive)
+      const [best, worse] = isFirst ? [place, other] : [other, place]
+      found.set(name, best)
+      if (worse !== undefined && rank(worse, isLive) < IN_HAND) spare.push([name, worse])
+    }
+  }
+  return { found, spare }
+}
+
+/**
+ * A task was sent twice because an entry in transit was considered lost. The entry that a live worker holds
+ * takes precedence.
+ */
+function isBefore(a: Found, b: Found, isLive: IsLive): boolean {
+  const difference = rank(a, isLive) - rank(b, isLive)
+  return difference > 0 || (difference === 0 && a.epoch > b.epoch)
+}
+
+function rank({ holder }: Found, isLive: IsLive): number {
+  if (holder === null) return 1
+  return isLive(holder) ? IN_HAND : 0
+}
+
+const IN_HAND = 2
+
+async function surveyOne(link: Link, stream: string, handler: string): Promise<[string, Found][]> {
+  // The entries first: an entry delivered afterwards is seen as pending too, and one that has ended is not
+  // missed.
+  const entries = await readAllPages(link, from => ["XRANGE", stream, from, "+", "COUNT", PAGE])
+  const pending = await readAllPages(link, from => ["XPENDING", stream, WORKERS, from, "+", PAGE]).catch(
+    noneIfNoGroup,
+  )
+  const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
+  return (entries as [string, Fields][]).flatMap(([entry, fields]) => {
+    const label = decodeLabel(fields)
+    // Not a task: the worker that receives it drops it.
+    if (label === null) return []
+    return [[label.name, { handler, entry, epoch: label.epoch, holder: holders.get(entry) ?? null }]]
+  })
+}
+
+const PAGE = "1000"
+
+/** All rows of a command that answers in pages. Each row begins with the id of its entry. */
+async function readAllPages(link: Link, page: (from: string) => string[]): Promise<readonly Reply[][]> {
+  const rows: Reply[][] = []
+  for (let from = "-"; ; ) {
+    const found = (await link.send(page(from))) as Reply[][]
+    rows.push(...found)
+    if (found.length < Number(PAGE)) return rows
+    from = `(${found.at(-1)![0]}`
+  }
+}
+
+function noneIfNoGroup(error: unknown): readonly Reply[][] {
+  if (isNoGroup(error)) return []
+  throw error
+}
+
+/** Removes keys of an earlier run of the server, restored from an old snapshot. */
+async function sweepKeys(link: Link, keys: Keys): Promise<void> {
+  for (let cursor = "0"; ; ) {
+    const scan = ["SCAN", cursor, "MATCH", keys.ofAllRuns, "COUNT", "1000"]
+    const [next, found] = (await link.send(scan)) as [string, string[]]
+    const old = found.filter(key => keys.isOfAnotherRun(key))
+    if (old.length > 0) await link.send(["UNLINK", ...old])
+    if (next === "0") return
+    cursor = next
+  }
+}
+
+interface Sweep {
+  readonly handlers: Iterable<string>
+  readonly partitions: Iterable<number>
+  /** Consumers that may still read: workers, and this engine. */
+  readonly isLive: (consumer: string) => boolean
+}
+
+/** Only consumers without pending entries: deleting a consumer also deletes its pending entries. */
+async function sweepConsumers(
+  link: Link,
+  keys: Keys,
+  { handlers, partitions, isLive }: Sweep,
+): Promise<void> {
+  for (const handler of handlers) await sweepGroup(link, keys.tasks(handler), WORKERS, isLive)
+  for (const partition of partitions) await sweepGroup(link, keys.results(partition), OWNERS, isLive)
+}
+
+async function sweepGroup(
+  link: Link,
+  stream: string,
+  group: string,
+  isLive: (consumer: string) => boolean,
+): Promise<void> {
+  const rows = await link
+    .send(["XINFO", "CONSUMERS", stream, group])
+    .catch(error => (isNoGroup(error) || /no such key/.test(String(error)) ? [] : Promise.reject(error)))
+  for (const row of rows as Reply[][]) {
+    const consumer = Object.fromEntries(pairs(row)) as { name: string; pending: number; idle: number }
+    if (consumer.pending === 0 && consumer.idle > LEFT_MS && !isLive(consumer.name))
+      await link.send(["XGROUP", "DELCONSUMER", stream, group, consumer.name])
+  }
+}
+
+function pairs(row: readonly Reply[]): [string, Reply][] {
+  return row.flatMap((value, at) =>
+    at % 2 === 0 ? [[value as string, row[at + 1]!] as [string, Reply]] : [],
+  )
+}
+
+/**
+ * Longer than a process can be suspended and still be considered alive. Only names without entries are
+ * deleted, so the exact value does not matter.
+ */
+const LEFT_MS = 60_000

@@ -30,7 +30,7 @@ export async function loadUserAdapters({
   // It rejects packages that define the same type.
   if (installed.length > 0) (await builtIn()).addFound(installed)
   if (adapters.length === 0 && handlers.length === 0) return installed
-  const { adaptersIn, loadAdapters } = await import("../../pipeline/registry/load.ts")
+  const { adaptersIn, loadAdapters } = await import("../../pipeline/registry/discover.ts")
   const given: Adapter[] = []
   for (const module of handlers) given.push(...(await adaptersIn(module)))
   for (const module of adapters) given.push(...(await loadAdapters(module)))
@@ -39,7 +39,7 @@ export async function loadUserAdapters({
 
 async function builtIn(): Promise<AdapterRegistry> {
   const [{ adapterRegistry }, { workerSettings }] = await Promise.all([
-    import("../../pipeline/adapters/registered.ts"),
+    import("../../pipeline/adapters/index.ts"),
     import("../../worker/settings.ts"),
   ])
   return adapterRegistry({}, workerSettings())

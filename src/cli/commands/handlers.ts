@@ -39,7 +39,7 @@ export async function loadUserProviders({
   readonly handlers?: readonly string[]
 }): Promise<readonly Provider[]> {
   if (providers.length === 0 && handlers.length === 0) return []
-  const { loadProviders, providersIn } = await import("../../provider/load.ts")
+  const { loadProviders, providersIn } = await import("../../provider/http-provider.ts")
   const found = new Set<Provider>()
   for (const module of providers) for (const provider of await loadProviders(module)) found.add(provider)
   for (const module of handlers) for (const provider of await providersIn(module)) found.add(provider)

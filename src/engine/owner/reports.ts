@@ -1,5 +1,11 @@
-import type { Outcome, RemoteTaskEvents, RunningTask, TaskName, TaskNews } from "../../broker/port.ts"
-import { nameOf } from "../../broker/task-name.ts"
+import {
+  nameOf,
+  type Outcome,
+  type RemoteTaskEvents,
+  type RunningTask,
+  type TaskName,
+  type TaskNews,
+} from "../../broker/port.ts"
 import type { AttemptRef, AttemptTimes, Command, External } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import { findTask, isCurrent } from "../../core/item-list.ts"

@@ -1,5 +1,4 @@
-import type { Broker, Outcome, Task, TaskName } from "../../broker/port.ts"
-import { nameOf } from "../../broker/task-name.ts"
+import { type Broker, nameOf, type Outcome, type Task, type TaskName } from "../../broker/port.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import { isRateLimited } from "../../core/faults.ts"
 import type { Journal } from "../../journal/port/journal.ts"

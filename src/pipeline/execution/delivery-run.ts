@@ -9,7 +9,7 @@ import { toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
-import { checkOutput, mustBeJson } from "../../worker/output.ts"
+import { checkOutput, isPromiseLike, mustBeJson } from "../../worker/output.ts"
 import {
   type AdapterContext,
   type AdapterStorage,
@@ -17,8 +17,15 @@ import {
   type EmitOptions,
   EmittedMessage,
 } from "../adapter.ts"
-import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "../commit/delivery.ts"
-import type { LiveMessage } from "../commit/live-message.ts"
+import type {
+  Acknowledged,
+  Delivery,
+  Emitted,
+  Ending,
+  Invocation,
+  LiveMessage,
+  Member,
+} from "../commit/delivery.ts"
 import { CircuitOpenError } from "../errors.ts"
 import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
 import type { DeliveryStorage } from "../storage.ts"
@@ -333,12 +340,6 @@ export class DeliveryRun implements ActiveDelivery {
     this.#call?.end()
     for (const run of [this, ...this.members]) run.#storage?.release()
   }
-}
-
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
-  )
 }
 
 /**

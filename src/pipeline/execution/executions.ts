@@ -6,57 +6,39 @@
  * 2. An execution whose process died continues in the next process: from the progress in the store, not from
  *    the beginning.
  */
-import type {
-  BrokerHost,
-  Outcome,
-  PipelineNeeds,
-  RemoteWorkers,
-  RunningTask,
-  Task,
-  TaskName,
+import {
+  type BrokerHost,
+  nameOf,
+  type Outcome,
+  type PipelineNeeds,
+  type RunningTask,
+  type Task,
+  type TaskName,
 } from "../../broker/port.ts"
 import type { TaskLane } from "../../broker/routed.ts"
-import { nameOf } from "../../broker/task-name.ts"
 import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
-import type { Clock } from "../../engine/clock.ts"
 import { partitionOf } from "../../engine/ids.ts"
-import type { Plans } from "../../engine/plans.ts"
 import { UmbraError } from "../../errors.ts"
 import type { SubmitOptions } from "../../jobs/submit.ts"
-import type { Journal } from "../../journal/port/journal.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
-import type { Log } from "../../log.ts"
-import type { SecretSource } from "../../worker/secrets.ts"
-import type { LiveMessage } from "../commit/live-message.ts"
+import type { LiveMessage } from "../commit/delivery.ts"
 import { TooManyConcurrentExecutionsError } from "../errors.ts"
+import { replayedJob } from "../message-names.ts"
 import type { PipelineMetrics } from "../metrics.ts"
+import type { PipelinesParts } from "../pipelines.ts"
 import { routeSecrets } from "../registry/prepared-adapter.ts"
-import type { AdapterRegistry } from "../registry/registry.ts"
-import { replayedJob } from "../replay-label.ts"
-import type { PipelineSettings } from "../settings.ts"
 import { ExecutionStorage } from "../storage.ts"
 import type { ChainEvents, RouteChain } from "./chain.ts"
-import { RemoteChain } from "./remote-chain.ts"
-import { routeQueueName } from "./route-call.ts"
+import { RemoteChain, routeQueueName } from "./remote-chain.ts"
 import { PipelineRun, type RunParts } from "./run.ts"
 
-export interface ExecutionsParts {
-  readonly journal: Journal
-  readonly plans: Pick<Plans, "get">
-  readonly adapters: AdapterRegistry
-  /** undefined: this process has no fleet. */
-  readonly workers: () => RemoteWorkers | undefined
-  readonly secrets: SecretSource
-  readonly settings: PipelineSettings
-  readonly lossLimit: number
+export interface ExecutionsParts extends Omit<PipelinesParts, "queries" | "submit"> {
   readonly host: BrokerHost
   readonly metrics: PipelineMetrics
   /** This process begins no executions: they wait for another one. */
   readonly isIdle: boolean
-  readonly clock: Clock
-  readonly log: Log
   readonly submit: (
     workflow: string,
     input: Json | undefined,

@@ -2,19 +2,19 @@
  * The worker's side of routes with `run_on: workers`: takes a message through the adapters and returns the
  * result.
  */
+
 import { UmbraError } from "../../errors.ts"
 import { compileValue } from "../../template/index.ts"
 import { defineHandler, type Handler, type HandlerContext } from "../../worker/handler.ts"
 import type { SecretSource } from "../../worker/secrets.ts"
-import { prepareRoute, routeSecrets } from "../registry/prepared-adapter.ts"
+import { type ChainPlan, prepareRoute, routeSecrets } from "../registry/prepared-adapter.ts"
 import type { AdapterRegistry } from "../registry/registry.ts"
-import { unlimitedRoute } from "../route-defaults.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { OpensStorage } from "../storage.ts"
 import { Chain, type ExecutionContext } from "./chain.ts"
-import { adapterQueue, builtinQueue, type RouteAnswer, type RouteCall } from "./route-call.ts"
+import { adapterQueue, builtinQueue, type RouteAnswer, type RouteCall } from "./remote-chain.ts"
 
-export interface RouteWorkerParts {
+interface RouteWorkerParts {
   readonly adapters: AdapterRegistry
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
@@ -39,12 +39,12 @@ async function runRoute(
   call: RouteCall,
   context: HandlerContext,
 ): Promise<RouteAnswer> {
-  const plan = {
-    ...unlimitedRoute,
+  const plan: ChainPlan = {
     name: call.route.name,
     adapters: call.route.adapters.map(({ type, config }) => ({ type, config: compileValue(config).value })),
     outbound: new Map(Object.entries(call.route.outbound)),
     rules: call.route.rules ?? 1,
+    breaker: null,
   }
   const names = { input: call.input, job: call.job }
   const secrets = await routeSecrets([plan], parts.secrets, ownerOf(call))

@@ -77,7 +77,7 @@ function declarationIn(name: string, file: string): Declaration[] {
 async function loadDeclared(declaration: Declaration): Promise<Adapter[]> {
   const found = new Map<string, Adapter>()
   for (const module of declaration.modules) {
-    for (const adapter of await adaptersIn(declaration, module)) {
+    for (const adapter of await loadModule(declaration, module)) {
       if (found.has(adapter.type)) {
         throw refusal(declaration, `there are two adapters of type "${adapter.type}". Rename one of them.`)
       }
@@ -87,7 +87,7 @@ async function loadDeclared(declaration: Declaration): Promise<Adapter[]> {
   return [...found.values()]
 }
 
-async function adaptersIn(declaration: Declaration, module: string): Promise<Adapter[]> {
+async function loadModule(declaration: Declaration, module: string): Promise<Adapter[]> {
   const path = moduleIn(declaration, module)
   const exported = await exportsIn(path).catch(error => {
     const why = (error as Error).message.replace(/\.?$/, ".")
@@ -126,7 +126,7 @@ function checked(declaration: Declaration, adapter: Adapter): Adapter {
   }
 }
 
-export function looksLikeAdapter(value: unknown): value is Adapter {
+function looksLikeAdapter(value: unknown): value is Adapter {
   if (isAdapter(value)) return true
   return typeof value === "object" && value !== null && "type" in value && "process" in value
 }
@@ -160,3 +160,18 @@ function readManifest(file: string): Manifest {
 
 const record = (value: unknown): Manifest =>
   typeof value === "object" && value !== null ? (value as Manifest) : {}
+
+/** Loads a user's adapters from a module: every export that is an adapter, and every list of adapters. */
+export async function loadAdapters(module: string): Promise<Adapter[]> {
+  const found = [...new Set(await exportsIn(module))].filter(looksLikeAdapter)
+  if (found.length > 0) return found.map(adapter => (isAdapter(adapter) ? adapter : defineAdapter(adapter)))
+  throw new UmbraError(
+    "E720",
+    `${module} exports no adapter. Export the result of defineAdapter({ type, config, process }), or lists of such results.`,
+  )
+}
+
+/** For a module that may export other things too (`--handlers`): the exports that have the adapter brand. */
+export async function adaptersIn(module: string): Promise<Adapter[]> {
+  return [...new Set((await exportsIn(module)).filter(isAdapter))]
+}

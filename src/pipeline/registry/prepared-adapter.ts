@@ -6,11 +6,11 @@ import type { AdapterPlan, RoutePlan } from "../../definition/pipeline/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTruthy } from "../../template/run/values.ts"
 import type { Scope } from "../../template/types.ts"
+import { checkSchema } from "../../worker/output.ts"
 import { Redactor, type Secret } from "../../worker/redact.ts"
-import { checkSchema } from "../../worker/schema.ts"
 import { readSecrets, type SecretSource, secretNames } from "../../worker/secrets.ts"
 import type { Adapter } from "../adapter.ts"
-import { filter } from "../adapters/filter.ts"
+import { filter } from "../adapters/plain.ts"
 
 export interface Adapters {
   get(type: string): Adapter | undefined
@@ -22,6 +22,9 @@ export interface ScopeNames {
   readonly job: Json
 }
 
+/** The part of a route that concerns its adapters. Its limits apply where the execution runs. */
+export type ChainPlan = Pick<RoutePlan, "name" | "adapters" | "outbound" | "rules" | "breaker">
+
 export interface PreparedRoute {
   readonly adapters: readonly PreparedAdapter[]
   /** null: no config of the route reads a secret. */
@@ -30,19 +33,19 @@ export interface PreparedRoute {
 
 /** The secrets that adapters of these routes read. Throws E407. */
 export async function routeSecrets(
-  routes: readonly RoutePlan[],
+  routes: readonly ChainPlan[],
   source: SecretSource,
   owner: string,
 ): Promise<readonly Secret[]> {
   return readSecrets(routes.flatMap(routeSecretNames), source, owner)
 }
 
-function routeSecretNames({ adapters }: RoutePlan): string[] {
+function routeSecretNames({ adapters }: ChainPlan): string[] {
   return adapters.flatMap(({ config }) => config.templates.flatMap(({ template }) => secretNames(template)))
 }
 
 export function prepareRoute(
-  plan: RoutePlan,
+  plan: ChainPlan,
   given: { readonly adapters: Adapters; readonly names: ScopeNames; readonly secrets: readonly Secret[] },
 ): PreparedRoute {
   const read = new Set(routeSecretNames(plan))
@@ -69,7 +72,7 @@ export class PreparedAdapter {
   constructor(
     adapter: Adapter,
     plan: AdapterPlan,
-    route: RoutePlan,
+    route: ChainPlan,
     names: { readonly [name: string]: Json },
   ) {
     this.adapter = adapter

@@ -3,10 +3,10 @@
  * found in installed packages, built in. A later registration overrides an earlier one and the other two
  * sources; packages must not collide, because the winner would depend on the order in which they are found.
  */
-import type { AdapterCatalog } from "../../definition/adapter.ts"
+import type { AdapterCatalog, AdapterSpec } from "../../definition/adapter.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Adapter } from "../adapter.ts"
-import { defineAdapter, isAdapter } from "../adapter.ts"
+import { type Adapter, defineAdapter, isAdapter } from "../adapter.ts"
+import { adapterQueue } from "../execution/remote-chain.ts"
 
 export class AdapterRegistry implements AdapterCatalog {
   readonly #builtIn = new Map<string, Adapter>()
@@ -57,5 +57,35 @@ export class AdapterRegistry implements AdapterCatalog {
     }
     if (!this.#builtIn.has(type)) return undefined
     return `${own} has an adapter of type "${type}", which is built in. Its author must give it another type, for example "${own?.replace(/^.*umbra-/, "")}.${type}"; until then remove the package.`
+  }
+}
+
+/**
+ * The adapters that pipelines may name: those of this process, and those that workers report. For the latter
+ * only the type is known, not the schema: errors in their config appear when they run.
+ */
+export class FleetAdapters implements AdapterCatalog {
+  readonly #own: AdapterCatalog
+  readonly #workers: () => readonly { readonly handlers: readonly string[] }[]
+
+  constructor(own: AdapterCatalog, workers: () => readonly { readonly handlers: readonly string[] }[]) {
+    this.#own = own
+    this.#workers = workers
+  }
+
+  get(type: string): AdapterSpec | undefined {
+    const own = this.#own.get(type)
+    if (own !== undefined) return own
+    return this.#workers().some(({ handlers }) => handlers.includes(adapterQueue(type)))
+      ? { type }
+      : undefined
+  }
+
+  types(): readonly string[] {
+    const prefix = adapterQueue("")
+    const theirs = this.#workers()
+      .flatMap(({ handlers }) => handlers)
+      .filter(name => name.startsWith(prefix))
+    return [...new Set([...this.#own.types(), ...theirs.map(name => name.slice(prefix.length))])]
   }
 }

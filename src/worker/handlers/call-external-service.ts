@@ -2,12 +2,12 @@
 import type { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
-import { HandlerError } from "../fail.ts"
+import { finalError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parseBody, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
 import { isExternalId, submitted } from "../waiting.ts"
-import { callExternalServiceSpec } from "./call-external-service-spec.ts"
+import { callExternalServiceSpec } from "./specs.ts"
 
 type Config = z.output<typeof callExternalServiceSpec.config>
 
@@ -36,9 +36,9 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       const externalId = rules?.externalId(answer)
       if (externalId === undefined) return answer
       if (isExternalId(externalId)) return submitted(externalId)
-      throw new HandlerError(
+      throw finalError(
+        "E422",
         `The answer contains no usable id of an operation (external_id of provider "${ctx.provider}").`,
-        { code: "E422", retryable: false },
       )
     },
   })
@@ -49,9 +49,10 @@ function checkProviderHeaders(config: Config): void {
     callExternalServiceSpec.providerHeaders.includes(header),
   )
   if (name === undefined) return
-  throw new HandlerError(
+  throw finalError(
+    "E424",
     `A node with a provider cannot set the header "${name}", so nothing was sent. Remove the header.`,
-    { code: "E424", retryable: false, details: { header: name } },
+    { header: name },
   )
 }
 

@@ -1,13 +1,17 @@
 /** `llm_service`: one chat completion of any endpoint with OpenAI's protocol (S8). */
+
+import { setTimeout } from "node:timers/promises"
 import { z } from "zod"
+import type { Json, JsonObject } from "../../core/json.ts"
+import { inputChecks } from "../../definition/index.ts"
+import { UmbraError } from "../../errors.ts"
 import { activeTraceHeader } from "../../trace.ts"
-import { HandlerError } from "../fail.ts"
+import { finalError, HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
 import { type Caller, toCaller } from "./call-external-service.ts"
-import { jsonAnswer } from "./llm-json.ts"
-import { llmServiceSpec } from "./llm-service-spec.ts"
+import { llmServiceSpec } from "./specs.ts"
 
 type Config = z.output<typeof llmServiceSpec.config>
 
@@ -129,9 +133,10 @@ function responseFormat({ json }: Config): Record<string, unknown> {
 function parseCompletion(response: HttpResponse, body: unknown): Completion {
   const result = completion.safeParse(body)
   if (result.success) return result.data
-  throw new HandlerError(
+  throw finalError(
+    "E414",
     `${response.url.origin} answered with JSON that is not a chat completion. Check base_url: /chat/completions is added to it.`,
-    { code: "E414", retryable: false, details: { body: response.body.toString().slice(0, 500) } },
+    { body: response.body.toString().slice(0, 500) },
   )
 }
 
@@ -140,7 +145,7 @@ function answerText(answer: Completion): string {
   if (typeof content === "string") return content
   if (content) return content.map(part => part.text ?? "").join("")
   const what = refusal ? `refused to answer: ${refusal}` : "answered without any text"
-  throw new HandlerError(`The model ${what}.`, { code: "E414", retryable: false })
+  throw finalError("E414", `The model ${what}.`)
 }
 
 /** null: the answer does not report it. */
@@ -155,4 +160,59 @@ function parseUsage(body: unknown) {
     completion_tokens,
     total_tokens: usage.total_tokens ?? prompt_tokens + completion_tokens,
   }
+}
+
+/** Parses a model's answer as the JSON that was requested. */
+interface JsonAnswer {
+  readonly text: string
+  /** `true`: any JSON. */
+  readonly schema: true | Readonly<Record<string, unknown>>
+  readonly finish_reason: string | null
+  /** The owner whose time budget for checks is used. */
+  readonly owner: string
+  readonly signal: AbortSignal
+}
+
+async function jsonAnswer(answer: JsonAnswer): Promise<Json> {
+  const { text, schema, finish_reason } = answer
+  const value = parse(text, finish_reason)
+  if (schema === true) return value
+  const { problems } = value === null ? nullProblem : await check(value, answer)
+  if (problems === undefined) return value
+  const list = problems.map(({ path, message }) => `${path.replace(/^input/, "answer")}: ${message}`)
+  throw unusable(`The model's answer does not match the schema. ${list.slice(0, 5).join(" ")}`, text)
+}
+
+/** The answer was paid for: when the time budget for checks is used up, it is checked later. */
+async function check(value: Json, { schema, owner, signal }: JsonAnswer) {
+  for (;;) {
+    try {
+      return await inputChecks.check(schema as JsonObject, value, { owner })
+    } catch (error) {
+      if (!(error instanceof UmbraError && error.code === "E614")) throw error
+      await setTimeout(1000 * Number(error.details.retry_after), undefined, { signal })
+    }
+  }
+}
+
+/** A check treats null as "no input"; a model that answers null has not answered. */
+const nullProblem = { problems: [{ path: "input", message: "The value is null." }] }
+
+function parse(text: string, finishReason: string | null): Json {
+  // Models without a JSON mode put their JSON between fences.
+  const inner = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1] ?? text
+  try {
+    return JSON.parse(inner) as Json
+  } catch {
+    if (finishReason !== "length") throw unusable("The model's answer is not JSON.", text)
+    throw finalError(
+      "E414",
+      "The model's answer ended at max_tokens, in the middle of its JSON. Raise max_tokens.",
+    )
+  }
+}
+
+/** Another try may return a better answer: models are not deterministic. */
+function unusable(message: string, text: string): HandlerError {
+  return new HandlerError(message, { code: "E414", retryable: true, details: { answer: text.slice(0, 500) } })
 }

@@ -5,10 +5,6 @@
  */
 import { z } from "zod"
 import type { HandlerSpec } from "../../definition/handler.ts"
-import { callExternalServiceSpec } from "./call-external-service-spec.ts"
-import { llmServiceSpec } from "./llm-service-spec.ts"
-
-export { callExternalServiceSpec, llmServiceSpec }
 
 /** The node's output is the job's input. */
 export const inputSpec = {
@@ -139,6 +135,146 @@ export const externalSpec = {
   config: z.record(z.string(), z.unknown()).optional(),
   output: z.unknown(),
   needsProvider: true,
+} satisfies HandlerSpec
+
+/** `call_external_service`: one HTTP request. */
+const status = z.int().min(100).max(599)
+/** The type of a query parameter or header; a number is written as text. */
+const scalar = z.union([z.string(), z.number(), z.boolean()])
+
+const requestConfig = z
+  .strictObject({
+    method: z
+      .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+      .default("GET")
+      .describe("Default GET."),
+    url: z
+      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
+      .describe("The URL, http or https."),
+    headers: z.record(z.string(), scalar).optional().describe("Headers besides those set for the body."),
+    query: z
+      .record(z.string(), z.union([scalar, z.array(scalar).max(1000)]))
+      .optional()
+      .describe("Parameters added to the URL; a list repeats its parameter."),
+    json: z.unknown().optional().describe("A body of any shape, sent as application/json."),
+    text: z
+      .string()
+      .optional()
+      .describe("A body sent unchanged, as text/plain unless a header sets another type."),
+    expected_status: z
+      .union([status, z.array(status).min(1).max(1000)])
+      .optional()
+      .describe("Statuses that mean success; any other fails the attempt. Default: 200 to 299."),
+    timeout_seconds: z
+      .number()
+      .positive()
+      .max(86_400)
+      .default(30)
+      .describe("The timeout of the whole request, including the body. Default 30."),
+    follow_redirects: z
+      .union([z.boolean(), z.int().min(0).max(20)])
+      .default(true)
+      .describe("Whether to follow redirects, or how many; true means 5. Each address is checked again."),
+    max_response_bytes: z
+      .int()
+      .min(1)
+      .max(16 * 1024 * 1024)
+      .default(10 * 1024 * 1024)
+      .describe("A longer body fails the attempt. Default 10 MiB."),
+  })
+  .refine(({ json, text }) => json === undefined || text === undefined, {
+    message: "Give json or text, not both",
+    path: ["text"],
+  })
+
+const requestOutput = z.object({
+  status: z.int().describe("The response's status."),
+  headers: z.record(z.string(), z.string()).describe("Its headers, names in lower case."),
+  body: z.unknown().describe("Parsed if its type is JSON, otherwise text; null if there was none."),
+  encoding: z
+    .enum(["json", "text", "base64"])
+    .describe("The format of body; base64 if its bytes are not text."),
+})
+
+export const callExternalServiceSpec = {
+  name: "call_external_service",
+  config: requestConfig,
+  output: requestOutput,
+  providerHeaders: ["host"],
+} satisfies HandlerSpec
+
+/** `llm_service`: one chat completion of any endpoint with OpenAI's protocol. */
+const chatMessage = z.strictObject({
+  role: z.enum(["system", "developer", "user", "assistant", "tool"]),
+  content: z
+    .union([z.string(), z.array(z.record(z.string(), z.unknown()))])
+    .describe("Text, or the endpoint's own list of parts (text, image, …)."),
+  name: z.string().optional(),
+  tool_call_id: z.string().optional(),
+})
+
+const chatConfig = z
+  .strictObject({
+    base_url: z
+      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
+      .default("https://api.openai.com/v1")
+      .describe("The endpoint; /chat/completions is added. Default https://api.openai.com/v1."),
+    model: z.string().min(1).describe("Which model."),
+    prompt: z.string().optional().describe("The question: short for a single user message."),
+    messages: z.array(chatMessage).min(1).optional().describe("The conversation so far, instead of prompt."),
+    system: z.string().optional().describe("Instructions put before everything else."),
+    temperature: z.number().min(0).max(2).optional().describe("Default: the endpoint's."),
+    top_p: z.number().min(0).max(1).optional().describe("Default: the endpoint's."),
+    max_tokens: z.int().min(1).optional().describe("At most this many tokens are generated."),
+    stop: z
+      .union([z.string(), z.array(z.string()).min(1).max(4)])
+      .optional()
+      .describe("Generation ends before this text."),
+    seed: z.int().optional().describe("For endpoints with repeatable answers."),
+    json: z
+      .union([z.boolean(), z.record(z.string(), z.unknown())])
+      .default(false)
+      .describe("true: the answer must be JSON. A JSON Schema: it must also match the schema."),
+    api_key: z.string().min(1).optional().describe('Sent as a bearer token; write "{{ secrets.NAME }}".'),
+    headers: z.record(z.string(), z.string()).optional().describe("Further headers that the endpoint needs."),
+    extra: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe("Further fields of the request that only this endpoint knows."),
+    timeout_seconds: z
+      .number()
+      .positive()
+      .max(86_400)
+      .default(120)
+      .describe("The timeout of the whole answer. Default 120."),
+  })
+  .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), {
+    message: "Give either prompt or messages, not both",
+    path: ["prompt"],
+  })
+
+const chatOutput = z.object({
+  text: z.string().describe("The answer."),
+  json: z.unknown().optional().describe("The parsed answer, if config requested json."),
+  model: z.string().describe("The model that answered, as the endpoint names it."),
+  usage: z
+    .object({
+      prompt_tokens: z.int().min(0),
+      completion_tokens: z.int().min(0),
+      total_tokens: z.int().min(0),
+    })
+    .describe("Zeros if the endpoint does not report it."),
+  finish_reason: z
+    .string()
+    .nullable()
+    .describe("Why generation ended: stop, length, …; null if not reported."),
+})
+
+export const llmServiceSpec = {
+  name: "llm_service",
+  config: chatConfig,
+  output: chatOutput,
+  schemas: ["json"],
 } satisfies HandlerSpec
 
 /** The handlers that every workflow can use without registration. */

@@ -1,7 +1,7 @@
 /** Interprets an HTTP answer: success or a fault of the table, and its body as JSON or text. */
 import { isRetryableStatus, retryAfterSeconds } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
-import { HandlerError } from "../fail.ts"
+import { finalError, HandlerError } from "../fail.ts"
 import type { HttpResponse } from "./client.ts"
 
 const excerptLength = 500
@@ -45,13 +45,10 @@ export function parsed(response: HttpResponse): Json {
   try {
     return JSON.parse(text.replace(/^\uFEFF/, "")) as Json
   } catch {
-    throw new HandlerError(
+    throw finalError(
+      "E414",
       `${response.url.origin} answered with something that is not JSON. Check the URL.`,
-      {
-        code: "E414",
-        retryable: false,
-        details: { status: response.status, body: text.slice(0, excerptLength) },
-      },
+      { status: response.status, body: text.slice(0, excerptLength) },
     )
   }
 }

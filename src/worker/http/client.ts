@@ -7,12 +7,20 @@
  */
 
 import type { lookup } from "node:dns"
-import { Agent as HttpAgent, validateHeaderName, validateHeaderValue } from "node:http"
-import { Agent as HttpsAgent } from "node:https"
-import { HandlerError } from "../fail.ts"
-import { AddressPolicy } from "./addresses.ts"
-import { checkHost, guardedLookup } from "./connect.ts"
-import { type Agents, exchange } from "./exchange.ts"
+import {
+  type Agent,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+  validateHeaderName,
+  validateHeaderValue,
+} from "node:http"
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https"
+import type { Readable } from "node:stream"
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib"
+import { toFault } from "../../core/faults.ts"
+import { finalError, HandlerError } from "../fail.ts"
+import { AddressPolicy, checkHost, guardedLookup } from "./addresses.ts"
 
 export interface HttpRequest {
   readonly method: string
@@ -41,7 +49,7 @@ export interface HttpResponse {
   readonly body: Buffer
 }
 
-export interface HttpClientOptions {
+interface HttpClientOptions {
   readonly allowPrivateAddresses: boolean | readonly string[]
   readonly resolve?: typeof lookup
 }
@@ -105,7 +113,7 @@ function checkHeaders(headers: HttpRequest["headers"]): void {
     const wrong = headerProblem(name, value)
     if (wrong === undefined) continue
     const message = `The header ${JSON.stringify(name)} cannot be sent: ${wrong}.`
-    throw new HandlerError(message, { code: "E419", retryable: false, details: { header: name } })
+    throw finalError("E419", message, { header: name })
   }
 }
 
@@ -128,10 +136,10 @@ function headerProblem(name: string, value: string): string | undefined {
 function checkOrigin({ url, origins }: HttpRequest): void {
   if (origins === undefined || origins.has(url.origin)) return
   const own = origins.size === 0 ? "none is known" : [...origins].join(", ")
-  throw new HandlerError(
+  throw finalError(
+    "E424",
     `${url.origin} is not an origin of the node's provider (${own}), so nothing was sent there. ` +
       "Use the provider's own URL; an operator can add others to `origins` of the provider.",
-    { code: "E424", retryable: false },
   )
 }
 
@@ -157,10 +165,119 @@ function redirected(request: HttpRequest, status: number, location: string): Htt
 }
 
 function refused(request: HttpRequest, what: string): HandlerError {
-  return new HandlerError(`${request.url.origin} ${what}.`, { code: "E411", retryable: false })
+  return finalError("E411", `${request.url.origin} ${what}.`)
 }
 
 function timedOut(request: HttpRequest): HandlerError {
   const message = `${request.url.origin} did not answer within ${request.timeoutSeconds} s (timeout_seconds).`
   return new HandlerError(message, { code: "E408", retryable: true })
+}
+
+/** The agent for connections that are kept and reused, and the one for single requests. */
+interface Agents {
+  readonly kept: Agent
+  readonly fresh: Agent
+}
+
+/** One request and its answer on one connection. */
+async function exchange(request: HttpRequest, agents: Agents): Promise<HttpResponse> {
+  try {
+    const answer = await answerTo(request, agents)
+    const body = await readBody(answer, request)
+    return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
+  } catch (error) {
+    throw error instanceof HandlerError || request.signal.aborted ? error : connectionFault(request, error)
+  }
+}
+
+/**
+ * The other side may close a kept connection just as it is reused. That says nothing about the service, so
+ * the request is sent once more, on a new connection.
+ */
+async function answerTo(request: HttpRequest, { kept, fresh }: Agents): Promise<IncomingMessage> {
+  const first = begin(request, kept)
+  try {
+    return await first.answer
+  } catch (error) {
+    const wasStale = first.sent.reusedSocket && (error as { code?: unknown }).code === "ECONNRESET"
+    if (!wasStale || request.signal.aborted) throw error
+    const mayGo = request.again === undefined || (await request.again().then(yes, no))
+    if (!mayGo) throw error
+    return begin(request, fresh).answer
+  }
+}
+
+const yes = () => true
+const no = () => false
+
+function begin({ url, method, headers, body, signal }: HttpRequest, agent: Agent) {
+  const send = url.protocol === "https:" ? httpsRequest : httpRequest
+  const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) }
+  const all = { "user-agent": "umbra", "accept-encoding": "gzip, deflate, br", ...headers, ...length }
+  const sent = send(url, { method, headers: all, agent, signal })
+  const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    sent.on("response", resolve)
+    sent.on("error", reject)
+  })
+  sent.end(body)
+  return { sent, answer }
+}
+
+async function readBody(answer: IncomingMessage, request: HttpRequest): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    for await (const chunk of decoded(answer, request.method)) {
+      size += chunk.length
+      if (size > request.maxResponseBytes) throw tooLarge(request)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    answer.destroy()
+    throw error
+  }
+  return Buffer.concat(chunks)
+}
+
+function decoded(answer: IncomingMessage, method: string): Readable {
+  const encoding = answer.headers["content-encoding"]?.toLowerCase()
+  const empty = method === "HEAD" || answer.statusCode === 204 || answer.statusCode === 304
+  const decoder = empty ? undefined : createDecoder(encoding)
+  if (decoder === undefined) return answer
+  answer.on("error", error => decoder.destroy(error))
+  return answer.pipe(decoder)
+}
+
+function createDecoder(encoding: string | undefined) {
+  if (encoding === "gzip" || encoding === "x-gzip") return createGunzip()
+  if (encoding === "br") return createBrotliDecompress()
+  return encoding === "deflate" ? createInflate() : undefined
+}
+
+function headersOf(answer: IncomingMessage): Record<string, string> {
+  const entries = Object.entries(answer.headers).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.join(", ") : value,
+  ])
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
+}
+
+function tooLarge(request: HttpRequest): HandlerError {
+  const message = `${request.url.origin} answered with more than ${request.maxResponseBytes} bytes. Ask for less, or raise max_response_bytes.`
+  return finalError("E413", message)
+}
+
+/**
+ * The connection failed, or broke. The cause tells whether a retry may help: an invalid certificate stays
+ * invalid.
+ */
+function connectionFault({ url }: HttpRequest, error: unknown): HandlerError {
+  const { code, retryable, message } = toFault(error, { now: 0 })
+  const why = message.includes(code) || code === "E401" ? message : `${code} ${message}`
+  return new HandlerError(`${url.origin} cannot be reached: ${why}`, {
+    code: "E408",
+    retryable,
+    details: { cause: code },
+    cause: error,
+  })
 }

@@ -10,7 +10,7 @@ import { execute, failed } from "../execute.ts"
 import { defineHandler, type Handler } from "../handler.ts"
 import { loadHandlers } from "../load.ts"
 import { plainFields, Redactor } from "../redact.ts"
-import type { FromThread, RunMessage, ThreadOutcome, ToThread } from "./messages.ts"
+import type { FromThread, RunMessage, ThreadOutcome, ToThread } from "./pool.ts"
 
 const port = parentPort
 if (port === null) throw new Error("This file runs in a worker thread only.")

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { builtinAdapters } from "../../../src/pipeline/adapters/index.ts"
-import { adapters } from "../../../src/pipeline/adapters/specs.ts"
+import { adapters, builtinAdapters } from "../../../src/pipeline/adapters/index.ts"
 
 const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/adapters.md"), "utf8")
 const builtIn = builtinAdapters({ allowFiles: false, allowPrivateAddresses: false })

@@ -152,7 +152,8 @@ describe("a process that dies in the midst of an append", () => {
 
   it("a file that another process writes to is tried again later, and free once that one is done", async () => {
     const path = fresh()
-    await append(path, 1)
+    // However long the other process takes to start, this one has not released the file.
+    await append(path, 1, 1, { config: { path, sync: false, release_seconds: 3_600 } })
     const refused = await child(path, [5])
     expect(refused.stderr).toMatch(new RegExp(`is being written by process ${process.pid}`))
     await settled(path)

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url"
 import { afterAll, afterEach, describe, expect, it, onTestFinished } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
 import { pipeline } from "../../../src/definition/typed/builder.ts"
-import { adapters } from "../../../src/pipeline/adapters/specs.ts"
+import { adapters } from "../../../src/pipeline/adapters/index.ts"
 import { openUmbra, type Umbra } from "../../../src/umbra.ts"
 import { freshDatabase } from "../../support/services.ts"
 

@@ -2,8 +2,7 @@ import { UmbraError } from "../../../errors.ts"
 import type { Log } from "../../../log.ts"
 import { Pause } from "../../pause.ts"
 import { Keys } from "../keys.ts"
-import { Connection, databaseOf, RedisAwayError } from "./connection.ts"
-import { type Reply, ReplyError } from "./resp.ts"
+import { Connection, databaseOf, RedisAwayError, type Reply, ReplyError } from "./connection.ts"
 
 export interface LinkParts {
   readonly url: string

@@ -1,4 +1,8 @@
-import type { Reply } from "../client/resp.ts"
+import { UmbraError } from "../../../errors.ts"
+import type { Log } from "../../../log.ts"
+import type { Reply } from "../client/connection.ts"
+import type { Link } from "../client/link.ts"
+import { type Keys, storesKey } from "../keys.ts"
 
 /**
  * The stores whose engines use a Redis. A worker has no database and cannot know the store that it works for:
@@ -6,13 +10,13 @@ import type { Reply } from "../client/resp.ts"
  */
 
 /** A store, as `--store` names it. */
-export interface AnnouncedStore {
+interface AnnouncedStore {
   readonly id: string
   /** The display name, without credentials. */
   readonly label: string
 }
 
-export type Send = (args: readonly string[]) => Promise<Reply>
+type Send = (args: readonly string[]) => Promise<Reply>
 
 /** The part of a store's id that is in the names of its keys, and that people see. */
 export function shortStoreId(id: string): string {
@@ -50,7 +54,7 @@ export class StoreAnnouncer {
 }
 
 /** The stores that were announced recently. */
-export async function liveStores(send: Send, key: string): Promise<AnnouncedStore[]> {
+async function liveStores(send: Send, key: string): Promise<AnnouncedStore[]> {
   const [now, all] = [await redisSeconds(send), await readAll(send, key)]
   return all.filter(({ seen }) => now - seen <= LIVE_SECONDS).map(({ id, label }) => ({ id, label }))
 }
@@ -86,3 +90,173 @@ const LIVE_SECONDS = 30
 const FORGET_SECONDS = 86_400
 const STORE_LENGTH = 12
 const STORE = /^[0-9a-f]{12}$/
+
+interface WorkerStoreParts {
+  /** Empty: the only live store. */
+  readonly given: string
+  readonly prefix: string
+  /** false: the worker is stopping. */
+  readonly isWanted: () => boolean
+  readonly log: Log
+}
+
+/**
+ * The store that a worker works for. A worker without a configured store finds it from the announcements of
+ * engines (`stores.ts`).
+ */
+export class WorkerStore {
+  readonly #bound: Promise<string>
+  readonly #parts: WorkerStoreParts
+  #id: string | null
+  /** Why no store is available; null: an engine has announced the store. */
+  #problem: string | null = "Redis cannot be reached"
+  #isAsked = false
+  #resolve: (id: string) => void = () => {}
+  #reject: (error: Error) => void = () => {}
+
+  constructor(parts: WorkerStoreParts) {
+    this.#parts = parts
+    this.#id = parts.given === "" ? null : shortStoreId(parts.given)
+    this.#bound = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    // A caller that does not use this promise must not crash on its rejection.
+    this.#bound.catch(() => {})
+  }
+
+  /** Resolves with the store's id; rejects with E620 if none was configured and several are live. */
+  get bound(): Promise<string> {
+    this.#isAsked = true
+    return this.#bound
+  }
+
+  /** Why no engine can have tasks for this worker; null: an engine has announced its store. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /**
+   * Called with each connection. null: the worker is stopping. Rejects while several stores are live and none
+   * is configured.
+   */
+  async bind(send: Send): Promise<string | null> {
+    if (this.#parts.given === "") {
+      this.#id ??= await this.#find(send)
+      if (this.#id !== null) this.#problem = null
+    } else if (!(await this.#isAnnounced(send))) this.#watch(send)
+    if (this.#id !== null) this.#resolve(this.#id)
+    return this.#id
+  }
+
+  /** Is the configured store known to be live? Checked only until it is: engines may stop and return. */
+  async #isAnnounced(send: Send): Promise<boolean> {
+    if (this.#problem === null) return true
+    const { prefix, log } = this.#parts
+    const stores = await liveStores(send, storesKey(prefix))
+    const isThere = stores.some(({ id }) => id === this.#id)
+    const problem = `no engine has announced store ${this.#id} on this Redis yet`
+    if (isThere) log.info({ store: this.#id }, "an engine has announced the store of this worker")
+    else if (problem !== this.#problem)
+      log.warn(
+        { announced: stores.map(({ id, label }) => `${id} ${label}`) },
+        `${problem}; this worker waits for one`,
+      )
+    this.#problem = isThere ? null : problem
+    return isThere
+  }
+
+  /** Polls until the store is announced, or the connection is lost: the next connection checks again. */
+  #watch(send: Send): void {
+    const timer = setTimeout(async () => {
+      if (!this.#parts.isWanted()) return
+      const isThere = await this.#isAnnounced(send).catch(() => true)
+      if (!isThere) this.#watch(send)
+    }, POLL_MS)
+    timer.unref()
+  }
+
+  /** A caller of `bound` receives the error there. */
+  #refuse(stores: readonly AnnouncedStore[]): UmbraError {
+    const error = severalStores(stores)
+    this.#problem = error.message.split("\n")[0]!
+    if (!this.#isAsked)
+      this.#parts.log.error(
+        { stores: stores.map(({ id, label }) => `${id} ${label}`) },
+        "engines of several stores use this Redis; this worker takes no tasks until it is started with one of them (--store)",
+      )
+    this.#isAsked = true
+    this.#reject(error)
+    return error
+  }
+
+  async #find(send: Send): Promise<string | null> {
+    const { prefix, isWanted, log } = this.#parts
+    let isLogged = false
+    while (isWanted()) {
+      const stores = await liveStores(send, storesKey(prefix))
+      if (stores.length > 1) throw this.#refuse(stores)
+      if (stores.length === 1) return stores[0]!.id
+      if (!isLogged)
+        log.warn({}, "no engine has announced its store on this Redis yet; this worker waits for one")
+      isLogged = true
+      this.#problem = "no engine has announced its store on this Redis yet"
+      await new Promise(resolve => setTimeout(resolve, POLL_MS))
+    }
+    return null
+  }
+
+  /**
+   * The engines of a store that was found may be gone for good, replaced by engines of another store: a
+   * database that was recreated has another id. Returns true if the worker switches to the only live store.
+   */
+  async hasMoved(send: Send): Promise<boolean> {
+    const { given, prefix, log } = this.#parts
+    if (given !== "" || this.#id === null) return false
+    const [only, ...others] = await liveStores(send, storesKey(prefix))
+    if (only === undefined || others.length > 0 || only.id === this.#id) return false
+    log.warn(
+      { from: this.#id, to: only.id, label: only.label },
+      "this worker switches to the only live store",
+    )
+    this.#id = only.id
+    return true
+  }
+}
+
+function severalStores(stores: readonly AnnouncedStore[]): UmbraError {
+  const list = stores.map(({ id, label }) => `  ${id}  ${label}`).join("\n")
+  return new UmbraError(
+    "E620",
+    `Engines of ${stores.length} stores use this Redis, and a worker works for one store. Start it with --store ID (UMBRA_STORE), where ID is one of:\n${list}`,
+  )
+}
+
+const POLL_MS = 500
+
+/** The epochs under which partitions of a store are owned, as far as a worker knows. An epoch only rises. */
+export class OwnerEpochs {
+  readonly #epochs = new Map<number, number>()
+
+  async read(link: Link, keys: Keys): Promise<void> {
+    const row = (await link.send(["ZRANGE", keys.epochs, "0", "-1", "WITHSCORES"])) as string[]
+    const epochs: [number, number][] = []
+    for (let i = 0; i < row.length; i += 2) epochs.push([Number(row[i]), Number(row[i + 1])])
+    this.changed(epochs)
+  }
+
+  changed(epochs: readonly (readonly [partition: number, epoch: number])[]): void {
+    for (const [partition, epoch] of epochs)
+      if (epoch > (this.#epochs.get(partition) ?? 0)) this.#epochs.set(partition, epoch)
+  }
+
+  /** The worker switches to another store, which has epochs of its own. */
+  clear(): void {
+    this.#epochs.clear()
+  }
+
+  /** The epoch of the partition's current owner. */
+  current(partition: number): number {
+    return this.#epochs.get(partition) ?? 0
+  }
+}

@@ -3,15 +3,21 @@ import type { Progress } from "../../../core/view/view.ts"
 import type { Log } from "../../../log.ts"
 import { ownIdentity } from "../../../process-identity.ts"
 import { LocalBroker, type Runner, workerStops } from "../../local.ts"
-import type { AttemptTimes, Outcome, Task, TaskEvents, TaskName, TaskNews } from "../../port.ts"
-import { nameFrom, nameOf } from "../../task-name.ts"
+import {
+  type AttemptTimes,
+  nameFrom,
+  nameOf,
+  type Outcome,
+  type Task,
+  type TaskEvents,
+  type TaskName,
+  type TaskNews,
+} from "../../port.ts"
 import { Link, removeEntries } from "../client/link.ts"
 import { Deliveries } from "../deliveries.ts"
 import { type Keys, WORKERS } from "../keys.ts"
-import { Outbox } from "../outbox.ts"
+import { Outbox, Remembered } from "../outbox.ts"
 import { Presence } from "../presence.ts"
-import { Refusals } from "../refusals.ts"
-import { Remembered } from "../remembered.ts"
 import type { WorkerBeat } from "../roster.ts"
 import type { RedisSettings } from "../settings.ts"
 import {
@@ -25,8 +31,7 @@ import {
   type TaskLabel,
   type WorkerNews,
 } from "../wire.ts"
-import { OwnerEpochs } from "./owner-epochs.ts"
-import { WorkerStore } from "./store.ts"
+import { OwnerEpochs, WorkerStore } from "./stores.ts"
 
 export interface RedisWorkerParts {
   readonly url: string
@@ -82,12 +87,12 @@ export class RedisWorker implements TaskEvents {
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
   readonly #store: WorkerStore
-  readonly #refusals: Refusals
+  #refused = 0
+  #refusalLoggedAt = Number.NEGATIVE_INFINITY
 
   constructor(parts: RedisWorkerParts) {
     const { url, settings, runner, handlers, concurrency, log } = parts
     this.#parts = parts
-    this.#refusals = new Refusals(log)
     this.#store = new WorkerStore({
       given: settings.store,
       prefix: settings.prefix,
@@ -156,7 +161,7 @@ export class RedisWorker implements TaskEvents {
 
   /** The number of tasks that this worker has refused since it started. */
   get refused(): number {
-    return this.#refusals.count
+    return this.#refused
   }
 
   /**
@@ -340,7 +345,12 @@ export class RedisWorker implements TaskEvents {
     cause: string,
   ): void {
     const { jobId } = nameFrom(name)
-    this.#refusals.add(jobId, cause)
+    this.#refused += 1
+    // At a take-over there may be hundreds at once: one line per second reports their number.
+    if (performance.now() - this.#refusalLoggedAt >= REFUSAL_LOG_MS) {
+      this.#refusalLoggedAt = performance.now()
+      this.#parts.log.warn({ job_id: jobId, cause, refused: this.#refused }, "this worker refused a task")
+    }
     const { keys } = this.#link
     if (keys === null) return
     if (handler !== null) removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
@@ -451,6 +461,7 @@ function startReport(announce: boolean, alone: boolean | undefined, place = fals
 }
 
 const PROGRESS_MS = 200
+const REFUSAL_LOG_MS = 1000
 const BEGUN_MS = 250
 const ANNOUNCE_MS = 1000
 /** A later report of these kinds supersedes the earlier ones. */

@@ -8,7 +8,7 @@ import { createHash } from "node:crypto"
 import { realpath } from "node:fs/promises"
 import { basename, dirname, join, relative, resolve, sep } from "node:path"
 import { localOwner } from "../../../core/facts.ts"
-import { HandlerError } from "../../../worker/fail.ts"
+import { finalError, type HandlerError } from "../../../worker/fail.ts"
 import type { AdapterSettings } from "../settings.ts"
 
 export class AllowedFiles {
@@ -74,8 +74,5 @@ function notAllowed(path: string, folders: readonly string[], isForLocal: boolea
   const advice = isForLocal
     ? `UMBRA_ALLOW_FILES=1 is for the owner "${localOwner}" alone: with a list of folders, every owner has a folder of its own.`
     : "To allow it, the operator sets UMBRA_ALLOW_FILES to the folders that are allowed."
-  return new HandlerError(`Pipelines may not use the file ${path}: ${now} allowed. ${advice}`, {
-    code: "E721",
-    retryable: false,
-  })
+  return finalError("E721", `Pipelines may not use the file ${path}: ${now} allowed. ${advice}`)
 }

@@ -1,16 +1,18 @@
-/** The common part of `file_sink` and `jsonl_sink`. */
+/** `file_sink` and `jsonl_sink`: each message is written exactly once. */
 import { createHash } from "node:crypto"
 import { mkdir, open, rename } from "node:fs/promises"
 import { dirname } from "node:path"
 import { z } from "zod"
+import type { Json } from "../../../core/json.ts"
+import type { AdapterSpec } from "../../../definition/adapter.ts"
 import { syncFolders } from "../../../sync-folders.ts"
-import type { AdapterContext, Message } from "../../adapter.ts"
-import { refuseGathered } from "../gathered.ts"
+import { type AdapterContext, defineAdapter, type Message } from "../../adapter.ts"
+import { refuseGathered } from "../body.ts"
 import type { AllowedFiles } from "./allowed.ts"
-import { appendOnce } from "./append-logs.ts"
+import { appendOnce } from "./append-log.ts"
 import { writeFault } from "./faults.ts"
 
-export const sinkConfig = {
+const sinkConfig = {
   path: z
     .string()
     .min(1)
@@ -36,14 +38,14 @@ export const sinkConfig = {
 
 type SinkConfig = z.output<z.ZodObject<typeof sinkConfig>>
 
-export interface Writing {
+interface Writing {
   readonly message: Message
   readonly context: AdapterContext<SinkConfig>
   readonly files: AllowedFiles
   readonly text: string
 }
 
-export async function writeOnce({ message, context, files, text }: Writing): Promise<void> {
+async function writeOnce({ message, context, files, text }: Writing): Promise<void> {
   const { config, signal } = context
   const path = await files.locate(config.path, context.owner)
   const bytes = Buffer.from(text)
@@ -89,3 +91,69 @@ async function replaceFile({ path, bytes, sync, context }: Replacement): Promise
     throw writeFault(path, error)
   }
 }
+
+/** `file_sink`: appends text to a file, or writes it as a file. The message continues unchanged. */
+const fileSinkConfig = z.strictObject({
+  ...sinkConfig,
+  text: z
+    .union([z.string(), z.array(z.string())])
+    .optional()
+    .describe(
+      "What to write; a list is one line per item. Default: the message, unchanged if it is text, else as JSON.",
+    ),
+  newline: z
+    .boolean()
+    .default(true)
+    .describe("Every line ends with a newline, including the last. Default true; false: no newlines."),
+})
+
+export const fileSinkSpec = {
+  type: "file_sink",
+  config: fileSinkConfig,
+  storesConfig: true,
+  writesOnce: () => true,
+} satisfies AdapterSpec
+
+export const fileSink = (files: AllowedFiles) =>
+  defineAdapter({
+    ...fileSinkSpec,
+    async process(message, context) {
+      const { text, newline } = context.config
+      const lines = text === undefined ? [asText(message.body)] : [text].flat()
+      const end = newline ? "\n" : ""
+      await writeOnce({ message, context, files, text: lines.map(line => `${line}${end}`).join("") })
+      return message.body
+    },
+  })
+
+const asText = (body: Json) => (typeof body === "string" ? body : JSON.stringify(body))
+
+/** `jsonl_sink`: appends values to a file, one JSON value per line. The message continues unchanged. */
+const jsonlSinkConfig = z.strictObject({
+  ...sinkConfig,
+  value: z.unknown().optional().describe("What to write. Default: the message."),
+  each: z
+    .boolean()
+    .default(true)
+    .describe("A list becomes one line per item. Default true; false: one line."),
+})
+
+export const jsonlSinkSpec = {
+  type: "jsonl_sink",
+  config: jsonlSinkConfig,
+  storesConfig: true,
+  writesOnce: () => true,
+} satisfies AdapterSpec
+
+export const jsonlSink = (files: AllowedFiles) =>
+  defineAdapter({
+    ...jsonlSinkSpec,
+    async process(message, context) {
+      const { value, each } = context.config
+      const given = value === undefined ? message.body : (value as Json)
+      const values: readonly Json[] = each && Array.isArray(given) ? given : [given]
+      const text = values.map(each => `${JSON.stringify(each)}\n`).join("")
+      await writeOnce({ message, context, files, text })
+      return message.body
+    },
+  })

@@ -1,15 +1,15 @@
-/** The common part of `file_source` and `jsonl_source`: each message reads one step of a file. */
-import { open } from "node:fs/promises"
+/** `file_source` and `jsonl_source`: each message reads one step of a file. */
+import { type FileHandle, open } from "node:fs/promises"
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
-import { HandlerError } from "../../../worker/fail.ts"
-import type { AdapterContext, Message } from "../../adapter.ts"
-import { continuation, continuedAt } from "../continuation.ts"
+import type { AdapterSpec } from "../../../definition/adapter.ts"
+import { finalError, type HandlerError } from "../../../worker/fail.ts"
+import { type AdapterContext, defineAdapter, type Message } from "../../adapter.ts"
+import { continuation, continuedAt, named, optionalName } from "../body.ts"
 import type { AllowedFiles } from "./allowed.ts"
 import { readFault } from "./faults.ts"
-import { type Line, type LineCursor, readLines } from "./lines.ts"
 
-export const lineConfig = {
+const lineConfig = {
   path: z.string().min(1).describe("The file. It must be allowed by UMBRA_ALLOW_FILES."),
   lines_per_step: z
     .int()
@@ -39,10 +39,10 @@ export const lineConfig = {
     ),
 }
 
-export type LineConfig = z.output<z.ZodObject<typeof lineConfig>>
+type LineConfig = z.output<z.ZodObject<typeof lineConfig>>
 
 /** The kinds of the messages that the lines of a file become. */
-export function lineKinds({
+function lineKinds({
   kind = "default",
   invalid,
 }: Partial<Pick<LineConfig, "kind" | "invalid">>): readonly string[] {
@@ -61,7 +61,7 @@ const cursorSchema = z.object({
   passing: z.boolean().optional(),
 })
 
-export interface SourceStep {
+interface SourceStep {
   readonly message: Message
   readonly context: AdapterContext<LineConfig>
   readonly files: AllowedFiles
@@ -70,7 +70,7 @@ export interface SourceStep {
 }
 
 /** Emits the lines of one step, and continues with the next step if there is more. */
-export async function emitLines({ message, context, files, bodyOf }: SourceStep): Promise<void> {
+async function emitLines({ message, context, files, bodyOf }: SourceStep): Promise<void> {
   const { config } = context
   const path = await files.locate(config.path, context.owner)
   const { lines, next, isEnd } = await readStep(path, cursorOf(message), context)
@@ -132,16 +132,234 @@ function unusable(context: AdapterContext<LineConfig>, line: number, error: unkn
   const why = (error as Error).message
   if (invalid === "emit") context.emit({ line, error: why }, { kind: "invalid" })
   if (invalid !== "fail") return
-  throw new HandlerError(`Line ${line} of ${path} is invalid: ${why}.`, {
-    code: "E724",
-    retryable: false,
-    details: { line },
-  })
+  throw finalError("E724", `Line ${line} of ${path} is invalid: ${why}.`, { line })
 }
 
 function shrunk(path: string, size: number, before: number): HandlerError {
-  return new HandlerError(
+  return finalError(
+    "E722",
     `${path} has become shorter while it was read (${before} bytes before, ${size} now): the position of the next line is no longer valid. Submit the pipeline again to read the file from its start.`,
-    { code: "E722", retryable: false },
   )
+}
+
+/** `file_source`: reads the lines of a file in bounded steps, or the whole text of a small file. */
+const fileSourceConfig = z.strictObject({
+  ...lineConfig,
+  read: z
+    .enum(["lines", "text"])
+    .default("lines")
+    .describe(
+      "lines (default): each is emitted as { line, text }, and the chain ends. text: the next adapter receives { path, text }.",
+    ),
+  max_text_bytes: z
+    .int()
+    .min(1)
+    .max(16 * 1024 * 1024)
+    .default(1024 * 1024)
+    .describe("With read: text, a longer file fails the message. Default 1 MiB."),
+  as: optionalName("With read: text, the text is added to the message under this name."),
+})
+
+export const fileSourceSpec = {
+  type: "file_source",
+  config: fileSourceConfig,
+  emits: (given: z.output<typeof fileSourceConfig>) => (given.read === "text" ? [] : lineKinds(given)),
+} satisfies AdapterSpec
+
+export const fileSource = (files: AllowedFiles) =>
+  defineAdapter({
+    ...fileSourceSpec,
+    async process(message, context) {
+      const { read, path, max_text_bytes, as } = context.config
+      if (read === "lines") {
+        return emitLines({ message, context, files, bodyOf: (line, text) => ({ line, text }) })
+      }
+      const text = await readText(await files.locate(path, context.owner), max_text_bytes)
+      return as === undefined ? { path, text } : named(message, as, text)
+    },
+  })
+
+/** Reads at most one byte more than is allowed, whatever length the file reports. */
+async function readText(path: string, maxBytes: number): Promise<string> {
+  const bytes = await head(path, maxBytes + 1).catch(error => {
+    throw readFault(path, error)
+  })
+  if (bytes.length <= maxBytes) return bytes.toString().replace(/^\uFEFF/, "")
+  throw finalError(
+    "E722",
+    `${path} is longer than max_text_bytes (${maxBytes}). Raise it, or read its lines (read: lines).`,
+  )
+}
+
+async function head(path: string, length: number): Promise<Buffer> {
+  const file = await open(path, "r")
+  try {
+    const { size } = await file.stat()
+    const buffer = Buffer.allocUnsafe(Math.min(size + 1, length))
+    let filled = 0
+    while (filled < buffer.length) {
+      const { bytesRead } = await file.read(buffer, filled, buffer.length - filled, filled)
+      if (bytesRead === 0) break
+      filled += bytesRead
+    }
+    return buffer.subarray(0, filled)
+  } finally {
+    await file.close()
+  }
+}
+
+/** `jsonl_source`: reads a file with one JSON value per line, in bounded steps. Skips empty lines. */
+export const jsonlSourceSpec = {
+  type: "jsonl_source",
+  config: z.strictObject(lineConfig),
+  emits: lineKinds,
+} satisfies AdapterSpec
+
+export const jsonlSource = (files: AllowedFiles) =>
+  defineAdapter({
+    ...jsonlSourceSpec,
+    process: (message, context) => emitLines({ message, context, files, bodyOf: parseLine }),
+  })
+
+function parseLine(_: number, text: string): Json | undefined {
+  if (text.trim() === "") return undefined
+  try {
+    return JSON.parse(text) as Json
+  } catch (error) {
+    throw new Error(`it is not JSON (${(error as Error).message})`)
+  }
+}
+
+/**
+ * Reads lines of a file from a byte offset, a bounded number at a time.
+ *
+ * 1. Lines are cut as bytes and decoded as a whole, so a character is never split at the boundary of two
+ *    reads.
+ * 2. At most the bytes of the step, one line and one chunk are in memory, however long the file or a line is.
+ * 3. A step ends between two lines, or inside a line that is too long and is being skipped.
+ */
+interface LineCursor {
+  /** The byte at which the next line begins, or at which the rest of a line that is too long continues. */
+  readonly offset: number
+  /** The number of the next line, from 1. */
+  readonly line: number
+  /** The position is inside a line that is too long. */
+  readonly passing?: boolean
+}
+
+interface StepLimits {
+  readonly lines: number
+  readonly bytes: number
+  readonly lineBytes: number
+}
+
+/** `text` null: the line is too long. */
+interface Line {
+  readonly line: number
+  readonly text: string | null
+}
+
+interface LineStep {
+  readonly lines: readonly Line[]
+  readonly next: LineCursor
+  readonly isEnd: boolean
+}
+
+const chunkBytes = 64 * 1024
+const newline = 0x0a
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf])
+
+async function readLines(
+  file: FileHandle,
+  from: LineCursor,
+  limits: StepLimits,
+  signal: AbortSignal,
+): Promise<LineStep> {
+  const step = new Step(from, limits)
+  for (let position = from.offset; ; ) {
+    signal.throwIfAborted()
+    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(chunkBytes), 0, chunkBytes, position)
+    if (bytesRead === 0) return step.atEnd()
+    position += bytesRead
+    if (step.take(buffer.subarray(0, bytesRead))) return step.result(false)
+  }
+}
+
+class Step {
+  readonly #from: number
+  readonly #limits: StepLimits
+  readonly #lines: Line[] = []
+  /** The parts of the line that is being read. */
+  #parts: Buffer[] = []
+  #partBytes = 0
+  #isPassing: boolean
+  /** Everything before it is processed. */
+  #offset: number
+  #line: number
+
+  constructor({ offset, line, passing = false }: LineCursor, limits: StepLimits) {
+    this.#limits = limits
+    this.#from = offset
+    this.#offset = offset
+    this.#line = line
+    this.#isPassing = passing
+  }
+
+  /** Returns true if the step is full. */
+  take(chunk: Buffer): boolean {
+    let start = 0
+    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
+      this.#add(chunk.subarray(start, end))
+      start = end + 1
+      this.#endLine(1)
+      if (this.#isFull()) return true
+    }
+    this.#add(chunk.subarray(start))
+    return this.#isPassing && this.#isFull()
+  }
+
+  atEnd(): LineStep {
+    if (this.#partBytes > 0 || this.#isPassing) this.#endLine(0)
+    return this.result(true)
+  }
+
+  result(isEnd: boolean): LineStep {
+    const next = { offset: this.#offset, line: this.#line, ...(this.#isPassing ? { passing: true } : {}) }
+    return { lines: this.#lines, next, isEnd }
+  }
+
+  #isFull(): boolean {
+    return this.#lines.length >= this.#limits.lines || this.#offset - this.#from >= this.#limits.bytes
+  }
+
+  #add(part: Buffer): void {
+    if (!this.#isPassing) {
+      this.#parts.push(part)
+      this.#partBytes += part.length
+      if (this.#partBytes <= this.#limits.lineBytes) return
+      this.#isPassing = true
+      this.#offset += this.#partBytes
+      this.#parts = []
+      this.#partBytes = 0
+      this.#lines.push({ line: this.#line, text: null })
+      return
+    }
+    this.#offset += part.length
+  }
+
+  #endLine(separator: number): void {
+    if (!this.#isPassing) this.#lines.push({ line: this.#line, text: this.#text() })
+    this.#offset += this.#partBytes + separator
+    this.#line++
+    this.#parts = []
+    this.#partBytes = 0
+    this.#isPassing = false
+  }
+
+  #text(): string {
+    let bytes = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts)
+    if (this.#line === 1 && bytes.subarray(0, 3).equals(byteOrderMark)) bytes = bytes.subarray(3)
+    if (bytes.at(-1) === 0x0d) bytes = bytes.subarray(0, -1)
+    return bytes.toString()
+  }
 }

@@ -6,11 +6,12 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"
 import { requestAnswer } from "../../worker/handlers/call-external-service.ts"
-import { callExternalServiceSpec } from "../../worker/handlers/call-external-service-spec.ts"
+import { completeChat } from "../../worker/handlers/llm-service.ts"
+import { callExternalServiceSpec, llmServiceSpec } from "../../worker/handlers/specs.ts"
 import { type Body, parseBody, parsed } from "../../worker/http/answer.ts"
 import type { HttpClient, HttpResponse } from "../../worker/http/client.ts"
 import { defineAdapter } from "../adapter.ts"
-import { named } from "./body.ts"
+import { named, optionalName } from "./body.ts"
 
 const config = callExternalServiceSpec.config.safeExtend({
   response: z
@@ -19,13 +20,9 @@ const config = callExternalServiceSpec.config.safeExtend({
     .describe(
       "The format of the answer's body. Default auto: parsed if its type is JSON, else text, else base64.",
     ),
-  as: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      "The answer is added to the message under this name. Default: the answer replaces the message.",
-    ),
+  as: optionalName(
+    "The answer is added to the message under this name. Default: the answer replaces the message.",
+  ),
 })
 
 export const httpFetchSpec = { type: "http_fetch", config } satisfies AdapterSpec
@@ -52,3 +49,24 @@ function given(
   if (how === "json") return { encoding: "json", body: parsed(response) }
   return { encoding: how, body: response.body.toString(how === "text" ? "utf8" : "base64") }
 }
+
+/**
+ * `llm`: requests one chat completion for each message, as `llm_service` does. The result includes the tokens
+ * used.
+ */
+const llmConfig = llmServiceSpec.config.safeExtend({
+  as: optionalName(
+    "The answer is added to the message under this name. Default: the answer replaces the message.",
+  ),
+})
+
+export const llmSpec = { type: "llm", config: llmConfig, schemas: ["json"] } satisfies AdapterSpec
+
+export const llm = (http: HttpClient) =>
+  defineAdapter({
+    ...llmSpec,
+    async process(message, { config, signal, idempotencyKey, owner }) {
+      const answer = await completeChat(http, config, { signal, idempotencyKey, owner, now: Date.now })
+      return named(message, config.as, answer as Json)
+    },
+  })
