@@ -17,8 +17,8 @@ export async function push(file: string, options: PushOptions): Promise<number> 
   const { name, text } = await readSource(file)
   return withTarget(
     options,
-    async ({ workflows, name: target, flags }) => {
-      const pushed = await workflows.push(text).catch((error: unknown) => {
+    async ({ push: store, name: target, flags }) => {
+      const pushed = await store(text).catch((error: unknown) => {
         const problems = problemsOf(error)
         if (problems.length === 0) throw error
         const more = error instanceof UmbraClientError ? error.moreProblems : 0

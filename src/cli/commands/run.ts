@@ -9,23 +9,14 @@ import { exitCode } from "../exit.ts"
 import { mustFit } from "../input/input.ts"
 import { readJson } from "../input/json-option.ts"
 import { readSource } from "../input/source.ts"
-import {
-  isNewFolder,
-  type RunningOptions,
-  runningFlags,
-  storeFlags,
-  storeLocation,
-  storeName,
-} from "../input/store.ts"
+import { isNewFolder, type RunningOptions, storeLocation } from "../input/store.ts"
 import { type SubmissionFlags, submitOptions } from "../input/submit-options.ts"
-import { earlySignals } from "../live/early-signals.ts"
-import { follow } from "../live/follow.ts"
 import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
 import { commandLog } from "../output/log.ts"
 import { problemsAsJson, renderProblems } from "../output/problems.ts"
-import { report } from "../output/result.ts"
 import { paintFor } from "../output/terminal.ts"
-import { inTurn, keepFolder } from "../target/folder-wait.ts"
+import { inTurn } from "../target/folder-wait.ts"
+import { seeToItsEnd, withOwnRunner } from "../target/runner.ts"
 import { type AdapterModules, adaptersFor, loadUserAdapters, unknownTypeHint } from "./adapters.ts"
 import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 
@@ -57,23 +48,12 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   if (!options.json && isNewFolder(location))
     process.stderr.write(paintFor(process.stderr).dim(`Creating a database in ${location}.\n`))
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
-  const early = earlySignals()
-  try {
-    await keepFolder(location)
+  return withOwnRunner({ umbra, location, log, options }, async runner => {
     for (const { document } of others) await umbra.register(document as unknown as WorkflowDefinition)
     const definition = plan.document as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))
-    const title = `${plan.name}  job ${id}  in ${storeName(location)}`
-    const stream = options.json ? process.stderr : process.stdout
-    const shown = { flags: storeFlags(options), runningFlags: runningFlags(options), runsHere: true }
-    const look = async () => (await umbra.graph(id)).routes ?? []
-    const routes = plan.pipeline === null ? undefined : look
-    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, early, ...shown })
-    return await report(umbra, id, { ...options, ...shown })
-  } finally {
-    early.release()
-    await umbra.close()
-  }
+    return seeToItsEnd(runner, id, options)
+  })
 }
 
 /** Without the provider the job would wait for ever: it runs only in this process. */

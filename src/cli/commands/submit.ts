@@ -21,7 +21,7 @@ export async function submit(reference: string, options: SubmitCommandOptions): 
       return seeToItsEnd(runner, job_id, options)
     })
   return withTarget(options, async target => {
-    const job = await target.jobs.submit(reference, input, submitOptions(options))
+    const job = await target.jobs.accept(reference, input, submitOptions(options))
     // Standard output has only the id, for scripts.
     process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
     if (!options.json) process.stderr.write(next(job, target))

@@ -1,5 +1,4 @@
 /** `umbra watch [JOB]`: shows a job while it runs, or all changes of jobs' states, until Ctrl-C. */
-import { isoEvent } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { paintStatus } from "../jobs/list.ts"
 import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "../output/left-dead-letters.ts"
@@ -26,19 +25,18 @@ export function watch(jobId: string | undefined, options: WatchCommandOptions): 
 /** A line of JSON per event, as in `umbra jobs events --json`, while they happen. */
 async function events({ jobs }: Target, jobId: string, flags: DeadLetterFlags): Promise<number> {
   const { signal } = untilInterrupted()
-  for await (const event of jobs.watch(jobId, { signal }))
-    process.stdout.write(`${JSON.stringify(isoEvent(event))}\n`)
+  for await (const event of jobs.watch(jobId, { signal })) process.stdout.write(`${JSON.stringify(event)}\n`)
   const { status } = await jobs.job(jobId)
   return exitCodeWith(status, await leftDeadLetters(jobs, jobId, await jobs.graph(jobId)), flags)
 }
 
-async function watchAll({ jobs, name }: Target, { json }: WatchCommandOptions): Promise<number> {
+async function watchAll({ changes, name }: Target, { json }: WatchCommandOptions): Promise<number> {
   const paint = paintFor(process.stdout)
   if (process.stderr.isTTY)
     process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; press Ctrl-C to stop.\n`))
   const onTrouble = (text: string) => void process.stderr.write(`${printable(text)}\n`)
   const { signal } = untilInterrupted()
-  for await (const change of jobs.changes({ signal, onTrouble }))
+  for await (const change of changes({ signal, onTrouble }))
     process.stdout.write(`${json ? JSON.stringify(change) : line(change, paint)}\n`)
   return exitCode.ok
 }

@@ -1,10 +1,9 @@
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with states as colours, or as a tree. */
 
+import type { RemoteGraph } from "../../client/index.ts"
 import type { RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
-import type { GraphView } from "../../core/view/view.ts"
-import { isoGraph } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { graphOf } from "../live/graph-of.ts"
 import { treeOf } from "../live/tree.ts"
@@ -21,8 +20,8 @@ export interface JobGraphOptions extends TargetOptions {
   readonly json?: boolean
 }
 
-const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) => string>> = {
-  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...isoGraph(graph) }, null, 2)}\n`,
+const formats: Readonly<Record<GraphFormat, (jobId: string, graph: RemoteGraph) => string>> = {
+  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...graph }, null, 2)}\n`,
   mermaid: (_, graph) => mermaid(withLive(graph)),
   tree: (_, graph) => tree(withLive(graph)),
 }
@@ -44,7 +43,7 @@ const colours: Readonly<Record<NodeStatus, string>> = {
   CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
 }
 
-function mermaid({ nodes, edges, routes }: GraphView): string {
+function mermaid({ nodes, edges, routes }: RemoteGraph): string {
   if (routes !== undefined) return mermaidRoutes(routes)
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const used = new Set(nodes.map(({ status }) => status))
@@ -74,7 +73,7 @@ function mermaidRoutes(routes: readonly RouteView[]): string {
   return `${["flowchart LR", ...lines].join("\n")}\n`
 }
 
-function tree(view: GraphView): string {
+function tree(view: RemoteGraph): string {
   const rows = treeOf(graphOf(view))
   const shown = rows.map(({ node, branch }) => {
     const found = view.nodes[node]!

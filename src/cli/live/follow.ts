@@ -1,5 +1,5 @@
 /** Follows one job to its end: shows it, and on Ctrl-C cancels it, or stops following if the job runs elsewhere. */
-import type { JobEvent } from "../../core/view/events.ts"
+import type { RemoteEvent } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
 import { exitCode } from "../exit.ts"
@@ -13,7 +13,7 @@ export interface FollowedJobs {
   watch(
     jobId: string,
     options: { readonly signal: AbortSignal; readonly onTrouble: (text: string) => void },
-  ): AsyncIterable<JobEvent>
+  ): AsyncIterable<RemoteEvent>
   cancel(jobId: string, reason: string): Promise<unknown>
   activity(jobId: string): JobActivity
 }

@@ -1,9 +1,9 @@
-import type { GraphView } from "../../core/view/view.ts"
+import type { RemoteGraph } from "../../client/index.ts"
 import { rowLengths, topologicalOrder, transpose } from "../../definition/graph/graph.ts"
 import type { ShownGraph } from "./view.ts"
 
 /** The edges in the form of the core, for drawing. */
-export function graphOf({ nodes, edges }: GraphView): ShownGraph {
+export function graphOf({ nodes, edges }: Pick<RemoteGraph, "nodes" | "edges">): ShownGraph {
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const above: number[][] = nodes.map(() => [])
   for (const { from, to } of edges) above[positions.get(to)!]!.push(positions.get(from)!)

@@ -1,7 +1,7 @@
 /** Shows an execution while it runs: on a terminal a table of its routes, elsewhere a line per route that changed. */
 
+import type { RemoteEvent } from "../../client/index.ts"
 import type { RouteView } from "../../core/pipeline/view.ts"
-import type { JobEvent } from "../../core/view/events.ts"
 import { routesTable, routeText } from "../output/routes-table.ts"
 import { duration, type Paint, printable, shorten } from "../output/terminal.ts"
 import { Board } from "./board.ts"
@@ -27,7 +27,7 @@ abstract class RoutesView implements LiveView {
     this.#timer = setInterval(() => void this.#turn(), ms)
   }
 
-  abstract event(event: JobEvent): void
+  abstract event(event: RemoteEvent): void
   abstract note(text: string): void
   protected abstract show(): void
 
@@ -68,7 +68,7 @@ export class RoutesTableView extends RoutesView {
     this.#screen = new Screen(stream)
   }
 
-  event(event: JobEvent): void {
+  event(event: RemoteEvent): void {
     this.board.apply(event)
   }
 
@@ -111,7 +111,7 @@ export class RouteLinesView extends RoutesView {
     this.#paint = paint
   }
 
-  event(event: JobEvent): void {
+  event(event: RemoteEvent): void {
     this.board.apply(event)
     const line = lineOf(event, this.board, this.#paint)
     if (line !== undefined) this.note(line)

@@ -1,5 +1,5 @@
 /** Shows a job while it runs: on a terminal a tree that is redrawn in place, elsewhere plain lines. */
-import type { JobEvent } from "../../core/view/events.ts"
+import type { RemoteEvent } from "../../client/index.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
 import { type Paint, paintFor } from "../output/terminal.ts"
 import { Board } from "./board.ts"
@@ -10,7 +10,7 @@ import { Screen } from "./screen.ts"
 import { type DrawnGraph, treeOf } from "./tree.ts"
 
 export interface LiveView {
-  event(event: JobEvent): void
+  event(event: RemoteEvent): void
   /** A separate line: for logs of handlers and messages of the command. */
   note(text: string): void
   /** Leaves the last frame on the terminal. */
@@ -72,7 +72,7 @@ class TreeView implements LiveView {
     this.#timer = setInterval(() => this.#draw(), FRAME_MS)
   }
 
-  event(event: JobEvent): void {
+  event(event: RemoteEvent): void {
     this.#board.apply(event)
   }
 

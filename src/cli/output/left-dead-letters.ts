@@ -1,6 +1,5 @@
 /** The report of a command about messages that failed permanently and that no job has replayed, and its exit code. */
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
-import type { GraphView } from "../../core/view/view.ts"
 import { exitCode } from "../exit.ts"
 import { count, type Paint, printable } from "./terminal.ts"
 
@@ -13,11 +12,16 @@ export interface LeftDeadLetters extends DeadLettersView {
   readonly job_id: string
 }
 
+interface Graph {
+  readonly nodes: readonly { readonly handler: string; readonly child_job_id?: string }[]
+  readonly dead_letters?: DeadLettersView
+}
+
 /** null: neither the job nor a node of it is a pipeline. */
 export async function leftDeadLetters(
-  jobs: { graph(id: string): Promise<GraphView> },
+  jobs: { graph(id: string): Promise<Graph> },
   job_id: string,
-  { nodes, dead_letters }: GraphView,
+  { nodes, dead_letters }: Graph,
 ): Promise<LeftDeadLetters | null> {
   if (dead_letters !== undefined) return { job_id, ...dead_letters }
   const found: LeftDeadLetters[] = []

@@ -1,6 +1,6 @@
 /** A job that has ended, for programs and for people. */
+import type { RemoteGraph, RemoteNode } from "../../client/index.ts"
 import { withLive } from "../../core/view/live-view.ts"
-import type { GraphView, NodeView } from "../../core/view/view.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import {
   type DeadLetterFlags,
@@ -13,7 +13,7 @@ import { count, duration, type Paint, paintFor, printable } from "./terminal.ts"
 
 export interface JobWithNodes {
   readonly job: JobSnapshot
-  readonly graph: GraphView
+  readonly graph: RemoteGraph
   readonly left: LeftDeadLetters | null
 }
 
@@ -26,7 +26,7 @@ export interface Suggested {
 
 /** Prints the outcome of the job. After a signal, the job may be unfinished. */
 export async function report(
-  jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<GraphView> },
+  jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<RemoteGraph> },
   jobId: string,
   options: Suggested & DeadLetterFlags & { readonly json?: boolean },
 ): Promise<number> {
@@ -52,7 +52,7 @@ function finalJob({ job, graph, left }: JobWithNodes) {
   }
 }
 
-export function nodeSummary(node: NodeView) {
+export function nodeSummary(node: RemoteNode) {
   const { id, handler, status, attempt, max_attempts, losses, error, reason, usage } = node
   const { duration_ms, queued_ms, waited_ms } = node
   return {
@@ -67,7 +67,7 @@ export function attemptText({
   attempt,
   max_attempts,
   losses,
-}: Pick<NodeView, "attempt" | "max_attempts" | "losses">) {
+}: Pick<RemoteNode, "attempt" | "max_attempts" | "losses">) {
   const nth = attempt > 1 ? `attempt ${attempt} of ${max_attempts}` : ""
   return [nth, losses > 0 ? `lost ${count(losses, "time")}` : ""].filter(Boolean).join(", ")
 }
@@ -122,7 +122,7 @@ export function errorText({ error }: Pick<JobSnapshot, "error">): string {
 }
 
 /** `because of node a: E401 …` for a node that failed because of another, `item 2: E401 …` for one whose item failed. */
-export function nodeErrorText({ error }: Pick<NodeView, "error">): string {
+export function nodeErrorText({ error }: Pick<RemoteNode, "error">): string {
   if (error === null) return ""
   const { node, item, code, message } = error
   const where = [

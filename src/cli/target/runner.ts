@@ -2,11 +2,12 @@
  * For commands that wait until a job has ended. On a server the job runs there and continues without this process. On a
  * store this process becomes an engine with the given handlers and providers, like `umbra run`.
  */
-import type { JobSnapshot } from "../../client/index.ts"
-import type { GraphView, NodeView, Progress } from "../../core/view/view.ts"
+import type { JobSnapshot, RemoteGraph, RemoteNode } from "../../client/index.ts"
+import type { Progress } from "../../core/view/view.ts"
+import { isoEvent, isoGraph } from "../../jobs/iso-times.ts"
 import type { ReplayWhich } from "../../pipeline/queries.ts"
 import type { Umbra } from "../../umbra.ts"
-import { existingStore, runningFlags, storeFlags, storeName } from "../input/store.ts"
+import { existingStore, type RunningOptions, runningFlags, storeFlags, storeName } from "../input/store.ts"
 import { type EarlySignals, earlySignals } from "../live/early-signals.ts"
 import { type FollowedJobs, follow } from "../live/follow.ts"
 import { graphOf } from "../live/graph-of.ts"
@@ -29,16 +30,16 @@ export interface Runner extends FollowedJobs {
   /** Absent: it submits no job. */
   readonly early?: EarlySignals
   job(jobId: string): Promise<JobSnapshot>
-  graph(jobId: string): Promise<GraphView>
+  graph(jobId: string): Promise<RemoteGraph>
   retry(jobId: string): Promise<unknown>
   submit(
     reference: string,
     input: unknown,
-    options: Parameters<TargetJobs["submit"]>[2],
+    options: Parameters<TargetJobs["accept"]>[2],
   ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
   replay(jobId: string, which: ReplayWhich): Promise<{ readonly job_id: string }>
   /** The first node that this process would have to run and cannot. */
-  missing(nodes: readonly NodeView[], jobId: string): NodeView | undefined
+  missing(nodes: readonly RemoteNode[], jobId: string): RemoteNode | undefined
 }
 
 export async function withRunner<T>(options: TargetOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
@@ -46,13 +47,25 @@ export async function withRunner<T>(options: TargetOptions, use: (runner: Runner
   const opened = await inTurn(async () => (await serverFor(options)) ?? openEngine(options, log), {
     through: true,
   })
-  if ("explain" in opened) return onServer(opened, use)
-  const { umbra, location } = opened
+  return "explain" in opened ? onServer(opened, use) : withOwnRunner({ ...opened, log, options }, use)
+}
+
+interface OwnEngine {
+  readonly umbra: Umbra
+  readonly location: string
+  readonly log: CommandLog
+  readonly options: RunningOptions & { readonly owner?: string }
+}
+
+/** Closes the engine at the end. */
+export async function withOwnRunner<T>(own: OwnEngine, use: (runner: Runner) => Promise<T>): Promise<T> {
   try {
-    await keepFolder(location)
-    return await attentively(ownRunner(umbra, options, { log, name: storeName(location) }), use)
+    return await attentively(ownRunner(own), async runner => {
+      await keepFolder(own.location)
+      return use(runner)
+    })
   } finally {
-    await umbra.close()
+    await own.umbra.close()
   }
 }
 
@@ -76,7 +89,7 @@ async function onServer<T>(target: Target, use: (runner: Runner) => Promise<T>):
 async function openEngine(
   options: TargetOptions,
   { log }: CommandLog,
-): Promise<{ readonly umbra: Umbra; readonly location: string }> {
+): Promise<Pick<OwnEngine, "umbra" | "location">> {
   // Imported only here: a job that runs elsewhere needs no engine.
   const [{ openUmbra }, { loadUserHandlers, loadUserProviders }, { loadUserAdapters }] = await Promise.all([
     import("../../umbra.ts"),
@@ -90,25 +103,23 @@ async function openEngine(
   return { umbra: await openUmbra(location, { handlers, adapters, providers, log }), location }
 }
 
-function ownRunner(
-  umbra: Umbra,
-  options: TargetOptions,
-  { log, name }: { readonly log: CommandLog; readonly name: string },
-): Runner {
+function ownRunner({ umbra, location, log, options }: OwnEngine): Runner {
   const owner = options.owner === undefined ? {} : { owner: options.owner }
   return {
-    name,
+    name: storeName(location),
     flags: storeFlags(options),
     runningFlags: runningFlags(options),
     runsHere: true,
     log,
     job: id => umbra.job(id),
-    graph: id => umbra.graph(id),
+    graph: async id => isoGraph(await umbra.graph(id)) as RemoteGraph,
     retry: id => umbra.retry(id),
     cancel: (id, reason) => umbra.cancel(id, reason),
-    watch: (id, { signal }) => umbra.watch(id, { signal }),
+    async *watch(id, { signal }) {
+      for await (const event of umbra.watch(id, { signal })) yield isoEvent(event)
+    },
     activity: id => umbra.activity(id),
-    async submit(reference, input, { signal: _, ...rest }) {
+    async submit(reference, input, { signal: _, ...rest } = {}) {
       const { jobId, isNew } = await umbra.accept(reference, input, { ...rest, ...owner })
       return { job_id: jobId, is_new: isNew }
     },
@@ -146,7 +157,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
     graph: id => jobs.graph(id),
     retry: id => jobs.retry(id),
     cancel: (id, reason) => jobs.cancel(id, reason),
-    submit: (reference, input, options) => jobs.submit(reference, input, options),
+    submit: (reference, input, options) => jobs.accept(reference, input, options),
     replay: (id, which) => jobs.replay(id, which),
     missing: () => undefined,
     async *watch(id, { signal, onTrouble }) {
@@ -176,7 +187,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
 const POLL_MS = 1000
 
 /** undefined: not a pipeline. */
-function routesOf(graph: GraphView, look: () => Promise<GraphView>): Routes | undefined {
+function routesOf(graph: RemoteGraph, look: () => Promise<RemoteGraph>): Routes | undefined {
   return graph.routes === undefined ? undefined : async () => (await look()).routes ?? []
 }
 

@@ -5,8 +5,7 @@ import { version } from "../../version.ts"
 import { printable } from "../output/terminal.ts"
 import { streamedChanges } from "./changes.ts"
 import { pushText } from "./push-text.ts"
-import type { Target, TargetJobs } from "./target.ts"
-import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
+import type { Target } from "./target.ts"
 
 export interface ServerAddress {
   readonly url: string
@@ -33,41 +32,11 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     headers: owner === undefined ? undefined : { "umbra-owner": encodeURIComponent(owner) },
   })
   const { workflows, tokens } = client
-  const jobs: TargetJobs = {
-    job: id => client.job(id),
-    jobPage: filter => client.jobPage(filter),
-    graph: async id => graphFrom(await client.graph(id)),
-    node: async (id, node, of) => nodeDetailsFrom(await client.node(id, node, of)),
-    events: async id => (await client.events(id)).map(eventFrom),
-    async *watch(id, options) {
-      for await (const event of client.watch(id, options)) yield eventFrom(event)
-    },
+  return {
+    ...{ name: client.url, flags, jobs: client, workflows, tokens },
+    push: text => pushText(workflows, text),
     changes: ({ signal, onTrouble }) =>
       streamedChanges(client, { signal, onReconnect: reconnectNotice(onTrouble) }),
-    submit: (reference, input, options) => client.accept(reference, input, options),
-    cancel: (id, reason) => client.cancel(id, reason),
-    retry: id => client.retry(id),
-    delete: id => client.delete(id),
-    signal: (id, name, data, options) => client.signal(id, name, data, options),
-    lineage: (id, message, options) => client.lineage(id, message, options),
-    deadLetterPage: (id, options) => client.deadLetterPage(id, options),
-    replay: (id, options) => client.replay(id, options),
-  }
-  return {
-    name: client.url,
-    flags,
-    jobs,
-    workflows: {
-      push: text => pushText(workflows, text),
-      get: (...asked) => workflows.get(...asked),
-      list: (...asked) => workflows.list(...asked),
-      versions: (...asked) => workflows.versions(...asked),
-      setAlias: (...asked) => workflows.setAlias(...asked),
-      deleteAlias: (...asked) => workflows.deleteAlias(...asked),
-      aliasHistory: (...asked) => workflows.aliasHistory(...asked),
-      delete: (...asked) => workflows.delete(...asked),
-    },
-    tokens,
     isRun: true,
     async close() {},
     explain: async error =>

@@ -5,9 +5,12 @@
  */
 
 import { localOwner } from "../../core/facts.ts"
+import { loadWorkflow } from "../../definition/index.ts"
+import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import { noSuchJob, type Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
+import { type Registered, Registrations } from "../../jobs/register.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Registry } from "../../journal/port/registry.ts"
@@ -16,11 +19,12 @@ import { Tokens, tokenView } from "../../server/auth/tokens.ts"
 import { limitsOf } from "../../server/http/limits.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
-import type { AdapterModules } from "../commands/adapters.ts"
+import { type AdapterModules, adaptersFor } from "../commands/adapters.ts"
+import { loadCatalog } from "../commands/handlers.ts"
 import { storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { StoreJobs } from "./store-jobs.ts"
-import { StoreWorkflows } from "./store-workflows.ts"
+import { storeWorkflows } from "./store-workflows.ts"
 import type { Target } from "./target.ts"
 
 export interface StoreTargetOptions {
@@ -37,8 +41,10 @@ export function openStore({ location, owner, modules, flags }: StoreTargetOption
     name: storeName(location),
     flags,
     jobs,
-    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, modules }),
+    workflows: storeWorkflows(store, owner ?? localOwner),
     tokens: tokensOf(store),
+    push: text => push(store, text, owner ?? localOwner, modules),
+    changes: options => jobs.changes(options),
     get isRun() {
       return jobs.isRun
     },
@@ -116,6 +122,16 @@ export class Store {
     this.#isHandedOver = journal.capabilities.exclusive
     return openUmbra(this.#isHandedOver ? journal : this.location, options)
   }
+}
+
+async function push(store: Store, text: string, owner: string, modules: AdapterModules): Promise<Registered> {
+  const handlers = await loadCatalog(modules.handlers ?? [])
+  const adapters = await adaptersFor(text, modules)
+  const { plan, problems } = loadWorkflow(text, { handlers, adapters })
+  if (plan === undefined) throw invalidWorkflow(problems)
+  const journal = await store.journal()
+  const parts = { journal, plans: new Plans(journal), handlers, adapters, now: Date.now }
+  return new Registrations(parts).registerPlan(plan, owner, "local")
 }
 
 function tokensOf(store: Store): Target["tokens"] {

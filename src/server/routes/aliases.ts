@@ -1,10 +1,9 @@
 /** Aliases: the version that a name points at, and the history of its moves (J20). */
 
 import { z } from "zod"
-import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
-import { moveView } from "../../jobs/workflow-view.ts"
+import { aliasHistory } from "../../jobs/workflows.ts"
 import type { AliasTarget } from "../../journal/port/registry.ts"
 import type { App, RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
@@ -12,7 +11,6 @@ import * as views from "../schemas/workflow.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName, alias: schema.aliasName })
-const MANY_MOVES = 1000
 
 export function aliasRoutes(app: App, { umbra }: RouteContext): void {
   app.put(
@@ -65,12 +63,7 @@ export function aliasRoutes(app: App, { umbra }: RouteContext): void {
         response: schema.answers({ 200: z.object({ moves: z.array(views.aliasMove) }) }, ["E305"]),
       },
     },
-    async request => {
-      const key = { owner: request.caller.owner, ...request.params }
-      const moves = await umbra.registry.listAliasMoves({ ...key, limit: MANY_MOVES })
-      if (moves.length === 0) throw noSuchWorkflow(`${key.name}@${key.alias}`)
-      return { moves: moves.map(moveView) }
-    },
+    async request => aliasHistory(umbra.registry, { owner: request.caller.owner, ...request.params }),
   )
 }
 

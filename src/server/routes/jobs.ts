@@ -6,6 +6,7 @@ import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
 import { isoEvent, isoGraph, isoItems, isoNodeDetails } from "../../jobs/iso-times.ts"
 import type { AcceptOptions } from "../../jobs/submit.ts"
+import { cutPage } from "../../jobs/workflows.ts"
 import { isTraceparent } from "../../trace.ts"
 import { nextTurnIfLate } from "../../turns.ts"
 import { type Caller, ownersOf } from "../auth/caller.ts"
@@ -136,8 +137,8 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       const filter = filterOf(request.query)
       const wanted = { ...filter, ...ownersOf(request.caller), limit: filter.limit + 1 }
       const found = umbra.queries.snapshots(await umbra.queries.list(wanted))
-      const jobs = found.slice(0, filter.limit)
-      return { jobs, next: found.length > filter.limit ? jobs.at(-1)!.job_id : null }
+      const { page: jobs, next } = cutPage(found, filter.limit, ({ job_id }) => job_id)
+      return { jobs, next }
     },
   )
 

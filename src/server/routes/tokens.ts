@@ -1,6 +1,7 @@
 /** API tokens. A token with scope admin manages the tokens of its owner, the local token those of all owners. */
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
+import { cutPage } from "../../jobs/workflows.ts"
 import { ownersOf, sees } from "../auth/caller.ts"
 import { tokenView } from "../auth/tokens.ts"
 import { limitsOf, limitsWithin } from "../http/limits.ts"
@@ -58,8 +59,8 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
         after,
         limit: limit + 1,
       })
-      const page = rows.slice(0, limit)
-      return { tokens: page.map(tokenView), next: rows.length > limit ? page.at(-1)!.id : null }
+      const { page, next } = cutPage(rows, limit, ({ id }) => id)
+      return { tokens: page.map(tokenView), next }
     },
   )
 

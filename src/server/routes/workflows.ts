@@ -4,10 +4,15 @@ import { z } from "zod"
 import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
-import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
-import { aliasView, summaryView, versionView } from "../../jobs/workflow-view.ts"
-import type { WorkflowRow } from "../../journal/port/journal.ts"
+import { versionView } from "../../jobs/workflow-view.ts"
+import {
+  deleteWorkflow,
+  storedWorkflow,
+  versionPage,
+  workflowPage,
+  workflowWithAliases,
+} from "../../jobs/workflows.ts"
 import { inTurns } from "../../turns.ts"
 import { documentErrors } from "../http/document-errors.ts"
 import type { App, RouteContext } from "../route-context.ts"
@@ -37,16 +42,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
         ),
       },
     },
-    async request => {
-      const { after, limit } = request.query
-      const found = await umbra.registry.listWorkflows({
-        owner: request.caller.owner,
-        limit: limit + 1,
-        after,
-      })
-      const workflows = found.slice(0, limit).map(row => summaryView(row.name, row))
-      return { workflows, next: found.length > limit ? workflows.at(-1)!.name : null }
-    },
+    async request => workflowPage(umbra.registry, { owner: request.caller.owner, ...request.query }),
   )
 
   app.get(
@@ -60,12 +56,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
         response: schema.answers({ 200: views.workflow }, ["E305"]),
       },
     },
-    async request => {
-      const key = { owner: request.caller.owner, name: request.params.name }
-      const found = await stored(key)
-      const aliases = await umbra.registry.listAliases(key)
-      return { ...versionView(found), aliases: aliases.map(aliasView) }
-    },
+    async request => workflowWithAliases(umbra, { owner: request.caller.owner, ...request.params }),
   )
 
   app.get(
@@ -83,19 +74,8 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
         ),
       },
     },
-    async request => {
-      const { name } = request.params
-      const { before, limit } = request.query
-      const found = await umbra.registry.listVersions({
-        owner: request.caller.owner,
-        name,
-        limit: limit + 1,
-        before,
-      })
-      if (found.length === 0 && before === undefined) throw noSuchWorkflow(name)
-      const versions = found.slice(0, limit).map(row => summaryView(name, row))
-      return { versions, next: found.length > limit ? versions.at(-1)!.version : null }
-    },
+    async ({ caller: { owner }, params, query }) =>
+      versionPage(umbra.registry, { owner, ...params, ...query }),
   )
 
   app.get(
@@ -109,7 +89,8 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
         response: schema.answers({ 200: views.workflow }, ["E305"]),
       },
     },
-    async request => versionView(await stored({ owner: request.caller.owner, ...request.params })),
+    async request =>
+      versionView(await storedWorkflow(umbra, { owner: request.caller.owner, ...request.params })),
   )
 
   app.get(
@@ -127,7 +108,10 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     async request => {
       const key = { owner: request.caller.owner, name: request.params.name }
       const { from, to } = request.query
-      const [before, after] = [await stored({ ...key, version: from }), await stored({ ...key, version: to })]
+      const [before, after] = [
+        await storedWorkflow(umbra, { ...key, version: from }),
+        await storedWorkflow(umbra, { ...key, version: to }),
+      ]
       return { name: key.name, from, to, ...(await inTurns(diffOf(before.definition, after.definition))) }
     },
   )
@@ -146,9 +130,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     },
     async (request, reply) => {
       const { owner, name: by } = request.caller
-      const { name } = request.params
-      if (!(await umbra.registry.deleteWorkflow({ owner, name, at: Date.now(), by })))
-        throw noSuchWorkflow(name)
+      await deleteWorkflow(umbra.registry, { owner, ...request.params, by })
       return reply.code(204).send(null)
     },
   )
@@ -196,13 +178,6 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       return { valid: true, name, hash, nodes: counts[0], routes: counts[1] }
     },
   )
-
-  async function stored(key: { owner: string; name: string; version?: number }): Promise<WorkflowRow> {
-    const row = await umbra.workflow(key)
-    if (row === null)
-      throw noSuchWorkflow(key.version === undefined ? key.name : `${key.name}@${key.version}`)
-    return row
-  }
 
   /** Workflows that wait for their check keep their text in memory. */
   async function planOf(text: string, contentType?: string): Promise<Plan> {
