@@ -3,6 +3,32 @@
  * with any release. For tests there is `umbra/testing`.
  */
 
+import { openUmbra as open, type Umbra as WholeUmbra } from "./umbra.ts"
+
+/** What docs/reference/embedding.md explains. The class has more, for the server and the command line. */
+export type Umbra = Pick<
+  WholeUmbra,
+  | ("submit" | "register" | "addHandlers" | "handle" | "close")
+  | ("job" | "jobs" | "graph" | "node" | "items" | "events" | "wait" | "watch")
+  | ("cancel" | "retry" | "delete" | "signal")
+  | ("health" | "workers" | "providers" | "webhookEvents")
+> & {
+  /** Lineage, dead letters and replays of pipelines. */
+  readonly pipelines: Pick<WholeUmbra["pipelines"], "lineage" | "deadLetters" | "replay">
+  /** Receives the requests of `POST /webhooks/{provider}`. */
+  readonly webhooks: Pick<WholeUmbra["webhooks"], "receive">
+}
+
+/**
+ * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. Unfinished jobs of an earlier process continue at once.
+ *
+ *     const umbra = await openUmbra("./data", { handlers: [greet] })
+ *     const job = await umbra.submit(hello, { name: "Ada" })
+ *     const { status, output } = await job.wait()
+ *     await umbra.close()
+ */
+export const openUmbra: (...given: Parameters<typeof open>) => Promise<Umbra> = open
+
 export type { Json, JsonObject } from "./core/json.ts"
 export type { JobStatus, NodeStatus } from "./core/states.ts"
 export type { EventSource, EventType, JobEvent } from "./core/view/events.ts"
@@ -61,7 +87,7 @@ export type { ProviderView } from "./provider/services.ts"
 export type { ProviderSettings } from "./provider/settings.ts"
 export type { Signature, SignedRequest } from "./provider/signature.ts"
 export type { Role } from "./roles.ts"
-export { openUmbra, type Umbra, type UmbraOptions } from "./umbra.ts"
+export type { UmbraOptions } from "./umbra.ts"
 export { type FailureOptions, fail, HandlerError } from "./worker/fail.ts"
 export { type DefinedHandler, defineHandler, type Handler, type HandlerContext } from "./worker/handler.ts"
 export { loadHandlers } from "./worker/load.ts"

@@ -9,7 +9,8 @@ import type { JobStatus } from "../core/states.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, isAway } from "./http.ts"
-import { type JobCommands, RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
+import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
+import { pages } from "./pages.ts"
 import { newKey, pause } from "./patience.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import { Tokens } from "./tokens.ts"
@@ -61,7 +62,7 @@ export function connect(options: ConnectOptions): UmbraClient {
   return new UmbraClient(options)
 }
 
-export class UmbraClient implements JobCommands {
+export class UmbraClient {
   readonly url: string
   readonly workflows: Workflows
   readonly tokens: Tokens
@@ -116,7 +117,7 @@ export class UmbraClient implements JobCommands {
     input: unknown,
     options: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { name, version } = await this.workflows.pushOnce(workflow, signalOf(options))
+    const { name, version } = await this.workflows.pushOnce(workflow, { signal: options.signal })
     return this.#send(`${name}@${version}`, input, options)
   }
 
@@ -145,12 +146,8 @@ export class UmbraClient implements JobCommands {
 
   /** All jobs that match the filter, newest first; pages are requested as needed. */
   async *jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
-    for (let after = filter.after; ; ) {
-      const page = await this.jobPage({ ...filter, after })
-      yield* page.jobs
-      if (page.next === null) return
-      after = page.next
-    }
+    const ask = (after?: string) => this.jobPage({ ...filter, after })
+    for await (const { jobs } of pages(ask, filter.after)) yield* jobs
   }
 
   jobPage(filter: JobsFilter = {}): Promise<JobPage> {
@@ -197,12 +194,8 @@ export class UmbraClient implements JobCommands {
     jobId: string,
     options: DeadLettersOptions = {},
   ): AsyncGenerator<DeadLetter, void, undefined> {
-    for (let after = options.after; ; ) {
-      const page = await this.deadLetterPage(jobId, { ...options, after })
-      yield* page.dead_letters
-      if (page.next === null) return
-      after = page.next
-    }
+    const ask = (after?: string) => this.deadLetterPage(jobId, { ...options, after })
+    for await (const { dead_letters } of pages(ask, options.after)) yield* dead_letters
   }
 
   deadLetterPage(
@@ -228,13 +221,11 @@ export class UmbraClient implements JobCommands {
   ): Promise<readonly RemoteEvent[]> {
     const path = `/jobs/${segment(jobId)}/events`
     const events: RemoteEvent[] = []
-    for (let next: string | number | null | undefined = after; next !== null; ) {
-      const query = { after: next, limit: EVENTS }
-      const page: EventPage = await this.#http.ask(path, { query, signal })
+    const ask = (next?: string | number) =>
+      this.#http.ask<EventPage>(path, { query: { after: next, limit: EVENTS }, signal })
+    // A server of an earlier release returns all events at once, without `next`.
+    for await (const page of pages<string | number, EventPage>(ask, after))
       for (const event of page.events) events.push(event)
-      // A server of an earlier release returns all events at once.
-      next = page.next ?? null
-    }
     return events
   }
 
@@ -328,10 +319,6 @@ const ended: ReadonlySet<JobStatus> = new Set<JobStatus>([
 
 function hasEnded(status: JobStatus): boolean {
   return ended.has(status)
-}
-
-function signalOf({ signal }: Signalled): Signalled {
-  return { signal }
 }
 
 /** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */

@@ -1,4 +1,5 @@
 import type { Http } from "./http.ts"
+import { pages } from "./pages.ts"
 import type { NewToken, Signalled, Token, WantedToken } from "./types.ts"
 
 interface TokenPage {
@@ -25,13 +26,10 @@ export class Tokens {
   async list(options: Signalled & { readonly owner?: string | undefined } = {}): Promise<readonly Token[]> {
     const { owner, signal } = options
     const all: Token[] = []
-    for (let after: string | undefined; ; ) {
-      const query = { owner, after, limit: MOST_AT_ONCE }
-      const page = await this.#http.ask<TokenPage>("/tokens", { query, signal })
-      all.push(...page.tokens)
-      if (page.next == null) return all
-      after = page.next
-    }
+    const ask = (after?: string) =>
+      this.#http.ask<TokenPage>("/tokens", { query: { owner, after, limit: MOST_AT_ONCE }, signal })
+    for await (const { tokens } of pages(ask)) all.push(...tokens)
+    return all
   }
 
   async revoke(id: string): Promise<void> {

@@ -2,6 +2,7 @@
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import type { Http } from "./http.ts"
+import { pages } from "./pages.ts"
 import type {
   Alias,
   AliasMove,
@@ -74,15 +75,10 @@ export class Workflows {
     options: Signalled & { readonly pageSize?: number } = {},
   ): AsyncGenerator<WorkflowVersion, void, undefined> {
     const { signal, pageSize } = options
-    for (let after: string | undefined; ; ) {
-      const page = await this.#http.ask<{ workflows: WorkflowVersion[]; next: string | null }>("/workflows", {
-        query: { after, limit: pageSize },
-        signal,
-      })
-      yield* page.workflows
-      if (page.next === null) return
-      after = page.next
-    }
+    type Page = { workflows: WorkflowVersion[]; next: string | null }
+    const ask = (after?: string) =>
+      this.#http.ask<Page>("/workflows", { query: { after, limit: pageSize }, signal })
+    for await (const page of pages(ask)) yield* page.workflows
   }
 
   /** Newest first. */
@@ -91,15 +87,11 @@ export class Workflows {
     options: Signalled & { readonly pageSize?: number } = {},
   ): AsyncGenerator<WorkflowVersion, void, undefined> {
     const { signal, pageSize } = options
-    for (let before: number | undefined; ; ) {
-      const page = await this.#http.ask<{ versions: WorkflowVersion[]; next: number | null }>(
-        `${pathOf(name)}/versions`,
-        { query: { before, limit: pageSize }, signal },
-      )
-      yield* page.versions
-      if (page.next === null) return
-      before = page.next
-    }
+    type Page = { versions: WorkflowVersion[]; next: number | null }
+    const path = `${pathOf(name)}/versions`
+    const ask = (before?: number) =>
+      this.#http.ask<Page>(path, { query: { before, limit: pageSize }, signal })
+    for await (const page of pages(ask)) yield* page.versions
   }
 
   async diff(name: string, between: { readonly from: number; readonly to: number }): Promise<WorkflowDiff> {

@@ -1,6 +1,8 @@
 import pc from "picocolors"
 import { expect, it } from "vitest"
 import { nodeText } from "../../src/cli/jobs/show-node.ts"
+import type { RemoteNodeDetails } from "../../src/client/index.ts"
+import { isoNodeDetails } from "../../src/jobs/iso-times.ts"
 import type { NodeDetails } from "../../src/jobs/queries.ts"
 
 const at = Date.parse("2026-11-15T12:00:00.000Z")
@@ -26,8 +28,11 @@ const node: NodeDetails = {
   ],
 }
 
+const shown = (details: NodeDetails, columns: number) =>
+  nodeText(isoNodeDetails(details) as RemoteNodeDetails, columns, pc.createColors(false))
+
 it.each([40, 100])("a node and its attempts fit a terminal of %i columns", columns => {
-  const lines = nodeText(node, columns, pc.createColors(false))
+  const lines = shown(node, columns)
   const attempts = lines.slice(lines.indexOf("103 attempts"))
   for (const line of attempts) expect(line.length).toBeLessThanOrEqual(columns)
   const text = attempts.join("\n")
@@ -45,7 +50,7 @@ it.each([
 ] as const)("an attempt whose start is on record is shown as the node is: %s", (status, said) => {
   const live = { at, nodes: [{ ...liveTask, id: "price", status }] }
   const open = { ...attempt, outcome: null, ended_at: null, duration_ms: null, error: null }
-  const lines = nodeText({ ...node, status: "RUNNING", live, attempts: [open] }, 100, pc.createColors(false))
+  const lines = shown({ ...node, status: "RUNNING", live, attempts: [open] }, 100)
   expect(lines.find(line => line.startsWith("status"))).toContain(status)
   expect(lines.at(-1)).toMatch(new RegExp(`^ +1 {2}${said} `))
 })
@@ -53,11 +58,7 @@ it.each([
 it("a node that was cancelled says why, and so does its attempt", () => {
   const reason = "The job was cancelled: ordered twice"
   const ended = { ...attempt, outcome: "cancelled" as const, error: null, reason }
-  const lines = nodeText(
-    { ...node, status: "CANCELLED", error: null, reason, attempts: [ended] },
-    200,
-    pc.createColors(false),
-  )
+  const lines = shown({ ...node, status: "CANCELLED", error: null, reason, attempts: [ended] }, 200)
   expect(lines).toContain(`reason    ${reason}`)
   expect(lines.at(-1)).toContain(reason)
 })

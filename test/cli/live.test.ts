@@ -10,6 +10,7 @@ import { treeOf } from "../../src/cli/live/tree.ts"
 import { duration, paintFor, shorten, width } from "../../src/cli/output/terminal.ts"
 import type { JobEvent } from "../../src/core/view/events.ts"
 import { compileWorkflow } from "../../src/definition/index.ts"
+import { isoEvent } from "../../src/jobs/iso-times.ts"
 import { freshDatabase } from "../support/services.ts"
 import { folderWith, root, umbra } from "./umbra.ts"
 
@@ -56,7 +57,7 @@ describe("the tree", () => {
 
 const plain = paintFor({}, { NO_COLOR: "1" })
 const event = (type: string, more: Partial<JobEvent> = {}) =>
-  ({ type, at: 1000, payload: {}, to: type.split(".")[1]!.toUpperCase(), ...more }) as JobEvent
+  isoEvent({ type, at: 1000, payload: {}, to: type.split(".")[1]!.toUpperCase(), ...more } as JobEvent)
 
 function picture(
   board: Board,

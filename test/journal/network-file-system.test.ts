@@ -78,7 +78,7 @@ describe.runIf(process.platform === "linux")("a folder that is opened", () => {
     reported.type = NFS
     const write = vi.spyOn(process.stderr, "write").mockReturnValue(true)
     onTestFinished(() => write.mockRestore())
-    const store = openStore({ location: join(folder, "data"), owner: undefined, modules: {}, flags: "" })
+    const store = openStore(join(folder, "data"), {})
     await store.tokens.list()
     await store.close()
     expect(write.mock.calls.map(([text]) => text)).toEqual([

@@ -1,13 +1,12 @@
 /** `umbra watch [JOB]`: shows a job while it runs, or all changes of jobs' states, until Ctrl-C. */
-import { isoEvent } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { paintStatus } from "../jobs/list.ts"
-import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "../output/left-dead-letters.ts"
-import { errorText } from "../output/result.ts"
+import { type DeadLetterFlags, errorText, exitCodeWith, leftDeadLetters } from "../output/result.ts"
 import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
 import { withTarget } from "../target/open.ts"
-import { remoteRunner, seeToItsEnd } from "../target/runner.ts"
+import { seeToItsEnd } from "../target/own-runner.ts"
+import { remoteRunner } from "../target/runner.ts"
 import type { Target, TargetOptions } from "../target/target.ts"
 
 export interface WatchCommandOptions extends TargetOptions, DeadLetterFlags {
@@ -26,19 +25,18 @@ export function watch(jobId: string | undefined, options: WatchCommandOptions): 
 /** A line of JSON per event, as in `umbra jobs events --json`, while they happen. */
 async function events({ jobs }: Target, jobId: string, flags: DeadLetterFlags): Promise<number> {
   const { signal } = untilInterrupted()
-  for await (const event of jobs.watch(jobId, { signal }))
-    process.stdout.write(`${JSON.stringify(isoEvent(event))}\n`)
+  for await (const event of jobs.watch(jobId, { signal })) process.stdout.write(`${JSON.stringify(event)}\n`)
   const { status } = await jobs.job(jobId)
   return exitCodeWith(status, await leftDeadLetters(jobs, jobId, await jobs.graph(jobId)), flags)
 }
 
-async function watchAll({ jobs, name }: Target, { json }: WatchCommandOptions): Promise<number> {
+async function watchAll({ changes, name }: Target, { json }: WatchCommandOptions): Promise<number> {
   const paint = paintFor(process.stdout)
   if (process.stderr.isTTY)
     process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; press Ctrl-C to stop.\n`))
   const onTrouble = (text: string) => void process.stderr.write(`${printable(text)}\n`)
   const { signal } = untilInterrupted()
-  for await (const change of jobs.changes({ signal, onTrouble }))
+  for await (const change of changes({ signal, onTrouble }))
     process.stdout.write(`${json ? JSON.stringify(change) : line(change, paint)}\n`)
   return exitCode.ok
 }

@@ -1,10 +1,8 @@
 /** `umbra jobs show JOB NODE`: one node, or one of its items, and every attempt at it. */
 
+import type { RemoteAttempt, RemoteNodeDetails } from "../../client/index.ts"
 import type { NodeStatus } from "../../core/states.ts"
-import type { AttemptView, AttemptWait } from "../../core/view/attempt-history.ts"
-import { isoNodeDetails } from "../../jobs/iso-times.ts"
-import type { NodeDetails } from "../../jobs/queries.ts"
-import { exitCode } from "../exit.ts"
+import { factLines, print } from "../output/print.ts"
 import { attemptText, nodeErrorText, usageText } from "../output/result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
@@ -14,15 +12,10 @@ export async function showNode(jobId: string, id: string, options: ShowOptions):
   const { item } = options
   const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, { item }))
   const columns = process.stdout.columns || 100
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify(isoNodeDetails(node), null, 2)}\n`
-      : `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`,
-  )
-  return exitCode.ok
+  return print(options, node, () => `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`)
 }
 
-export function nodeText(node: NodeDetails, columns: number, paint: Paint): string[] {
+export function nodeText(node: RemoteNodeDetails, columns: number, paint: Paint): string[] {
   const status = node.live?.nodes[0]?.status ?? node.status
   const facts = [
     ["node", node.item === undefined ? node.id : `${node.id}[${node.item}]`],
@@ -33,12 +26,9 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
     ["reason", node.reason ?? ""],
     ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
   ] as const
-  const head = facts
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
   const older = node.attempts_total - node.attempts.length
   return [
-    ...head,
+    ...factLines(facts, paint),
     "",
     node.attempts_total === 0
       ? `no attempt${node.finished_at === null ? " yet" : ""}`
@@ -49,7 +39,7 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
 }
 
 /** The activity of an unfinished attempt. A stored start without a running handler: its process died. */
-function openText(status: NodeStatus, { started_at }: AttemptView): string {
+function openText(status: NodeStatus, { started_at }: RemoteAttempt): string {
   if (status === "RUNNING") return "running"
   if (status === "WAITING") return "waiting"
   return started_at === null ? "queued" : "not running"
@@ -57,7 +47,7 @@ function openText(status: NodeStatus, { started_at }: AttemptView): string {
 
 /** In as few lines as the terminal's width allows. `status`: of the node. */
 function attemptLines(
-  attempt: AttemptView,
+  attempt: RemoteAttempt,
   { status, columns, paint }: { status: NodeStatus; columns: number; paint: Paint },
 ): string[] {
   const { started_at, queued_at, duration_ms, worker, outcome } = attempt
@@ -68,7 +58,7 @@ function attemptLines(
   const head = `${said.padEnd(11)}  ${took.padStart(9)}`
   const rest = packed(
     [
-      new Date(started_at ?? queued_at).toISOString(),
+      started_at ?? queued_at,
       ...attempt.waits.map(waitText),
       attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
       worker === null ? "" : `on ${printable(worker)}`,
@@ -103,7 +93,15 @@ function packed(parts: readonly string[], { columns, used }: { columns: number; 
   return lines
 }
 
-function waitText({ kind, from, until, provider, name, job_id, external_id }: AttemptWait): string {
+function waitText({
+  kind,
+  from,
+  until,
+  provider,
+  name,
+  job_id,
+  external_id,
+}: RemoteAttempt["waits"][number]): string {
   const what = {
     retry: "its retry time",
     executions: "the limit of concurrent executions",
@@ -114,5 +112,9 @@ function waitText({ kind, from, until, provider, name, job_id, external_id }: At
     child: `job ${job_id}`,
     external: `${external_id} of provider ${provider}`,
   }[kind]
-  return printable(until === null ? `waits for ${what}` : `waited ${duration(until - from)} for ${what}`)
+  return printable(
+    until === null
+      ? `waits for ${what}`
+      : `waited ${duration(Date.parse(until) - Date.parse(from))} for ${what}`,
+  )
 }

@@ -1,22 +1,27 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
 
+import type { RemoteGraph, RemoteNode, RemoteWaitingOn } from "../../client/index.ts"
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import { withLive } from "../../core/view/live-view.ts"
-import type { GraphView, ItemWaits, NodeView, WorkerWait } from "../../core/view/view.ts"
+import type { ItemWaits } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
-import { isoGraph } from "../../jobs/iso-times.ts"
-import { exitCode } from "../exit.ts"
-import { firstError } from "../output/left-dead-letters.ts"
-import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../output/result.ts"
+import { factLines, print } from "../output/print.ts"
+import {
+  attemptText,
+  errorText,
+  firstError,
+  nodeErrorText,
+  nodeSummary,
+  usageText,
+} from "../output/result.ts"
 import { routesTable } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
 export interface ShowOptions extends TargetOptions {
-  readonly json?: boolean
   /** For a node with `for_each`. */
   readonly item?: number
 }
@@ -28,17 +33,13 @@ export async function show(jobId: string, options: ShowOptions): Promise<number>
     await jobs.job(jobId),
     withLive(await jobs.graph(jobId)),
   ])
-  const { workflow_status, progress_pct, routes, dead_letters } = graph
-  const { unseen_operations } = isoGraph(graph)
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), routes, dead_letters, unseen_operations }, null, 2)}\n`
-      : text(job, graph),
-  )
-  return exitCode.ok
+  const { workflow_status, progress_pct, routes, dead_letters, unseen_operations } = graph
+  const nodes = graph.nodes.map(nodeSummary)
+  const shown = { ...job, workflow_status, progress_pct, nodes, routes, dead_letters, unseen_operations }
+  return print(options, shown, () => text(job, graph))
 }
 
-function text(job: JobSnapshot, graph: GraphView): string {
+function text(job: JobSnapshot, graph: RemoteGraph): string {
   const labels = Object.entries(job.labels).map(([name, value]) => `${name}=${value}`)
   const facts = [
     ["job", job.job_id],
@@ -59,16 +60,12 @@ function text(job: JobSnapshot, graph: GraphView): string {
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
   const paint = paintFor(process.stdout)
-  const head = facts
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
-  return `${[...head, "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
+  return `${[...factLines(facts, paint), "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
 }
 
-function unseenLines({ unseen_operations = [] }: GraphView, paint: Paint): string[] {
+function unseenLines({ unseen_operations = [] }: RemoteGraph, paint: Paint): string[] {
   return unseen_operations.map(({ node, provider, held_until }) => {
-    const until = new Date(held_until).toISOString()
-    const text = `node ${node}: an operation may be running unnoticed at provider ${provider}; it holds a slot until ${until}`
+    const text = `node ${node}: an operation may be running unnoticed at provider ${provider}; it holds a slot until ${held_until}`
     return `${paint.yellow("⚠")} ${printable(text)}`
   })
 }
@@ -78,13 +75,13 @@ function deadText(left: DeadLettersView): string {
 }
 
 /** The routes of a pipeline replace its one node, unless it does not run. */
-export function partLines({ nodes, routes }: GraphView, paint: Paint): string[] {
+export function partLines({ nodes, routes }: RemoteGraph, paint: Paint): string[] {
   if (routes === undefined) return nodeLines(nodes)
   const isPlain = nodes.every(({ waiting_on, error }) => waiting_on === null && error === null)
   return [...routesTable(routes, paint), ...(isPlain ? [] : nodeLines(nodes))]
 }
 
-export function nodeLines(nodes: readonly NodeView[]): string[] {
+export function nodeLines(nodes: readonly RemoteNode[]): string[] {
   const columns = Math.min(40, Math.max(...nodes.map(node => width(node.id))))
   return nodes.map(node => {
     const took = node.duration_ms
@@ -107,26 +104,28 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
   })
 }
 
-function externalText(wait: Extract<NodeView["waiting_on"], { kind: "external" }>): string {
+type Wait<Kind extends RemoteWaitingOn["kind"]> = Extract<RemoteWaitingOn, { kind: Kind }>
+
+function externalText(wait: Wait<"external">): string {
   const { provider, external_id, next_poll_at, poll_error } = wait
-  const next = next_poll_at === null ? "" : `, next poll at ${new Date(next_poll_at).toISOString()}`
+  const next = next_poll_at === null ? "" : `, next poll at ${next_poll_at}`
   const error = poll_error === null ? "" : `, the last poll failed: ${poll_error.message}`
   return `waits for ${external_id} of provider ${provider}${next}${error}`
 }
 
-function itemsText({ items }: NodeView): string {
+function itemsText({ items }: RemoteNode): string {
   if (items === undefined) return ""
   const { total, ...states } = items
   const counts = Object.entries(states).map(([state, count]) => `${count} ${state}`)
   return [`${total} items`, ...(counts.length > 0 ? [`(${counts.join(", ")})`] : [])].join(" ")
 }
 
-function waitText({ waiting_on }: NodeView): string {
+function waitText({ waiting_on }: RemoteNode): string {
   switch (waiting_on?.kind) {
     case "retry":
-      return `next attempt at ${new Date(waiting_on.at).toISOString()}`
+      return `next attempt at ${waiting_on.at}`
     case "timer":
-      return `until ${new Date(waiting_on.until).toISOString()}`
+      return `until ${waiting_on.until}`
     case "signal":
       return `waits for signal ${waiting_on.name}`
     case "external":
@@ -168,10 +167,10 @@ function itemWaitsText({ waits = {} }: { readonly waits?: ItemWaits }): string {
   return parts.length === 0 ? "" : `waiting: ${parts.join(", ")}`
 }
 
-function workerText(wait: WorkerWait): string {
+function workerText(wait: Wait<"worker">): string {
   const { handler, provider, reason, queued, position, last_worker, last_seen_at, cause } = wait
   const which = `handler ${handler}${provider === undefined ? "" : ` and provider ${provider}`}`
-  const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
+  const seen = last_seen_at == null ? "" : `, seen at ${last_seen_at}`
   switch (reason) {
     case "busy": {
       const order = position === undefined ? "" : `, position ${position} of ${queued}`
@@ -190,7 +189,7 @@ function workerText(wait: WorkerWait): string {
   }
 }
 
-function engineText({ adapters = [], redis }: WorkerWait): string {
+function engineText({ adapters = [], redis }: Wait<"worker">): string {
   const missing = [...adapters.map(type => `adapter ${type}`), ...(redis ? ["a Redis to reach workers"] : [])]
   const which = missing.length === 0 ? "runs it" : `has ${missing.join(", ")}`
   return `waits for an engine that ${which}`

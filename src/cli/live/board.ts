@@ -1,8 +1,8 @@
 /** What the live view shows of each node, updated by events: O(1) per event, whatever the size of the job. */
 
+import type { RemoteEvent } from "../../client/index.ts"
 import type { JsonObject } from "../../core/json.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
-import type { JobEvent } from "../../core/view/events.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
 
@@ -40,7 +40,7 @@ export class Board {
     this.counts = { ...zero, PENDING: this.nodes.length }
   }
 
-  apply(event: JobEvent): void {
+  apply(event: RemoteEvent): void {
     if (event.node === undefined) this.#applyToJob(event)
     else if (event.item !== undefined) applyToItems(this.#byId.get(event.node)!, event)
     else this.#applyToNode(this.#byId.get(event.node)!, event)
@@ -67,21 +67,23 @@ export class Board {
     return this.#byId.get(id)!
   }
 
-  #applyToJob(event: JobEvent): void {
+  #applyToJob(event: RemoteEvent): void {
     if (event.to === undefined) return
     this.status = event.to as JobStatus
-    if (event.type === "job.pending") this.startedAt = event.at
-    this.endedAt = jobHasEnded(this.status) ? event.at : null
+    const at = Date.parse(event.at)
+    if (event.type === "job.pending") this.startedAt = at
+    this.endedAt = jobHasEnded(this.status) ? at : null
   }
 
-  #applyToNode(node: BoardNode, event: JobEvent): void {
-    const { to, at, payload, attempt = node.attempt } = event
+  #applyToNode(node: BoardNode, event: RemoteEvent): void {
+    const { to, payload, attempt = node.attempt } = event
     if (to === undefined) return
+    const at = Date.parse(event.at)
     node.attempt = attempt
     if (to === "WAITING" && typeof payload.items === "number")
       node.items ??= { total: payload.items, done: 0 }
     this.#move(node, to as NodeStatus)
-    this.#setRetry(node, typeof payload.retry_at === "number" ? payload.retry_at : null)
+    this.#setRetry(node, typeof payload.retry_at === "string" ? Date.parse(payload.retry_at) : null)
     if (typeof payload.duration_ms === "number") node.ranMs = payload.duration_ms
     if (to === "QUEUED" || to === "PENDING") {
       node.since = null
@@ -91,7 +93,7 @@ export class Board {
     } else if (to === "RUNNING") {
       // Without a worker the start is not known.
       if (payload.worker !== undefined)
-        node.since = typeof payload.started_at === "number" ? payload.started_at : at
+        node.since = typeof payload.started_at === "string" ? Date.parse(payload.started_at) : at
     } else if (to === "WAITING") {
       node.note = waitingText(payload)
       if (node.items !== null) node.since ??= at
@@ -141,7 +143,7 @@ function newNode(id: string): BoardNode {
 }
 
 /** A line has room for the number of completed items only. */
-function applyToItems(node: BoardNode, event: JobEvent): void {
+function applyToItems(node: BoardNode, event: RemoteEvent): void {
   if (node.items === null || event.type !== "item.completed") return
   node.items.done++
   node.note = `${node.items.done} of ${node.items.total} items`
@@ -165,7 +167,7 @@ export function waitingText(payload: JsonObject): string {
     | {
         kind: string
         name?: string
-        until?: number
+        until?: string
         provider?: string
         job_id?: string
         workflow?: string
@@ -173,7 +175,7 @@ export function waitingText(payload: JsonObject): string {
     | undefined
   if (typeof payload.items === "number") return `runs for ${payload.items} items`
   if (waiting === undefined) return ""
-  const until = waiting.until === undefined ? "" : ` until ${new Date(waiting.until).toISOString()}`
+  const until = waiting.until === undefined ? "" : ` until ${waiting.until}`
   if (waiting.kind === "external") return `waits for provider ${waiting.provider}${until}`
   if (waiting.kind === "child") return `runs ${waiting.workflow} as job ${waiting.job_id}`
   return waiting.kind === "signal" ? `waits for signal ${waiting.name}${until}` : `sleeps${until}`

@@ -1,17 +1,17 @@
 /** A job as plain lines, one per event that matters: for pipes, files and CI. */
 
+import type { RemoteEvent } from "../../client/index.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import type { JobEvent } from "../../core/view/events.ts"
 import { duration, type Paint, printable } from "../output/terminal.ts"
 import { type Board, faultText, waitingText } from "./board.ts"
 
 /** undefined: the event is a consequence of one that was printed. Call this after the board has processed it. */
-export function lineOf(event: JobEvent, board: Board, paint: Paint): string | undefined {
+export function lineOf(event: RemoteEvent, board: Board, paint: Paint): string | undefined {
   const told = event.node === undefined ? jobLine(event, paint) : nodeLine(event, board, paint)
-  return told === undefined ? undefined : `${paint.dim(new Date(event.at).toISOString())} ${told}`
+  return told === undefined ? undefined : `${paint.dim(event.at)} ${told}`
 }
 
-function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefined {
+function nodeLine(event: RemoteEvent, board: Board, paint: Paint): string | undefined {
   const name = printable(event.item === undefined ? event.node! : `${event.node}[${event.item}]`)
   const { payload, attempt = 1 } = event
   const nth = attempt > 1 ? ` (attempt ${attempt})` : ""
@@ -54,22 +54,22 @@ function deadLettered(output: Json | undefined): number {
   return dead
 }
 
-function queuedLine({ payload, at }: JobEvent, name: string, paint: Paint): string | undefined {
+function queuedLine({ payload, at }: RemoteEvent, name: string, paint: Paint): string | undefined {
   if (payload.reason === "executions")
     return `${paint.yellow("◔")} ${name} waits because ${payload.limit} executions are running (max_executions)`
-  const wait = duration(Number(payload.retry_at) - at)
+  const wait = duration(Date.parse(String(payload.retry_at)) - Date.parse(at))
   if (payload.reason === "postponed")
     return `${paint.yellow("↻")} ${name} was postponed, next attempt in ${wait}: ${printable(faultText(payload))}`
   if (payload.reason !== "retry") return undefined
   return `${paint.yellow("↻")} ${name} failed, next attempt in ${wait}: ${printable(faultText(payload))}`
 }
 
-function took({ at, node }: JobEvent, board: Board): string {
+function took({ at, node }: RemoteEvent, board: Board): string {
   const { since, ranMs } = board.node(node!)
-  return since === null ? "" : ` in ${duration(ranMs ?? at - since)}`
+  return since === null ? "" : ` in ${duration(ranMs ?? Date.parse(at) - since)}`
 }
 
-function jobLine(event: JobEvent, paint: Paint): string | undefined {
+function jobLine(event: RemoteEvent, paint: Paint): string | undefined {
   const { type, payload } = event
   switch (type) {
     case "job.pending":

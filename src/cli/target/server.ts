@@ -1,12 +1,14 @@
 /** A server as the target of a command. */
 import { connect, type StreamOptions, UmbraClientError } from "../../client/index.ts"
+import type { Workflows } from "../../client/workflows.ts"
+import { parseDocument, yamlInOnePiece } from "../../definition/index.ts"
+import { invalidWorkflow, type Locate, type Problem, parsePath } from "../../definition/problem.ts"
+import type { Definition } from "../../definition/typed/builder.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { version } from "../../version.ts"
 import { printable } from "../output/terminal.ts"
 import { streamedChanges } from "./changes.ts"
-import { pushText } from "./push-text.ts"
-import type { Target, TargetJobs } from "./target.ts"
-import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
+import type { Target } from "./target.ts"
 
 export interface ServerAddress {
   readonly url: string
@@ -33,41 +35,11 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     headers: owner === undefined ? undefined : { "umbra-owner": encodeURIComponent(owner) },
   })
   const { workflows, tokens } = client
-  const jobs: TargetJobs = {
-    job: id => client.job(id),
-    jobPage: filter => client.jobPage(filter),
-    graph: async id => graphFrom(await client.graph(id)),
-    node: async (id, node, of) => nodeDetailsFrom(await client.node(id, node, of)),
-    events: async id => (await client.events(id)).map(eventFrom),
-    async *watch(id, options) {
-      for await (const event of client.watch(id, options)) yield eventFrom(event)
-    },
+  return {
+    ...{ name: client.url, flags, jobs: client, workflows, tokens },
+    push: text => pushText(workflows, text),
     changes: ({ signal, onTrouble }) =>
       streamedChanges(client, { signal, onReconnect: reconnectNotice(onTrouble) }),
-    submit: (reference, input, options) => client.accept(reference, input, options),
-    cancel: (id, reason) => client.cancel(id, reason),
-    retry: id => client.retry(id),
-    delete: id => client.delete(id),
-    signal: (id, name, data, options) => client.signal(id, name, data, options),
-    lineage: (id, message, options) => client.lineage(id, message, options),
-    deadLetterPage: (id, options) => client.deadLetterPage(id, options),
-    replay: (id, options) => client.replay(id, options),
-  }
-  return {
-    name: client.url,
-    flags,
-    jobs,
-    workflows: {
-      push: text => pushText(workflows, text),
-      get: (...asked) => workflows.get(...asked),
-      list: (...asked) => workflows.list(...asked),
-      versions: (...asked) => workflows.versions(...asked),
-      setAlias: (...asked) => workflows.setAlias(...asked),
-      deleteAlias: (...asked) => workflows.deleteAlias(...asked),
-      aliasHistory: (...asked) => workflows.aliasHistory(...asked),
-      delete: (...asked) => workflows.delete(...asked),
-    },
-    tokens,
     isRun: true,
     async close() {},
     explain: async error =>
@@ -128,4 +100,24 @@ async function otherRelease(message: string, askVersion: () => Promise<string>):
         "E652",
         `the server has release ${theirs}, this command ${version}, and the server does not know this request: ${message}`,
       )
+}
+
+/** A server accepts only short YAML. Longer documents are parsed here, in the command's process, and sent as JSON. */
+async function pushText(workflows: Workflows, text: string): ReturnType<Workflows["push"]> {
+  if (Buffer.byteLength(text) <= yamlInOnePiece) return workflows.push(text)
+  const { format, value, problems, locate } = parseDocument(text)
+  if (format === "json") return workflows.push(text)
+  if (value === undefined || problems.length > 0) throw invalidWorkflow(problems)
+  return workflows.push(value as unknown as Definition).catch((error: unknown) => {
+    throw error instanceof UmbraClientError ? located(error, locate) : error
+  })
+}
+
+/** The server's lines and columns would refer to the JSON that was sent. */
+function located(error: UmbraClientError, locate: Locate): UmbraClientError {
+  const problems = (error.problems as readonly Problem[]).map(({ line: _, column: __, ...problem }) => ({
+    ...problem,
+    ...(typeof problem.path === "string" ? locate(parsePath(problem.path)) : {}),
+  }))
+  return new UmbraClientError(error.message, { ...error, problems })
 }

@@ -1,20 +1,25 @@
 import type {
-  DeadLetterPage,
   DeadLettersOptions,
+  JobPage,
+  JobSnapshot,
+  JobsFilter,
   Lineage,
   LineageOptions,
+  NodeOptions,
+  RemoteEvent,
+  RemoteGraph,
+  RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
+  SignalOptions,
+  SubmitOptions,
 } from "../../client/index.ts"
 import type { Json } from "../../core/json.ts"
 import { jobHasEnded } from "../../core/states.ts"
-import type { JobEvent } from "../../core/view/events.ts"
-import type { GraphView } from "../../core/view/view.ts"
-import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import { UmbraError } from "../../errors.ts"
-import type { SignalOptions } from "../../jobs/handle.ts"
-import type { NodeDetails } from "../../jobs/queries.ts"
+import { isoEvent, isoGraph, isoNodeDetails } from "../../jobs/iso-times.ts"
+import { cutPage } from "../../jobs/workflows.ts"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import type { Umbra } from "../../umbra.ts"
 import { storeName } from "../input/store.ts"
@@ -22,66 +27,62 @@ import { type JobChange, polledChanges } from "./changes.ts"
 import type { Store } from "./store.ts"
 import type { TargetJobs } from "./target.ts"
 
-type Filter = NonNullable<Parameters<TargetJobs["jobPage"]>[0]>
-
 /** Jobs of all owners, unless one is named: a user who can open the store can see all of it. New jobs belong to `local`. */
 export class StoreJobs implements TargetJobs {
   readonly #store: Store
-  readonly #owner: string | undefined
+  readonly #only: { readonly owner?: string }
   isRun = false
 
   constructor(store: Store, owner: string | undefined) {
     this.#store = store
-    this.#owner = owner
+    this.#only = owner === undefined ? {} : { owner }
   }
 
   async job(id: string): Promise<JobSnapshot> {
     return (await this.#store.reader()).job(id)
   }
 
-  async jobPage(filter: Filter = {}): Promise<{ jobs: JobSnapshot[]; next: string | null }> {
-    const { limit = 50, signal: _, ...rest } = filter
-    // One more than is shown, to know whether there is another page.
-    const found = await (await this.#store.reader()).jobs({ ...rest, ...this.#only(), limit: limit + 1 })
-    const jobs = found.slice(0, limit)
-    return { jobs, next: found.length > limit ? jobs.at(-1)!.job_id : null }
+  async jobPage({ limit = 50, signal: _, ...filter }: JobsFilter = {}): Promise<JobPage> {
+    const found = await (await this.#store.reader()).jobs({ ...filter, ...this.#only, limit: limit + 1 })
+    const { page: jobs, next } = cutPage(found, limit, ({ job_id }) => job_id)
+    return { jobs, next }
   }
 
-  async graph(id: string): Promise<GraphView> {
-    return (await this.#store.reader()).graph(id)
+  async graph(id: string): Promise<RemoteGraph> {
+    return isoGraph(await (await this.#store.reader()).graph(id)) as RemoteGraph
   }
 
-  async node(id: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
-    return (await this.#store.reader()).node(id, node, of)
+  async node(id: string, node: string, of?: NodeOptions): Promise<RemoteNodeDetails> {
+    return isoNodeDetails(await (await this.#store.reader()).node(id, node, of)) as RemoteNodeDetails
   }
 
-  async events(id: string): Promise<readonly JobEvent[]> {
-    return (await this.#store.reader()).events(id)
+  async events(id: string): Promise<readonly RemoteEvent[]> {
+    return (await (await this.#store.reader()).events(id)).map(isoEvent)
   }
 
   async *watch(
     id: string,
     options: { readonly signal?: AbortSignal } = {},
-  ): AsyncGenerator<JobEvent, void, undefined> {
+  ): AsyncGenerator<RemoteEvent, void, undefined> {
     const reader = await this.#store.reader()
     if (reader.isExclusive && !jobHasEnded((await reader.job(id)).status))
       throw this.#noEngine(`Job ${id} waits`)
-    yield* reader.watch(id, options)
+    for await (const event of reader.watch(id, options)) yield isoEvent(event)
   }
 
   async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<JobChange, void, undefined> {
     const reader = await this.#store.reader()
     if (reader.isExclusive) throw this.#noEngine("No job will change")
-    yield* polledChanges(reader, this.#only(), signal)
+    yield* polledChanges(reader, this.#only, signal)
   }
 
-  async submit(
+  accept(
     reference: string,
     input: unknown,
-    { signal: _, ...options }: Parameters<TargetJobs["submit"]>[2],
+    { signal: _, ...options }: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
     return this.#asEngine(async umbra => {
-      const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only() })
+      const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only })
       return { ...(await umbra.job(jobId)), is_new: isNew }
     })
   }
@@ -104,10 +105,7 @@ export class StoreJobs implements TargetJobs {
     return isoLineage(await (await this.#store.pipelines()).lineage(id, message, limit))
   }
 
-  async deadLetterPage(
-    id: string,
-    { signal: _, ...query }: DeadLettersOptions = {},
-  ): Promise<DeadLetterPage> {
+  async deadLetterPage(id: string, { signal: _, ...query }: DeadLettersOptions = {}) {
     return isoDeadLetters(await (await this.#store.pipelines()).deadLetters(id, query))
   }
 
@@ -118,11 +116,11 @@ export class StoreJobs implements TargetJobs {
     })
   }
 
-  async cancel(id: string, reason?: string): Promise<JobSnapshot> {
+  cancel(id: string, reason?: string): Promise<JobSnapshot> {
     return this.#command(id, { type: "cancel", ...(reason === undefined ? {} : { reason }) })
   }
 
-  async retry(id: string): Promise<JobSnapshot> {
+  retry(id: string): Promise<JobSnapshot> {
     return this.#command(id, { type: "retry" })
   }
 
@@ -130,12 +128,7 @@ export class StoreJobs implements TargetJobs {
     await this.#command(id, { type: "delete" })
   }
 
-  async signal(
-    id: string,
-    name: string,
-    data: Json = null,
-    options: SignalOptions = {},
-  ): Promise<JobSnapshot> {
+  signal(id: string, name: string, data: Json = null, options: SignalOptions = {}): Promise<JobSnapshot> {
     return this.#command(id, { type: "signal", name, data, ...options })
   }
 
@@ -146,10 +139,6 @@ export class StoreJobs implements TargetJobs {
     const engine = await this.#store.engine()
     await engine.command(id, command)
     return engine.job(id)
-  }
-
-  #only(): { readonly owner?: string } {
-    return this.#owner === undefined ? {} : { owner: this.#owner }
   }
 
   #noEngine(what: string): UmbraError {

@@ -1,43 +1,24 @@
 /**
- * The target of a command: a store that this process opens, or a server. For a server it is the client itself; for a
- * store it is a class with the same methods, so no command knows which one it has.
+ * The target of a command: a server, through its client, or a store that this process opens. A store answers with the
+ * JSON of the server's API, made by the same functions, so no command knows which one it has.
  */
 import type { UmbraClient } from "../../client/client.ts"
-import type { WatchOptions } from "../../client/job.ts"
 import type { Tokens } from "../../client/tokens.ts"
 import type { Workflows } from "../../client/workflows.ts"
-import type { JobEvent } from "../../core/view/events.ts"
-import type { GraphView } from "../../core/view/view.ts"
-import type { NodeDetails } from "../../jobs/queries.ts"
+import type { Modules } from "../input/modules.ts"
+import type { StoreOptions } from "../input/store.ts"
 import type { JobChange } from "./changes.ts"
 
 export type TargetJobs = Pick<
   UmbraClient,
-  "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay"
-> & {
-  graph(jobId: string): Promise<GraphView>
-  node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails>
-  events(jobId: string): Promise<readonly JobEvent[]>
-  watch(jobId: string, options?: WatchOptions): AsyncIterable<JobEvent>
-  submit(
-    reference: string,
-    input: unknown,
-    options: NonNullable<Parameters<UmbraClient["accept"]>[2]>,
-  ): ReturnType<UmbraClient["accept"]>
-  /** Each unfinished job, and then each change of a job's state, until the signal is aborted. */
-  changes(options: {
-    readonly signal: AbortSignal
-    readonly onTrouble: (text: string) => void
-  }): AsyncIterable<JobChange>
-}
+  | ("job" | "jobPage" | "graph" | "node" | "events" | "watch" | "accept")
+  | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+>
 
-/** `push` takes the text of a document. */
 export type TargetWorkflows = Pick<
   Workflows,
   "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
-> & {
-  push(text: string): ReturnType<Workflows["push"]>
-}
+>
 
 export interface Target {
   /** For people: a folder, a database or an address, without credentials. */
@@ -47,6 +28,13 @@ export interface Target {
   readonly jobs: TargetJobs
   readonly workflows: TargetWorkflows
   readonly tokens: Pick<Tokens, "create" | "list" | "revoke">
+  /** Stores a workflow, given as the text of a document. */
+  push(text: string): ReturnType<Workflows["push"]>
+  /** Each unfinished job, and then each change of a job's state, until the signal is aborted. */
+  changes(options: {
+    readonly signal: AbortSignal
+    readonly onTrouble: (text: string) => void
+  }): AsyncIterable<JobChange>
   /** Does an engine run submitted or retried jobs? For a shared database this is known after a command. */
   readonly isRun: boolean
   /** Translates an error of this target for a person at the command line. */
@@ -54,16 +42,12 @@ export interface Target {
   close(): Promise<void>
 }
 
-export interface TargetOptions {
-  readonly dataDir?: string
-  readonly databaseUrl?: string
+/** The modules are for a store: a server has its own. */
+export interface TargetOptions extends StoreOptions, Modules {
   readonly server?: string
   readonly tokenFile?: string
   /** The owner of the names, if the target does not determine it. */
   readonly owner?: string
-  /** The user's handlers, for a store: a server has its own. */
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
   readonly verbose?: boolean
+  readonly json?: boolean
 }
