@@ -45,7 +45,10 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const now = () => clock.now()
   const watchers = new Watchers()
   const workers = () => engine.workers.list()
-  const handlers = new FleetCatalog(parts.handlers, { runsNodes: roles.has("worker"), workers })
+  const handlers = new FleetCatalog(parts.handlers, {
+    ...{ runsNodes: roles.has("worker"), workers },
+    refresh: () => engine.refreshWorkers(),
+  })
   const adapters = new FleetAdapters(parts.adapters, workers)
   const { served } = handlers
   const { secrets } = services

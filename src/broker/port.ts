@@ -217,6 +217,8 @@ export interface Broker {
 export interface RemoteWorkers {
   /** Resolves once it is known which workers are alive, or after `patienceMs`. */
   whenKnown(patienceMs: number): Promise<void>
+  /** Reads again which workers are alive. */
+  refresh(): Promise<void>
   readonly live: readonly RemoteWorker[]
   /** Workers that died recently. */
   readonly dead: readonly RemoteWorker[]

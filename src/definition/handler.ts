@@ -18,6 +18,8 @@ export interface HandlerSpec<Config = unknown, Output = unknown> {
 export interface HandlerCatalog {
   get(name: string): HandlerSpec | undefined
   names(): readonly string[]
+  /** Reads the catalog again, if it can change. Resolves with false if it is the same as before. */
+  refresh?(): Promise<boolean>
 }
 
 /** A catalog of these handlers; if two have the same name, the later one wins. */

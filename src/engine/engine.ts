@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto"
+import { setTimeout as delay } from "node:timers/promises"
 import type { ChildRequest } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
 import { UmbraError } from "../errors.ts"
@@ -27,7 +28,10 @@ import { Commands } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
+import { SingleFlight } from "./single-flight.ts"
 import { Workers } from "./workers.ts"
+
+const REFRESH_MS = 1000
 
 /** The engine of one process: owns partitions, recovers their jobs, and executes commands for them. */
 export class Engine implements OwnerEngine {
@@ -37,6 +41,7 @@ export class Engine implements OwnerEngine {
   readonly workers: Workers
   readonly commands: Commands
   readonly metrics = new EngineMetrics()
+  readonly #refreshes = new SingleFlight<void>()
   readonly #parts: EngineParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
@@ -187,6 +192,16 @@ export class Engine implements OwnerEngine {
   async whenWorkersKnown(patienceMs: number): Promise<void> {
     const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.whenFirstHeartbeat(patienceMs)
     await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
+  }
+
+  /** Reads the live workers again. Gives up after a second: the store or Redis may be unavailable. */
+  refreshWorkers(): Promise<void> {
+    return this.#refreshes.run("workers", async () => {
+      const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.whenNextHeartbeat(REFRESH_MS)
+      this.beatNow()
+      const workers = this.owner.broker.remote?.refresh()
+      await Promise.race([Promise.all([engines, workers]), delay(REFRESH_MS, undefined, { ref: false })])
+    })
   }
 
   get ownedPartitions(): number {

@@ -1,5 +1,11 @@
 import type { AdapterCatalog } from "../definition/adapter.ts"
-import { compileWorkflow, type HandlerCatalog, loadInTurns, type Plan } from "../definition/index.ts"
+import {
+  type CompileResult,
+  compileWorkflow,
+  type HandlerCatalog,
+  loadInTurns,
+  type Plan,
+} from "../definition/index.ts"
 import { invalidWorkflow } from "../definition/problem.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { Plans } from "../engine/plans.ts"
@@ -171,11 +177,11 @@ async function compilePlan(
   { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
 ): Promise<Plan> {
   const options = { handlers, ...(adapters === undefined ? {} : { adapters }) }
-  const compiled =
+  const { plan, problems } = await withFreshNames(handlers, async () =>
     source instanceof WorkflowText
-      ? await loadInTurns(source.text, options)
-      : compileWorkflow(isBuilt(source) ? source.definition : source, options)
-  const { plan, problems } = compiled
+      ? loadInTurns(source.text, options)
+      : compileWorkflow(isBuilt(source) ? source.definition : source, options),
+  )
   if (plan !== undefined) return plan
   const lines = problems.slice(0, problemsInMessage).map(({ code, path, message, line, column }) => {
     const place = line === undefined ? path : `${line}:${column} ${path}`
@@ -183,6 +189,16 @@ async function compilePlan(
   })
   if (problems.length > lines.length) lines.push(`  and ${problems.length - lines.length} more`)
   throw invalidWorkflow(problems, { end: `:\n${lines.join("\n")}` })
+}
+
+/** Compiles again if a name is unknown that a worker may have reported since the catalog was read. */
+export async function withFreshNames(
+  handlers: HandlerCatalog,
+  compile: () => Promise<CompileResult>,
+): Promise<CompileResult> {
+  const compiled = await compile()
+  if (!compiled.problems?.some(({ code }) => code === "E103")) return compiled
+  return (await handlers.refresh?.()) ? compile() : compiled
 }
 
 /** Made with the builder? Callers may lack types: the argument may be anything. */

@@ -18,7 +18,9 @@ export function slotName(slot: SlotKey): string {
 }
 
 /** A row of the port as it is stored: its item is never absent. */
-export type StoredSlot<T extends { readonly item?: number | undefined }> = Omit<T, "item"> & { readonly item: number }
+export type StoredSlot<T extends { readonly item?: number | undefined }> = Omit<T, "item"> & {
+  readonly item: number
+}
 
 export function slotRow<T extends { readonly item: number }>({ item, ...row }: T) {
   return (item < 0 ? row : { ...row, item }) as Omit<T, "item"> & { readonly item?: number }

@@ -55,11 +55,13 @@ export class FleetCatalog implements HandlerCatalog {
   readonly served: HandlerRegistry
   readonly #own: HandlerRegistry
   readonly #workers: () => readonly WorkerSays[]
+  readonly #refresh: () => Promise<void>
 
-  constructor(own: HandlerRegistry, parts: { runsNodes: boolean; workers: () => readonly WorkerSays[] }) {
+  constructor(own: HandlerRegistry, parts: FleetCatalogParts) {
     this.#own = own
     this.served = parts.runsNodes ? own : new HandlerRegistry(pureHandlers)
     this.#workers = parts.workers
+    this.#refresh = parts.refresh
   }
 
   /** The handlers that this process offers to others. */
@@ -81,9 +83,22 @@ export class FleetCatalog implements HandlerCatalog {
     return [...new Set([...this.#own.names(), ...this.#others()])]
   }
 
+  async refresh(): Promise<boolean> {
+    const before = JSON.stringify(this.#others())
+    await this.#refresh()
+    return JSON.stringify(this.#others()) !== before
+  }
+
   #others(): string[] {
     return this.#workers().flatMap(({ handlers }) => handlers)
   }
+}
+
+interface FleetCatalogParts {
+  readonly runsNodes: boolean
+  readonly workers: () => readonly WorkerSays[]
+  /** Reads the live workers again. */
+  readonly refresh: () => Promise<void>
 }
 
 interface WorkerSays {

@@ -212,6 +212,20 @@ describe("workers come and go", () => {
   })
 })
 
+it("a workflow is checked with the handlers of a worker that registered a moment ago", async () => {
+  // The roster is polled once an hour: the check itself must read it again.
+  const stage = new FleetStage(undefined, { workerBeatSeconds: 0.1, rosterSeconds: 3600 })
+  const umbra = await stage.engine()
+  await expect(umbra.submit(one)).rejects.toMatchObject({ code: "E103" })
+  const slow = gate()
+  const worker = stage.worker({ handlers: [slow.handler] })
+  await until("the worker is registered", () => worker.notReady === null)
+  const job = await umbra.submit(one)
+  await slow.came()
+  slow.open()
+  expect((await job.wait()).status).toBe("COMPLETED")
+})
+
 describe("engines that are replaced and do not know", () => {
   it("S7 what workers have in hand goes on for the successor", async () => {
     const stage = new FleetStage()

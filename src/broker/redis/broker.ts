@@ -138,6 +138,10 @@ export class RedisBroker implements RemoteWorkers {
     return this.#roster.whenKnown(patienceMs)
   }
 
+  refresh(): Promise<void> {
+    return this.#reconciliation.refresh()
+  }
+
   get dead() {
     return this.#roster.dead
   }

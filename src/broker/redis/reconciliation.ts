@@ -50,7 +50,7 @@ export class Reconciliation {
   /** Is it known where the tasks of this engine are? */
   #isDone = false
   #isWanted = false
-  #isRunning = false
+  #running: Promise<void> | null = null
   #isStopped = false
   readonly #claims = new Set<number>()
   #claimedAt = 0
@@ -87,14 +87,26 @@ export class Reconciliation {
     this.#isWanted = true
   }
 
+  /** Resolves when the roster has been read after this call, unless Redis is unavailable. */
+  async refresh(): Promise<void> {
+    await this.#running
+    await this.#run()
+  }
+
   stop(): void {
     this.#isStopped = true
     clearInterval(this.#timer)
   }
 
-  async #run(): Promise<void> {
-    if (this.#isRunning || this.#isStopped) return
-    this.#isRunning = true
+  #run(): Promise<void> {
+    if (this.#isStopped) return Promise.resolve()
+    this.#running ??= this.#runUntilSettled().finally(() => {
+      this.#running = null
+    })
+    return this.#running
+  }
+
+  async #runUntilSettled(): Promise<void> {
     try {
       do {
         const { keys } = this.#parts.link
@@ -105,8 +117,6 @@ export class Reconciliation {
       this.#isWanted = true
       if (!(error instanceof RedisAwayError))
         this.#parts.log.warn({ error: String(error) }, "could not reconcile tasks with Redis; retrying")
-    } finally {
-      this.#isRunning = false
     }
   }
 

@@ -104,7 +104,11 @@ export class KnownEngines {
 
   /** Resolves with the first heartbeat, or after `patienceMs`. */
   async whenFirstHeartbeat(patienceMs: number): Promise<void> {
-    if (!this.#isKnown && !this.#isStopped) await this.#nextBeat(patienceMs)
+    if (!this.#isKnown) await this.whenNextHeartbeat(patienceMs)
+  }
+
+  async whenNextHeartbeat(patienceMs: number): Promise<void> {
+    if (!this.#isStopped) await this.#nextBeat(patienceMs)
   }
 
   #nextBeat(atMostMs?: number): Promise<void> {

@@ -70,6 +70,10 @@ export class RemoteEngines {
     return this.#knownEngines.whenFirstHeartbeat(patienceMs)
   }
 
+  whenNextHeartbeat(patienceMs: number): Promise<void> {
+    return this.#knownEngines.whenNextHeartbeat(patienceMs)
+  }
+
   stop(): void {
     this.#knownEngines.stop()
   }

@@ -5,6 +5,7 @@ import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
+import { withFreshNames } from "../../jobs/register.ts"
 import { versionView } from "../../jobs/workflow-view.ts"
 import {
   deleteWorkflow,
@@ -181,7 +182,9 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
   async function checked(text: string, contentType = ""): Promise<Plan> {
     const format = /^application\/json\b/i.test(contentType) ? "json" : "yaml"
     const { handlers, adapters } = umbra
-    const { plan, problems } = await loadInTurns(text, { handlers, adapters, format })
+    const { plan, problems } = await withFreshNames(handlers, () =>
+      loadInTurns(text, { handlers, adapters, format }),
+    )
     if (plan !== undefined) return plan
     throw invalidWorkflow(problems)
   }
