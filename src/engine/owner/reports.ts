@@ -89,7 +89,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (waiting !== undefined) return waiting
     // Only here: a rejected promise that nobody awaits would end the process.
     const answer = durable()
-      .then(() => capacity.waitForPlace({ provider: provider!, owner, ...terms }))
+      .then(() => capacity.rate.waitForPlace({ provider: provider!, owner, ...terms }))
       .finally(() => this.#ratePlaces.delete(name))
     this.#ratePlaces.set(name, answer)
     return answer
