@@ -10,7 +10,7 @@ import { nameOf } from "../../broker/task-name.ts"
 import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
-import { attemptRef, findTask, isCurrent, taskKey } from "../../core/state.ts"
+import { attemptRef, isCurrent, taskKey } from "../../core/state.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 import type { JobOwner, LiveJob, Progress } from "./live-job.ts"
@@ -232,8 +232,9 @@ export class TaskReports implements RemoteTaskEvents {
   #currentJob(task: TaskName): LiveJob | null {
     const job = this.#owner.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
-    const place = findTask(job.state, task)
-    return place?.state.attempt[place.position] === task.attempt ? job : null
+    // Without `findTask`, which allocates: this runs for every report.
+    const own = task.item === undefined ? job.state : job.state.lists.get(task.node)?.state
+    return own?.attempt[task.item ?? task.node] === task.attempt ? job : null
   }
 }
 
