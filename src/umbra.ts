@@ -20,7 +20,7 @@ import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queri
 import { mustBeJobId } from "./jobs/reader.ts"
 import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
 import type { AcceptOptions, Admit, SubmitOptions, Submitted } from "./jobs/submit.ts"
-import { waitForEnd } from "./jobs/wait.ts"
+import { waitForEnd } from "./jobs/watchers.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"

@@ -106,13 +106,10 @@ interface Ends {
 }
 
 /** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */
-export interface NodeStarted extends StartFields {
+export interface NodeStarted {
   readonly type: "node_started"
   readonly node: number
   readonly attempt: number
-}
-
-interface StartFields {
   readonly worker: string
   /** How long the handler had run by then. Absent: it begins now, or this was not known. */
   readonly ran_ms?: number
@@ -213,12 +210,16 @@ export interface TasksLost extends Ends {
   readonly handed_over?: true
 }
 
-export interface PreviewPublished {
-  readonly type: "preview_published"
+/** An attempt at a node, or at an item of it. */
+interface OfAttempt {
   readonly node: number
-  readonly attempt: number
-  readonly data: Json
   readonly item?: number
+  readonly attempt: number
+}
+
+export interface PreviewPublished extends OfAttempt {
+  readonly type: "preview_published"
+  readonly data: Json
 }
 
 /** `node`: the waiting node that the signal completes. Absent: the signal is kept until a node waits for it. */
@@ -233,27 +234,18 @@ export interface SignalReceived {
 }
 
 /** The node, or an item of it, is ready, but all slots of its provider are taken: it is not dispatched until one is granted (X5). */
-export interface SlotAwaited {
+export interface SlotAwaited extends OfAttempt {
   readonly type: "slot_awaited"
-  readonly node: number
-  readonly item?: number
-  readonly attempt: number
   readonly provider: string
 }
 
-export interface SlotGranted {
+export interface SlotGranted extends OfAttempt {
   readonly type: "slot_granted"
-  readonly node: number
-  readonly item?: number
-  readonly attempt: number
 }
 
 /** A poll of an operation that has not ended, and the time of the next one. */
-export interface PollScheduled {
+export interface PollScheduled extends OfAttempt {
   readonly type: "poll_scheduled"
-  readonly node: number
-  readonly item?: number
-  readonly attempt: number
   readonly next_poll_at: number
   /** `error`: the poll failed. `hint`: a webhook asked for a poll. `postponed`: the rate, or the provider's own 429, allows no poll yet. */
   readonly because: "running" | "error" | "hint" | "postponed"
@@ -325,47 +317,25 @@ export type ListSource = { readonly count: number } & (
 )
 
 /** Facts of items have the meaning of the corresponding facts of nodes; the last completion completes the node, too. */
-export interface ItemStarted extends StartFields {
+export interface ItemStarted extends Omit<NodeStarted, "type"> {
   readonly type: "item_started"
-  readonly node: number
   readonly item: number
-  readonly attempt: number
 }
 
-export interface ItemCompleted extends Ran {
+export interface ItemCompleted extends Omit<NodeCompleted, "type"> {
   readonly type: "item_completed"
-  readonly node: number
   readonly item: number
-  readonly attempt: number
-  readonly output: Json
-  readonly usage?: JsonObject
-  readonly via?: "webhook" | "poll"
-  readonly overtaken?: true
-  readonly job_output?: Json
-  readonly job_fault?: Fault
 }
 
 /** Without `retry_at`: the node has failed, and the job with it. */
-export interface ItemFailed extends Ran, Ends {
+export interface ItemFailed extends Omit<NodeFailed, "type"> {
   readonly type: "item_failed"
-  readonly node: number
   readonly item: number
-  readonly attempt: number
-  readonly fault: Fault
-  readonly usage?: JsonObject
-  readonly retry_at?: number
-  readonly via?: "webhook" | "poll"
-  readonly abandoned?: true
-  readonly postponed?: true
 }
 
-export interface ItemWaiting extends Ran {
+export interface ItemWaiting extends Omit<NodeWaiting, "type"> {
   readonly type: "item_waiting"
-  readonly node: number
   readonly item: number
-  readonly attempt: number
-  readonly waiting: Waiting
-  readonly usage?: JsonObject
 }
 
 export interface ItemsLost extends Ends {

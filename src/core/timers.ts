@@ -108,11 +108,10 @@ export interface Due {
 }
 
 export function takeDue(state: JobState, now: number): Due {
-  const hasLists = state.lists.size > 0
   const retries = takeDueRetries(state, now).map(node => ({ node }))
-  const items = hasLists ? takeDueItemRetries(state, now) : []
+  const items = takeDueItemRetries(state, now)
   const polls = takeDuePolls(state, now).map(node => ({ node }))
-  const itemPolls = hasLists ? takeDueItemPolls(state, now) : []
+  const itemPolls = takeDueItemPolls(state, now)
   resetEarliestTimer(state)
   return { tasks: [...retries, ...items], polls: [...polls, ...itemPolls] }
 }

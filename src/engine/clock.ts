@@ -42,3 +42,11 @@ export async function untilStoreAnswers<T>(
 export function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise(resolve => clock.after(ms, resolve))
 }
+
+let last = { ms: Number.NaN, text: "" }
+
+/** Caches the last result: the times of a job, and of jobs answered together, are often equal. */
+export function isoTime(ms: number): string {
+  if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() }
+  return last.text
+}

@@ -1,35 +1,36 @@
 import { randomUUID } from "node:crypto"
 import { setTimeout as delay } from "node:timers/promises"
-import type { ChildRequest } from "../broker/port.ts"
+import type { Broker, BrokerHost, ChildRequest } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
 import { UmbraError } from "../errors.ts"
-import type { Heartbeat } from "../journal/port/journal.ts"
+import type { Heartbeat, Journal } from "../journal/port/journal.ts"
+import type { Log } from "../log.ts"
 import { Family } from "./children/family.ts"
+import type { Clock } from "./clock.ts"
 import type { AppendLane } from "./commit/committer.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
-import type { EngineParts } from "./engine-parts.ts"
+import type { MustFit } from "./dispatch/pipeline-needs.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
 import type { LiveJob } from "./owner/live-job.ts"
-import { type OwnerEngine, PartitionOwner } from "./owner/owner.ts"
-import { type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
-import { Lease } from "./partitions/lease.ts"
+import { type JobObserver, type OwnerEngine, PartitionOwner } from "./owner/owner.ts"
+import { Lease, type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
 import { Ownership } from "./partitions/ownership.ts"
 import { ReadyPartitions } from "./partitions/ready-partitions.ts"
-import { anyExecution, ExecutionQueue } from "./pipeline-places.ts"
+import { anyExecution, type ClaimExecution, ExecutionQueue } from "./pipeline-places.ts"
 import { Plans } from "./plans.ts"
-import { noProviders } from "./providers/providers.ts"
+import { noProviders, type Providers } from "./providers/providers.ts"
 import { ProviderSweep } from "./providers/sweep.ts"
 import { Recovery } from "./recovery/recovery.ts"
-import { failRefused } from "./recovery/refused-job.ts"
 import { Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
 import { Commands } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
+import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
-import { Workers } from "./workers.ts"
+import { type WorkerFacts, Workers } from "./workers.ts"
 
 const REFRESH_MS = 1000
 
@@ -154,7 +155,7 @@ export class Engine implements OwnerEngine {
   /** Handles the rows of a heartbeat. */
   #receive(heartbeat: Heartbeat, sentAt: number): void {
     this.workers.receive(heartbeat)
-    this.#remoteEngines.receive(heartbeat)
+    this.#remoteEngines.known.receive(heartbeat)
     if (!this.#parts.takesPartitions) return
     this.#ownership.receive(heartbeat)
     this.#lease.renew(sentAt)
@@ -190,14 +191,15 @@ export class Engine implements OwnerEngine {
 
   /** Resolves once the live workers are known, of engines and of other processes, or after `patienceMs`. */
   async whenWorkersKnown(patienceMs: number): Promise<void> {
-    const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.whenFirstHeartbeat(patienceMs)
+    const engines =
+      this.#heartbeat === null ? undefined : this.#remoteEngines.known.whenFirstHeartbeat(patienceMs)
     await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
   }
 
   /** Reads the live workers again. Gives up after a second: the store or Redis may be unavailable. */
   refreshWorkers(): Promise<void> {
     return this.#refreshes.run("workers", async () => {
-      const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.whenNextHeartbeat(REFRESH_MS)
+      const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.known.whenNextHeartbeat(REFRESH_MS)
       this.beatNow()
       const workers = this.owner.broker.remote?.refresh()
       await Promise.race([Promise.all([engines, workers]), delay(REFRESH_MS, undefined, { ref: false })])
@@ -216,17 +218,17 @@ export class Engine implements OwnerEngine {
 
   /** Is there a partition for new jobs, here or in another process? */
   get hasTaker(): boolean {
-    return this.#ownership.count > 0 || this.#remoteEngines.hasTaker
+    return this.#ownership.count > 0 || this.#remoteEngines.known.hasTaker
   }
 
   /** Was there one since this process started? An engine takes its own. */
   get hadTaker(): boolean {
-    return this.#parts.takesPartitions || this.#remoteEngines.hadTaker
+    return this.#parts.takesPartitions || this.#remoteEngines.known.hadTaker
   }
 
   /** The last owner of a job that no live engine owns; null: one does, or this process is about to take the job over. */
   awayOwner(jobId: string): AwayOwner | null {
-    return this.#parts.takesPartitions ? null : this.#remoteEngines.awayOwner(jobId)
+    return this.#parts.takesPartitions ? null : this.#remoteEngines.known.awayOwner(partitionOf(jobId))
   }
 
   newJobId(): string {
@@ -258,7 +260,7 @@ export class Engine implements OwnerEngine {
     this.#isClosing = true
     // This heartbeat announces that this engine takes no more partitions.
     this.#heartbeat?.beatNow()
-    this.#remoteEngines.stop()
+    this.#remoteEngines.known.stop()
     this.#retention.stop()
     await this.#sweep.stop()
     this.#executions.stop()
@@ -296,16 +298,11 @@ export class Engine implements OwnerEngine {
       this.owner.perform(lane, next)
       const { batch, fenced, refused } = next
       for (const partition of fenced) this.#partitions.remove(partition)
-      for (const { job, error } of refused) this.#failRefused(job, error)
+      for (const { job, error } of refused) void this.#family.failRefused(job, error)
       if (batch.operations !== null) this.#operations(batch.operations)
       for (const { plan, state } of batch.jobs)
         if (plan.pipeline !== null && state.finishedAt !== null) this.#executions.freed()
     }
-  }
-
-  #failRefused(job: LiveJob, error: unknown): void {
-    const { log } = this.#parts
-    void failRefused(job, error, { owner: this.owner, family: this.#family, log })
   }
 
   #operations({ begun, left, freed }: OperationRows): void {
@@ -316,4 +313,33 @@ export class Engine implements OwnerEngine {
     const isCancelled = left.some(({ operation }) => operation === "cancel")
     if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#sweep.abandoned()
   }
+}
+
+/** The dependencies of an engine. */
+export interface EngineParts {
+  readonly journal: Journal
+  /** Where the heartbeat thread can open the journal again; null: heartbeats are sent from this thread. */
+  readonly location: string | null
+  readonly settings: EngineSettings
+  readonly clock: Clock
+  readonly log: Log
+  readonly broker: (host: BrokerHost) => Broker
+  readonly observer: EngineObserver
+  /** The description of this process's worker that other processes see. */
+  readonly worker: () => WorkerFacts
+  readonly providers?: Providers
+  /** Limit of a child job's output, as of a handler's; absent: no limit. */
+  readonly maxOutputBytes?: number
+  readonly claimExecution?: ClaimExecution
+  readonly mustFit?: MustFit
+  /** false: it never owns a partition, and sends jobs and commands to the engines that do. */
+  readonly takesPartitions: boolean
+}
+
+/** The events that concern jobs and their observers; all others are internal to the engine. */
+export interface EngineObserver extends JobObserver {
+  /** Reports whether another live engine follows the commits of this one. */
+  followed(isFollowed: boolean): void
+  /** Partitions were released: others need not wait for their next heartbeat to take them. */
+  released(): void
 }

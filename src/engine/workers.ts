@@ -2,8 +2,7 @@ import type { RemoteWorker } from "../broker/port.ts"
 import type { Heartbeat } from "../journal/port/journal.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 import type { PartitionOwner } from "./owner/owner.ts"
-import { Peers, StaleBeats } from "./partitions/peers.ts"
-import type { TakesPartitions } from "./partitions/takes-partitions.ts"
+import { Peers, StaleBeats, type TakesPartitions } from "./partitions/peers.ts"
 
 /**
  * The workers that share this store (S5), according to the last heartbeat. A process describes its worker with every
@@ -135,24 +134,9 @@ function workerView(found: {
   partitions: number
   isLive: boolean
 }): WorkerView {
-  const { engine, description, beat, partitions, isLive } = found
+  const { engine: id, description, beat: at, partitions, isLive } = found
   const { host, pid, worker } = description
-  const { version, handlers, concurrency, running, queued } = worker
-  const last_beat = new Date(Math.min(beat, LAST_TIME)).toISOString()
-  const state = isLive ? "live" : "dead"
-  return {
-    id: engine,
-    host,
-    pid,
-    version,
-    state,
-    last_beat,
-    handlers,
-    concurrency,
-    running,
-    queued,
-    partitions,
-  }
+  return { ...remoteView({ ...worker, id, host, pid, at }, isLive ? "live" : "dead"), partitions }
 }
 
 /** A worker that is reached through Redis. */

@@ -1,6 +1,6 @@
 /** Connects the events of this process's engine and of others with waiting callers and the feed. */
 
-import type { EngineObserver } from "../engine/engine-parts.ts"
+import type { EngineObserver } from "../engine/engine.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
 import { RemoteEnds } from "../jobs/remote-ends.ts"
 import type { Watchers } from "../jobs/watchers.ts"

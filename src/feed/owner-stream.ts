@@ -1,9 +1,10 @@
 /** `GET /jobs/stream`: all jobs of an owner. */
+
 import { type FeedFact, type FeedRange, inFeedOrder } from "../journal/port/feed.ts"
+import { expandFacts } from "./changes.ts"
 import type { Feed, Following } from "./feed.ts"
 import { type OwnerChange, ownerFrames } from "./frames.ts"
 import { INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
-import { expandFacts } from "./page.ts"
 import type { Position } from "./position.ts"
 import { type Sink, Stream } from "./stream.ts"
 import type { OwnerChanges } from "./watches.ts"

@@ -7,7 +7,7 @@ import type { JobEvent } from "../core/view/events.ts"
 import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItems, LiveTask } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
-import { isoTime } from "../engine/iso-time.ts"
+import { isoTime } from "../engine/clock.ts"
 import type { ItemPage, NodeDetails } from "./queries.ts"
 
 export function isoGraph({ live, ...graph }: GraphView) {

@@ -10,7 +10,6 @@ import type { Stored } from "../engine/owner/snapshot.ts"
 import { anyExecution, type ClaimExecution } from "../engine/pipeline-places.ts"
 import type { Hurry } from "../engine/remote/remote-engines.ts"
 import { UmbraError } from "../errors.ts"
-import type { Journal } from "../journal/port/journal.ts"
 import { checkOptions } from "./arguments.ts"
 import {
   Registrations,
@@ -52,35 +51,23 @@ export interface Submitted {
   readonly stored: Stored | null
 }
 
+export interface SubmissionsParts extends Omit<RegistrationsParts, "plans"> {
+  readonly engine: Engine
+  readonly claimExecution?: ClaimExecution
+  readonly mustFit?: MustFit
+  readonly ttlSeconds: number | null
+  readonly retryDefaults?: RetryPolicy | undefined
+}
+
 /** Turns a workflow and an input into a durable job. */
 export class Submissions {
-  readonly #journal: Journal
-  readonly #engine: Engine
-  readonly #claimExecution: ClaimExecution
-  readonly #mustFit: MustFit
-  readonly #ttlSeconds: number | null
-  readonly #retryDefaults: RetryPolicy | undefined
-  readonly #now: () => number
+  readonly #parts: SubmissionsParts
   readonly #turns = new Map<string, Promise<Submitted>>()
   readonly registrations: Registrations
 
-  constructor(
-    parts: Omit<RegistrationsParts, "plans"> & {
-      engine: Engine
-      claimExecution?: ClaimExecution
-      mustFit?: MustFit
-      ttlSeconds: number | null
-      retryDefaults?: RetryPolicy | undefined
-    },
-  ) {
-    this.#now = parts.now
-    this.#journal = parts.journal
+  constructor(parts: SubmissionsParts) {
+    this.#parts = parts
     this.registrations = new Registrations({ ...parts, plans: parts.engine.plans })
-    this.#engine = parts.engine
-    this.#claimExecution = parts.claimExecution ?? anyExecution
-    this.#mustFit = parts.mustFit ?? (() => {})
-    this.#ttlSeconds = parts.ttlSeconds
-    this.#retryDefaults = parts.retryDefaults
   }
 
   async submit(
@@ -89,12 +76,12 @@ export class Submissions {
     options: AcceptOptions & { owner: string },
     admit: Admit = (_, store) => store(),
   ): Promise<Submitted> {
-    this.#engine.mustBeOpen()
+    this.#parts.engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.registrations.resolve(source, options.owner)
-    this.#mustFit(stored.plan, options.owner)
+    this.#parts.mustFit?.(stored.plan, options.owner)
     const checked = await checkSubmission(stored.plan, input, options)
-    await this.#engine.whenReady()
+    await this.#parts.engine.whenReady()
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
       return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
@@ -103,12 +90,12 @@ export class Submissions {
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
-          this.#engine.commands.submitOnce(jobId, stored.plan, command),
+          this.#parts.engine.commands.submitOnce(jobId, stored.plan, command),
         )
       })
     const asNew = (hurry?: Hurry) => {
-      const jobId = this.#engine.newJobId()
-      const store = () => this.#engine.commands.submit(jobId, stored.plan, command, hurry)
+      const jobId = this.#parts.engine.newJobId()
+      const store = () => this.#parts.engine.commands.submit(jobId, stored.plan, command, hurry)
       return this.#admitted(jobId, { plan: stored.plan, admit }, store)
     }
     // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
@@ -120,9 +107,10 @@ export class Submissions {
     { plan, admit }: { plan: Plan; admit: Admit },
     store: () => Promise<Stored | null>,
   ): Promise<Submitted> {
+    const { claimExecution = anyExecution } = this.#parts
     let stored: Stored | null = null
     let isRefused = true
-    const releasePlace = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    const releasePlace = plan.pipeline === null ? null : await claimExecution(jobId)
     try {
       await admit(jobId, async () => {
         isRefused = false
@@ -137,6 +125,7 @@ export class Submissions {
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
+    const { retryDefaults } = this.#parts
     return {
       type: "submit",
       owner: options.owner,
@@ -144,12 +133,14 @@ export class Submissions {
       workflowVersion: stored.version,
       input,
       ttlSeconds:
-        options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
+        options.ttlSeconds === undefined
+          ? (stored.plan.ttlSeconds ?? this.#parts.ttlSeconds)
+          : options.ttlSeconds,
       priority: options.priority ?? 0,
       ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
       ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
       ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
-      ...(this.#retryDefaults === undefined ? {} : { retryDefaults: this.#retryDefaults }),
+      ...(retryDefaults === undefined ? {} : { retryDefaults }),
     }
   }
 
@@ -177,11 +168,11 @@ export class Submissions {
     const claim = {
       owner,
       key: idempotencyKey!,
-      jobId: this.#engine.newJobId(),
+      jobId: this.#parts.engine.newJobId(),
       fingerprint,
-      createdAt: this.#now(),
+      createdAt: this.#parts.now(),
     }
-    const winner = await this.#journal.claimKey(claim)
+    const winner = await this.#parts.journal.claimKey(claim)
     if (winner.fingerprint !== fingerprint)
       throw new UmbraError(
         "E306",
@@ -192,8 +183,8 @@ export class Submissions {
 
   /** For a job that another process has just submitted here, answers once it is durable: it is not visible before. */
   async #exists(id: string): Promise<boolean> {
-    if (this.#engine.live(id) === undefined) return (await this.#journal.readJob(id)) !== null
-    await this.#engine.owner.withJob(id, () => {})
+    if (this.#parts.engine.live(id) === undefined) return (await this.#parts.journal.readJob(id)) !== null
+    await this.#parts.engine.owner.withJob(id, () => {})
     return true
   }
 }

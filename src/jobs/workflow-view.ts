@@ -1,5 +1,5 @@
 /** Workflows and their aliases, as JSON for people and programs. */
-import { isoTime } from "../engine/iso-time.ts"
+import { isoTime } from "../engine/clock.ts"
 import type { WorkflowRow } from "../journal/port/journal.ts"
 import type { AliasMove, AliasRow, AliasTarget, VersionRow } from "../journal/port/registry.ts"
 

@@ -1,5 +1,5 @@
 /** Views of executions as programs read them, over HTTP and with `--json`: times are ISO 8601 text. */
-import { isoTime } from "../engine/iso-time.ts"
+import { isoTime } from "../engine/clock.ts"
 import type { InvocationView, LineageView, MessageView } from "./lineage.ts"
 import type { DeadLetter, DeadLetterPage } from "./queries.ts"
 

@@ -5,7 +5,7 @@
 
 import { toFault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
-import { isoTime } from "../engine/iso-time.ts"
+import { isoTime } from "../engine/clock.ts"
 import { pollQueue } from "../engine/providers/polls.ts"
 import type { ProviderTerms } from "../engine/providers/providers.ts"
 import type { ProviderOverview, ProviderStore } from "../journal/port/providers.ts"

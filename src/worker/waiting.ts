@@ -1,8 +1,8 @@
 /** What a handler returns instead of an output when its node is to wait without holding a worker. */
 import type { Outcome } from "../broker/port.ts"
+import { wholeTime } from "../core/decide/backoff.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
-import { wholeTime } from "../core/whole-time.ts"
 
 /** A registered symbol: a user's module may have loaded a second copy of this one. */
 const brand = Symbol.for("umbra.wait")

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { DeathsAlone } from "../../src/engine/owner/deaths-alone.ts"
-import type { LiveJob } from "../../src/engine/owner/live-job.ts"
+import { DeathsAlone, type LiveJob } from "../../src/engine/owner/live-job.ts"
 
 const suspect = (diedAt: number) => ({
   isolated: true,

@@ -1,8 +1,9 @@
 /** S4, J14, J21: what streams tell of lists and of child jobs, and what they do not keep of them. */
+
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Fact } from "../../src/core/facts.ts"
 import { readFact } from "../../src/feed/known-jobs.ts"
-import { listNode } from "../../src/feed/list-progress.ts"
+import { listNode } from "../../src/feed/progress.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, handler } from "../engine/stage.ts"
 import { openFeedStage } from "./stage.ts"

@@ -1,4 +1,6 @@
-import type { RecordedRetryPolicy } from "../facts.ts"
+import type { DecisionContext, Refusal, RefusalReason } from "../commands.ts"
+import type { NodeFailed, RecordedRetryPolicy } from "../facts.ts"
+import type { Fault } from "../faults.ts"
 import type { PollPolicy, RetryPolicy } from "../plan.ts"
 import type { JobState } from "../state.ts"
 
@@ -36,4 +38,60 @@ export function retryDelay(policy: RetryPolicy, failures: number, random: number
 export function pollDelay({ seconds, jitter }: PollPolicy, polls: number, random: number): number {
   const wait = seconds[Math.min(polls, seconds.length - 1)]!
   return Math.round(wait * 1000 * (1 - jitter * random))
+}
+
+/** The last moment of JavaScript's calendar, 275,760 AD. */
+const lastMoment = 8.64e15
+
+/** Times are stored in whole milliseconds: rounded up, so that nothing happens too early, and within the calendar. */
+export function wholeTime(milliseconds: number): number {
+  return Math.min(lastMoment, Math.max(-lastMoment, Math.ceil(milliseconds)))
+}
+
+/** Facts that several rules share. */
+
+type Failed = { readonly at: number } & NodeFailed
+
+export function failure(state: JobState, node: number, fault: Fault, context: DecisionContext): Failed {
+  const failed = { type: "node_failed", at: context.now, node, attempt: state.attempt[node]!, fault } as const
+  const failures = state.tries[node]! + 1
+  if (!fault.retryable || failures >= retryPolicy(state, node).maxAttempts) return failed
+  return withRetry(state, failed, { ...context, failures })
+}
+
+/**
+ * A provider has accepted nothing and asks for a pause: not a failure, so no try is used up. The job's time limit bounds
+ * it. Each pause is an attempt of its own, and the delay grows with their number: a provider that never has capacity is
+ * called, and a fact written, ever more rarely, and at most once a second even where it and the policy say 0.
+ */
+export function postponement(state: JobState, node: number, fault: Fault, context: DecisionContext): Failed {
+  const attempt = state.attempt[node]!
+  const failed = { type: "node_failed", at: context.now, node, attempt, fault, postponed: true } as const
+  return withRetry(state, failed, { ...context, failures: attempt, leastMs: 1000 })
+}
+
+/** When a place becomes free the node is dispatched sooner; this is the fallback if the event is missed. */
+const PLACE_RETRY_MS = 30_000
+
+/** The node's pipeline has no place yet: not a failure, so no try is used up, and the retry policy does not apply. */
+export function waitForPlace(state: JobState, node: number, fault: Fault, context: DecisionContext): Failed {
+  const attempt = state.attempt[node]!
+  const retry_at = wholeTime(context.now + PLACE_RETRY_MS)
+  return { type: "node_failed", at: context.now, node, attempt, fault, postponed: true, retry_at }
+}
+
+/** After the delay of the policy, or the requested one if that is longer. */
+function withRetry(
+  state: JobState,
+  failed: Failed,
+  context: DecisionContext & { readonly failures: number; readonly leastMs?: number },
+): Failed {
+  const { now, random, failures, leastMs = 0 } = context
+  const asked = (failed.fault.retry_after_seconds ?? 0) * 1000
+  const planned = retryDelay(retryPolicy(state, failed.node), failures, random)
+  return { ...failed, retry_at: wholeTime(now + Math.max(asked, planned, leastMs)) }
+}
+
+export function refuse(refused: RefusalReason): Refusal {
+  return { refused }
 }

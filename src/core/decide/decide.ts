@@ -24,10 +24,8 @@ import {
 import { jobHasEnded, jobMayBecome } from "../states.ts"
 import { isBlamed, lostTooOften, startFact } from "../suspects.ts"
 import { outputWhenDue } from "../timers.ts"
-import { wholeTime } from "../whole-time.ts"
-import { recordPolicy } from "./backoff.ts"
+import { failure, postponement, recordPolicy, refuse, waitForPlace, wholeTime } from "./backoff.ts"
 import { operationReport, submitted } from "./external.ts"
-import { failure, postponement, refuse, waitForPlace } from "./failure.ts"
 import { decideItem, handOverItems, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
 
 /**

@@ -2,9 +2,7 @@ import type { DecisionContext, External, OperationResult, Refusal, Submitted } f
 import type { ExternalWaiting, Fact } from "../facts.ts"
 import { isRateLimited } from "../faults.ts"
 import { isDone, type JobState, operationOf, resumeToken } from "../state.ts"
-import { wholeTime } from "../whole-time.ts"
-import { pollDelay } from "./backoff.ts"
-import { failure, refuse } from "./failure.ts"
+import { failure, pollDelay, refuse, wholeTime } from "./backoff.ts"
 
 /**
  * Operations at providers: webhook or poll, whichever arrives first, once (X4).

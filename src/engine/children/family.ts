@@ -69,9 +69,20 @@ export class Family {
       .finally(() => this.#settling.delete(job))
   }
 
-  /** The store will never accept this child: its parent must not wait for it. */
-  async refused(child: LiveJob, fault: Fault): Promise<void> {
-    await this.#notifyParent(child, async () => ({ type: "failed", fault }))
+  /**
+   * Fails a job whose facts the store will never accept, from its state in the journal. One that was never stored is
+   * dropped: its parent must not wait for it.
+   */
+  async failRefused(refused: LiveJob, error: unknown): Promise<void> {
+    const { owner, log } = this.#parts
+    const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
+    const fault: Fault = { code, message, retryable: false }
+    try {
+      const decided = await owner.withJob(refused.id, job => owner.execute(job, { type: "fail_job", fault }))
+      if (decided === null) await this.#notifyParent(refused, async () => ({ type: "failed", fault }))
+    } catch (failure) {
+      log.error({ job_id: refused.id, error: String(failure) }, "job quarantined: it cannot be failed either")
+    }
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { Effect } from "../../core/effects.ts"
 import type { Fact, ItemCompleted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
+import { UmbraError } from "../../errors.ts"
 import type {
   JobChange,
   NewFact,
@@ -235,4 +236,19 @@ function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string
   if (fact.job_output !== undefined) text += `,"job_output":${JSON.stringify(fact.job_output)}`
   if (fact.job_fault !== undefined) text += `,"job_fault":${JSON.stringify(fact.job_fault)}`
   return `${text},"output":${outputText}}`
+}
+
+/** A partition that this engine owns. */
+export interface OwnedPartition {
+  readonly epoch: number
+  nextSeq: number
+  /** It is being handed over: its next owner dispatches what is ready. */
+  isDeparting?: boolean
+}
+
+export function partitionMoved(partition: number): UmbraError {
+  return new UmbraError(
+    "E610",
+    `Partition ${partition} is now owned by another engine; send the command again.`,
+  )
 }

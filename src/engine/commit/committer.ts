@@ -5,9 +5,16 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import { EngineMetrics } from "../metrics.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import { Batch, type ClosedBatch, encodeFact, without, withoutPartition } from "./batch.ts"
+import {
+  Batch,
+  type ClosedBatch,
+  encodeFact,
+  type OwnedPartition,
+  partitionMoved,
+  without,
+  withoutPartition,
+} from "./batch.ts"
 import { OperationRows } from "./operation-rows.ts"
-import { type OwnedPartition, partitionMoved } from "./owned-partition.ts"
 import { type AppendOutcome, AppendSender, type AppendSenderParts, type Availability } from "./sender.ts"
 
 /**

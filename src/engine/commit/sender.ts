@@ -26,18 +26,12 @@ export interface Availability {
 }
 
 export class AppendSender {
-  readonly #journal: Journal
-  readonly #clock: Clock
-  readonly #store: Availability
-  readonly #metrics: EngineMetrics
+  readonly #parts: AppendSenderParts
   #stopped = false
   #endPause = () => {}
 
   constructor(parts: AppendSenderParts) {
-    this.#journal = parts.journal
-    this.#clock = parts.clock
-    this.#store = parts.store
-    this.#metrics = parts.metrics
+    this.#parts = parts
   }
 
   async send(stored: ClosedBatch): Promise<AppendOutcome> {
@@ -54,10 +48,11 @@ export class AppendSender {
   }
 
   async #append(stored: ClosedBatch): Promise<AppendResult> {
+    const { journal, metrics } = this.#parts
     const begun = performance.now()
-    const result = await this.#journal.append(stored)
-    this.#metrics.appendSeconds.add((performance.now() - begun) / 1000)
-    this.#metrics.appendFacts.add(stored.facts.length)
+    const result = await journal.append(stored)
+    metrics.appendSeconds.add((performance.now() - begun) / 1000)
+    metrics.appendFacts.add(stored.facts.length)
     return result
   }
 
@@ -66,12 +61,12 @@ export class AppendSender {
     for (let tries = 1; ; tries++) {
       try {
         const answer = await ask()
-        if (tries > 1) this.#store.available()
+        if (tries > 1) this.#parts.store.available()
         return answer
       } catch (error) {
         if (isDataError(error) || this.#stopped) throw error
-        this.#store.unavailable(error, tries)
-        await this.#pause(retryDelayMs(this.#journal.capabilities.retry, tries))
+        this.#parts.store.unavailable(error, tries)
+        await this.#pause(retryDelayMs(this.#parts.journal.capabilities.retry, tries))
         if (this.#stopped) throw error
       }
     }
@@ -79,7 +74,7 @@ export class AppendSender {
 
   #pause(ms: number): Promise<void> {
     return new Promise(resolve => {
-      const cancel = this.#clock.after(ms, resolve)
+      const cancel = this.#parts.clock.after(ms, resolve)
       this.#endPause = () => {
         cancel()
         resolve()
@@ -112,7 +107,7 @@ export class AppendSender {
   /** null: the database would accept it. */
   async #tryAppend(stored: ClosedBatch): Promise<unknown> {
     try {
-      await this.#journal.tryAppend(stored)
+      await this.#parts.journal.tryAppend(stored)
       return null
     } catch (error) {
       if (isDataError(error)) return error

@@ -16,7 +16,7 @@ import {
 import type { JobStatus } from "../../core/states.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
-import type { OwnedPartition } from "../commit/owned-partition.ts"
+import type { OwnedPartition } from "../commit/batch.ts"
 
 /** A job in its owner's memory. */
 export interface LiveJob {
@@ -79,16 +79,9 @@ export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   return place !== null && isInFlight(place.state, place.position)
 }
 
-export function newLiveJob(job: {
-  id: string
-  partition: number
-  plan: Plan
-  state: JobState
-  seq: number
-  at: number
-  size: number
-  projected: LiveJob["projected"]
-}): LiveJob {
+type NewLiveJob = Pick<LiveJob, "id" | "partition" | "plan" | "state" | "seq" | "at" | "size" | "projected">
+
+export function newLiveJob(job: NewLiveJob): LiveJob {
   // Field by field: a spread of the argument shows in profiles.
   return {
     id: job.id,
@@ -155,4 +148,47 @@ export function evictOutput(
     },
     () => {},
   )
+}
+
+/**
+ * When nodes of this engine's jobs last died alone; answers whether another node did so since a given one began. After a
+ * restart it is learned from the jobs that are folded: a node that died after another stands behind it in the queue of
+ * its process, so its job is in flight as long as the other's is.
+ */
+export class DeathsAlone {
+  /** The latest two deaths, of different nodes. */
+  #latest: Death = none
+  #second: Death = none
+
+  learn({ id, state }: LiveJob): void {
+    this.#learn(state, node => taskName(id, { node }))
+    for (const [node, list] of state.lists) this.#learn(list.state, item => taskName(id, { node, item }))
+  }
+
+  #learn({ suspects }: JobState, nameOf: (position: number) => string): void {
+    for (const [position, { diedAt }] of suspects) if (diedAt > 0) this.note(nameOf(position), diedAt)
+  }
+
+  note(name: string, at: number): void {
+    if (name === this.#latest.name) this.#latest = { name, at: Math.max(at, this.#latest.at) }
+    else if (at >= this.#latest.at) {
+      this.#second = this.#latest
+      this.#latest = { name, at }
+    } else if (at > this.#second.at) this.#second = { name, at }
+  }
+
+  latestOther({ id }: LiveJob, of: TaskRef): number {
+    return this.#latest.name === taskName(id, of) ? this.#second.at : this.#latest.at
+  }
+}
+
+interface Death {
+  readonly name: string
+  readonly at: number
+}
+
+const none: Death = { name: "", at: Number.NEGATIVE_INFINITY }
+
+function taskName(jobId: string, of: TaskRef): string {
+  return `${jobId}/${taskKey(of)}`
 }

@@ -9,15 +9,14 @@ import { failpoint } from "../../failpoints.ts"
 import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
 import type { Clock } from "../clock.ts"
+import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
 import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
-import { type OwnedPartition, partitionMoved } from "../commit/owned-partition.ts"
 import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { partitionOf } from "../ids.ts"
 import type { EngineMetrics } from "../metrics.ts"
-import { Handover } from "../partitions/handover.ts"
-import type { Lease } from "../partitions/lease.ts"
-import { adoptTasks, cancelTasks, releaseTasks } from "../partitions/task-handover.ts"
+import { adoptTasks, cancelTasks, Handover, releaseTasks } from "../partitions/handover.ts"
+import type { Lease } from "../partitions/heartbeat.ts"
 import { Capacity } from "../providers/capacity.ts"
 import { LeftSubmissions } from "../providers/left-submissions.ts"
 import { Polls } from "../providers/polls.ts"
@@ -27,10 +26,10 @@ import type { LoadParts } from "../recovery/fold.ts"
 import { JobLoader } from "../recovery/loader.ts"
 import type { EngineSettings } from "../settings.ts"
 import { Alarms } from "./alarms.ts"
-import { DeathsAlone } from "./deaths-alone.ts"
 import { JobMemory } from "./job-memory.ts"
 import {
   currentTask,
+  DeathsAlone,
   evictOutput,
   hasLaterAttempt,
   type LiveJob,
@@ -198,16 +197,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
-    const job = newLiveJob({
-      id,
-      partition,
-      plan,
-      state: newJobState(plan),
-      seq: 0,
-      at: 0,
-      size: 0,
-      projected: null,
-    })
+    const state = newJobState(plan)
+    const job = newLiveJob({ id, partition, plan, state, seq: 0, at: 0, size: 0, projected: null })
     void this.execute(job, command)
     this.#parts.metrics.jobsSubmitted++
     this.#memory.keep(job)

@@ -10,7 +10,7 @@ import {
 import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
-import { attemptRef, findTask, isCurrent, taskKey } from "../../core/state.ts"
+import { attemptRef, isCurrent, taskKey } from "../../core/state.ts"
 import type { Progress } from "../../core/view/view.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
@@ -90,7 +90,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (waiting !== undefined) return waiting
     // Only here: a rejected promise that nobody awaits would end the process.
     const answer = durable()
-      .then(() => capacity.waitForPlace({ provider: provider!, owner, ...terms }))
+      .then(() => capacity.rate.waitForPlace({ provider: provider!, owner, ...terms }))
       .finally(() => this.#ratePlaces.delete(name))
     this.#ratePlaces.set(name, answer)
     return answer
@@ -233,8 +233,9 @@ export class TaskReports implements RemoteTaskEvents {
   #currentJob(task: TaskName): LiveJob | null {
     const job = this.#owner.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
-    const place = findTask(job.state, task)
-    return place?.state.attempt[place.position] === task.attempt ? job : null
+    // Without `findTask`, which allocates: this runs for every report.
+    const own = task.item === undefined ? job.state : job.state.lists.get(task.node)?.state
+    return own?.attempt[task.item ?? task.node] === task.attempt ? job : null
   }
 }
 

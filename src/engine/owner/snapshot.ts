@@ -3,7 +3,7 @@ import type { Json } from "../../core/json.ts"
 import { type JobState, nodeStatusOf } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
-import { isoTime } from "../iso-time.ts"
+import { isoTime } from "../clock.ts"
 import { isIdle, type JobError, jobError, outputInMemory, readEnd } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 

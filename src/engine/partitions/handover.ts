@@ -1,7 +1,9 @@
-import type { Broker } from "../../broker/port.ts"
+import type { Broker, TaskName } from "../../broker/port.ts"
+import type { AttemptRef } from "../../core/commands.ts"
+import { tasksInFlight } from "../../core/item-list.ts"
+import { parseTaskKey, taskKey } from "../../core/state.ts"
 import { LONGEST_WAIT } from "../clock.ts"
-import type { JobOwner, LiveJob } from "../owner/live-job.ts"
-import { handOverTasks, hasLocalTasks } from "./task-handover.ts"
+import { currentTask, type JobOwner, type LiveJob } from "../owner/live-job.ts"
 
 interface HandoverOwner extends JobOwner {
   readonly broker: Broker
@@ -66,4 +68,53 @@ export class Handover {
   #jobsIn(partition: number): LiveJob[] {
     return [...this.#owner.jobs.values()].filter(job => job.partition === partition)
   }
+}
+
+/** What happens to a job's tasks when its owner changes: those that ran in the owner's process end with it, others continue. */
+
+type TaskOwner = Pick<JobOwner, "command"> & { readonly broker: Broker }
+
+/** After take-over: tasks that ran in the last owner's process are lost, tasks on other workers are adopted. */
+export function adoptTasks(job: LiveJob, now: number, owner: TaskOwner): void {
+  const { remote } = owner.broker
+  if (remote === undefined) {
+    owner.command(job, { type: "recover" })
+    return
+  }
+  const lost: AttemptRef[] = []
+  for (const task of tasksInFlight(job.state, now)) {
+    const { handler } = job.plan.nodes[task.node]!
+    if (remote.adopt({ jobId: job.id, ...task }, handler)) job.running.add(taskKey(task))
+    else lost.push(task)
+  }
+  if (lost.length > 0) owner.command(job, { type: "recover", only: lost })
+}
+
+/** For an orderly handover: the next owner begins running tasks again, and this is not counted as a loss. */
+function handOverTasks(job: LiveJob, owner: TaskOwner): void {
+  if (job.state.started.size === 0 && job.state.lists.size === 0) return
+  const only = runningTasks(job).filter(task => owner.broker.remote?.has(task) !== true)
+  if (only.length > 0) owner.command(job, { type: "hand_over", only })
+}
+
+/** Does this process itself run a task of the job? A task that waits, for a slot here or at its provider, can wait at another engine. */
+function hasLocalTasks(job: LiveJob, broker: Broker): boolean {
+  return runningTasks(job).some(task => broker.isRunningHere(task))
+}
+
+/** The job has another owner: this process stops its tasks, the new owner continues them. */
+export function releaseTasks(job: LiveJob, broker: Broker): void {
+  for (const task of runningTasks(job)) {
+    if (broker.remote === undefined) broker.cancel(task, "The job has moved to another engine.")
+    else broker.remote.release(task)
+  }
+}
+
+/** Cancels all tasks of a job that no owner wants any more. */
+export function cancelTasks(job: LiveJob, broker: Broker): void {
+  for (const task of runningTasks(job)) broker.cancel(task, "The job cannot continue in this process.")
+}
+
+function runningTasks(job: LiveJob): TaskName[] {
+  return [...job.running].map(key => currentTask(job, parseTaskKey(key))).filter(task => task !== null)
 }

@@ -6,9 +6,9 @@ import {
   type HeartbeatCommand,
   type HeartbeatMessage,
   type HeartbeatThreadData,
+  monotonicMs,
   nextBeat,
 } from "./heartbeat.ts"
-import { monotonicMs } from "./lease.ts"
 
 const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData as HeartbeatThreadData
 let place = atFirst

@@ -1,6 +1,6 @@
 import type { Heartbeat, Journal, PartitionEpoch, PartitionRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
-import type { EngineObserver } from "../engine-parts.ts"
+import type { EngineObserver } from "../engine.ts"
 import { firstSeq } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ProviderSweep } from "../providers/sweep.ts"
@@ -8,9 +8,8 @@ import type { Recovery } from "../recovery/recovery.ts"
 import type { Retention } from "../recovery/retention.ts"
 import type { Wakeups } from "../recovery/wakeups.ts"
 import type { Inbox } from "../remote/inbox.ts"
-import { Peers } from "./peers.ts"
+import { Peers, takesPartitions } from "./peers.ts"
 import type { ReadyPartitions } from "./ready-partitions.ts"
-import { takesPartitions } from "./takes-partitions.ts"
 
 /**
  * Which partitions this engine owns. Fence and liveness are separate: an epoch changes only at take-over, a heartbeat

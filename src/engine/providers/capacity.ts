@@ -11,7 +11,7 @@ import { type Clock, untilStoreAnswers } from "../clock.ts"
 import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { OwnerEngine } from "../owner/owner.ts"
 import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
-import { ProviderRate, type RateRequest } from "./rate.ts"
+import { ProviderRate } from "./rate.ts"
 import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
@@ -37,12 +37,12 @@ export interface CapacityParts {
  */
 export class Capacity {
   readonly #parts: CapacityParts
-  readonly #rate: ProviderRate
+  readonly rate: ProviderRate
   readonly #timers = new Set<() => void>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
-    this.#rate = new ProviderRate({
+    this.rate = new ProviderRate({
       ...parts,
       untilStoreAnswers: ask => this.#untilStoreAnswers(ask),
       until: at => this.#until(at),
@@ -64,7 +64,7 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
     }
-    await this.#rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
+    await this.rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
     if (isWanted(job, task)) broker.dispatch(task)
     else await this.#releaseSlot(job, task)
   }
@@ -98,16 +98,6 @@ export class Capacity {
       await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node, item })
     // Whether that end is durable, and still valid, is decided by the current owner of the job.
     else if (!needsSlot(job.state, task)) await this.#resendGrant(job, task)
-  }
-
-  /** For a request that will be sent in any case. */
-  waitForPlace(request: RateRequest): Promise<void> {
-    return this.#rate.waitForPlace(request)
-  }
-
-  /** For a request that can be postponed. null: send it now; otherwise the time of its place, which is too far away. */
-  tryPlace(request: RateRequest, maxWaitMs: number): Promise<number | null> {
-    return this.#rate.tryPlace(request, maxWaitMs)
   }
 
   /**
@@ -160,7 +150,7 @@ export class Capacity {
     const at = clock.now()
     const { code, message } = fault
     Promise.all([
-      this.#rate.observePause(provider, fault),
+      this.rate.observePause(provider, fault),
       journal.providers.noteError({ provider, at, what, code, message }),
     ]).catch(error => log.warn({ provider, error: String(error) }, "could not store a provider's failure"))
   }

@@ -18,7 +18,7 @@ export interface LeftSubmissionsParts {
   readonly clock: Clock
   readonly log: Log
   readonly providers: Providers
-  readonly capacity: Pick<Capacity, "waitForPlace" | "claimOperation">
+  readonly capacity: Pick<Capacity, "rate" | "claimOperation">
   readonly owner: JobOwner
   readonly broker: Broker
   readonly loader: JobLoader
@@ -221,7 +221,7 @@ export class LeftSubmissions {
       const task = await this.#rebuildTask(submission)
       if (task === null || !submitting.has(task.handler))
         return this.#report(submissionKey(submission), submission)
-      await capacity.waitForPlace({ provider, owner, ...terms })
+      await capacity.rate.waitForPlace({ provider, owner, ...terms })
       if (this.#isStopped) return
       // With its own name: a worker answers a task name that it knows with its earlier report.
       const { isolation: _, ...plain } = task

@@ -85,7 +85,7 @@ export class Polls {
   async #postponement(request: RateRequest): Promise<number | null> {
     const { capacity, maxWaitMs, clock } = this.#parts
     try {
-      return await capacity.tryPlace(request, maxWaitMs)
+      return await capacity.rate.tryPlace(request, maxWaitMs)
     } catch (error) {
       if (!(error instanceof JournalUnavailableError)) throw error
       return clock.now() + RETRY_MS
@@ -99,7 +99,7 @@ export class Polls {
     const handler = pollQueue(provider)
     const { remote } = broker
     if (remote?.answers(handler) !== true)
-      return providers.poll(operation, { signal, place: () => capacity.waitForPlace(request) })
+      return providers.poll(operation, { signal, place: () => capacity.rate.waitForPlace(request) })
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
     const outcome = await remote.call(of, signal)
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }

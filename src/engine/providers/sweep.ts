@@ -150,12 +150,12 @@ export class ProviderSweep {
     const { provider, externalId, jobId, node, item, tries, owner } = cancel
     const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
     const request = { provider, owner, rate, ratePerOwner }
-    const later = await capacity.tryPlace(request, MAX_WAIT_MS)
+    const later = await capacity.rate.tryPlace(request, MAX_WAIT_MS)
     if (later !== null) return
     const id = (await this.#parts.owner.loader.read(jobId))?.plan.nodes[node]?.id ?? ""
     const fault: Fault | null = await providers.cancel(
       { provider, externalId, jobId, nodeId: id },
-      { signal: this.#abort.signal, place: () => capacity.waitForPlace(request) },
+      { signal: this.#abort.signal, place: () => capacity.rate.waitForPlace(request) },
     )
     if (this.#isStopped && fault !== null) return
     if (fault !== null) capacity.reportFailure(provider, "cancel", fault)

@@ -1,4 +1,4 @@
-import { type OwnedPartition, partitionMoved } from "../commit/owned-partition.ts"
+import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"

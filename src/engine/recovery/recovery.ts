@@ -9,31 +9,31 @@ import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
+export interface RecoveryParts extends LoadParts {
+  readonly owner: PartitionOwner
+  readonly clock: Clock
+  readonly log: Log
+}
+
 /** Loads jobs that are due into their owner's memory: at take-over, and when their alarm has come. */
 export class Recovery {
-  readonly #parts: LoadParts
-  readonly #owner: PartitionOwner
-  readonly #clock: Clock
-  readonly #log: Log
+  readonly #parts: RecoveryParts
 
-  constructor(parts: LoadParts & { owner: PartitionOwner; clock: Clock; log: Log }) {
+  constructor(parts: RecoveryParts) {
     this.#parts = parts
-    this.#owner = parts.owner
-    this.#clock = parts.clock
-    this.#log = parts.log
   }
 
   /** After take-over: everything that was in flight was lost with its process, and is continued here. Returns the time up to which due jobs were loaded. */
   recover(partitions: readonly number[]): Promise<number> {
-    return this.#owner.loader.blockPartitions(partitions, this.#recoverAll(partitions))
+    return this.#parts.owner.loader.blockPartitions(partitions, this.#recoverAll(partitions))
   }
 
   async #recoverAll(partitions: readonly number[]): Promise<number> {
     failpoint("recover.before")
-    const at = this.#clock.now()
+    const at = this.#parts.clock.now()
     await this.#eachDue({ partitions, at }, job => {
-      this.#owner.recover(job)
-      this.#owner.fireTimers(job)
+      this.#parts.owner.recover(job)
+      this.#parts.owner.fireTimers(job)
     })
     failpoint("recover.after")
     return at
@@ -41,7 +41,7 @@ export class Recovery {
 
   /** Wakes parked jobs that became due since `after`. Returns when the next one is due. */
   async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
-    return this.#eachDue(query, job => this.#owner.fireTimers(job))
+    return this.#eachDue(query, job => this.#parts.owner.fireTimers(job))
   }
 
   async #eachDue(
@@ -58,14 +58,16 @@ export class Recovery {
         limit: PAGE,
       })
       const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))
-      await this.#owner.loader.blockDue([...alarms.keys()], ids => this.#wake(ids, { epochs, alarms }, act))
+      await this.#parts.owner.loader.blockDue([...alarms.keys()], ids =>
+        this.#wake(ids, { epochs, alarms }, act),
+      )
       after = due.jobs.at(-1)
       if (due.jobs.length < PAGE) return due.nextWakeAt
     }
   }
 
   #epoch(partition: number): number | undefined {
-    return this.#owner.owned.get(partition)?.epoch
+    return this.#parts.owner.owned.get(partition)?.epoch
   }
 
   async #wake(
@@ -78,8 +80,8 @@ export class Recovery {
       const job = await this.#fold(id, rows.get(id) ?? [], alarms.get(id))
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
-      this.#owner.keep(job)
-      if (alarms.get(id) === QUARANTINED_AT) this.#owner.releaseFromQuarantine(job)
+      this.#parts.owner.keep(job)
+      if (alarms.get(id) === QUARANTINED_AT) this.#parts.owner.releaseFromQuarantine(job)
       act(job)
     }
   }
@@ -95,7 +97,7 @@ export class Recovery {
       // The store is unavailable, the job is intact: the caller retries, or jobs would never be woken.
       if (error instanceof JournalUnavailableError) throw error
       // One job that cannot be folded must not stop the others.
-      this.#log.error({ job_id: id, error }, "job quarantined: its journal cannot be folded")
+      this.#parts.log.error({ job_id: id, error }, "job quarantined: its journal cannot be folded")
       return null
     }
   }

@@ -3,12 +3,16 @@ import type { Clock } from "../clock.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { Recovery } from "./recovery.ts"
 
+export interface WakeupsParts {
+  readonly clock: Clock
+  readonly recovery: Recovery
+  readonly partitions: Pick<ReadyPartitions, "all">
+  readonly log: Log
+}
+
 /** The alarm clock of parked jobs: one timer for the earliest of them, whatever their number. */
 export class Wakeups {
-  readonly #clock: Clock
-  readonly #recovery: Recovery
-  readonly #partitions: Pick<ReadyPartitions, "all">
-  readonly #log: Log
+  readonly #parts: WakeupsParts
   /** All jobs due up to here have been woken. */
   #cursor: number
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
@@ -18,16 +22,8 @@ export class Wakeups {
   #queryAgain = false
   #stopped = false
 
-  constructor(parts: {
-    clock: Clock
-    recovery: Recovery
-    partitions: Pick<ReadyPartitions, "all">
-    log: Log
-  }) {
-    this.#clock = parts.clock
-    this.#recovery = parts.recovery
-    this.#partitions = parts.partitions
-    this.#log = parts.log
+  constructor(parts: WakeupsParts) {
+    this.#parts = parts
     this.#cursor = parts.clock.now()
   }
 
@@ -73,18 +69,18 @@ export class Wakeups {
   }
 
   async #query(): Promise<void> {
-    const at = this.#clock.now()
+    const at = this.#parts.clock.now()
     this.#rewoundTo = Number.POSITIVE_INFINITY
     try {
-      const next = await this.#recovery.wakeDue({
-        partitions: this.#partitions.all(),
+      const next = await this.#parts.recovery.wakeDue({
+        partitions: this.#parts.partitions.all(),
         after: { wakeAt: this.#cursor, id: LAST_ID },
         at,
       })
       this.#cursor = Math.min(at, this.#rewoundTo)
       if (next !== null) this.#arm(next)
     } catch (error) {
-      this.#log.warn({ error: String(error) }, "could not query due jobs; retrying")
+      this.#parts.log.warn({ error: String(error) }, "could not query due jobs; retrying")
       this.#arm(at + RETRY_MS)
     }
   }
@@ -92,7 +88,7 @@ export class Wakeups {
   #arm(at: number): void {
     if (this.#stopped || (this.#timer !== null && this.#timer.at <= at)) return
     this.#timer?.cancel()
-    const cancel = this.#clock.after(at - this.#clock.now(), () => {
+    const cancel = this.#parts.clock.after(at - this.#parts.clock.now(), () => {
       this.#timer = null
       // A query in flight may have been sent before the row of this job was stored.
       this.#queryAgain ||= this.#querying !== null

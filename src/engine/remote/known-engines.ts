@@ -1,6 +1,5 @@
 import type { EngineBeat, Heartbeat } from "../../journal/port/journal.ts"
-import { Peers, StaleBeats } from "../partitions/peers.ts"
-import { takesPartitions } from "../partitions/takes-partitions.ts"
+import { Peers, StaleBeats, takesPartitions } from "../partitions/peers.ts"
 
 /**
  * Which other engines are alive, and what they own, according to the last heartbeat: for code that sends jobs and

@@ -1,11 +1,11 @@
 import type { Command, Submit } from "../../core/commands.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Heartbeat, Journal } from "../../journal/port/journal.ts"
+import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
 import type { EngineSettings } from "../settings.ts"
 import type { Answer } from "./inbox.ts"
-import { type AwayOwner, KnownEngines } from "./known-engines.ts"
+import { KnownEngines } from "./known-engines.ts"
 import { refusalError } from "./refusals.ts"
 import { noEngine, RemoteCommands } from "./remote-commands.ts"
 
@@ -16,7 +16,7 @@ export type Hurry = "hurry"
 export class RemoteEngines {
   readonly #journal: Journal
   readonly #clock: Clock
-  readonly #knownEngines: KnownEngines
+  readonly known: KnownEngines
   readonly #remoteCommands: RemoteCommands
   /** A dead engine is replaced only after its lease has passed: a caller that can use another engine need not wait for that. */
   readonly #hurryMs: number
@@ -32,55 +32,24 @@ export class RemoteEngines {
     this.#journal = journal
     this.#clock = clock
     this.#hurryMs = (settings.leaseSeconds * 1000) / 2
-    this.#knownEngines = new KnownEngines({
+    this.known = new KnownEngines({
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
       random: () => clock.random(),
     })
-    const mayAnswer = () => takesPartitions || this.#knownEngines.mayAnswer
+    const mayAnswer = () => takesPartitions || this.known.mayAnswer
     this.#remoteCommands = new RemoteCommands({ journal, clock, mayAnswer })
-  }
-
-  receive(heartbeat: Heartbeat): void {
-    this.#knownEngines.receive(heartbeat)
-  }
-
-  /** Does an engine of another process take jobs? */
-  get hasTaker(): boolean {
-    return this.#knownEngines.hasTaker
-  }
-
-  /** Has one done so since this process started? */
-  get hadTaker(): boolean {
-    return this.#knownEngines.hadTaker
-  }
-
-  /** Set if no live engine can know anything of the job. */
-  awayOwner(jobId: string): AwayOwner | null {
-    return this.#knownEngines.awayOwner(partitionOf(jobId))
   }
 
   /** Resolves once a heartbeat has listed the engines; waits for an engine that is just taking its partitions. */
   whenKnown(): Promise<void> {
-    return this.#knownEngines.whenKnown(this.#hurryMs)
-  }
-
-  whenFirstHeartbeat(patienceMs: number): Promise<void> {
-    return this.#knownEngines.whenFirstHeartbeat(patienceMs)
-  }
-
-  whenNextHeartbeat(patienceMs: number): Promise<void> {
-    return this.#knownEngines.whenNextHeartbeat(patienceMs)
-  }
-
-  stop(): void {
-    this.#knownEngines.stop()
+    return this.known.whenKnown(this.#hurryMs)
   }
 
   /** The partition of a new job. Throws E610 when there is none. */
   pick(): number {
-    const partition = this.#knownEngines.pick()
+    const partition = this.known.pick()
     if (partition === null) throw noEngine()
     return partition
   }
@@ -89,7 +58,7 @@ export class RemoteEngines {
   async submit(id: string, command: Submit, hurry?: Hurry): Promise<number | null> {
     const patienceMs = hurry === "hurry" ? this.#hurryMs : ANSWER_MS
     const answer = await this.#remoteCommands.execute(id, command, patienceMs).catch(error => {
-      if (error instanceof UmbraError && error.code === "E613") this.#knownEngines.unanswered(partitionOf(id))
+      if (error instanceof UmbraError && error.code === "E613") this.known.unanswered(partitionOf(id))
       throw error
     })
     if (!("refused" in answer)) return answer.created_at ?? this.#clock.now()

@@ -2,10 +2,9 @@
  * Builds one commit from the results of deliveries: acknowledgements, emitted messages with their numbers,
  * lineage, parked messages. Changes the progress to its state after the commit is durable.
  */
-import { retryDelay } from "../../core/decide/backoff.ts"
+import { retryDelay, wholeTime } from "../../core/decide/backoff.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress, RouteProgress } from "../../core/pipeline/progress.ts"
-import { wholeTime } from "../../core/whole-time.ts"
 import type { PipelinePlan, RoutePlan } from "../../definition/pipeline/plan.ts"
 import type {
   LineageRow,
