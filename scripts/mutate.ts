@@ -55,6 +55,8 @@ await main(async signal => {
     await putIn(folder, mutants)
     console.log(`${mutants.length} mutants, seed ${seed}, in ${folder}`)
     const left = await survivors(runs, mutants, signal)
+    // Mutants that were not tried must not be reported as caught.
+    signal.throwIfAborted()
     return report(mutants, left)
   } finally {
     runs.end()

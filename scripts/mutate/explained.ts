@@ -9,7 +9,14 @@ interface Explanation {
   readonly why: string
 }
 
-const EXPLANATIONS: readonly Explanation[] = []
+const swapped = "const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]"
+
+const EXPLANATIONS: readonly Explanation[] = [
+  ...["i >= 1", "j >= 1"].map(replacement => ({
+    ...{ file: "src/template/nearest.ts", line: swapped, replacement },
+    why: "Before the first character there is none: the comparison with it is false anyway.",
+  })),
+]
 
 export function explanationOf({ file, start, replacement }: Mutant, text: string): string | null {
   const from = text.lastIndexOf("\n", start - 1) + 1

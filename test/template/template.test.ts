@@ -8,6 +8,8 @@ import {
   TemplateSyntaxError,
   withNode,
 } from "../../src/template/index.ts"
+import { Fault, Run } from "../../src/template/run.ts"
+import type { Limits } from "../../src/template/types.ts"
 import { scopeOf } from "./scope.ts"
 
 const scope = scopeOf({
@@ -258,7 +260,45 @@ describe("limits", () => {
     expect(failure(() => compileTemplate(source).render(scope, limits)).code).toBe("E203")
     expect(() => render(source)).not.toThrow()
   })
+
+  it.each<[what: string, source: (count: number) => string, most: number]>([
+    ["characters", count => "x".repeat(count), 1_000_000],
+    ["brackets in each other", count => `{{ ${"[".repeat(count)}1${"]".repeat(count)} }}`, 99],
+    ["conditions in each other", count => `${"{% if 1 %}".repeat(count)}x${"{% endif %}".repeat(count)}`, 99],
+    ["sums in a row", count => `{{ 1${" + 1".repeat(count)} }}`, 197],
+    ["filters in a row", count => `{{ 'a'${" | upper".repeat(count)} }}`, 197],
+  ])("a template may have so many %s and no more", (_, source, most) => {
+    expect(() => compileTemplate(source(most))).not.toThrow()
+    expect(() => compileTemplate(source(most + 1))).toThrow(TemplateSyntaxError)
+  })
+
+  it.each<[what: string, use: (run: Run) => unknown, name: keyof Limits, cost: number]>([
+    ["text", run => run.text(10), "characters", 10],
+    ["a list", run => run.items(100), "items", 108],
+    ["making a list", run => run.items(100), "steps", 26],
+    ["a short scan", run => run.scan(31), "steps", 1],
+    ["a longer scan", run => run.scan(32), "steps", 2],
+    ["the keys of a record", run => run.keys(mapping(64)), "steps", 17],
+    ["the keys of a table", run => run.keys(mapping(65)), "steps", 66],
+    ["depth", run => run.nested(3), "depth", 3],
+  ])("%s has its exact cost", (_, use, name, cost) => {
+    const run = (limit: number) => new Run(scope, { ...defaultLimits, [name]: limit })
+    expect(() => use(run(cost))).not.toThrow()
+    expect(() => use(run(cost - 1))).toThrow(Fault)
+  })
+
+  it("has the defaults that docs/reference/limits.md promises", () => {
+    expect(defaultLimits).toEqual({
+      ...{ steps: 200_000, characters: 5_000_000, items: 1_000_000, depth: 200 },
+      bytes: 16 * 1024 * 1024,
+    })
+  })
 })
+
+/** With so many keys. */
+function mapping(count: number): Record<string, Json> {
+  return Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]))
+}
 
 describe("compiling", () => {
   it("the same source compiles once", () => {
