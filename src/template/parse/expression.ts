@@ -26,12 +26,22 @@ export function parseExpression(p: Parser): Expression {
 }
 
 /** Without the conditional form, so that the `if` after `for x in y` belongs to the loop. */
-export function parseOr(p: Parser, operator: "or" | "and" = "or"): Expression {
-  let left = operator === "or" ? parseOr(p, "and") : parseNot(p)
-  while (p.atWord(operator)) {
+export function parseOr(p: Parser): Expression {
+  let left = parseAnd(p)
+  while (p.atWord("or")) {
     const { at } = p.advance()
-    const right = operator === "or" ? parseOr(p, "and") : parseNot(p)
-    left = { kind: "logic", operator, left, right, at, depth: p.over(left, right) }
+    const right = parseAnd(p)
+    left = { kind: "logic", operator: "or", left, right, at, depth: p.over(left, right) }
+  }
+  return left
+}
+
+function parseAnd(p: Parser): Expression {
+  let left = parseNot(p)
+  while (p.atWord("and")) {
+    const { at } = p.advance()
+    const right = parseNot(p)
+    left = { kind: "logic", operator: "and", left, right, at, depth: p.over(left, right) }
   }
   return left
 }
