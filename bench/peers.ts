@@ -198,13 +198,16 @@ type Message =
   | ({ readonly type: "repetition" } & Repetition)
   | { readonly type: "failed"; readonly message: string }
 
+/** No peer writes a log line per step. */
+const QUIET = { NODE_ENV: "production", RESTATE_LOGGING: "ERROR", NO_LOG_SUCCESS: "1" }
+
 /** One process, in a process group of its own: what it started ends with it. */
 function measureTask(task: object, size: Size, onReady: (ready: Ready) => void): Promise<Outcome> {
   const child = fork(join(folder, "process.js"), [JSON.stringify(task)], {
     execPath: nodeProgram(),
     execArgv: ["--expose-gc", "--no-warnings"],
     cwd: folder,
-    env: { ...process.env, NODE_ENV: "production", RESTATE_LOGGING: "ERROR" },
+    env: { ...process.env, ...QUIET },
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   })

@@ -20,6 +20,8 @@ const worker = {
 export async function open({ postgresUrl, width }) {
   const waiting = new Waiting()
   const pool = new pg.Pool({ connectionString: postgresUrl, max: worker.maxPoolSize })
+  pool.on("error", () => {})
+  pool.on("connect", client => client.on("error", () => {}))
   await pool.query("create table values_of_items (job int, k int, value bigint, primary key (job, k))")
   await pool.query("create table items_left (job int primary key, items int not null)")
   const utils = await makeWorkerUtils({ pgPool: pool })
@@ -47,7 +49,13 @@ export async function open({ postgresUrl, width }) {
       waiting.end(job, join(rows.map(({ value }) => value)))
     },
   }
-  const runner = await startRunner({ pgPool: pool, taskList, preset: { worker }, noHandleSignals: true })
+  const runner = await startRunner({
+    pgPool: pool,
+    taskList,
+    crontab: "",
+    preset: { worker },
+    noHandleSignals: true,
+  })
   const start = {
     single: (job, x) => utils.addJob("chain", { job, x, left: 1 }),
     chain: (job, x) => utils.addJob("chain", { job, x, left: CHAIN }),
