@@ -1,7 +1,9 @@
 /**
- * `npm run bench` runs everything; `npm run bench -- engine takeover` the named ones. `BENCH_SCALE=0.2` makes
- * it shorter.
+ * `npm run bench` runs everything of Umbra's own; `npm run bench -- engine takeover` the named ones. `BENCH_SCALE=0.2`
+ * makes it shorter. `npm run bench -- peers` measures other engines beside Umbra; it installs them and has options of
+ * its own (peers.ts).
  */
+import { parseArgs } from "node:util"
 import { append } from "./append.ts"
 import { attacks } from "./attacks.ts"
 import { crowd } from "./crowd.ts"
@@ -9,6 +11,7 @@ import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { fleet } from "./fleet.ts"
 import { items } from "./items.ts"
+import { peers } from "./peers.ts"
 import { pipelines } from "./pipelines.ts"
 import { roles } from "./roles.ts"
 import { server } from "./server.ts"
@@ -33,16 +36,37 @@ const benches: Record<string, () => Promise<unknown>> = {
   pipelines,
 }
 
-const asked = process.argv.slice(2)
-const unknown = asked.filter(name => benches[name] === undefined)
+const { positionals: asked, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: "boolean", default: false },
+    only: { type: "string", default: "" },
+    repetitions: { type: "string", default: "3" },
+    write: { type: "boolean", default: false },
+    from: { type: "string" },
+  },
+})
+const named: typeof benches = {
+  ...benches,
+  peers: () =>
+    peers({
+      ...values,
+      only: values.only.split(",").filter(name => name !== ""),
+      repetitions: Number(values.repetitions),
+      from: values.from,
+    }),
+}
+const unknown = asked.filter(name => named[name] === undefined)
 if (unknown.length > 0) {
-  console.error(`There is no bench ${unknown.join(", ")}; there are ${Object.keys(benches).join(", ")}.`)
+  console.error(`There is no bench ${unknown.join(", ")}; there are ${Object.keys(named).join(", ")}.`)
   process.exit(2)
 }
+// Services and processes of a bench end with the `exit` event, which a signal alone does not cause.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1))
 try {
   for (const name of asked.length > 0 ? asked : Object.keys(benches)) {
     console.log(`\n── ${name}`)
-    await benches[name]!()
+    await named[name]!()
   }
 } finally {
   await stopServices()

@@ -1,4 +1,4 @@
-/** A private Redis on a free port of 127.0.0.1, in a temporary folder, that writes nothing to disk. */
+/** A private Redis on a free port of 127.0.0.1, in a temporary folder. By default it writes nothing to disk. */
 import { once } from "node:events"
 import { createConnection } from "node:net"
 import { findExecutable } from "./executable.ts"
@@ -20,6 +20,11 @@ export interface Redis extends Service {
   readonly version: string
 }
 
+export interface RedisOptions {
+  /** Server settings, by name: `{ appendonly: "yes" }`. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
 /** Returns the program, or what is missing. */
 export async function findRedis(): Promise<RedisProgram | string> {
   const command = await findExecutable(["redis-server"])
@@ -28,7 +33,7 @@ export async function findRedis(): Promise<RedisProgram | string> {
   return { command, version: /v=(\S+)/.exec(line)?.[1] ?? line }
 }
 
-export async function startRedis(): Promise<Redis> {
+export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
   const program = await findRedis()
   if (typeof program === "string") throw new Error(`install ${program}`)
   const owner = await serviceOwner()
@@ -37,18 +42,14 @@ export async function startRedis(): Promise<Redis> {
   const service = await startService({
     name: "Redis",
     command: program.command,
-    args: [
-      "--port",
-      String(port),
-      "--bind",
-      "127.0.0.1",
-      "--save",
-      "",
-      "--appendonly",
-      "no",
-      "--dir",
-      folder,
-    ],
+    args: asFlags({
+      port: String(port),
+      bind: "127.0.0.1",
+      save: "",
+      appendonly: "no",
+      dir: folder,
+      ...options.settings,
+    }),
     folder,
     owner,
     restartSignal: "SIGTERM",
@@ -58,6 +59,9 @@ export async function startRedis(): Promise<Redis> {
   const url = `redis://127.0.0.1:${port}`
   return { ...service, url, port, version: program.version }
 }
+
+const asFlags = (settings: Readonly<Record<string, string>>): readonly string[] =>
+  Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
 
 /** The server's reply to PING, over a bare socket: no client library is needed to know that it is up. */
 export async function ping(port: number): Promise<string> {

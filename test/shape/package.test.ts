@@ -12,17 +12,25 @@ interface LockEntry {
   readonly optionalDependencies?: Record<string, string>
 }
 
-const lock = JSON.parse(read("package-lock.json")) as {
-  readonly packages: Record<string, LockEntry>
-}
+const readLock = (path: string) => JSON.parse(read(path)) as { readonly packages: Record<string, LockEntry> }
+
+const lock = readLock("package-lock.json")
+
+const installedBy = ({ packages }: typeof lock) =>
+  Object.entries(packages).filter(([path, entry]) => path !== "" && !entry.link)
 
 describe("the lock file", () => {
-  const installed = Object.entries(lock.packages).filter(([path, entry]) => path !== "" && !entry.link)
+  const installed = installedBy(lock)
 
-  it("names no registry: packages come from whichever the reader has configured", () => {
-    expect(installed.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path)).toEqual([])
-    expect(listFiles().includes(".npmrc") && /^registry\s*=/m.test(read(".npmrc"))).toBe(false)
-  })
+  it.each(["", "bench/peers/"])(
+    "of ./%s names no registry: packages come from whichever the reader has configured",
+    folder => {
+      const own = installedBy(readLock(`${folder}package-lock.json`))
+      expect(own.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path)).toEqual([])
+      const settings = `${folder}.npmrc`
+      expect(listFiles().includes(settings) && /^registry\s*=/m.test(read(settings))).toBe(false)
+    },
+  )
 
   it("has the packages of every platform, without which `npm ci` refuses to install on any", () => {
     const missing = Object.entries(lock.packages).flatMap(([path, { optionalDependencies = {} }]) =>
