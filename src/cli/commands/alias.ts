@@ -1,33 +1,25 @@
 /** `umbra alias set|list|delete|history`: the version that a name points at (J20). */
 import type { Weights } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
-import { exitCode } from "../exit.ts"
+import { print } from "../output/print.ts"
 import { printable } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
-
-export interface AliasOptions extends TargetOptions {
-  readonly json?: boolean
-}
 
 export async function set(
   name: string,
   alias: string,
   version: string,
-  options: AliasOptions,
+  options: TargetOptions,
 ): Promise<number> {
   const target = targetOf(version)
   const moved = await withTarget(options, ({ workflows }) => workflows.setAlias(name, alias, target))
   const where = weightsText(moved.weights)
-  print(
-    options,
-    moved,
-    `${printable(name)}@${alias} now points at ${where}. Running jobs keep their version.\n`,
-  )
-  return exitCode.ok
+  const text = `${printable(name)}@${alias} now points at ${where}. Running jobs keep their version.\n`
+  return print(options, moved, text)
 }
 
-export async function list(name: string, options: AliasOptions): Promise<number> {
+export async function list(name: string, options: TargetOptions): Promise<number> {
   const { version, aliases = [] } = await withTarget(options, ({ workflows }) => workflows.get(name))
   const rows = [{ alias: "latest", weights: { [version]: 1 }, moved_at: null, moved_by: null }, ...aliases]
   const columns = Math.max(...rows.map(({ alias }) => alias.length))
@@ -35,25 +27,22 @@ export async function list(name: string, options: AliasOptions): Promise<number>
     const moved = moved_at === null ? "follows every push" : `since ${moved_at} by ${printable(moved_by)}`
     return `${alias.padEnd(columns)}  ${weightsText(weights)}  ${moved}\n`
   })
-  print(options, { name, latest: version, aliases }, lines.join(""))
-  return exitCode.ok
+  return print(options, { name, latest: version, aliases }, lines.join(""))
 }
 
-export async function remove(name: string, alias: string, options: AliasOptions): Promise<number> {
+export async function remove(name: string, alias: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ workflows }) => workflows.deleteAlias(name, alias))
   const text = `${printable(name)}@${printable(alias)} is removed. Running jobs keep their version.\n`
-  print(options, { name, alias, deleted: true }, text)
-  return exitCode.ok
+  return print(options, { name, alias, deleted: true }, text)
 }
 
-export async function history(name: string, alias: string, options: AliasOptions): Promise<number> {
+export async function history(name: string, alias: string, options: TargetOptions): Promise<number> {
   const moves = await withTarget(options, ({ workflows }) => workflows.aliasHistory(name, alias))
   const lines = moves.map(({ at, by, from, to }) => {
     const step = `${from === null ? "nothing" : weightsText(from)} → ${to === null ? "nothing" : weightsText(to)}`
     return `${at}  ${step}  by ${printable(by)}\n`
   })
-  print(options, { moves }, lines.join(""))
-  return exitCode.ok
+  return print(options, { moves }, lines.join(""))
 }
 
 /** `3`, or by weight `2=90,3=10`. */
@@ -78,8 +67,4 @@ function weightsText(weights: Weights): string {
   if (entries.length === 1) return `version ${entries[0]![0]}`
   const sum = entries.reduce((total, [, weight]) => total + weight, 0)
   return `versions ${entries.map(([version, weight]) => `${version} (${+((100 * weight) / sum).toFixed(1)} %)`).join(", ")}`
-}
-
-function print({ json }: AliasOptions, value: unknown, text: string): void {
-  process.stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : text)
 }

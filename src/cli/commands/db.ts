@@ -8,6 +8,7 @@ import { openReadOnly } from "../../journal/sqlite/read-only.ts"
 import { exitCode } from "../exit.ts"
 import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
 import { compareAll, type Difference, differencesText, withReader } from "../jobs/verify.ts"
+import { print } from "../output/print.ts"
 import { paintFor } from "../output/terminal.ts"
 import { inTurn } from "../target/folder-wait.ts"
 
@@ -27,7 +28,7 @@ interface Checked {
 export async function check(options: CheckOptions): Promise<number> {
   const location = existingStore(options)
   const found = isPostgres(location) ? await checkJobs(location) : await checkFolder(location)
-  process.stdout.write(options.json ? `${JSON.stringify(found, null, 2)}\n` : checkText(location, found))
+  print(options, found, () => checkText(location, found))
   const isRight = found.checked !== null && found.different.length === 0
   return isRight ? exitCode.ok : exitCode.failed
 }

@@ -1,12 +1,13 @@
 /** `umbra dead-letters JOB`: messages that failed permanently, and their replay (P4). */
-import type { DeadLetter, DeadLetterPage, ReplayJob } from "../../client/index.ts"
+import type { DeadLetter, DeadLetterPage } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
-import { exitCode } from "../exit.ts"
-import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { print, printSubmitted } from "../output/print.ts"
+import type { DeadLetterFlags } from "../output/result.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
-import { seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { Target, TargetOptions } from "../target/target.ts"
+import { seeToItsEnd } from "../target/own-runner.ts"
+import { withRunner } from "../target/runner.ts"
+import type { TargetOptions } from "../target/target.ts"
 
 export interface DeadLettersCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly route?: string
@@ -16,24 +17,16 @@ export interface DeadLettersCommandOptions extends TargetOptions, DeadLetterFlag
   readonly replay?: true | readonly string[]
   readonly workflow?: string
   readonly wait?: boolean
-  readonly json?: boolean
 }
 
 export async function deadLetters(jobId: string, options: DeadLettersCommandOptions): Promise<number> {
   if (options.replay !== undefined) return replay(jobId, options)
   for (const name of ["workflow", "wait"] as const)
     if (options[name] !== undefined) throw new UmbraError("E604", `--${name} needs --replay.`)
-  const { route, after, limit, json } = options
+  const { route, after, limit } = options
   return withTarget(options, async ({ jobs, flags }) => {
-    const page = await jobs.deadLetterPage(jobId, {
-      limit,
-      route,
-      after,
-    })
-    process.stdout.write(
-      json ? `${JSON.stringify(page, null, 2)}\n` : listing(page, { jobId, flags, options }),
-    )
-    return exitCode.ok
+    const page = await jobs.deadLetterPage(jobId, { limit, route, after })
+    return print(options, page, () => listing(page, { jobId, flags, options }))
   })
 }
 
@@ -84,16 +77,7 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
     })
   return withTarget(options, async target => {
     const job = await target.jobs.replay(jobId, which)
-    // Standard output has only the id, for scripts.
-    process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
-    if (!options.json) process.stderr.write(next(job, target))
-    return exitCode.ok
+    const what = `${count(job.replayed, "message")} will be replayed.`
+    return printSubmitted(options, { job, what }, target)
   })
-}
-
-function next({ job_id, replayed }: ReplayJob, { isRun, flags }: Pick<Target, "isRun" | "flags">): string {
-  const what = `${count(replayed, "message")} will be replayed.`
-  return isRun
-    ? `${what} Follow the job: umbra watch ${job_id}${flags}\n`
-    : `${what} If no engine runs on this store, start one: umbra serve${flags}, or umbra resume${flags}\n`
 }

@@ -4,16 +4,13 @@ import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { readSource } from "../input/source.ts"
-import { type Listing, problemsAsJson, renderProblems } from "../output/problems.ts"
+import { print } from "../output/print.ts"
+import { reportProblems } from "../output/problems.ts"
 import { paintFor, printable } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
-export interface PushOptions extends TargetOptions {
-  readonly json?: boolean
-}
-
-export async function push(file: string, options: PushOptions): Promise<number> {
+export async function push(file: string, options: TargetOptions): Promise<number> {
   const { name, text } = await readSource(file)
   return withTarget(
     options,
@@ -22,14 +19,11 @@ export async function push(file: string, options: PushOptions): Promise<number> 
         const problems = problemsOf(error)
         if (problems.length === 0) throw error
         const more = error instanceof UmbraClientError ? error.moreProblems : 0
-        if (options.json) process.stdout.write(problemsAsJson(problems, more))
-        else printProblems(problems, { name, text, more })
-        return null
+        const hint = problems.some(({ code }) => code === "E103") ? handlerHint : undefined
+        return reportProblems(problems, { name, text, more }, { ...options, hint })
       })
-      if (pushed === null) return exitCode.invalid
-      process.stdout.write(
-        options.json ? `${JSON.stringify(pushed, null, 2)}\n` : `${line(pushed, target)}\n`,
-      )
+      if (typeof pushed === "number") return pushed
+      print(options, pushed, `${line(pushed, target)}\n`)
       if (!options.json && !pushed.unchanged && process.stdout.isTTY)
         process.stdout.write(
           paintFor(process.stdout).dim(`Submit a job: umbra submit ${pushed.name} --input '{…}'${flags}\n`),
@@ -38,12 +32,6 @@ export async function push(file: string, options: PushOptions): Promise<number> 
     },
     { make: true },
   )
-}
-
-function printProblems(problems: readonly Problem[], source: Omit<Listing, "paint">): void {
-  const paint = paintFor(process.stderr)
-  process.stderr.write(renderProblems(problems, { ...source, paint }))
-  if (problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(handlerHint))
 }
 
 const handlerHint =

@@ -14,24 +14,21 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
 import { exitCode } from "../exit.ts"
+import { loadModules, type Modules } from "../input/modules.ts"
 import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
+import { commandLog } from "../output/log.ts"
+import { print } from "../output/print.ts"
 import {
   type DeadLetterFlags,
+  errorText,
   firstError,
   type LeftDeadLetters,
   leftDeadLetters,
-} from "../output/left-dead-letters.ts"
-import { commandLog } from "../output/log.ts"
-import { errorText } from "../output/result.ts"
+} from "../output/result.ts"
 import { count, duration, paintFor, printable } from "../output/terminal.ts"
 import { inTurn, keepFolder } from "../target/folder-wait.ts"
-import { loadUserAdapters } from "./adapters.ts"
-import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 
-export interface ResumeOptions extends StoreOptions, DeadLetterFlags {
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
+export interface ResumeOptions extends StoreOptions, Modules, DeadLetterFlags {
   readonly json?: boolean
   readonly patience: number
 }
@@ -55,15 +52,13 @@ const AT_ONCE = 100
 const LOOK_AGAIN_MS = 1000
 
 export async function resume(options: ResumeOptions): Promise<number> {
-  const handlers = await loadUserHandlers(options.handlers ?? [])
-  const adapters = await loadUserAdapters(options)
-  const providers = await loadUserProviders(options)
+  const modules = await loadModules(options)
   const location = existingStore(options)
   const { log } = commandLog("warn")
   const { store, unfinished } = await lookFirst(location, log)
   // Before anything else: its jobs resume before the engine has opened.
   const stop = stopSignal()
-  const umbra = await openUmbra(store, { handlers, adapters, providers, log })
+  const umbra = await openUmbra(store, { ...modules, log })
   try {
     const told = await new Resumption(umbra, options, stop).run(unfinished)
     const code = finish(told, { location, untold: unfinished.length - told.length, ...options })
@@ -122,9 +117,7 @@ interface Finished {
 }
 
 function finish(told: readonly Told[], finished: Finished): number {
-  process.stdout.write(
-    finished.json ? `${JSON.stringify({ jobs: told }, null, 2)}\n` : closing(told, finished),
-  )
+  print(finished, { jobs: told }, () => closing(told, finished))
   const isAllowed = (letters: DeadLettersView | undefined) =>
     finished.allowDeadLetters === true || letters === undefined || letters.count === 0
   const isWell = told.every(

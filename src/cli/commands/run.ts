@@ -1,24 +1,18 @@
 /** `umbra run FILE`: submits a workflow, runs it in this process and shows it until it has ended. */
-import { loadWorkflow, type WorkflowDefinition } from "../../definition/index.ts"
+import { inputChecks, type WorkflowDefinition } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Provider } from "../../provider/provider.ts"
 import { openUmbra } from "../../umbra.ts"
-import type { Handler } from "../../worker/handler.ts"
-import { exitCode } from "../exit.ts"
-import { mustFit } from "../input/input.ts"
-import { readJson } from "../input/json-option.ts"
-import { readSource } from "../input/source.ts"
+import { loadAdapters, loadDocument, loadHandlers, loadProviders, unknownTypeHint } from "../input/modules.ts"
 import { isNewFolder, type RunningOptions, storeLocation } from "../input/store.ts"
-import { type SubmissionFlags, submitOptions } from "../input/submit-options.ts"
-import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { readJson, type SubmissionFlags, submitOptions } from "../input/submission.ts"
 import { commandLog } from "../output/log.ts"
-import { problemsAsJson, renderProblems } from "../output/problems.ts"
+import { reportProblems } from "../output/problems.ts"
+import type { DeadLetterFlags } from "../output/result.ts"
 import { paintFor } from "../output/terminal.ts"
 import { inTurn } from "../target/folder-wait.ts"
-import { seeToItsEnd, withOwnRunner } from "../target/runner.ts"
-import { type AdapterModules, adaptersFor, loadUserAdapters, unknownTypeHint } from "./adapters.ts"
-import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
+import { seeToItsEnd, withOwnRunner } from "../target/own-runner.ts"
 
 export interface RunOptions extends RunningOptions, SubmissionFlags, DeadLetterFlags {
   readonly input?: string
@@ -28,23 +22,22 @@ export interface RunOptions extends RunningOptions, SubmissionFlags, DeadLetterF
 }
 
 export async function run(file: string, options: RunOptions): Promise<number> {
-  const handlers = await loadUserHandlers(options.handlers ?? [])
-  const providers = await loadUserProviders(options)
-  const load = (source: string) => loadPlan(source, handlers, options)
-  const plan = await load(file)
-  if (plan === null) return exitCode.invalid
-  const others: Plan[] = []
-  for (const other of options.with ?? []) {
-    const loaded = await load(other)
-    if (loaded === null) return exitCode.invalid
-    others.push(loaded)
+  const handlers = await loadHandlers(options)
+  const providers = await loadProviders(options)
+  const plans: Plan[] = []
+  for (const each of [file, ...(options.with ?? [])]) {
+    const { source, plan, problems } = await loadDocument(each, options, handlers)
+    if (plan === undefined)
+      return reportProblems(problems, source, { ...options, hint: unknownTypeHint(problems) })
+    plans.push(plan)
   }
-  mustHaveProviders([plan, ...others], providers)
+  mustHaveProviders(plans, providers)
+  const [plan, ...others] = plans as [Plan, ...Plan[]]
   const input = await readJson("--input", options.input)
   await mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
-  const adapters = await loadUserAdapters(options)
+  const adapters = await loadAdapters(options)
   if (!options.json && isNewFolder(location))
     process.stderr.write(paintFor(process.stderr).dim(`Creating a database in ${location}.\n`))
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
@@ -67,22 +60,11 @@ function mustHaveProviders(plans: readonly Plan[], providers: readonly Provider[
   )
 }
 
-async function loadPlan(
-  file: string,
-  handlers: readonly Handler[],
-  modules: AdapterModules & { readonly json?: boolean },
-): Promise<Plan | null> {
-  const source = await readSource(file)
-  const { name, text, format } = source
-  const catalogs = { handlers: catalogWith(handlers), adapters: await adaptersFor(text, modules) }
-  const loaded = loadWorkflow(text, { ...catalogs, ...(format && { format }) })
-  if (loaded.plan !== undefined) return loaded.plan
-  if (modules.json) {
-    process.stdout.write(problemsAsJson(loaded.problems))
-    return null
-  }
-  const paint = paintFor(process.stderr)
-  process.stderr.write(renderProblems(loaded.problems, { name, text, paint }))
-  process.stderr.write(paint.dim(unknownTypeHint(loaded.problems)))
-  return null
+/** Checked before anything is opened, so that a wrong input has no effect. */
+async function mustFit(plan: Plan, input: unknown): Promise<void> {
+  const { problems, more } = await inputChecks.check(plan.input, input, { owner: "local" })
+  if (problems === undefined) return
+  const lines = problems.map(({ path, message }) => `  ${path === "" ? "input" : path}: ${message}`)
+  if (more > 0) lines.push(`  and ${more} more`)
+  throw new UmbraError("E304", `the input fails the schema of workflow "${plan.name}":\n${lines.join("\n")}`)
 }

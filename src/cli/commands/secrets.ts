@@ -1,23 +1,18 @@
 /** `umbra secrets check FILE`: the secrets that a workflow reads, and which of them a worker with this environment would lack. */
 import { localOwner } from "../../core/facts.ts"
-import { loadWorkflow } from "../../definition/index.ts"
 import type { Plan, PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../../worker/environment-secrets.ts"
 import { providerSecret, readSecrets, secretNames } from "../../worker/secrets.ts"
 import { exitCode } from "../exit.ts"
-import { readSource } from "../input/source.ts"
+import { loadDocument, loadProviders, type Modules } from "../input/modules.ts"
+import { print } from "../output/print.ts"
 import { problemsAsJson, renderProblems } from "../output/problems.ts"
 import { paintFor, printable, width } from "../output/terminal.ts"
-import { adaptersFor } from "./adapters.ts"
-import { loadCatalog, loadUserProviders } from "./handlers.ts"
 
-export interface SecretsOptions {
+export interface SecretsOptions extends Modules {
   readonly json?: boolean
   readonly owner?: string
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
 }
 
 interface Need {
@@ -33,12 +28,7 @@ interface Need {
 
 export async function check(file: string, options: SecretsOptions): Promise<number> {
   const { json = false, owner = localOwner } = options
-  const [source, handlers] = await Promise.all([readSource(file), loadCatalog(options.handlers ?? [])])
-  const adapters = await adaptersFor(source.text, options)
-  const { plan, problems } = loadWorkflow(source.text, {
-    ...{ handlers, adapters },
-    ...(source.format && { format: source.format }),
-  })
+  const { source, plan, problems } = await loadDocument(file, options)
   if (plan === undefined) {
     const { name, text } = source
     const listing = { name, text, paint: paintFor(process.stdout) }
@@ -46,9 +36,7 @@ export async function check(file: string, options: SecretsOptions): Promise<numb
     return exitCode.invalid
   }
   const needs = [...workflowNeeds(plan, owner), ...(await providerNeeds(plan, options))]
-  process.stdout.write(
-    json ? `${JSON.stringify({ owner, secrets: needs }, null, 2)}\n` : table(source.name, owner, needs),
-  )
+  print(options, { owner, secrets: needs }, () => table(source.name, owner, needs))
   return needs.every(({ available }) => available) ? exitCode.ok : exitCode.failed
 }
 
@@ -73,7 +61,7 @@ async function providerNeeds(plan: Plan, { providers, handlers = [] }: SecretsOp
   if (providers === undefined) return []
   const { signingSecrets } = await import("../../provider/signature.ts")
   const source = providerSecretsFromEnvironment()
-  const used = (await loadUserProviders({ providers, handlers })).filter(({ name }) =>
+  const used = (await loadProviders({ providers, handlers })).filter(({ name }) =>
     plan.providers.includes(name),
   )
   return used.flatMap(({ name: provider, secrets = [], verify }) =>

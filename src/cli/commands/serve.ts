@@ -8,21 +8,16 @@ import { type Server, startServer } from "../../server/server.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
 import { version } from "../../version.ts"
 import { exitCode } from "../exit.ts"
-import { checkEnginePace, checkWorkerPace } from "../heartbeat-check.ts"
+import { loadModules, type Modules } from "../input/modules.ts"
 import { type StoreOptions, storeLocation, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
-import { beginToLeave, sayThatItStops, toldToStop } from "../stop.ts"
+import { beginToLeave, checkEnginePace, checkWorkerPace, sayThatItStops, toldToStop } from "../running.ts"
 import { inTurn } from "../target/folder-wait.ts"
 import { publishServer } from "../target/served.ts"
-import { loadUserAdapters } from "./adapters.ts"
-import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 
-export interface ServeOptions extends StoreOptions {
+export interface ServeOptions extends StoreOptions, Modules {
   readonly host: string
   readonly port: number
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
   readonly redisUrl?: string
   readonly roles?: readonly Role[]
 }
@@ -34,12 +29,10 @@ export async function serve(options: ServeOptions): Promise<number> {
   if (isWorkerAlone && redisUrl === undefined) throw noTasks()
   checkEnginePace()
   if (redisUrl !== undefined) checkWorkerPace()
-  const handlers = await loadUserHandlers(options.handlers ?? [])
-  const adapters = await loadUserAdapters(options)
-  const providers = await loadUserProviders(options)
+  const modules = await loadModules(options)
   const location = storeLocation(options)
   const { log } = commandLog()
-  const parts = { handlers, adapters, providers, roles: [...roles], log }
+  const parts = { ...modules, roles: [...roles], log }
   // Before anything else: jobs resume before the engine has opened, and a signal must hand them over.
   const stop = toldToStop()
   const opening = inTurn(() => openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }), {
@@ -61,7 +54,7 @@ export async function serve(options: ServeOptions): Promise<number> {
     throw error
   }
   const worker = isWorkerAlone
-    ? openWorker(redisUrl!, { handlers, adapters, providers, log, store: await umbra.storeId() })
+    ? openWorker(redisUrl!, { ...modules, log, store: await umbra.storeId() })
     : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   sayThatItStops(await stop.signalled)

@@ -1,13 +1,12 @@
 /** `umbra token …`: API tokens (S3). */
 import type { Token } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
+import { print } from "../output/print.ts"
 import { printable, width } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
-export interface TokenOptions extends Omit<TargetOptions, "owner"> {
-  readonly json?: boolean
-}
+type TokenOptions = Omit<TargetOptions, "owner">
 
 export interface CreateOptions extends TokenOptions {
   readonly owner: string
@@ -24,7 +23,7 @@ export async function create({ owner, scope: scopes, ...options }: CreateOptions
     { make: true },
   )
   // Standard output has only the token, for scripts; it is never shown again.
-  process.stdout.write(options.json ? `${JSON.stringify({ ...row, token }, null, 2)}\n` : `${token}\n`)
+  print(options, { ...row, token }, `${token}\n`)
   if (!options.json)
     process.stderr.write(
       `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). The token is shown only once: store it now.\n`,
@@ -43,9 +42,7 @@ export async function list({
   const rows = await withTarget(options, ({ tokens }) => tokens.list({ owner }), {
     make: true,
   })
-  if (options.json) process.stdout.write(`${JSON.stringify({ tokens: rows }, null, 2)}\n`)
-  else process.stdout.write(rows.length === 0 ? "No tokens.\n" : listing(rows))
-  return exitCode.ok
+  return print(options, { tokens: rows }, () => (rows.length === 0 ? "No tokens.\n" : listing(rows)))
 }
 
 export async function revoke(id: string, options: TokenOptions): Promise<number> {

@@ -1,20 +1,16 @@
 /** `umbra validate FILE`: every problem of a definition at once, for people or (`--json`) for programs. */
-import { loadWorkflow } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
-import { readSource, type Source } from "../input/source.ts"
+import { loadDocument, loadProviders, type Modules, unknownTypeHint } from "../input/modules.ts"
+import type { Source } from "../input/source.ts"
+import { print } from "../output/print.ts"
 import { renderProblems, sortProblems } from "../output/problems.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
-import { adaptersFor, unknownTypeHint } from "./adapters.ts"
-import { loadCatalog, loadUserProviders } from "./handlers.ts"
 
-export interface ValidateOptions {
+export interface ValidateOptions extends Modules {
   readonly json?: boolean
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
 }
 
 interface Verdict {
@@ -23,13 +19,13 @@ interface Verdict {
   readonly source?: Source
   readonly problems: readonly Problem[]
   /** Warnings do not make the workflow invalid. Absent: no providers were given to compare with. */
-  readonly warnings?: readonly string[]
+  readonly warnings?: readonly string[] | undefined
   readonly summary: string
 }
 
 export async function validate(file: string, options: ValidateOptions): Promise<number> {
   const verdict = await judge(file, options)
-  process.stdout.write(options.json ? renderJson(verdict) : renderHuman(file, verdict))
+  print(options, jsonOf(verdict), () => renderHuman(file, verdict))
   return verdict.valid ? exitCode.ok : exitCode.invalid
 }
 
@@ -39,19 +35,10 @@ export async function validate(file: string, options: ValidateOptions): Promise<
  */
 async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
   try {
-    const [source, handlers] = await Promise.all([readSource(file), loadCatalog(options.handlers ?? [])])
-    const adapters = await adaptersFor(source.text, options)
-    const format = source.format && { format: source.format }
-    const loaded = loadWorkflow(source.text, { handlers, adapters, ...format })
-    if (loaded.plan === undefined) return { valid: false, source, problems: loaded.problems, summary: "" }
-    const { plan } = loaded
-    return {
-      valid: true,
-      source,
-      problems: [],
-      ...(await warningsOf(plan.nodes, options)),
-      summary: summaryOf(plan),
-    }
+    const { source, plan, problems } = await loadDocument(file, options)
+    if (plan === undefined) return { valid: false, source, problems, summary: "" }
+    const warnings = await warningsOf(plan.nodes, options)
+    return { valid: true, source, problems: [], warnings, summary: summaryOf(plan) }
   } catch (error) {
     if (!(error instanceof UmbraError)) throw error
     const isFile = error.code === "E601"
@@ -75,23 +62,21 @@ function summaryOf({ name, nodes, dependencies, pipeline }: Plan): string {
 async function warningsOf(
   nodes: readonly { readonly id: string; readonly provider: string | null }[],
   { providers, handlers = [] }: ValidateOptions,
-): Promise<Pick<Verdict, "warnings">> {
-  if (providers === undefined) return {}
-  const known = new Map((await loadUserProviders({ providers, handlers })).map(each => [each.name, each]))
+): Promise<readonly string[] | undefined> {
+  if (providers === undefined) return undefined
+  const known = new Map((await loadProviders({ providers, handlers })).map(each => [each.name, each]))
   const names = [...known.keys()].join(", ")
-  return {
-    warnings: nodes.flatMap(({ id, provider }) => {
-      if (provider === null) return []
-      const found = known.get(provider)
-      if (found === undefined)
-        return [
-          `node "${id}" uses provider "${provider}", which is not among those given (${names}): it would wait.`,
-        ]
-      return found.owners === undefined
-        ? []
-        : [`node "${id}" uses provider "${provider}", which is only for owners ${found.owners.join(", ")}.`]
-    }),
-  }
+  return nodes.flatMap(({ id, provider }) => {
+    if (provider === null) return []
+    const found = known.get(provider)
+    if (found === undefined)
+      return [
+        `node "${id}" uses provider "${provider}", which is not among those given (${names}): it would wait.`,
+      ]
+    return found.owners === undefined
+      ? []
+      : [`node "${id}" uses provider "${provider}", which is only for owners ${found.owners.join(", ")}.`]
+  })
 }
 
 function renderHuman(file: string, { source, problems, warnings = [], summary }: Verdict): string {
@@ -105,13 +90,9 @@ function renderHuman(file: string, { source, problems, warnings = [], summary }:
   return `${listing}${paint.dim(unknownTypeHint(problems))}`
 }
 
-function renderJson({ valid, problems, warnings }: Verdict): string {
-  const errors = sortProblems(problems).map(({ code, message, path, line = null, column = null }) => ({
-    code,
-    message,
-    path,
-    line,
-    column,
-  }))
-  return `${JSON.stringify({ valid, errors, warnings }, null, 2)}\n`
+function jsonOf({ valid, problems, warnings }: Verdict) {
+  const errors = sortProblems(problems).map(({ code, message, path, line = null, column = null }) => {
+    return { code, message, path, line, column }
+  })
+  return { valid, errors, warnings }
 }

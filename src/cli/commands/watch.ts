@@ -1,12 +1,12 @@
 /** `umbra watch [JOB]`: shows a job while it runs, or all changes of jobs' states, until Ctrl-C. */
 import { exitCode } from "../exit.ts"
 import { paintStatus } from "../jobs/list.ts"
-import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "../output/left-dead-letters.ts"
-import { errorText } from "../output/result.ts"
+import { type DeadLetterFlags, errorText, exitCodeWith, leftDeadLetters } from "../output/result.ts"
 import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
 import { withTarget } from "../target/open.ts"
-import { remoteRunner, seeToItsEnd } from "../target/runner.ts"
+import { seeToItsEnd } from "../target/own-runner.ts"
+import { remoteRunner } from "../target/runner.ts"
 import type { Target, TargetOptions } from "../target/target.ts"
 
 export interface WatchCommandOptions extends TargetOptions, DeadLetterFlags {

@@ -1,21 +1,15 @@
 /** `umbra worker`: runs nodes for the engines of a fleet. It needs Redis, and no database. */
-import type { Server } from "node:http"
+import { createServer, type Server } from "node:http"
 import { UmbraError } from "../../errors.ts"
 import { type FleetWorker, openWorker } from "../../open-worker.ts"
 import { exitCode } from "../exit.ts"
-import { checkWorkerPace } from "../heartbeat-check.ts"
+import { loadModules, type Modules } from "../input/modules.ts"
 import { commandLog } from "../output/log.ts"
-import { beginToLeave, sayThatItStops, toldToStop } from "../stop.ts"
-import { serveHealth } from "../worker-health.ts"
-import { loadUserAdapters } from "./adapters.ts"
-import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
+import { beginToLeave, checkWorkerPace, sayThatItStops, toldToStop } from "../running.ts"
 
-export interface WorkerCommandOptions {
+export interface WorkerCommandOptions extends Modules {
   readonly redisUrl?: string
   readonly store?: string
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
   readonly queues?: readonly string[]
   readonly concurrency?: number
   readonly prefetch?: number
@@ -32,14 +26,10 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
       "A worker needs a Redis address: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
     )
   checkWorkerPace()
-  const handlers = await loadUserHandlers(options.handlers ?? [])
-  const adapters = await loadUserAdapters(options)
-  const providers = await loadUserProviders(options)
+  const modules = await loadModules(options)
   const { signalled } = toldToStop()
   const opened = openWorker(redisUrl, {
-    handlers,
-    adapters,
-    providers,
+    ...modules,
     log: commandLog().log,
     store,
     queues,
@@ -74,4 +64,30 @@ async function healthOf(opened: FleetWorker, { host, port }: WorkerCommandOption
 function greeting({ id, queues }: FleetWorker, redisUrl: string, store: string): string {
   const { host } = new URL(redisUrl)
   return `Umbra worker ${id} takes tasks of store ${store} from Redis at ${host}, for ${queues.join(", ")}.`
+}
+
+/** HTTP health checks of a worker: `/health` (it answers) and `/ready` (it accepts tasks). A worker has no other HTTP. */
+function serveHealth(worker: FleetWorker, host: string, port: number): Promise<Server> {
+  const server = createServer((request, response) => {
+    const { id, notReady: reason, running, refused } = worker
+    const ready = reason === null
+    const path = request.url?.split("?")[0]
+    const status = path === "/health" ? 200 : path === "/ready" ? (ready ? 200 : 503) : 404
+    response.writeHead(status, { "content-type": "application/json" })
+    response.end(
+      status === 404 ? "{}" : JSON.stringify({ id, ready, ...(ready ? {} : { reason }), running, refused }),
+    )
+  })
+  return new Promise((resolve, reject) => {
+    server.once("error", error =>
+      reject(
+        new UmbraError(
+          "E638",
+          `Cannot listen on ${host} port ${port}: ${error.message}. Choose another port with --port.`,
+          { cause: error },
+        ),
+      ),
+    )
+    server.listen(port, host, () => resolve(server))
+  })
 }

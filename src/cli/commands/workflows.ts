@@ -1,39 +1,28 @@
 /** `umbra workflows list|show|delete`. */
 import { exitCode } from "../exit.ts"
-import { count, paintFor, printable, width } from "../output/terminal.ts"
+import { factLines, padded, print } from "../output/print.ts"
+import { count, printable } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
-export interface WorkflowsOptions extends TargetOptions {
-  readonly json?: boolean
-}
-
-export async function list(options: WorkflowsOptions): Promise<number> {
+export async function list(options: TargetOptions): Promise<number> {
   const found = await withTarget(options, ({ workflows }) => all(workflows.list()))
-  if (options.json) process.stdout.write(`${JSON.stringify({ workflows: found }, null, 2)}\n`)
-  else if (found.length === 0) process.stdout.write("No workflows. Store one with `umbra push FILE`.\n")
-  else {
-    const names = found.map(({ name }) => printable(name))
-    const columns = Math.max(...names.map(width))
-    for (const [i, { version, created_at }] of found.entries())
-      process.stdout.write(
-        `${names[i]}${" ".repeat(columns - width(names[i]!))}  version ${version}  ${created_at}\n`,
-      )
-  }
-  return exitCode.ok
+  return print(options, { workflows: found }, () => {
+    if (found.length === 0) return "No workflows. Store one with `umbra push FILE`.\n"
+    const names = padded(found.map(({ name }) => printable(name)))
+    const lines = found.map(
+      ({ version, created_at }, i) => `${names[i]}  version ${version}  ${created_at}\n`,
+    )
+    return lines.join("")
+  })
 }
 
-export async function show(reference: string, options: WorkflowsOptions): Promise<number> {
+export async function show(reference: string, options: TargetOptions): Promise<number> {
   const { name, version } = parts(reference)
   const [workflow, versions] = await withTarget(options, async ({ workflows }) => [
     await workflows.get(name, { version }),
     await all(workflows.versions(name)),
   ])
-  if (options.json) {
-    process.stdout.write(`${JSON.stringify({ ...workflow, versions }, null, 2)}\n`)
-    return exitCode.ok
-  }
-  const paint = paintFor(process.stdout)
   const { definition } = workflow
   const { stringify } = await import("yaml")
   const facts = [
@@ -42,19 +31,15 @@ export async function show(reference: string, options: WorkflowsOptions): Promis
     ["stored", `${workflow.created_at}${workflow.pushed_by == null ? "" : ` by ${workflow.pushed_by}`}`],
     ["hash", workflow.hash],
     ["about", definition.description ?? ""],
-    "routes" in definition
-      ? ["routes", String(definition.routes.length)]
-      : ["nodes", String(definition.nodes.length)],
+    ["routes", "routes" in definition ? String(definition.routes.length) : ""],
+    ["nodes", "nodes" in definition ? String(definition.nodes.length) : ""],
     ["aliases", (workflow.aliases ?? []).map(({ alias }) => alias).join(", ")],
   ] as const
-  const lines = facts
-    .filter(([, value]) => value !== "")
-    .map(([label, value]) => `${paint.dim(label.padEnd(9))} ${printable(value)}`)
-  process.stdout.write(`${lines.join("\n")}\n\n${stringify(definition)}`)
-  return exitCode.ok
+  const text = () => `${factLines(facts).join("\n")}\n\n${stringify(definition)}`
+  return print(options, { ...workflow, versions }, text)
 }
 
-export async function remove(name: string, options: WorkflowsOptions): Promise<number> {
+export async function remove(name: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ workflows }) => workflows.delete(name))
   process.stdout.write(
     options.json

@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { UmbraError } from "../../errors.ts"
 import { DATABASE_FILE, isPostgres, storeLabel } from "../../journal/location.ts"
 import type { Environment } from "../../settings.ts"
+import type { Modules } from "./modules.ts"
 
 export interface StoreOptions {
   readonly dataDir?: string
@@ -61,10 +62,7 @@ export function storeFlags({ dataDir, databaseUrl }: StoreOptions): string {
   return databaseUrl === undefined ? "" : " --database-url …"
 }
 
-export interface RunningOptions extends StoreOptions {
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
+export interface RunningOptions extends StoreOptions, Modules {
   readonly allowPrivateAddresses?: boolean
 }
 

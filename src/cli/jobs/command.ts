@@ -1,39 +1,36 @@
 /** `umbra jobs cancel|retry|delete|signal JOB`. */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
-import { exitCode } from "../exit.ts"
-import { readJson } from "../input/json-option.ts"
-import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { readJson } from "../input/submission.ts"
+import { print } from "../output/print.ts"
+import type { DeadLetterFlags } from "../output/result.ts"
 import { withTarget } from "../target/open.ts"
-import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
+import { type Runner, seeToItsEnd } from "../target/own-runner.ts"
+import { withRunner } from "../target/runner.ts"
 import type { TargetOptions } from "../target/target.ts"
 
-export interface CommandOptions extends TargetOptions {
-  readonly json?: boolean
-}
-
-export interface CancelOptions extends CommandOptions {
+export interface CancelOptions extends TargetOptions {
   readonly reason?: string
 }
 
-export interface RetryOptions extends CommandOptions, DeadLetterFlags {
+export interface RetryOptions extends TargetOptions, DeadLetterFlags {
   readonly wait?: boolean
 }
 
-export interface SignalOptions extends CommandOptions {
+export interface SignalOptions extends TargetOptions {
   readonly data?: string
   readonly resumeToken?: string
 }
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
   const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
-  return print({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
+  return told({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
 }
 
-export async function remove(jobId: string, options: CommandOptions): Promise<number> {
+export async function remove(jobId: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ jobs }) => jobs.delete(jobId))
   const what = "is deleted: lists hide it, and retention removes it."
-  return print({ job_id: jobId, status: "DELETED" }, options, what)
+  return told({ job_id: jobId, status: "DELETED" }, options, what)
 }
 
 export async function signal(jobId: string, name: string, options: SignalOptions): Promise<number> {
@@ -41,14 +38,14 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   const { resumeToken } = options
   const token = resumeToken === undefined ? {} : { resumeToken }
   const { status } = await withTarget(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
-  return print({ job_id: jobId, status }, options, `received signal ${name}.`)
+  return told({ job_id: jobId, status }, options, `received signal ${name}.`)
 }
 
 export async function retry(jobId: string, options: RetryOptions): Promise<number> {
   if (options.wait) return retryAndWait(jobId, options)
   return withTarget(options, async target => {
     const { status } = await target.jobs.retry(jobId)
-    return print(
+    return told(
       { job_id: jobId, status },
       options,
       target.isRun
@@ -76,11 +73,6 @@ async function mustHaveHandlers(runner: Runner, jobId: string): Promise<void> {
     )
 }
 
-function print(
-  job: { readonly job_id: string; readonly status: string },
-  { json }: CommandOptions,
-  what: string,
-): number {
-  process.stdout.write(json ? `${JSON.stringify(job, null, 2)}\n` : `Job ${job.job_id} ${what}\n`)
-  return exitCode.ok
+function told(job: { job_id: string; status: string }, options: TargetOptions, what: string): number {
+  return print(options, job, `Job ${job.job_id} ${what}\n`)
 }

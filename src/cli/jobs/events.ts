@@ -5,11 +5,7 @@ import { type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
-export interface EventsOptions extends TargetOptions {
-  readonly json?: boolean
-}
-
-export async function events(jobId: string, options: EventsOptions): Promise<number> {
+export async function events(jobId: string, options: TargetOptions): Promise<number> {
   const found = await withTarget(options, ({ jobs }) => jobs.events(jobId))
   // One line of JSON per event: a job may have a hundred thousand.
   const paint = paintFor(process.stdout)

@@ -5,9 +5,9 @@ import type { RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import { exitCode } from "../exit.ts"
-import { graphOf } from "../live/graph-of.ts"
-import { treeOf } from "../live/tree.ts"
-import { mermaidText } from "../output/graph-picture.ts"
+import { graphOf, treeOf } from "../live/tree.ts"
+import { mermaid, mermaidArrow, mermaidLabel } from "../output/pictures.ts"
+import { asJson } from "../output/print.ts"
 import { paintFor } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
@@ -17,12 +17,11 @@ export type GraphFormat = "tree" | "mermaid" | "json"
 
 export interface JobGraphOptions extends TargetOptions {
   readonly format: GraphFormat
-  readonly json?: boolean
 }
 
 const formats: Readonly<Record<GraphFormat, (jobId: string, graph: RemoteGraph) => string>> = {
-  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...graph }, null, 2)}\n`,
-  mermaid: (_, graph) => mermaid(withLive(graph)),
+  json: (jobId, graph) => asJson({ job_id: jobId, ...graph }),
+  mermaid: (_, graph) => jobPicture(withLive(graph)),
   tree: (_, graph) => tree(withLive(graph)),
 }
 
@@ -43,34 +42,32 @@ const colours: Readonly<Record<NodeStatus, string>> = {
   CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
 }
 
-function mermaid({ nodes, edges, routes }: RemoteGraph): string {
-  if (routes !== undefined) return mermaidRoutes(routes)
+function jobPicture({ nodes, edges, routes }: RemoteGraph): string {
+  if (routes !== undefined) return routesPicture(routes)
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const used = new Set(nodes.map(({ status }) => status))
-  const lines = [
-    "flowchart TD",
-    ...nodes.map(
-      ({ id, status, attempt }, i) =>
-        `  n${i}["${mermaidText(id)}<br/><small>${status}${attempt > 1 ? `, attempt ${attempt}` : ""}</small>"]:::${status}`,
-    ),
+  const shapes = nodes.map(({ id, status, attempt }, i) => {
+    const small = `${status}${attempt > 1 ? `, attempt ${attempt}` : ""}`
+    return `  n${i}[${mermaidLabel(id, small)}]:::${status}`
+  })
+  return mermaid("TD", [
+    ...shapes,
     ...edges.map(({ from, to }) => `  n${positions.get(from)} --> n${positions.get(to)}`),
     ...[...used].map(status => `  classDef ${status} ${colours[status]}`),
-  ]
-  return `${lines.join("\n")}\n`
+  ])
 }
 
-function mermaidRoutes(routes: readonly RouteView[]): string {
+function routesPicture(routes: readonly RouteView[]): string {
   const readers = new Map(routes.map(({ inbound }, index) => [inbound, index]))
   const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, failed }, i) => [
-    `  q${i}[("${mermaidText(inbound)}<br/><small>${queued} queued</small>")]`,
-    `  r${i}["${mermaidText(name)}<br/><small>${in_flight} in flight, ${done} done, ${failed} failed</small>"]`,
+    `  q${i}[(${mermaidLabel(inbound, `${queued} queued`)})]`,
+    `  r${i}[${mermaidLabel(name, `${in_flight} in flight, ${done} done, ${failed} failed`)}]`,
     `  q${i} --> r${i}`,
-    ...Object.entries(outbound).map(([kind, queue]) => {
-      const label = kind === "default" ? "" : `|${mermaidText(kind)}|`
-      return `  r${i} -->${label} q${readers.get(queue)}`
-    }),
+    ...Object.entries(outbound).map(
+      ([kind, queue]) => `  r${i} ${mermaidArrow(kind)} q${readers.get(queue)}`,
+    ),
   ])
-  return `${["flowchart LR", ...lines].join("\n")}\n`
+  return mermaid("LR", lines)
 }
 
 function tree(view: RemoteGraph): string {

@@ -1,8 +1,8 @@
 /** `umbra jobs list`: newest first, one page at a time. */
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
-import { exitCode } from "../exit.ts"
-import { duration, type Paint, paintFor, printable, width } from "../output/terminal.ts"
+import { padded, print } from "../output/print.ts"
+import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
@@ -15,7 +15,6 @@ export interface ListOptions extends TargetOptions {
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
-  readonly json?: boolean
 }
 
 export async function list(options: ListOptions): Promise<number> {
@@ -30,22 +29,17 @@ export async function list(options: ListOptions): Promise<number> {
       after,
       deleted: deleted || status?.includes("DELETED") || undefined,
     })
-    process.stdout.write(
-      options.json ? `${JSON.stringify({ jobs, next }, null, 2)}\n` : table(jobs, next, flags),
-    )
-    return exitCode.ok
+    return print(options, { jobs, next }, () => table(jobs, next, flags))
   })
 }
 
 function table(jobs: readonly JobSnapshot[], next: string | null, flags: string): string {
   if (jobs.length === 0) return "No jobs.\n"
   const paint = paintFor(process.stdout)
-  const names = jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`))
-  const nameColumns = Math.max(...names.map(width))
-  const lines = jobs.map((job, index) => {
-    const name = names[index]! + " ".repeat(nameColumns - width(names[index]!))
-    return `${job.job_id}  ${paintStatus(job.status, paint)}  ${name}  ${job.created_at}  ${tookText(job)}`.trimEnd()
-  })
+  const names = padded(jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`)))
+  const lines = jobs.map((job, i) =>
+    `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
+  )
   const more = next === null ? "" : paint.dim(`More: umbra jobs list --after ${next}${flags}\n`)
   return `${lines.join("\n")}\n${more}`
 }

@@ -2,7 +2,7 @@
 
 import type { RemoteAttempt, RemoteNodeDetails } from "../../client/index.ts"
 import type { NodeStatus } from "../../core/states.ts"
-import { exitCode } from "../exit.ts"
+import { factLines, print } from "../output/print.ts"
 import { attemptText, nodeErrorText, usageText } from "../output/result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
@@ -12,12 +12,7 @@ export async function showNode(jobId: string, id: string, options: ShowOptions):
   const { item } = options
   const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, { item }))
   const columns = process.stdout.columns || 100
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify(node, null, 2)}\n`
-      : `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`,
-  )
-  return exitCode.ok
+  return print(options, node, () => `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`)
 }
 
 export function nodeText(node: RemoteNodeDetails, columns: number, paint: Paint): string[] {
@@ -31,12 +26,9 @@ export function nodeText(node: RemoteNodeDetails, columns: number, paint: Paint)
     ["reason", node.reason ?? ""],
     ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
   ] as const
-  const head = facts
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
   const older = node.attempts_total - node.attempts.length
   return [
-    ...head,
+    ...factLines(facts, paint),
     "",
     node.attempts_total === 0
       ? `no attempt${node.finished_at === null ? " yet" : ""}`

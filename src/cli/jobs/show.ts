@@ -7,16 +7,21 @@ import type { ItemWaits } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
-import { exitCode } from "../exit.ts"
-import { firstError } from "../output/left-dead-letters.ts"
-import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../output/result.ts"
+import { factLines, print } from "../output/print.ts"
+import {
+  attemptText,
+  errorText,
+  firstError,
+  nodeErrorText,
+  nodeSummary,
+  usageText,
+} from "../output/result.ts"
 import { routesTable } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
 
 export interface ShowOptions extends TargetOptions {
-  readonly json?: boolean
   /** For a node with `for_each`. */
   readonly item?: number
 }
@@ -29,12 +34,9 @@ export async function show(jobId: string, options: ShowOptions): Promise<number>
     withLive(await jobs.graph(jobId)),
   ])
   const { workflow_status, progress_pct, routes, dead_letters, unseen_operations } = graph
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), routes, dead_letters, unseen_operations }, null, 2)}\n`
-      : text(job, graph),
-  )
-  return exitCode.ok
+  const nodes = graph.nodes.map(nodeSummary)
+  const shown = { ...job, workflow_status, progress_pct, nodes, routes, dead_letters, unseen_operations }
+  return print(options, shown, () => text(job, graph))
 }
 
 function text(job: JobSnapshot, graph: RemoteGraph): string {
@@ -58,10 +60,7 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
   const paint = paintFor(process.stdout)
-  const head = facts
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
-  return `${[...head, "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
+  return `${[...factLines(facts, paint), "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
 }
 
 function unseenLines({ unseen_operations = [] }: RemoteGraph, paint: Paint): string[] {

@@ -6,6 +6,7 @@ import { isPostgres } from "../../journal/location.ts"
 import { openReadOnly } from "../../journal/sqlite/read-only.ts"
 import { exitCode } from "../exit.ts"
 import { existingStore, type StoreOptions } from "../input/store.ts"
+import { print } from "../output/print.ts"
 import { count, paintFor } from "../output/terminal.ts"
 
 export interface VerifyOptions extends StoreOptions {
@@ -29,11 +30,7 @@ export async function verify(jobId: string | undefined, options: VerifyOptions):
   const { checked, different } = await withReader(existingStore(options), async reader =>
     jobId === undefined ? compareAll(reader) : compareOne(reader, jobId),
   )
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify({ checked, different }, null, 2)}\n`
-      : differencesText(checked, different),
-  )
+  print(options, { checked, different }, () => differencesText(checked, different))
   return different.length === 0 ? exitCode.ok : exitCode.failed
 }
 

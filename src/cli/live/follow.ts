@@ -4,9 +4,8 @@ import { UmbraError } from "../../errors.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
 import { exitCode } from "../exit.ts"
 import type { CommandLog } from "../output/log.ts"
-import type { EarlySignals } from "./early-signals.ts"
-import type { Routes } from "./routes-view.ts"
-import { type LiveView, liveView, type ShownGraph } from "./view.ts"
+
+import { type LiveView, liveView, type Routes, type ShownGraph } from "./view.ts"
 
 /** Umbra itself, or a target whose jobs run elsewhere. */
 export interface FollowedJobs {
@@ -104,5 +103,33 @@ class Interrupts {
         : `umbra: exited before the cancellation was stored. \`umbra resume${runningFlags}\` continues job ${jobId}, \`umbra jobs cancel ${jobId}${flags}\` cancels it.\n`,
     )
     process.exit(exitCode.failed)
+  }
+}
+
+/**
+ * Ctrl-C and SIGTERM that arrive while a command submits a job, which it cannot cancel or leave yet. They are stored and
+ * take effect as soon as the job is followed: otherwise the process would end silently while the job continues. A second
+ * signal ends the process at once.
+ */
+export interface EarlySignals {
+  /** The stored signal. From now on the caller handles signals. */
+  release(): readonly NodeJS.Signals[]
+}
+
+const SIGNALS = ["SIGINT", "SIGTERM"] as const
+
+export function earlySignals(): EarlySignals {
+  const came: NodeJS.Signals[] = []
+  const receive = (signal: NodeJS.Signals) => {
+    came.push(signal)
+    if (came.length > 1) process.exit(exitCode.failed)
+    process.stderr.write(`umbra: ${signal} takes effect when the job is submitted (repeat to exit at once)\n`)
+  }
+  for (const signal of SIGNALS) process.on(signal, receive)
+  return {
+    release() {
+      for (const signal of SIGNALS) process.off(signal, receive)
+      return came.splice(0)
+    },
   }
 }

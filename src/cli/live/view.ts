@@ -1,11 +1,16 @@
-/** Shows a job while it runs: on a terminal a tree that is redrawn in place, elsewhere plain lines. */
+/**
+ * Shows a job while it runs: on a terminal a tree of its nodes, or a table of its routes, that is redrawn in place;
+ * elsewhere plain lines, for a pipeline also a line per route that changed.
+ */
+
 import type { RemoteEvent } from "../../client/index.ts"
+import type { RouteView } from "../../core/pipeline/view.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
-import { type Paint, paintFor } from "../output/terminal.ts"
+import { routesTable, routeText } from "../output/routes-table.ts"
+import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"
 import { lineOf } from "./lines.ts"
-import { RouteLinesView, type Routes, RoutesTableView } from "./routes-view.ts"
 import { Screen } from "./screen.ts"
 import { type DrawnGraph, treeOf } from "./tree.ts"
 
@@ -14,8 +19,10 @@ export interface LiveView {
   /** A separate line: for logs of handlers and messages of the command. */
   note(text: string): void
   /** Leaves the last frame on the terminal. */
-  end(): void | Promise<void>
+  end(): Promise<void>
 }
+
+export type Routes = () => Promise<readonly RouteView[]>
 
 export type ShownGraph = DrawnGraph & { readonly nodes: readonly { readonly id: string }[] }
 
@@ -23,87 +30,153 @@ export interface ShownJob {
   readonly title: string
   readonly graph: ShownGraph
   activity(): JobActivity
-  /** For a pipeline. */
+  /** For a pipeline: reads its current routes. */
   readonly routes?: Routes | undefined
 }
 
+const FRAME_MS = 100
+const TABLE_MS = 500
+const LINES_MS = 5000
+
 export function liveView(stream: NodeJS.WriteStream, job: ShownJob): LiveView {
   const paint = paintFor(stream)
-  const isTerminal = stream.isTTY && process.env.TERM !== "dumb"
-  const { routes: look } = job
-  if (look !== undefined)
-    return new (isTerminal ? RoutesTableView : RouteLinesView)(stream, job, { look, paint })
-  return isTerminal ? new TreeView(stream, job, paint) : lineView(stream, job, paint)
+  if (!stream.isTTY || process.env.TERM === "dumb") return new LineView(stream, job, paint)
+  return new ScreenView(stream, job, paint)
 }
 
-function lineView(stream: NodeJS.WritableStream, { graph }: ShownJob, paint: Paint): LiveView {
-  const board = new Board(graph)
-  return {
-    event(event) {
-      board.apply(event)
-      const line = lineOf(event, board, paint)
-      if (line !== undefined) stream.write(`${line}\n`)
-    },
-    note: text => void stream.write(`${text}\n`),
-    end() {},
-  }
-}
-
-const FRAME_MS = 100
-
-class TreeView implements LiveView {
-  readonly #stream: NodeJS.WriteStream
-  readonly #job: ShownJob
-  readonly #paint: Paint
-  readonly #board: Board
-  readonly #tree: ReturnType<typeof treeOf>
-  readonly #screen: Screen
+/** For a pipeline its routes are read before each `show`; the last one shows the final state of all messages. */
+abstract class View implements LiveView {
+  protected readonly board: Board
+  protected routes: readonly RouteView[] = []
+  readonly #look: Routes | undefined
   readonly #timer: NodeJS.Timeout
-  #tick = 0
+  #isLooking = false
   #isOver = false
 
-  constructor(stream: NodeJS.WriteStream, job: ShownJob, paint: Paint) {
-    this.#stream = stream
-    this.#job = job
-    this.#paint = paint
-    this.#board = new Board(job.graph)
-    this.#tree = treeOf(job.graph)
-    this.#screen = new Screen(stream)
-    this.#timer = setInterval(() => this.#draw(), FRAME_MS)
+  constructor({ graph, routes }: ShownJob, ms: number) {
+    this.board = new Board(graph)
+    this.#look = routes
+    this.#timer = setInterval(() => void this.#turn(), ms)
   }
 
   event(event: RemoteEvent): void {
-    this.#board.apply(event)
+    this.board.apply(event)
+  }
+
+  abstract note(text: string): void
+  protected abstract show(): void
+  protected abstract close(): void
+
+  /** Only once: after a second Ctrl-C the last frame has already been shown. */
+  async end(): Promise<void> {
+    clearInterval(this.#timer)
+    if (this.#look !== undefined) await this.#read(this.#look)
+    if (this.#isOver) return
+    this.#isOver = true
+    this.show()
+    this.close()
+  }
+
+  async #turn(): Promise<void> {
+    // No second request while a slow server has not answered the first.
+    if (this.#isLooking) return
+    this.#isLooking = true
+    if (this.#look !== undefined) await this.#read(this.#look)
+    this.#isLooking = false
+    if (!this.#isOver) this.show()
+  }
+
+  async #read(look: Routes): Promise<void> {
+    // A failed query is repeated soon; the event stream reports that the server is unavailable.
+    this.routes = await look().catch(() => this.routes)
+  }
+}
+
+class ScreenView extends View {
+  readonly #stream: NodeJS.WriteStream
+  readonly #job: ShownJob
+  readonly #paint: Paint
+  readonly #tree: ReturnType<typeof treeOf>
+  readonly #screen: Screen
+  #tick = 0
+
+  constructor(stream: NodeJS.WriteStream, job: ShownJob, paint: Paint) {
+    super(job, job.routes === undefined ? FRAME_MS : TABLE_MS)
+    this.#stream = stream
+    this.#job = job
+    this.#paint = paint
+    this.#tree = treeOf(job.graph)
+    this.#screen = new Screen(stream)
   }
 
   note(text: string): void {
     this.#screen.print(text)
   }
 
-  /** Only once: after a second Ctrl-C the last frame has already been shown. */
-  end(): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    clearInterval(this.#timer)
-    this.#draw()
+  protected show(): void {
+    const { columns, rows } = this.#stream
+    const size = { columns: columns || 80, rows: rows || 24 }
+    this.#screen.draw(this.#job.routes === undefined ? this.#nodes(size) : this.#table(size))
+  }
+
+  protected close(): void {
     this.#screen.close()
   }
 
-  #draw(): void {
+  #nodes(size: { readonly columns: number; readonly rows: number }): string[] {
+    const { title } = this.#job
+    const { board } = this
     const now = Date.now()
-    if (this.#board.endedAt === null) this.#board.observe(this.#job.activity(), now)
-    const { columns, rows } = this.#stream
-    this.#screen.draw(
-      frame({
-        title: this.#job.title,
-        board: this.#board,
-        tree: this.#tree,
-        columns: columns || 80,
-        rows: rows || 24,
-        now,
-        tick: this.#tick++,
-        paint: this.#paint,
-      }),
-    )
+    if (board.endedAt === null) board.observe(this.#job.activity(), now)
+    return frame({ title, board, tree: this.#tree, ...size, now, tick: this.#tick++, paint: this.#paint })
   }
+
+  #table({ columns, rows }: { readonly columns: number; readonly rows: number }): string[] {
+    const table = routesTable(this.routes, this.#paint, columns)
+    const room = Math.max(2, rows - 4)
+    const shown = table.slice(0, room)
+    if (table.length > room) shown.push(this.#paint.dim(`… ${table.length - room} more routes`))
+    const title = this.#paint.bold(shorten(printable(this.#job.title), columns))
+    return [title, ...shown, this.#paint.dim(shorten(this.#summary(), columns))]
+  }
+
+  #summary(): string {
+    const { status, startedAt, endedAt, nodes } = this.board
+    const took = startedAt === null ? "" : duration((endedAt ?? Date.now()) - startedAt)
+    return [status, took, printable(nodes[0]?.note ?? "")].filter(Boolean).join(" · ")
+  }
+}
+
+class LineView extends View {
+  readonly #stream: NodeJS.WritableStream
+  readonly #paint: Paint
+  readonly #told = new Map<string, string>()
+
+  constructor(stream: NodeJS.WritableStream, job: ShownJob, paint: Paint) {
+    super(job, LINES_MS)
+    this.#stream = stream
+    this.#paint = paint
+  }
+
+  override event(event: RemoteEvent): void {
+    super.event(event)
+    const line = lineOf(event, this.board, this.#paint)
+    if (line !== undefined) this.note(line)
+  }
+
+  note(text: string): void {
+    this.#stream.write(`${text}\n`)
+  }
+
+  protected show(): void {
+    const at = this.#paint.dim(new Date().toISOString())
+    for (const route of this.routes) {
+      const text = routeText(route)
+      if (this.#told.get(route.name) === text) continue
+      this.#told.set(route.name, text)
+      this.note(`${at} ${text}`)
+    }
+  }
+
+  protected close(): void {}
 }

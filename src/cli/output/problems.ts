@@ -1,16 +1,33 @@
 /** Formats problems of a definition for people: message, position, the source line, a caret under the problem. */
 import { invalidWorkflow, type Problem } from "../../definition/problem.ts"
 import { problemOf } from "../../server/http/problem.ts"
-import { type Paint, printable, width } from "./terminal.ts"
+import { exitCode } from "../exit.ts"
+import { type Paint, paintFor, printable, width } from "./terminal.ts"
 
 export interface Listing {
   /** The name of the document: `flow.yaml`. */
   readonly name: string
   /** Its text; without it no source lines are shown. */
-  readonly text?: string
+  readonly text?: string | undefined
   /** Number of problems that the server did not list. */
-  readonly more?: number
+  readonly more?: number | undefined
   readonly paint: Paint
+}
+
+/**
+ * Prints the problems to standard error, since a program that reads the result from a pipe must not read them; with
+ * `--json` as JSON instead of the result. Returns the exit code. `hint`: a last line.
+ */
+export function reportProblems(
+  problems: readonly Problem[],
+  { name, text, more }: Omit<Listing, "paint">,
+  { json, hint }: { readonly json?: boolean; readonly hint?: string | undefined },
+): number {
+  const paint = paintFor(process.stderr)
+  if (json) process.stdout.write(problemsAsJson(problems, more))
+  else process.stderr.write(renderProblems(problems, { name, text, more, paint }))
+  if (!json && hint !== undefined) process.stderr.write(paint.dim(hint))
+  return exitCode.invalid
 }
 
 /** With `--json`: the same as the answer of a server, wherever the workflow was checked. */

@@ -1,4 +1,5 @@
 /** Changes of jobs' states, from a server's stream or by polling a database. */
+import { setTimeout } from "node:timers/promises"
 import type { StreamedJob, StreamOptions, UmbraClient } from "../../client/index.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
@@ -12,30 +13,17 @@ export type JobChange = Pick<
   Partial<Pick<StreamedJob, "updated_at">>
 
 /** Each state is reported once: a snapshot after a reset repeats known states. */
-class Told {
-  readonly #states = new Map<string, string>()
-
-  isNews({ job_id, status }: JobChange): boolean {
-    if (this.#states.get(job_id) === status) return false
-    this.#states.set(job_id, status)
-    return true
-  }
-
-  forget(jobId: string): void {
-    this.#states.delete(jobId)
-  }
-}
-
 export async function* streamedChanges(
   client: Pick<UmbraClient, "stream">,
   options: StreamOptions,
 ): AsyncGenerator<JobChange, void, undefined> {
-  const told = new Told()
+  const known = new Map<string, string>()
   for await (const event of client.stream(options)) {
     const jobs = event.type === "job" ? [event.data] : event.type === "snapshot" ? event.data.jobs : []
     for (const job of jobs) {
-      if (told.isNews(job)) yield job
-      if (jobHasEnded(job.status)) told.forget(job.job_id)
+      if (known.get(job.job_id) !== job.status) yield job
+      if (jobHasEnded(job.status)) known.delete(job.job_id)
+      else known.set(job.job_id, job.status)
     }
   }
 }
@@ -65,20 +53,8 @@ export async function* polledChanges(
         yield job
     open = new Map(seen.filter(job => !isOver(job)).map(job => [job.job_id, job]))
     endedBefore = new Set(page.filter(isOver).map(({ job_id }) => job_id))
-    await pause(signal)
+    await setTimeout(LOOK_AGAIN_MS, undefined, { signal }).catch(() => {})
   }
 }
 
 const isOver = ({ status }: JobSnapshot): boolean => jobHasEnded(status)
-
-function pause(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(done, LOOK_AGAIN_MS)
-    function done() {
-      clearTimeout(timer)
-      signal.removeEventListener("abort", done)
-      resolve()
-    }
-    signal.addEventListener("abort", done, { once: true })
-  })
-}

@@ -1,11 +1,11 @@
 /** Selects the target of a command: by flag, by variable, or the folder in the current directory and the server that has it. */
 import { UmbraClientError } from "../../client/error.ts"
+import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
 import { readText } from "../input/source.ts"
 import { existingStore, storeFlags, storeLocation } from "../input/store.ts"
 import { paintFor } from "../output/terminal.ts"
-import { advised } from "./advice.ts"
 import { inTurn } from "./folder-wait.ts"
 import { findServer } from "./served.ts"
 import { openServer, type ServerAddress } from "./server.ts"
@@ -46,12 +46,7 @@ export async function openTarget(options: TargetOptions, { make = false }: Wante
   if (server !== null) return server
   // Imported only here: it loads a database driver, which a command through a server does not need.
   const { openStore } = await import("./store.ts")
-  return openStore({
-    location: make ? storeLocation(options) : existingStore(options),
-    owner: options.owner,
-    modules: options,
-    flags: storeFlags(options),
-  })
+  return openStore(make ? storeLocation(options) : existingStore(options), options)
 }
 
 /** null: the target is a store that this process opens. */
@@ -109,4 +104,34 @@ async function tokenFor({ tokenFile }: TargetOptions): Promise<Pick<ServerAddres
       `${tokenFrom} has no valid token. A token is umbra_ followed by 43 letters, digits, - or _.`,
     )
   return { token, tokenFrom }
+}
+
+/** A suggestion reads at most this many names of workflows. */
+const MOST_NAMES = 1000
+
+/** The error, with a suggestion if it is about a workflow that does not exist. */
+export async function advised(error: unknown, { workflows }: Pick<Target, "workflows">): Promise<unknown> {
+  if (!(error instanceof UmbraError) || error.code !== "E305") return error
+  const wanted = /^There is no workflow "(.+)"\./s.exec(error.message)?.[1]
+  if (wanted === undefined) return error
+  const hint = await hintFor(wanted, workflows).catch(() => "")
+  return hint === ""
+    ? error
+    : new UmbraError("E305", `There is no workflow "${wanted}". ${hint}`, { cause: error })
+}
+
+async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<string> {
+  const [, name, behind] = /^(.+)@([^@]+)$/s.exec(wanted) ?? []
+  const names = new Map<string, number>()
+  for await (const found of workflows.list()) {
+    names.set(found.name, found.version)
+    if (names.size === MOST_NAMES) break
+  }
+  const latest = name === undefined ? undefined : names.get(name)
+  if (latest === undefined) return new Suggester().hint(name ?? wanted, names.keys()).trim()
+  const { aliases = [] } = await workflows.get(name!)
+  const known = ["latest", ...aliases.map(({ alias }) => alias)].join(", ")
+  return /^\d+$/.test(behind!)
+    ? `The newest version of ${name} is ${latest}.`
+    : `The aliases of ${name} are: ${known}; its newest version is ${latest}.`
 }

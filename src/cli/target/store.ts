@@ -4,13 +4,23 @@
  * (always so for a folder, which one process holds at a time), this process becomes an engine that runs no node.
  */
 
+import { pages } from "../../client/pages.ts"
+import type { Weights } from "../../client/types.ts"
 import { localOwner } from "../../core/facts.ts"
 import { loadWorkflow } from "../../definition/index.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
+import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob, type Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
+import {
+  aliasHistory,
+  deleteWorkflow,
+  versionPage,
+  workflowPage,
+  workflowWithAliases,
+} from "../../jobs/workflows.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Registry } from "../../journal/port/registry.ts"
@@ -19,31 +29,23 @@ import { Tokens, tokenView } from "../../server/auth/tokens.ts"
 import { limitsOf } from "../../server/http/limits.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
-import { type AdapterModules, adaptersFor } from "../commands/adapters.ts"
-import { loadCatalog } from "../commands/handlers.ts"
-import { storeName } from "../input/store.ts"
+import { adaptersFor, catalogWith, loadHandlers, type Modules } from "../input/modules.ts"
+import { storeFlags, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { StoreJobs } from "./store-jobs.ts"
-import { storeWorkflows } from "./store-workflows.ts"
-import type { Target } from "./target.ts"
+import type { Target, TargetOptions, TargetWorkflows } from "./target.ts"
 
-export interface StoreTargetOptions {
-  readonly location: string
-  readonly owner: string | undefined
-  readonly modules: AdapterModules
-  readonly flags: string
-}
-
-export function openStore({ location, owner, modules, flags }: StoreTargetOptions): Target {
+export function openStore(location: string, options: TargetOptions): Target {
+  const { owner = localOwner } = options
   const store = new Store(location)
-  const jobs = new StoreJobs(store, owner)
+  const jobs = new StoreJobs(store, options.owner)
   return {
     name: storeName(location),
-    flags,
+    flags: storeFlags(options),
     jobs,
-    workflows: storeWorkflows(store, owner ?? localOwner),
+    workflows: storeWorkflows(store, owner),
     tokens: tokensOf(store),
-    push: text => push(store, text, owner ?? localOwner, modules),
+    push: text => push(store, text, owner, options),
     changes: options => jobs.changes(options),
     get isRun() {
       return jobs.isRun
@@ -124,8 +126,8 @@ export class Store {
   }
 }
 
-async function push(store: Store, text: string, owner: string, modules: AdapterModules): Promise<Registered> {
-  const handlers = await loadCatalog(modules.handlers ?? [])
+async function push(store: Store, text: string, owner: string, modules: Modules): Promise<Registered> {
+  const handlers = catalogWith(await loadHandlers(modules))
   const adapters = await adaptersFor(text, modules)
   const { plan, problems } = loadWorkflow(text, { handlers, adapters })
   if (plan === undefined) throw invalidWorkflow(problems)
@@ -147,6 +149,47 @@ function tokensOf(store: Store): Target["tokens"] {
     },
     async revoke(id) {
       await (await tokens()).revoke(id)
+    },
+  }
+}
+
+const PAGE = 200
+
+/** Workflows of one owner. */
+function storeWorkflows(store: Store, owner: string): TargetWorkflows {
+  const by = "local"
+  return {
+    async get(name, { version } = {}) {
+      const journal = await store.journal()
+      const workflows = { registry: journal.registry, workflow: journal.readWorkflow.bind(journal) }
+      return workflowWithAliases(workflows, { owner, name, version })
+    },
+    async *list() {
+      const registry = await store.registry()
+      const ask = (after?: string) => workflowPage(registry, { owner, after, limit: PAGE })
+      for await (const { workflows } of pages(ask)) yield* workflows
+    },
+    async *versions(name) {
+      const registry = await store.registry()
+      const ask = (before?: number) => versionPage(registry, { owner, name, before, limit: PAGE })
+      for await (const { versions } of pages(ask)) yield* versions
+    },
+    async setAlias(name, alias, target: number | Weights) {
+      const weights = typeof target === "number" ? { [target]: 1 } : target
+      const targets = Object.entries(weights).map(([version, weight]) => ({
+        version: Number(version),
+        weight,
+      }))
+      return moveAlias(await store.registry(), { owner, name, alias, targets, by })
+    },
+    async deleteAlias(name, alias) {
+      await deleteAlias(await store.registry(), { owner, name, alias, by })
+    },
+    async aliasHistory(name, alias) {
+      return (await aliasHistory(await store.registry(), { owner, name, alias })).moves
+    },
+    async delete(name) {
+      await deleteWorkflow(await store.registry(), { owner, name, by })
     },
   }
 }

@@ -5,6 +5,8 @@
 import type { UmbraClient } from "../../client/client.ts"
 import type { Tokens } from "../../client/tokens.ts"
 import type { Workflows } from "../../client/workflows.ts"
+import type { Modules } from "../input/modules.ts"
+import type { StoreOptions } from "../input/store.ts"
 import type { JobChange } from "./changes.ts"
 
 export type TargetJobs = Pick<
@@ -40,16 +42,12 @@ export interface Target {
   close(): Promise<void>
 }
 
-export interface TargetOptions {
-  readonly dataDir?: string
-  readonly databaseUrl?: string
+/** The modules are for a store: a server has its own. */
+export interface TargetOptions extends StoreOptions, Modules {
   readonly server?: string
   readonly tokenFile?: string
   /** The owner of the names, if the target does not determine it. */
   readonly owner?: string
-  /** The user's handlers, for a store: a server has its own. */
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
   readonly verbose?: boolean
+  readonly json?: boolean
 }

@@ -1,4 +1,7 @@
+/** What `umbra serve` and `umbra worker` share: they run until a signal stops them, and send heartbeats. */
+import { redisSettings } from "../broker/redis/settings.ts"
 import { engineSettings } from "../engine/settings.ts"
+import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
 
 export interface Stop {
@@ -34,3 +37,25 @@ export function beginToLeave(): { readonly drainSeconds: number } {
 
 /** In addition to the drain time: to send answers and to hand over. With the default, the process ends within 10 s. */
 const LEAVE_MS = 3500
+
+/** Rejects a heartbeat interval longer than half of its timeout: live processes would be taken for dead. */
+export function checkWorkerPace(): void {
+  const { workerBeatSeconds, workerDeadSeconds } = redisSettings()
+  mustFit(["worker_beat_seconds", workerBeatSeconds], ["worker_dead_seconds", workerDeadSeconds])
+}
+
+export function checkEnginePace(): void {
+  const { beatSeconds, leaseSeconds } = engineSettings()
+  mustFit(["beat_seconds", beatSeconds], ["lease_seconds", leaseSeconds])
+}
+
+type Figure = readonly [name: string, seconds: number]
+
+/** One heartbeat may be late. */
+function mustFit([beatName, beat]: Figure, [deathName, death]: Figure): void {
+  if (beat > 0 && beat * 2 <= death) return
+  throw new UmbraError(
+    "E620",
+    `The setting ${beatName} (${beat}) must be above 0 and at most half of ${deathName} (${death}); otherwise live processes would be taken for dead. Lower ${beatName} or raise ${deathName}, in all processes.`,
+  )
+}

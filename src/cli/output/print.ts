@@ -1,0 +1,44 @@
+import { exitCode } from "../exit.ts"
+import { paintFor, printable, width } from "./terminal.ts"
+
+/** Prints the result of a command that has succeeded: as JSON with `--json`, otherwise as text. Returns its exit code. */
+export function print(
+  { json }: { readonly json?: boolean },
+  value: unknown,
+  text: string | (() => string),
+): number {
+  process.stdout.write(json ? asJson(value) : typeof text === "string" ? text : text())
+  return exitCode.ok
+}
+
+export const asJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+
+/** `owner     local`; facts without a value are left out. */
+export function factLines(
+  facts: readonly (readonly [name: string, value: string])[],
+  paint = paintFor(process.stdout),
+): string[] {
+  return facts
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
+}
+
+/** Texts of a column, filled with spaces to the width of the longest. */
+export function padded(texts: readonly string[]): string[] {
+  const columns = Math.max(...texts.map(width))
+  return texts.map(text => `${text}${" ".repeat(columns - width(text))}`)
+}
+
+/** For a job that was submitted. Standard output has only its id, for scripts. */
+export function printSubmitted(
+  options: { readonly json?: boolean },
+  { job, what }: { readonly job: { readonly job_id: string }; readonly what: string },
+  { isRun, flags }: { readonly isRun: boolean; readonly flags: string },
+): number {
+  const code = print(options, job, `${job.job_id}\n`)
+  const next = isRun
+    ? `Follow the job: umbra watch ${job.job_id}${flags}`
+    : `If no engine runs on this store, start one: umbra serve${flags}, or umbra resume${flags}`
+  if (!options.json) process.stderr.write(`${what} ${next}\n`)
+  return code
+}
