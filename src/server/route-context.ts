@@ -4,8 +4,8 @@ import type { ZodTypeProvider } from "fastify-type-provider-zod"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import { noSuchJob } from "../jobs/queries.ts"
 import type { Umbra } from "../umbra.ts"
-import { type Caller, sees } from "./auth/caller.ts"
-import type { Tokens } from "./auth/tokens.ts"
+import { sees } from "./auth/caller.ts"
+import type { Scope, Tokens } from "./auth/tokens.ts"
 import type { Unfinished } from "./http/unfinished.ts"
 import type { ServerSettings } from "./settings.ts"
 import type { Stopping } from "./stopping.ts"
@@ -30,9 +30,36 @@ export interface RouteContext {
   readonly unfinished: Unfinished
 }
 
-/** S3: another owner's job is reported as not found. Every route that takes a job's id must call this. */
-export async function ownJob(umbra: Umbra, caller: Caller, jobId: string): Promise<JobSnapshot> {
-  const job = await umbra.summary(jobId)
-  if (!sees(caller, job.owner)) throw noSuchJob(jobId)
-  return job
+/** The options of routes: each takes a schema, and declares the scope that the route needs. */
+export function operations(tag: string) {
+  const needs =
+    (scope: Scope | "none") =>
+    <S extends object>(schema: S, more: { isDocument?: true; isSigned?: true } = {}) => ({
+      config: { scope, ...more },
+      schema: { tags: [tag], ...schema },
+    })
+  return {
+    open: needs("none"),
+    read: needs("read"),
+    submit: needs("submit"),
+    manage: needs("manage"),
+    admin: needs("admin"),
+  }
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** For a route with `:job`: the job, which the caller may see. */
+    job: JobSnapshot
+  }
+}
+
+/** S3: for every route that takes a job's id, another owner's job is reported as not found. */
+export function readJobs(app: App, umbra: Umbra): void {
+  app.addHook("preHandler", async request => {
+    const { job: id } = request.params as { readonly job?: string }
+    if (id === undefined) return
+    request.job = await umbra.summary(id)
+    if (!sees(request.caller, request.job.owner)) throw noSuchJob(id)
+  })
 }

@@ -16,15 +16,13 @@ import { Jwts } from "./auth/jwt.ts"
 import { jwtIssuerOf } from "./auth/jwt-settings.ts"
 import { type LocalToken, Tokens } from "./auth/tokens.ts"
 import { takeBodies } from "./http/body.ts"
-import { answerClientError } from "./http/client-error.ts"
 import { isLoopback } from "./http/loopback.ts"
-import { Methods } from "./http/methods.ts"
-import { answerProblem, problemHandler } from "./http/problem.ts"
+import { answerClientError, answerProblem, problemHandler } from "./http/problem.ts"
 import { requestCheck } from "./http/request-check.ts"
 import { ownerBounds, Unfinished } from "./http/unfinished.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
-import type { App } from "./route-context.ts"
+import { type App, type RouteContext, readJobs } from "./route-context.ts"
 import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
@@ -104,18 +102,13 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 }
 
-interface AppOptions {
-  readonly settings: ServerSettings
-  readonly tokens: Tokens
-  readonly jwts: Jwts | null
-  readonly isOpen: boolean
-  readonly stopping: Stopping
-}
+type AppOptions = Omit<RouteContext, "umbra" | "unfinished"> & { readonly jwts: Jwts | null }
 
 async function makeApp(
   { umbra, version, log, localToken }: ServerOptions,
-  { settings, tokens, jwts, isOpen, stopping }: AppOptions,
+  { jwts, ...shared }: AppOptions,
 ): Promise<App> {
+  const { settings, tokens, isOpen, stopping } = shared
   const timeout = Math.ceil(settings.requestTimeoutSeconds * 1000)
   const app: App = Fastify({
     requestTimeout: timeout,
@@ -143,6 +136,7 @@ async function makeApp(
   })
   takeBodies(app, settings.maxBodyBytes)
   app.decorateRequest("caller")
+  app.decorateRequest("job")
   app.addHook("onRequest", async (_, reply) => void reply.headers(protections))
   const streams = new Streams({
     settings,
@@ -154,9 +148,10 @@ async function makeApp(
   await publish(app, version)
   const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
   umbra.pipelines.admit = owner => (id, store) => unfinished.admit(ownerBounds(owner, settings), id, store)
-  const context = { umbra, settings, stopping, tokens, isOpen, unfinished }
+  const context = { ...shared, umbra, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App
+    readJobs(routes, umbra)
     processRoutes(routes, context, metrics)
     if (!umbra.roles.has("api")) return
     workerRoutes(routes, context)
@@ -222,4 +217,22 @@ function urlOf(app: App): string {
   if (address === null || typeof address === "string") return String(address)
   const host = address.family === "IPv6" ? `[${address.address}]` : address.address
   return `http://${host}:${address.port}`
+}
+
+/** Which methods a path has, for the header Allow of a 405 (RFC 9110). */
+class Methods {
+  readonly #routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
+
+  /** Must be called before the first route is added. */
+  constructor(app: App) {
+    app.addHook("onRoute", ({ url, method }) => {
+      const pattern = new RegExp(`^${url.replaceAll(/[.*]/g, "\\$&").replaceAll(/:[^/]+/g, "[^/]+")}$`)
+      this.#routes.push({ pattern, methods: [method].flat() })
+    })
+  }
+
+  at(path: string): string[] {
+    const found = this.#routes.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods)
+    return [...new Set(found)].sort()
+  }
 }

@@ -1,4 +1,6 @@
 /** Errors as RFC 9457 problem documents with a code of the error table. Internal details go to the log only. */
+import { STATUS_CODES } from "node:http"
+import type { Socket } from "node:net"
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify"
 import { errorTable, UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
@@ -104,4 +106,31 @@ function knownError(error: FastifyError): UmbraError {
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
     return new UmbraError("E633", `${error.message}.`)
   return new UmbraError("E639", "Internal server error; the server's log has the details.", { cause: error })
+}
+
+/** Time for the client to read the answer. */
+const LINGER_MS = 500
+
+const byCode: Readonly<Record<string, readonly [number, string]>> = {
+  HPE_HEADER_OVERFLOW: [431, "Request headers exceed 16 KB."],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "The request did not arrive in time."],
+}
+
+/** Bytes that are not HTTP never become a request: this answers them on the raw connection and closes it. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, detail] = byCode[error.code ?? ""] ?? [400, "Malformed HTTP request."]
+  const body = JSON.stringify({ ...problemOf(new UmbraError("E633", detail)), status })
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    "Content-Type: application/problem+json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Connection: close",
+  ]
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`)
+  // The client must close the connection now, or the server does: an open connection costs memory.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }

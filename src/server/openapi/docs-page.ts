@@ -1,39 +1,6 @@
 /** The OpenAPI document as a readable page: plain HTML, without scripts or external resources. */
 import { resolved, type Schema, type Schemas } from "../schemas/examples.ts"
-
-interface Content {
-  readonly schema?: Schema
-  readonly example?: unknown
-  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
-}
-
-interface Parameter {
-  readonly name: string
-  readonly in: string
-  readonly required?: boolean
-  readonly description?: string
-  readonly schema?: Schema
-}
-
-interface Operation {
-  readonly operationId?: string
-  readonly summary?: string
-  readonly description?: string
-  readonly tags?: readonly string[]
-  readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
-  readonly parameters?: readonly Parameter[]
-  readonly requestBody?: { readonly content?: Readonly<Record<string, Content>> }
-  readonly responses?: Readonly<
-    Record<string, { readonly description?: string; readonly content?: Readonly<Record<string, Content>> }>
-  >
-}
-
-interface ApiDocument {
-  readonly info: { readonly title: string; readonly version: string; readonly description?: string }
-  readonly tags?: readonly { readonly name: string; readonly description?: string }[]
-  readonly paths?: unknown
-  readonly components?: { readonly schemas?: Schemas }
-}
+import type { ApiDocument, Content, Operation, Parameter } from "./document.ts"
 
 interface Entry {
   readonly method: string
@@ -41,8 +8,7 @@ interface Entry {
   readonly operation: Operation
 }
 
-export function docsPage(found: unknown): string {
-  const document = found as ApiDocument
+export function docsPage(document: ApiDocument): string {
   const { title, version, description } = document.info
   const schemas = document.components?.schemas ?? {}
   const chapters = (document.tags ?? []).map(tag => ({
@@ -69,8 +35,8 @@ ${Object.entries(schemas)
 }
 
 function entriesOf({ paths }: ApiDocument): Entry[] {
-  return Object.entries((paths ?? {}) as Record<string, Record<string, Operation>>).flatMap(
-    ([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+  return Object.entries(paths ?? {}).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
   )
 }
 

@@ -58,7 +58,7 @@ export async function publish(app: App, version: string): Promise<void> {
       ],
     },
     transform: transformed,
-    transformObject: document => completed(jsonSchemaTransformObject(document) as Document) as never,
+    transformObject: document => completed(jsonSchemaTransformObject(document) as ApiDocument) as never,
   })
 }
 
@@ -78,23 +78,39 @@ const transformed: Transform = input => {
   }
 }
 
-interface Content {
+export interface Content {
   schema?: Schema
   example?: unknown
   examples?: Record<string, { readonly value: object }>
 }
 
-interface Operation {
+export interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required?: boolean
+  readonly description?: string
+  readonly schema?: Schema
+}
+
+export interface Operation {
+  readonly operationId?: string
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
+  readonly parameters?: readonly Parameter[]
   requestBody?: { content?: Record<string, Content>; required?: boolean }
   responses?: Record<string, { description?: string; content?: Record<string, Content> }>
 }
 
-interface Document {
+export interface ApiDocument {
+  readonly info: { readonly title: string; readonly version: string; readonly description?: string }
+  readonly tags?: readonly { readonly name: string; readonly description?: string }[]
   readonly paths?: Record<string, Record<string, Operation>>
   readonly components?: { readonly schemas?: Schemas }
 }
 
-function completed(document: Document): Document {
+function completed(document: ApiDocument): ApiDocument {
   takeDocuments(document)
   takeWebhooks(document)
   const schemas = document.components?.schemas ?? {}
@@ -134,7 +150,7 @@ function contentsOf({ requestBody, responses = {} }: Operation): Content[] {
 }
 
 /** The server reads workflows as text, to report lines and columns; callers send a JSON or YAML document. */
-function takeDocuments({ paths = {} }: Document): void {
+function takeDocuments({ paths = {} }: ApiDocument): void {
   for (const path of ["/workflows", "/workflows/validate"]) {
     const operation = paths[path]?.post
     if (operation === undefined) continue
@@ -152,7 +168,7 @@ function takeDocuments({ paths = {} }: Document): void {
 }
 
 /** The server reads webhooks as bytes, since the signature covers the bytes. */
-function takeWebhooks({ paths = {} }: Document): void {
+function takeWebhooks({ paths = {} }: ApiDocument): void {
   const operation = paths["/webhooks/{provider}"]?.post
   if (operation === undefined) return
   const schema = { description: "The body that the provider sends, of any type." }

@@ -5,26 +5,22 @@ import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { aliasHistory } from "../../jobs/workflows.ts"
 import type { AliasTarget } from "../../journal/port/registry.ts"
-import type { App, RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
 
-const tags = ["workflows"]
+const { manage, read } = operations("workflows")
 const params = z.object({ name: schema.workflowName, alias: schema.aliasName })
 
 export function aliasRoutes(app: App, { umbra }: RouteContext): void {
   app.put(
     "/workflows/:name/aliases/:alias",
-    {
-      config: { scope: "manage" },
-      schema: {
-        tags,
-        summary: "Point an alias at a version, or at several by weight",
-        params,
-        body: views.aliasTarget,
-        response: schema.answers({ 200: views.alias }, ["E305", "E311", "E635", "E636"]),
-      },
-    },
+    manage({
+      summary: "Point an alias at a version, or at several by weight",
+      params,
+      body: views.aliasTarget,
+      response: schema.answers({ 200: views.alias }, ["E305", "E311", "E635", "E636"]),
+    }),
     async request => {
       const { owner, name: by } = request.caller
       const key = { owner, ...request.params }
@@ -34,16 +30,12 @@ export function aliasRoutes(app: App, { umbra }: RouteContext): void {
 
   app.delete(
     "/workflows/:name/aliases/:alias",
-    {
-      config: { scope: "manage" },
-      schema: {
-        tags,
-        summary: "Remove an alias",
-        description: "Running jobs keep their version, and the history of the alias is kept.",
-        params,
-        response: schema.answers({ 204: z.null() }, ["E305", "E311"]),
-      },
-    },
+    manage({
+      summary: "Remove an alias",
+      description: "Running jobs keep their version, and the history of the alias is kept.",
+      params,
+      response: schema.answers({ 204: z.null() }, ["E305", "E311"]),
+    }),
     async (request, reply) => {
       const { owner, name: by } = request.caller
       await deleteAlias(umbra.registry, { owner, ...request.params, by })
@@ -53,16 +45,12 @@ export function aliasRoutes(app: App, { umbra }: RouteContext): void {
 
   app.get(
     "/workflows/:name/aliases/:alias/history",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show the moves of an alias: time, author, old and new versions; newest first",
-        description: "The last 1,000 moves.",
-        params,
-        response: schema.answers({ 200: z.object({ moves: z.array(views.aliasMove) }) }, ["E305"]),
-      },
-    },
+    read({
+      summary: "Show the moves of an alias: time, author, old and new versions; newest first",
+      description: "The last 1,000 moves.",
+      params,
+      response: schema.answers({ 200: z.object({ moves: z.array(views.aliasMove) }) }, ["E305"]),
+    }),
     async request => aliasHistory(umbra.registry, { owner: request.caller.owner, ...request.params }),
   )
 }

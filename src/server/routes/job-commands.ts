@@ -1,49 +1,39 @@
 /** Commands to a job. Each is answered when it is durable. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
-import { type App, ownJob, type RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
-const tags = ["jobs"]
+const { manage, submit } = operations("jobs")
 const params = z.object({ job: schema.jobId })
 const elsewhere = ["E610", "E613"] as const
 
 export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
   app.post(
     "/jobs/:job/cancel",
-    {
-      config: { scope: "manage" },
-      schema: {
-        tags,
-        summary: "Cancel a job that has not ended",
-        params,
-        body: z
-          .strictObject({ reason: z.string().max(1000).optional() })
-          .nullish()
-          .meta({ examples: [{ reason: "ordered twice" }] }),
-        response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
-      },
-    },
+    manage({
+      summary: "Cancel a job that has not ended",
+      params,
+      body: z
+        .strictObject({ reason: z.string().max(1000).optional() })
+        .nullish()
+        .meta({ examples: [{ reason: "ordered twice" }] }),
+      response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
+    }),
     async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      await umbra.cancel(job_id, request.body?.reason)
-      return umbra.job(job_id)
+      await umbra.cancel(request.job.job_id, request.body?.reason)
+      return umbra.job(request.job.job_id)
     },
   )
 
   app.post(
     "/jobs/:job/retry",
-    {
-      config: { scope: "manage" },
-      schema: {
-        tags,
-        summary: "Retry a job that failed, expired or was cancelled; completed nodes do not run again",
-        params,
-        response: schema.answers({ 200: schema.job }, ["E301", "E303", "E307", "E702", ...elsewhere]),
-      },
-    },
-    async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+    manage({
+      summary: "Retry a job that failed, expired or was cancelled; completed nodes do not run again",
+      params,
+      response: schema.answers({ 200: schema.job }, ["E301", "E303", "E307", "E702", ...elsewhere]),
+    }),
+    async ({ job: { job_id } }) => {
       await umbra.retry(job_id)
       return umbra.job(job_id)
     },
@@ -51,18 +41,13 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
 
   app.delete(
     "/jobs/:job",
-    {
-      config: { scope: "manage" },
-      schema: {
-        tags,
-        summary: "Hide a job that has ended",
-        description: "Deleting a deleted job has no effect and gets the same answer.",
-        params,
-        response: schema.answers({ 204: z.null() }, ["E301", "E302", "E303", "E307", ...elsewhere]),
-      },
-    },
-    async (request, reply) => {
-      const { job_id, status } = await ownJob(umbra, request.caller, request.params.job)
+    manage({
+      summary: "Hide a job that has ended",
+      description: "Deleting a deleted job has no effect and gets the same answer.",
+      params,
+      response: schema.answers({ 204: z.null() }, ["E301", "E302", "E303", "E307", ...elsewhere]),
+    }),
+    async ({ job: { job_id, status } }, reply) => {
       if (status !== "DELETED") await umbra.delete(job_id)
       return reply.code(204).send(null)
     },
@@ -70,29 +55,25 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
 
   app.post(
     "/jobs/:job/signals/:signal",
-    {
-      config: { scope: "submit" },
-      schema: {
-        tags,
-        summary: "Send a signal to a job",
-        description: "The body is the signal's data: any JSON, or nothing.",
-        params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
-        querystring: z.strictObject({
-          resume_token: z.string().max(100).optional().meta({
-            description:
-              "The resume_token of the job's graph. The signal is rejected (E312) if a wait of the job has ended since.",
-            example: "r0",
-          }),
+    submit({
+      summary: "Send a signal to a job",
+      description: "The body is the signal's data: any JSON, or nothing.",
+      params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
+      querystring: z.strictObject({
+        resume_token: z.string().max(100).optional().meta({
+          description:
+            "The resume_token of the job's graph. The signal is rejected (E312) if a wait of the job has ended since.",
+          example: "r0",
         }),
-        body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
-        response: schema.answers({ 200: schema.job }, [
-          ...(["E301", "E302", "E312", "E502", "E635", "E636"] as const),
-          ...elsewhere,
-        ]),
-      },
-    },
+      }),
+      body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
+      response: schema.answers({ 200: schema.job }, [
+        ...(["E301", "E302", "E312", "E502", "E635", "E636"] as const),
+        ...elsewhere,
+      ]),
+    }),
     async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const { job_id } = request.job
       const { resume_token } = request.query
       const token = resume_token === undefined ? {} : { resumeToken: resume_token }
       await umbra.signal(job_id, request.params.signal, (request.body ?? null) as Json, token)

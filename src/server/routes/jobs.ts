@@ -1,4 +1,5 @@
 /** Submits and queries jobs. */
+import type { FastifyReply } from "fastify"
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
 import type { CheckedRequest } from "../../definition/index.ts"
@@ -8,18 +9,16 @@ import { isoEvent, isoGraph, isoItems, isoNodeDetails } from "../../jobs/iso-tim
 import type { AcceptOptions } from "../../jobs/submit.ts"
 import { cutPage } from "../../jobs/workflows.ts"
 import { isTraceparent } from "../../trace.ts"
-import { nextTurnIfLate } from "../../turns.ts"
+import { inTurns, nextTurnIfLate, type Work } from "../../turns.ts"
 import { type Caller, ownersOf } from "../auth/caller.ts"
-import { eventsQuery, pageOf } from "../event-filter.ts"
 import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
-import { sendInTurns } from "../http/send-in-turns.ts"
 import { boundsOf } from "../http/unfinished.ts"
-import { filterOf, listQuery } from "../job-filter.ts"
-import { type App, ownJob, type RouteContext } from "../route-context.ts"
+import { eventsQuery, filterOf, listQuery, pageOf } from "../list-queries.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
 import * as schema from "../schemas/job.ts"
 
-const tags = ["jobs"]
+const { read, submit } = operations("jobs")
 const LARGE_GRAPH = 1000
 const jobParams = z.object({ job: schema.jobId })
 const submitErrors = [
@@ -45,26 +44,22 @@ export function jobRoutes(app: App, parts: RouteContext): void {
 
   app.post(
     "/jobs",
-    {
-      config: { scope: "submit" },
-      schema: {
-        tags,
-        summary: "Submit a job",
-        description:
-          "201: a new job, durable. 200: the Idempotency-Key was used before; the answer is the job of that request. The same key with another body is rejected (E306).",
-        headers: z.object({
-          "idempotency-key": schema.idempotencyKey.optional(),
-          traceparent: schema.traceparent,
-        }),
-        querystring: schema.waitQuery,
-        body: schema.newJob,
-        response: schema.answers({ 200: schema.job, 201: schema.job }, submitErrors),
-      },
-    },
+    submit({
+      summary: "Submit a job",
+      description:
+        "201: a new job, durable. 200: the Idempotency-Key was used before; the answer is the job of that request. The same key with another body is rejected (E306).",
+      headers: z.object({
+        "idempotency-key": schema.idempotencyKey.optional(),
+        traceparent: schema.traceparent,
+      }),
+      querystring: schema.waitQuery,
+      body: schema.newJob,
+      response: schema.answers({ 200: schema.job, 201: schema.job }, submitErrors),
+    }),
     async (request, reply) => {
       const { "idempotency-key": key, traceparent } = request.headers
       const wanted = { ...request.body, idempotency_key: key, traceparent }
-      const { jobId, isNew, stored } = await submit(parts, request.caller, wanted)
+      const { jobId, isNew, stored } = await submitJob(parts, request.caller, wanted)
       const { wait } = request.query
       const known = wait === undefined ? stored?.began : stored?.ended
       const job = known ?? (await (wait === undefined ? umbra.job(jobId) : ended(parts, jobId, wait)))
@@ -77,30 +72,26 @@ export function jobRoutes(app: App, parts: RouteContext): void {
 
   app.post(
     "/jobs/bulk",
-    {
-      config: { scope: "submit" },
-      schema: {
-        tags,
-        summary: "Submit up to 1,000 jobs",
-        description:
-          "Each submission succeeds or fails independently; answers are in the order of the submissions.",
-        headers: z.object({ traceparent: schema.traceparent }),
-        body: schema.newJobs,
-        response: schema.answers(
-          {
-            200: z.object({
-              results: z.array(
-                z.union([
-                  z.object({ job_id: schema.jobId, is_new: z.boolean() }),
-                  z.object({ problem: schema.problem }),
-                ]),
-              ),
-            }),
-          },
-          submitErrors,
-        ),
-      },
-    },
+    submit({
+      summary: "Submit up to 1,000 jobs",
+      description:
+        "Each submission succeeds or fails independently; answers are in the order of the submissions.",
+      headers: z.object({ traceparent: schema.traceparent }),
+      body: schema.newJobs,
+      response: schema.answers(
+        {
+          200: z.object({
+            results: z.array(
+              z.union([
+                z.object({ job_id: schema.jobId, is_new: z.boolean() }),
+                z.object({ problem: schema.problem }),
+              ]),
+            ),
+          }),
+        },
+        submitErrors,
+      ),
+    }),
     async request => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
       const { traceparent } = request.headers
@@ -121,18 +112,14 @@ export function jobRoutes(app: App, parts: RouteContext): void {
 
   app.get(
     "/jobs",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "List jobs, newest first",
-        querystring: listQuery,
-        response: schema.answers(
-          { 200: z.object({ jobs: z.array(schema.job), next: schema.jobId.nullable() }) },
-          [],
-        ),
-      },
-    },
+    read({
+      summary: "List jobs, newest first",
+      querystring: listQuery,
+      response: schema.answers(
+        { 200: z.object({ jobs: z.array(schema.job), next: schema.jobId.nullable() }) },
+        [],
+      ),
+    }),
     async request => {
       const filter = filterOf(request.query)
       const wanted = { ...filter, ...ownersOf(request.caller), limit: filter.limit + 1 }
@@ -144,41 +131,29 @@ export function jobRoutes(app: App, parts: RouteContext): void {
 
   app.get(
     "/jobs/:job",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show a job",
-        params: jobParams,
-        querystring: schema.waitQuery,
-        response: schema.answers({ 200: schema.job }, ["E301"]),
-      },
-    },
-    async request => {
-      const job = await ownJob(umbra, request.caller, request.params.job)
-      const { wait } = request.query
-      return wait === undefined || jobHasEnded(job.status)
+    read({
+      summary: "Show a job",
+      params: jobParams,
+      querystring: schema.waitQuery,
+      response: schema.answers({ 200: schema.job }, ["E301"]),
+    }),
+    async ({ job, query: { wait } }) =>
+      wait === undefined || jobHasEnded(job.status)
         ? umbra.queries.withDetails(job)
-        : ended(parts, job.job_id, wait)
-    },
+        : ended(parts, job.job_id, wait),
   )
 
   app.get(
     "/jobs/:job/graph",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show the shadow graph",
-        description:
-          "Every unfinished node shows what it waits for: dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` is the stored state; `live` shows which handlers run right now. A pipeline has `routes`, each with its counts of queued, in-flight and done messages.",
-        params: jobParams,
-        response: schema.answers({ 200: views.graph }, ["E301"]),
-      },
-    },
-    async (request, reply) => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const graph = await umbra.graph(job_id)
+    read({
+      summary: "Show the shadow graph",
+      description:
+        "Every unfinished node shows what it waits for: dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` is the stored state; `live` shows which handlers run right now. A pipeline has `routes`, each with its counts of queued, in-flight and done messages.",
+      params: jobParams,
+      response: schema.answers({ 200: views.graph }, ["E301"]),
+    }),
+    async ({ job }, reply) => {
+      const graph = await umbra.graph(job.job_id)
       // A large graph is built without yielding.
       if (graph.nodes.length > LARGE_GRAPH) await new Promise<void>(resolve => setImmediate(resolve))
       return sendInTurns(reply, isoGraph(graph))
@@ -187,49 +162,35 @@ export function jobRoutes(app: App, parts: RouteContext): void {
 
   app.get(
     "/jobs/:job/events",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "List everything that happened to a job, oldest first",
-        description: "A page ends after `limit` events or 4 MiB of data.",
-        params: jobParams,
-        querystring: eventsQuery,
-        response: schema.answers({ 200: views.eventPage }, ["E301"]),
-      },
-    },
-    async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const { events, next } = await umbra.queries.eventPage(job_id, pageOf(request.query))
+    read({
+      summary: "List everything that happened to a job, oldest first",
+      description: "A page ends after `limit` events or 4 MiB of data.",
+      params: jobParams,
+      querystring: eventsQuery,
+      response: schema.answers({ 200: views.eventPage }, ["E301"]),
+    }),
+    async ({ job, query }) => {
+      const { events, next } = await umbra.queries.eventPage(job.job_id, pageOf(query))
       return { events: events.map(isoEvent), next: next === null ? null : `${next.seq}.${next.place}` }
     },
   )
 
   app.get(
     "/jobs/:job/nodes/:node",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show a node, its output and the history of its attempts",
-        params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
-        querystring: z.object({
-          item: z.coerce
-            .number()
-            .int()
-            .min(0)
-            .optional()
-            .meta({ description: "For a node with for_each: show the attempts of this item.", example: 3 }),
-        }),
-        response: schema.answers({ 200: views.nodeWithOutput }, ["E301", "E310"]),
-      },
-    },
-    async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const { item } = request.query
-      const node = await umbra.node(job_id, request.params.node, { item })
-      return isoNodeDetails(node)
-    },
+    read({
+      summary: "Show a node, its output and the history of its attempts",
+      params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+      querystring: z.object({
+        item: z.coerce
+          .number()
+          .int()
+          .min(0)
+          .optional()
+          .meta({ description: "For a node with for_each: show the attempts of this item.", example: 3 }),
+      }),
+      response: schema.answers({ 200: views.nodeWithOutput }, ["E301", "E310"]),
+    }),
+    async ({ job, params, query }) => isoNodeDetails(await umbra.node(job.job_id, params.node, query)),
   )
   itemRoute(app, parts)
 }
@@ -238,38 +199,31 @@ export function jobRoutes(app: App, parts: RouteContext): void {
 function itemRoute(app: App, { umbra }: RouteContext): void {
   app.get(
     "/jobs/:job/nodes/:node/items",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "List the items of a node with for_each",
-        params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
-        querystring: z.object({
-          after: z.coerce
-            .number()
-            .int()
-            .min(-1)
-            .optional()
-            .meta({ description: "Only items after this index: `next` of the previous page.", example: 49 }),
-          limit: schema.limit,
-        }),
-        response: schema.answers(
-          {
-            200: z.object({
-              items: z.array(views.item),
-              next: z.number().int().nullable(),
-              live: views.liveItems,
-            }),
-          },
-          ["E301", "E310"],
-        ),
-      },
-    },
-    async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const { after = -1, limit } = request.query
-      return isoItems(await umbra.items(job_id, request.params.node, { after, limit }))
-    },
+    read({
+      summary: "List the items of a node with for_each",
+      params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+      querystring: z.object({
+        after: z.coerce
+          .number()
+          .int()
+          .min(-1)
+          .optional()
+          .meta({ description: "Only items after this index: `next` of the previous page.", example: 49 }),
+        limit: schema.limit,
+      }),
+      response: schema.answers(
+        {
+          200: z.object({
+            items: z.array(views.item),
+            next: z.number().int().nullable(),
+            live: views.liveItems,
+          }),
+        },
+        ["E301", "E310"],
+      ),
+    }),
+    async ({ job, params, query: { after = -1, limit } }) =>
+      isoItems(await umbra.items(job.job_id, params.node, { after, limit })),
   )
 }
 
@@ -290,7 +244,7 @@ async function submitOneOf(
   problems: BulkProblems,
 ): Promise<BulkResult> {
   try {
-    const { jobId, isNew } = await submit(parts, caller, wanted)
+    const { jobId, isNew } = await submitJob(parts, caller, wanted)
     return { job_id: jobId, is_new: isNew }
   } catch (error) {
     if (error instanceof UmbraError) return { problem: problems.problem(error) }
@@ -298,7 +252,7 @@ async function submitOneOf(
   }
 }
 
-function submit(
+function submitJob(
   { umbra, unfinished, settings }: RouteContext,
   caller: Caller,
   { workflow, input, priority, ttl_seconds, labels, idempotency_key, traceparent, request }: Submission,
@@ -338,4 +292,34 @@ function keyOfMany(): UmbraError {
     "E633",
     "The header Idempotency-Key is for a single job. Give each job in the body its own idempotency_key.",
   )
+}
+
+/** Entries of a list that are serialized without yielding. */
+const PIECE = 200
+
+/** For an answer with long lists: a graph of 20,000 nodes takes 50 ms to serialize. */
+async function sendInTurns<T extends object>(reply: FastifyReply, value: T): Promise<T> {
+  const text = await inTurns(serialization(value))
+  reply.type("application/json; charset=utf-8").serializer((whole: string) => whole)
+  return reply.send(text) as unknown as T
+}
+
+/** As `JSON.stringify`, but yields to the event loop after each part of a list that is a member of `value`. */
+function* serialization(value: object): Work<string> {
+  const members: string[] = []
+  for (const [key, member] of Object.entries(value)) {
+    if (member === undefined) continue
+    const text = Array.isArray(member) ? yield* list(member) : JSON.stringify(member)
+    members.push(`${JSON.stringify(key)}:${text}`)
+  }
+  return `{${members.join()}}`
+}
+
+function* list(items: readonly unknown[]): Work<string> {
+  const pieces: string[] = []
+  for (let i = 0; i < items.length; i += PIECE) {
+    pieces.push(JSON.stringify(items.slice(i, i + PIECE)).slice(1, -1))
+    yield
+  }
+  return `[${pieces.join()}]`
 }

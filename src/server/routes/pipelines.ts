@@ -2,11 +2,11 @@
 import { z } from "zod"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import { boundsOf } from "../http/unfinished.ts"
-import { type App, ownJob, type RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as pipeline from "../schemas/pipeline.ts"
 
-const tags = ["pipelines"]
+const { read, submit } = operations("pipelines")
 const params = z.object({ job: schema.jobId })
 const looking = ["E301", "E706", "E707"] as const
 
@@ -15,51 +15,35 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
 
   app.get(
     "/jobs/:job/lineage",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show the ancestors and descendants of a message",
-        description:
-          "From any output to its inputs and back, with the calls of every adapter for each message.",
-        params,
-        querystring: z.strictObject({ message: pipeline.messageName, limit: pipeline.lineageLimit }),
-        response: schema.answers({ 200: pipeline.lineage }, looking),
-      },
-    },
-    async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const { message, limit } = request.query
+    read({
+      summary: "Show the ancestors and descendants of a message",
+      description:
+        "From any output to its inputs and back, with the calls of every adapter for each message.",
+      params,
+      querystring: z.strictObject({ message: pipeline.messageName, limit: pipeline.lineageLimit }),
+      response: schema.answers({ 200: pipeline.lineage }, looking),
+    }),
+    async ({ job, query: { message, limit } }) => {
       type Lineage = z.infer<typeof pipeline.lineage>
-      return isoLineage(await umbra.pipelines.lineage(job_id, message, limit)) as unknown as Lineage
+      return isoLineage(await umbra.pipelines.lineage(job.job_id, message, limit)) as unknown as Lineage
     },
   )
 
   app.get(
     "/jobs/:job/dead-letters",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "List the messages that failed permanently, by route and number",
-        description: "A page ends after `limit` messages or 4 MiB of data.",
-        params,
-        querystring: z.strictObject({
-          route: pipeline.routeName.optional(),
-          after: pipeline.messageName.optional(),
-          limit: pipeline.deadLettersLimit,
-        }),
-        response: schema.answers({ 200: pipeline.deadLetters }, looking),
-      },
-    },
-    async request => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const { route, after, limit } = request.query
-      const page = await umbra.pipelines.deadLetters(job_id, {
-        limit,
-        route,
-        after,
-      })
+    read({
+      summary: "List the messages that failed permanently, by route and number",
+      description: "A page ends after `limit` messages or 4 MiB of data.",
+      params,
+      querystring: z.strictObject({
+        route: pipeline.routeName.optional(),
+        after: pipeline.messageName.optional(),
+        limit: pipeline.deadLettersLimit,
+      }),
+      response: schema.answers({ 200: pipeline.deadLetters }, looking),
+    }),
+    async ({ job, query }) => {
+      const page = await umbra.pipelines.deadLetters(job.job_id, query)
       return isoDeadLetters(page) as unknown as z.infer<typeof pipeline.deadLetters>
     },
   )
@@ -69,26 +53,22 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
 function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): void {
   app.post(
     "/jobs/:job/dead-letters/replay",
-    {
-      config: { scope: "submit" },
-      schema: {
-        tags,
-        summary: "Process dead letters again, as a new job",
-        description:
-          "The new job runs the same pipeline, starts with these messages in the queues of their routes, and has the label " +
-          "`replay_of`. A dead letter can be replayed once; afterwards it shows the job that replayed it.",
-        params,
-        body: pipeline.replay.nullish(),
-        response: schema.answers({ 201: pipeline.replayed }, [
-          ...looking,
-          ...(["E304", "E305", "E426", "E502", "E610", "E611", "E613", "E614", "E635", "E636"] as const),
-          ...(["E646", "E702", "E708", "E710", "E711"] as const),
-        ]),
-      },
-    },
+    submit({
+      summary: "Process dead letters again, as a new job",
+      description:
+        "The new job runs the same pipeline, starts with these messages in the queues of their routes, and has the label " +
+        "`replay_of`. A dead letter can be replayed once; afterwards it shows the job that replayed it.",
+      params,
+      body: pipeline.replay.nullish(),
+      response: schema.answers({ 201: pipeline.replayed }, [
+        ...looking,
+        ...(["E304", "E305", "E426", "E502", "E610", "E611", "E613", "E614", "E635", "E636"] as const),
+        ...(["E646", "E702", "E708", "E710", "E711"] as const),
+      ]),
+    }),
     async (request, reply) => {
       const { caller } = request
-      const { job_id, owner } = await ownJob(umbra, caller, request.params.job)
+      const { job_id, owner } = request.job
       const { messages, workflow } = request.body ?? {}
       const bounds = boundsOf({ ...caller, owner }, settings)
       const { jobId, replayed, stored } = await umbra.pipelines.replay(

@@ -3,19 +3,18 @@ import type { Registry } from "prom-client"
 import { z } from "zod"
 import type { Umbra } from "../../umbra.ts"
 import { docsPage } from "../openapi/docs-page.ts"
-import type { App, RouteContext } from "../route-context.ts"
+import type { ApiDocument } from "../openapi/document.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
-const tags = ["server"]
+const { admin, open } = operations("server")
 
 const readiness = z
   .object({
     ready: z.boolean(),
     database: z.enum(["reachable", "away"]),
-    engine: z
-      .boolean()
-      .meta({ description: "An engine that accepts jobs is known, in this process or in another." }),
-    partitions: z.number().int().meta({ description: "Number of partitions that this process owns." }),
+    engine: z.boolean().describe("An engine that accepts jobs is known, in this process or in another."),
+    partitions: z.number().int().describe("Number of partitions that this process owns."),
   })
   .meta({ examples: [{ ready: true, database: "reachable", engine: true, partitions: 64 }] })
 
@@ -43,13 +42,13 @@ const worker = z
     version: z.string(),
     state: z
       .enum(["live", "dead", "outdated"])
-      .meta({ description: "outdated: the worker runs an earlier release; it is alive, but gets no tasks." }),
+      .describe("outdated: the worker runs an earlier release; it is alive, but gets no tasks."),
     last_beat: z.string().meta({ format: "date-time" }),
     handlers: z.array(z.string()),
-    concurrency: count.meta({ description: "Attempts that it may run at the same time." }),
+    concurrency: count.describe("Attempts that it may run at the same time."),
     running: count,
-    queued: count.meta({ description: "Attempts that wait for a slot." }),
-    partitions: count.meta({ description: "Number of partitions that its process owns." }),
+    queued: count.describe("Attempts that wait for a slot."),
+    partitions: count.describe("Number of partitions that its process owns."),
   })
   .meta({ id: "Worker", examples: [workerExample] })
 
@@ -67,15 +66,11 @@ export function processRoutes(app: App, { umbra, stopping }: RouteContext, metri
 
   app.get(
     "/health",
-    {
-      config: { scope: "none" },
-      schema: {
-        tags,
-        summary: "Is the process alive? Also the number of live workers at the last heartbeat",
-        security: [],
-        response: schema.answers({ 200: health200 }, [], true),
-      },
-    },
+    open({
+      summary: "Is the process alive? Also the number of live workers at the last heartbeat",
+      security: [],
+      response: schema.answers({ 200: health200 }, [], true),
+    }),
     (_, reply) => {
       reply.header("content-type", "application/json; charset=utf-8").send(health() as never)
     },
@@ -83,16 +78,12 @@ export function processRoutes(app: App, { umbra, stopping }: RouteContext, metri
 
   app.get(
     "/ready",
-    {
-      config: { scope: "none" },
-      schema: {
-        tags,
-        summary:
-          "Is the process ready? The database is reachable; role engine: it owns partitions; role api: an engine has been seen",
-        security: [],
-        response: schema.answers({ 200: readiness, 503: readiness }, ["E639"], true),
-      },
-    },
+    open({
+      summary:
+        "Is the process ready? The database is reachable; role engine: it owns partitions; role api: an engine has been seen",
+      security: [],
+      response: schema.answers({ 200: readiness, 503: readiness }, ["E639"], true),
+    }),
     async (_, reply) => {
       const isReachable = await answersNow()
       const { partitions, isReady, hasTaker: engine, hadTaker } = umbra.health()
@@ -105,15 +96,11 @@ export function processRoutes(app: App, { umbra, stopping }: RouteContext, metri
 
   app.get(
     "/metrics",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "Metrics for Prometheus",
-        description: "The metrics cover all owners, so the scope admin is required.",
-        response: schema.answers(schema.plainText("umbra_partitions 64\n"), []),
-      },
-    },
+    admin({
+      summary: "Metrics for Prometheus",
+      description: "The metrics cover all owners, so the scope admin is required.",
+      response: schema.answers(schema.plainText("umbra_partitions 64\n"), []),
+    }),
     async (_, reply) =>
       reply
         .header("content-type", metrics.contentType)
@@ -126,16 +113,12 @@ export function processRoutes(app: App, { umbra, stopping }: RouteContext, metri
 export function workerRoutes(app: App, { umbra }: RouteContext): void {
   app.get(
     "/workers",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "List the workers on this store",
-        description:
-          "Workers serve all owners, so the scope admin is required. A worker that died is shown for some minutes; a worker that was stopped is not shown.",
-        response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
-      },
-    },
+    admin({
+      summary: "List the workers on this store",
+      description:
+        "Workers serve all owners, so the scope admin is required. A worker that died is shown for some minutes; a worker that was stopped is not shown.",
+      response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
+    }),
     async () => ({ workers: umbra.workers() }),
   )
 }
@@ -144,7 +127,10 @@ export function documentRoutes(app: App): void {
   app.get("/openapi.json", { config: { scope: "none" }, schema: { hide: true } }, async () => app.swagger())
 
   app.get("/docs", { config: { scope: "none" }, schema: { hide: true } }, async (_, reply) =>
-    reply.header("content-type", "text/html; charset=utf-8").serializer(String).send(docsPage(app.swagger())),
+    reply
+      .header("content-type", "text/html; charset=utf-8")
+      .serializer(String)
+      .send(docsPage(app.swagger() as ApiDocument)),
   )
 }
 

@@ -1,11 +1,11 @@
 /** External services: their webhooks, which have no token, and their state. */
 import { z } from "zod"
 import { answerProblem } from "../http/problem.ts"
-import type { App, RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/provider.ts"
 
-const tags = ["providers"]
+const { admin, open } = operations("providers")
 const params = z.object({ provider: z.string().min(1).max(100).meta({ example: "acme" }) })
 const MANY_EVENTS = 100
 
@@ -16,29 +16,21 @@ const received = z
 export function providerRoutes(app: App, { umbra }: RouteContext): void {
   app.get(
     "/providers",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "Show the providers of this process: slots, their holders, waiting nodes, recent errors",
-        description: "The answer shows jobs of all owners, so the scope admin is required.",
-        response: schema.answers({ 200: z.object({ providers: z.array(views.provider) }) }, []),
-      },
-    },
+    admin({
+      summary: "Show the providers of this process: slots, their holders, waiting nodes, recent errors",
+      description: "The answer shows jobs of all owners, so the scope admin is required.",
+      response: schema.answers({ 200: z.object({ providers: z.array(views.provider) }) }, []),
+    }),
     async () => ({ providers: (await umbra.providers()) as z.infer<typeof views.provider>[] }),
   )
 
   app.get(
     "/providers/:provider/webhooks",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "Show the latest webhooks of a provider, including rejected ones; newest first",
-        params,
-        response: schema.answers({ 200: z.object({ webhooks: z.array(views.webhook) }) }, ["E660"]),
-      },
-    },
+    admin({
+      summary: "Show the latest webhooks of a provider, including rejected ones; newest first",
+      params,
+      response: schema.answers({ 200: z.object({ webhooks: z.array(views.webhook) }) }, ["E660"]),
+    }),
     async request => {
       const events = await umbra.webhookEvents(request.params.provider, MANY_EVENTS)
       return {
@@ -60,7 +52,6 @@ export async function webhookRoute(app: App, { umbra }: RouteContext): Promise<v
   app.post(
     "/webhooks/:provider",
     {
-      config: { scope: "none", isSigned: true },
       bodyLimit: umbra.webhooks.maxBytes,
       errorHandler: async (error, request, reply) => {
         if (error.code !== "FST_ERR_CTP_BODY_TOO_LARGE") throw error
@@ -68,16 +59,18 @@ export async function webhookRoute(app: App, { umbra }: RouteContext): Promise<v
         const bytes = Number(request.headers["content-length"] ?? umbra.webhooks.maxBytes + 1)
         return answerProblem(reply, await umbra.webhooks.tooLarge(provider, bytes))
       },
-      schema: {
-        tags,
-        summary: "Receive a provider's webhook",
-        description:
-          "No token is needed: the provider's signature over the body is verified instead. 202 means that the event and " +
-          "its consequences are durable; a repeated delivery has no effect.",
-        security: [],
-        params,
-        response: schema.answers({ 202: received }, ["E611", "E635", "E660", "E661", "E662"], true),
-      },
+      ...open(
+        {
+          summary: "Receive a provider's webhook",
+          description:
+            "No token is needed: the provider's signature over the body is verified instead. 202 means that the event and " +
+            "its consequences are durable; a repeated delivery has no effect.",
+          security: [],
+          params,
+          response: schema.answers({ 202: received }, ["E611", "E635", "E660", "E661", "E662"], true),
+        },
+        { isSigned: true },
+      ),
     },
     async (request, reply) => {
       const { provider } = request.params as { provider: string }

@@ -4,18 +4,18 @@ import { UmbraError } from "../../errors.ts"
 import { JobStream } from "../../feed/job-stream.ts"
 import { OwnerStream } from "../../feed/owner-stream.ts"
 import { readJobPosition, readPosition } from "../../feed/position.ts"
-import { type App, ownJob, type RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import type { Streams } from "../streams.ts"
 
-const tags = ["jobs"]
+const { read } = operations("jobs")
 
 const where = {
   headers: z.object({ "last-event-id": schema.eventId.optional() }),
   querystring: z.strictObject({
     last_event_id: schema.eventId
       .optional()
-      .meta({ description: "Same as the header Last-Event-ID, for clients that cannot set headers." }),
+      .describe("Same as the header Last-Event-ID, for clients that cannot set headers."),
   }),
 }
 
@@ -27,14 +27,12 @@ export function streamRoutes(app: App, { umbra }: RouteContext, streams: Streams
     "/jobs/stream",
     {
       exposeHeadRoute: false,
-      config: { scope: "read" },
-      schema: {
-        tags,
+      ...read({
         summary: "Stream all jobs",
         description: `Server-Sent Events: \`snapshot\` (the newest jobs that have not ended), then \`job\` for every change of a job's state, and \`progress\`. ${resuming}`,
         ...where,
         response: schema.answers(schema.eventStream(ownerExample), ["E611"]),
-      },
+      }),
     },
     async (request, reply) => {
       const id = lastEventId(request)
@@ -49,18 +47,16 @@ export function streamRoutes(app: App, { umbra }: RouteContext, streams: Streams
     "/jobs/:job/stream",
     {
       exposeHeadRoute: false,
-      config: { scope: "read" },
-      schema: {
-        tags,
+      ...read({
         summary: "Stream a job and its nodes until the job has ended",
         description: `Server-Sent Events: \`snapshot\`, then \`job\` and \`node\` for every change, \`progress\`, and \`end\`. ${resuming}`,
         params: z.object({ job: schema.jobId }),
         ...where,
         response: schema.answers(schema.eventStream(jobExample), ["E301", "E611"]),
-      },
+      }),
     },
     async (request, reply) => {
-      const { job_id: jobId, owner } = await ownJob(umbra, request.caller, request.params.job)
+      const { job_id: jobId, owner } = request.job
       const id = lastEventId(request)
       const after = id === undefined ? null : readJobPosition(id)
       if (after === "malformed") throw notAnId()

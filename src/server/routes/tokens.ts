@@ -5,26 +5,22 @@ import { cutPage } from "../../jobs/workflows.ts"
 import { ownersOf, sees } from "../auth/caller.ts"
 import { tokenView } from "../auth/tokens.ts"
 import { limitsOf, limitsWithin } from "../http/limits.ts"
-import type { App, RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import { answers, jobId } from "../schemas/job.ts"
 import * as schema from "../schemas/token.ts"
 
-const tags = ["tokens"]
+const { admin } = operations("tokens")
 
 export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext): void {
   app.post(
     "/tokens",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "Create a token",
-        description:
-          "The token's text is in this answer and is not stored. A limit that is not given is copied from the token used for this request, or is the server's default; no limit may be higher than that token's (E631).",
-        body: schema.newToken,
-        response: answers({ 201: schema.madeToken }, ["E635", "E636"]),
-      },
-    },
+    admin({
+      summary: "Create a token",
+      description:
+        "The token's text is in this answer and is not stored. A limit that is not given is copied from the token used for this request, or is the server's default; no limit may be higher than that token's (E631).",
+      body: schema.newToken,
+      response: answers({ 201: schema.madeToken }, ["E635", "E636"]),
+    }),
     async (request, reply) => {
       const { owner = request.caller.owner, scopes } = request.body
       if (!sees(request.caller, owner))
@@ -39,18 +35,14 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
 
   app.get(
     "/tokens",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "List tokens, including revoked ones; oldest first",
-        querystring: schema.tokenQuery,
-        response: answers(
-          { 200: z.object({ tokens: z.array(schema.token), next: z.string().nullable() }) },
-          [],
-        ),
-      },
-    },
+    admin({
+      summary: "List tokens, including revoked ones; oldest first",
+      querystring: schema.tokenQuery,
+      response: answers(
+        { 200: z.object({ tokens: z.array(schema.token), next: z.string().nullable() }) },
+        [],
+      ),
+    }),
     async request => {
       const { owner, after, limit } = request.query
       if (owner !== undefined && !sees(request.caller, owner)) return { tokens: [], next: null }
@@ -66,16 +58,12 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
 
   app.delete(
     "/tokens/:id",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "Revoke a token",
-        description: "The next request with this token is rejected.",
-        params: z.object({ id: jobId }),
-        response: answers({ 204: z.null() }, ["E320"]),
-      },
-    },
+    admin({
+      summary: "Revoke a token",
+      description: "The next request with this token is rejected.",
+      params: z.object({ id: jobId }),
+      response: answers({ 204: z.null() }, ["E320"]),
+    }),
     async (request, reply) => {
       await tokens.revoke(request.params.id, ownersOf(request.caller))
       return reply.code(204).send(null)

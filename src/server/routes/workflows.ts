@@ -4,7 +4,7 @@ import { z } from "zod"
 import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
-import { UmbraError } from "../../errors.ts"
+import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { versionView } from "../../jobs/workflow-view.ts"
 import {
   deleteWorkflow,
@@ -14,97 +14,85 @@ import {
   workflowWithAliases,
 } from "../../jobs/workflows.ts"
 import { inTurns } from "../../turns.ts"
-import { documentErrors } from "../http/document-errors.ts"
-import type { App, RouteContext } from "../route-context.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
 import { diffOf } from "../workflow-diff.ts"
 
-const tags = ["workflows"]
+const { manage, read } = operations("workflows")
 const params = z.object({ name: schema.workflowName })
 /** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi/document.ts. */
 const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
+
+/** Problems that a submitted workflow can have. */
+const documentErrors: readonly ErrorCode[] = [
+  ...(Object.keys(errorTable) as ErrorCode[]).filter(code => code.startsWith("E1")),
+  "E426",
+  "E502",
+  "E635",
+  "E636",
+]
 
 export function workflowRoutes(app: App, { umbra, settings }: RouteContext): void {
   let largeDocuments = 0
 
   app.get(
     "/workflows",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "List workflows by name, each with its latest version",
-        querystring: z.strictObject({ after: schema.workflowName.optional(), limit: schema.limit }),
-        response: schema.answers(
-          { 200: z.object({ workflows: z.array(views.storedVersion), next: z.string().nullable() }) },
-          [],
-        ),
-      },
-    },
+    read({
+      summary: "List workflows by name, each with its latest version",
+      querystring: z.strictObject({ after: schema.workflowName.optional(), limit: schema.limit }),
+      response: schema.answers(
+        { 200: z.object({ workflows: z.array(views.storedVersion), next: z.string().nullable() }) },
+        [],
+      ),
+    }),
     async request => workflowPage(umbra.registry, { owner: request.caller.owner, ...request.query }),
   )
 
   app.get(
     "/workflows/:name",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show a workflow: its latest version and its aliases",
-        params,
-        response: schema.answers({ 200: views.workflow }, ["E305"]),
-      },
-    },
+    read({
+      summary: "Show a workflow: its latest version and its aliases",
+      params,
+      response: schema.answers({ 200: views.workflow }, ["E305"]),
+    }),
     async request => workflowWithAliases(umbra, { owner: request.caller.owner, ...request.params }),
   )
 
   app.get(
     "/workflows/:name/versions",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "List the versions of a workflow, newest first",
-        params,
-        querystring: z.strictObject({ before: schema.version.optional(), limit: schema.limit }),
-        response: schema.answers(
-          { 200: z.object({ versions: z.array(views.storedVersion), next: z.number().nullable() }) },
-          ["E305"],
-        ),
-      },
-    },
+    read({
+      summary: "List the versions of a workflow, newest first",
+      params,
+      querystring: z.strictObject({ before: schema.version.optional(), limit: schema.limit }),
+      response: schema.answers(
+        { 200: z.object({ versions: z.array(views.storedVersion), next: z.number().nullable() }) },
+        ["E305"],
+      ),
+    }),
     async ({ caller: { owner }, params, query }) =>
       versionPage(umbra.registry, { owner, ...params, ...query }),
   )
 
   app.get(
     "/workflows/:name/versions/:version",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Show one version",
-        params: params.extend({ version: schema.version }),
-        response: schema.answers({ 200: views.workflow }, ["E305"]),
-      },
-    },
+    read({
+      summary: "Show one version",
+      params: params.extend({ version: schema.version }),
+      response: schema.answers({ 200: views.workflow }, ["E305"]),
+    }),
     async request =>
       versionView(await storedWorkflow(umbra, { owner: request.caller.owner, ...request.params })),
   )
 
   app.get(
     "/workflows/:name/diff",
-    {
-      config: { scope: "read" },
-      schema: {
-        tags,
-        summary: "Compare two versions",
-        params,
-        querystring: z.strictObject({ from: schema.version, to: schema.version }),
-        response: schema.answers({ 200: views.diff }, ["E305"]),
-      },
-    },
+    read({
+      summary: "Compare two versions",
+      params,
+      querystring: z.strictObject({ from: schema.version, to: schema.version }),
+      response: schema.answers({ 200: views.diff }, ["E305"]),
+    }),
     async request => {
       const key = { owner: request.caller.owner, name: request.params.name }
       const { from, to } = request.query
@@ -118,16 +106,12 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
 
   app.delete(
     "/workflows/:name",
-    {
-      config: { scope: "manage" },
-      schema: {
-        tags,
-        summary: "Delete a workflow",
-        description: "Running jobs keep their version. A later push continues the version numbers.",
-        params,
-        response: schema.answers({ 204: z.null() }, ["E305"]),
-      },
-    },
+    manage({
+      summary: "Delete a workflow",
+      description: "Running jobs keep their version. A later push continues the version numbers.",
+      params,
+      response: schema.answers({ 204: z.null() }, ["E305"]),
+    }),
     async (request, reply) => {
       const { owner, name: by } = request.caller
       await deleteWorkflow(umbra.registry, { owner, ...request.params, by })
@@ -137,17 +121,16 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
 
   app.post(
     "/workflows",
-    {
-      config: { scope: "manage", isDocument: true },
-      schema: {
-        tags,
+    manage(
+      {
         summary: "Store a workflow",
         description:
           "201: a new version. 200: the latest version already has this content. 422: the list of all problems.",
         body: documentText,
         response: schema.answers({ 200: storedAnswer, 201: storedAnswer }, documentErrors),
       },
-    },
+      { isDocument: true },
+    ),
     async (request, reply) => {
       const plan = await planOf(request.body, request.headers["content-type"])
       const { unchanged, ...found } = await umbra.registerPlan(
@@ -161,15 +144,14 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
 
   app.post(
     "/workflows/validate",
-    {
-      config: { scope: "read", isDocument: true },
-      schema: {
-        tags,
+    read(
+      {
         summary: "Check a workflow without storing it",
         body: documentText,
         response: schema.answers({ 200: validAnswer }, documentErrors),
       },
-    },
+      { isDocument: true },
+    ),
     async request => {
       const plan = await planOf(request.body, request.headers["content-type"])
       umbra.checkPlan(plan, request.caller.owner)
@@ -223,6 +205,6 @@ const validAnswer = z
     name: z.string(),
     hash: z.string(),
     nodes: z.number().int(),
-    routes: z.number().int().meta({ description: "Number of routes of a pipeline." }),
+    routes: z.number().int().describe("Number of routes of a pipeline."),
   })
   .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4, routes: 0 }] })

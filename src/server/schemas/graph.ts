@@ -1,7 +1,56 @@
 /** Answers about the shadow graph of a job: its nodes, their items, and its events. */
 import { z } from "zod"
 import { jobIdExample, json, time } from "./job.ts"
-import { route } from "./route.ts"
+
+const count = z.number().int().min(0)
+
+const routeExample = {
+  name: "fetch",
+  inbound: "pages",
+  outbound: { default: "chunks", link: "pages" },
+  adapters: [{ type: "http_fetch", breaker: "closed" }],
+  queued: 120,
+  in_flight: 8,
+  waiting: 2,
+  done: 4711,
+  failed: 1,
+  failed_tries: 9,
+  dead_lettered: 1,
+  rate: 85.4,
+  latency_ms: 93.2,
+  concurrency: 8,
+}
+
+const route = z
+  .object({
+    name: z.string(),
+    inbound: z.string().describe("The queue that it reads."),
+    outbound: z.record(z.string(), z.string()).describe("Queues by kind of message."),
+    adapters: z.array(
+      z.object({
+        type: z.string(),
+        breaker: z
+          .enum(["closed", "open", "half_open"])
+          .nullable()
+          .describe("null: the adapter has no breaker, or the execution does not run."),
+      }),
+    ),
+    queued: count,
+    in_flight: count.describe(
+      "Messages that adapters are processing, in any attempt, and messages that wait to be gathered.",
+    ),
+    waiting: count.describe("Messages that wait for their next attempt."),
+    done: count,
+    failed: count.describe("Messages that failed permanently: dead letters, and those that failed the job."),
+    failed_tries: count.describe("Failed deliveries, including those of messages that are retried."),
+    dead_lettered: count.describe("Messages that failed permanently and were kept as dead letters."),
+    rate: z.number().describe("Recent messages per second."),
+    latency_ms: z.number().describe("Recent time of one message through all adapters."),
+    concurrency: count
+      .nullable()
+      .describe("How many messages may be in flight right now; null: the execution does not run."),
+  })
+  .meta({ id: "Route", examples: [routeExample] })
 
 const waitKinds = [
   "dependencies",
@@ -47,16 +96,17 @@ const nodeExample = {
 const waitingOn = z.looseObject({ kind: z.enum(waitKinds) })
 
 const liveTask = z.looseObject({
-  status: z.enum(["RUNNING", "QUEUED", "WAITING"]).meta({
-    description: "RUNNING: its handler runs. QUEUED: no handler has started; `waiting_on` says why.",
-  }),
+  status: z
+    .enum(["RUNNING", "QUEUED", "WAITING"])
+    .describe("RUNNING: its handler runs. QUEUED: no handler has started; `waiting_on` says why."),
   worker: z.string().nullable(),
-  started_at: time.nullable().meta({ description: "When its handler started." }),
+  started_at: time.nullable().describe("When its handler started."),
   progress: z.looseObject({ percent: z.number().nullable(), message: z.string().nullable() }).nullable(),
-  waiting_on: waitingOn.nullable().meta({
-    description:
+  waiting_on: waitingOn
+    .nullable()
+    .describe(
       "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; or owner_away (no live engine owns the job), with `cause` and `last_seen_at`. For a task that waits for a slot: its `position`.",
-  }),
+    ),
 })
 
 const liveDescription =
@@ -66,54 +116,57 @@ const liveGraph = z
   .object({ at: time, nodes: z.array(liveTask.extend({ id: z.string() })) })
   .nullable()
   .optional()
-  .meta({ description: liveDescription })
+  .describe(liveDescription)
 
 export const liveItems = z
   .object({ at: time, items: z.array(liveTask.extend({ index: z.number().int() })) })
   .nullable()
   .optional()
-  .meta({ description: liveDescription })
+  .describe(liveDescription)
 
 const usage = z.record(z.string(), z.number())
 
 /** Fields of nodes and items about their attempts. */
 const numbers = {
-  attempt: z.number().int().min(1).meta({
-    description:
+  attempt: z
+    .number()
+    .int()
+    .min(1)
+    .describe(
       "Number of the current attempt: of those that started and were not handed over. Before the first and between two attempts: the number of the next one.",
-  }),
-  max_attempts: z.number().int().meta({
-    description:
+    ),
+  max_attempts: z
+    .number()
+    .int()
+    .describe(
       "The largest number of attempts: those of the retry policy, plus one for each attempt that was lost or that ran before a retry of the job.",
-  }),
-  losses: z.number().int().meta({
-    description:
+    ),
+  losses: z
+    .number()
+    .int()
+    .describe(
       "Number of these attempts that were running when their process died. They do not count against the retry policy.",
-  }),
-  usage: usage
-    .optional()
-    .meta({ description: "The usage of all attempts, including failed and aborted ones." }),
-  reason: z.string().optional().meta({ description: "For status CANCELLED: the reason." }),
+    ),
+  usage: usage.optional().describe("The usage of all attempts, including failed and aborted ones."),
+  reason: z.string().optional().describe("For status CANCELLED: the reason."),
 }
 
 const ms = z.number().nullable()
 
 const times = {
   queued_at: time.nullable(),
-  started_at: time.nullable().meta({
-    description: "When the handler started. For a running attempt this is known after one second.",
-  }),
+  started_at: time
+    .nullable()
+    .describe("When the handler started. For a running attempt this is known after one second."),
   finished_at: time.nullable(),
   worker: z.string().nullable(),
-  duration_ms: ms.meta({
-    description: "How long the handler ran, without the time that the node waited afterwards.",
-  }),
-  queued_ms: ms.meta({
-    description: "Time from when the node was ready, or its retry was due, until the handler started.",
-  }),
-  waited_ms: ms.meta({
-    description: "Time from when the handler returned a wait, or its items started, until the node ended.",
-  }),
+  duration_ms: ms.describe("How long the handler ran, without the time that the node waited afterwards."),
+  queued_ms: ms.describe(
+    "Time from when the node was ready, or its retry was due, until the handler started.",
+  ),
+  waited_ms: ms.describe(
+    "Time from when the handler returned a wait, or its items started, until the node ended.",
+  ),
   last_attempt: z
     .looseObject({
       outcome: z.string(),
@@ -123,7 +176,7 @@ const times = {
       worker: z.string().nullable(),
     })
     .optional()
-    .meta({ description: "For a node that is retried: the attempt before the current one." }),
+    .describe("For a node that is retried: the attempt before the current one."),
 }
 
 const attemptExample = {
@@ -148,26 +201,24 @@ const attempt = z
     outcome: z
       .enum(["completed", "failed", "postponed", "lost", "handed_over", "cancelled", "skipped"])
       .nullable()
-      .meta({
-        description:
-          "null: the attempt has not ended. `postponed`: the provider asked for a later try; this does not count as an attempt. `lost`: its process died. `handed_over`: its process was stopped normally.",
-      }),
+      .describe(
+        "null: the attempt has not ended. `postponed`: the provider asked for a later try; this does not count as an attempt. `lost`: its process died. `handed_over`: its process was stopped normally.",
+      ),
     queued_at: time,
-    started_at: time
-      .nullable()
-      .meta({ description: "null: the handler did not start, or the time is not known." }),
+    started_at: time.nullable().describe("null: the handler did not start, or the time is not known."),
     ended_at: time.nullable(),
     duration_ms: ms,
     queued_ms: ms,
-    held_ms: ms.meta({ description: "The part of queued_ms during which the worker had the task." }),
+    held_ms: ms.describe("The part of queued_ms during which the worker had the task."),
     worker: z.string().nullable(),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
-    reason: z.string().nullable().meta({ description: "For a cancelled attempt: the reason." }),
+    reason: z.string().nullable().describe("For a cancelled attempt: the reason."),
     usage: usage.nullable(),
-    waits: z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })).meta({
-      description:
+    waits: z
+      .array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() }))
+      .describe(
         "What the attempt waited for: a retry time, the limit of concurrent executions, a slot, a timer, a signal, a provider, a child job, items.",
-    }),
+      ),
   })
   .meta({ id: "Attempt", examples: [attemptExample] })
 
@@ -177,17 +228,18 @@ const node = z
     handler: z.string(),
     status: z.string(),
     ...numbers,
-    incoming: z.number().int().meta({ description: "Number of unfinished dependencies." }),
+    incoming: z.number().int().describe("Number of unfinished dependencies."),
     ...times,
-    waiting_on: waitingOn.nullable().meta({
-      description:
+    waiting_on: waitingOn
+      .nullable()
+      .describe(
         "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a `pipeline` that waits because `limit` executions run, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` has more: the `position` in a queue, why no worker has started, and for a pipeline the `adapters` that its process lacks, and `redis` if the process has none.",
-    }),
+      ),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
     items: z
       .looseObject({ total: z.number().int() })
       .optional()
-      .meta({ description: "For a node with for_each: the number of its items in each state." }),
+      .describe("For a node with for_each: the number of its items in each state."),
   })
   .meta({ id: "Node", examples: [nodeExample] })
 
@@ -195,11 +247,9 @@ export const nodeWithOutput = node
   .extend({
     output: json,
     live: liveGraph,
-    attempts: z
-      .array(attempt)
-      .meta({ description: "The newest 100 attempts, in the order in which they were queued." }),
+    attempts: z.array(attempt).describe("The newest 100 attempts, in the order in which they were queued."),
     attempts_total: z.number().int(),
-    item: z.number().int().optional().meta({ description: "The item to which these attempts belong." }),
+    item: z.number().int().optional().describe("The item to which these attempts belong."),
   })
   .meta({
     examples: [
@@ -215,7 +265,7 @@ export const nodeWithOutput = node
 
 export const item = z
   .looseObject({
-    index: z.number().int().meta({ description: "Starts at 0." }),
+    index: z.number().int().describe("Starts at 0."),
     item: json,
     status: z.string(),
     ...numbers,
@@ -252,11 +302,10 @@ export const graph = z
     workflow_status: z
       .enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"])
       .nullable()
-      .meta({
-        description:
-          "RUNNING: the start of a node is stored. READY_TO_RESUME: no node is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready, one or several wait. null: the job has not started, or has ended.",
-      }),
-    resume_token: z.string().meta({ description: "Changes after each resume." }),
+      .describe(
+        "RUNNING: the start of a node is stored. READY_TO_RESUME: no node is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready, one or several wait. null: the job has not started, or has ended.",
+      ),
+    resume_token: z.string().describe("Changes after each resume."),
     progress_pct: z.number().int().min(0).max(100),
     nodes: z.array(node),
     edges: z.array(z.object({ from: z.string(), to: z.string() })),
@@ -265,7 +314,7 @@ export const graph = z
     pending_operations: z.number().int(),
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
-    routes: z.array(route).optional().meta({ description: "Only for a pipeline." }),
+    routes: z.array(route).optional().describe("Only for a pipeline."),
     dead_letters: z
       .object({
         count: z.number().int().min(0),
@@ -277,10 +326,9 @@ export const graph = z
           .nullable(),
       })
       .optional()
-      .meta({
-        description:
-          "For a pipeline: the number of messages that failed permanently and that no job has replayed, and the first of them by route and number.",
-      }),
+      .describe(
+        "For a pipeline: the number of messages that failed permanently and that no job has replayed, and the first of them by route and number.",
+      ),
     live: liveGraph,
     unseen_operations: z
       .array(
@@ -289,14 +337,13 @@ export const graph = z
           item: z.number().int().optional(),
           provider: z.string(),
           since: time,
-          held_until: time.meta({ description: "The time until which it holds a slot of its provider." }),
+          held_until: time.describe("The time until which it holds a slot of its provider."),
         }),
       )
       .optional()
-      .meta({
-        description:
-          "Operations that may be running at a provider although their id is unknown: the job ended while the submission was in flight.",
-      }),
+      .describe(
+        "Operations that may be running at a provider although their id is unknown: the job ended while the submission was in flight.",
+      ),
   })
   .meta({
     id: "Graph",
@@ -335,13 +382,10 @@ const eventExample = {
 const event = z
   .looseObject({
     type: z.string(),
-    source: z.string().meta({ description: "The author of the change." }),
+    source: z.string().describe("The author of the change."),
     at: time,
-    seq: z
-      .number()
-      .int()
-      .meta({ description: "The seq of the stored fact; several events may have the same seq." }),
-    correlation_id: z.string().meta({ description: "The job." }),
+    seq: z.number().int().describe("The seq of the stored fact; several events may have the same seq."),
+    correlation_id: z.string().describe("The job."),
     idempotency_key: z.string(),
   })
   .meta({ id: "Event", examples: [eventExample] })
@@ -349,6 +393,6 @@ const event = z
 export const eventPage = z
   .object({
     events: z.array(event),
-    next: z.string().nullable().meta({ description: "The value of `after` for the next page." }),
+    next: z.string().nullable().describe("The value of `after` for the next page."),
   })
   .meta({ examples: [{ events: [eventExample], next: "17179869187.2" }] })

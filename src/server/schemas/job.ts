@@ -33,7 +33,7 @@ export const jobId = z.string().max(100).meta({ example: jobIdExample })
 export const eventId = z.string().max(8000).meta({ example: "j1.kM3f" })
 export const limit = z.coerce.number().int().min(1).max(1000).default(50).meta({ example: 100 })
 export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
-export const json = z.unknown().meta({ description: "Any JSON." })
+export const json = z.unknown().describe("Any JSON.")
 
 export const problem = z
   .looseObject({
@@ -42,15 +42,8 @@ export const problem = z
     status: z.number().int().meta({ example: 404 }),
     detail: z.string().meta({ example: `Job ${jobIdExample} does not exist.` }),
     code: z.string().meta({ description: "A code of docs/reference/errors.md.", example: "E301" }),
-    errors: z
-      .array(z.unknown())
-      .optional()
-      .meta({ description: "The problems of a document or a request, at most 100." }),
-    more_errors: z
-      .number()
-      .int()
-      .optional()
-      .meta({ description: "The number of problems that `errors` does not list." }),
+    errors: z.array(z.unknown()).optional().describe("The problems of a document or a request, at most 100."),
+    more_errors: z.number().int().optional().describe("The number of problems that `errors` does not list."),
   })
   .meta({ id: "Problem", description: "An error in the form of RFC 9457." })
 
@@ -78,12 +71,13 @@ export const job = z
     workflow: z.string(),
     workflow_version: z.number().int(),
     owner: z.string(),
-    parent_id: z.string().nullable().meta({ description: "For a child job: its parent." }),
+    parent_id: z.string().nullable().describe("For a child job: its parent."),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
-    output_left_out: z.literal(true).optional().meta({
-      description: "In lists: the output is too large to be included. `GET /jobs/{job}` includes it.",
-    }),
+    output_left_out: z
+      .literal(true)
+      .optional()
+      .describe("In lists: the output is too large to be included. `GET /jobs/{job}` includes it."),
     error: z
       .object({
         code: z.string(),
@@ -92,23 +86,22 @@ export const job = z
         item: z.number().int().optional(),
       })
       .nullable()
-      .meta({ description: "Why the job failed." }),
-    reason: z.string().nullable().meta({ description: "For a cancelled or expired job: the reason." }),
-    usage: z.record(z.string(), z.number()).nullable().meta({
-      description:
+      .describe("Why the job failed."),
+    reason: z.string().nullable().describe("For a cancelled or expired job: the reason."),
+    usage: z
+      .record(z.string(), z.number())
+      .nullable()
+      .describe(
         "The usage of all attempts, including failed and aborted ones. null for a job with work in flight, in lists and in processes that do not run it: the job's graph has the usage.",
-    }),
+      ),
     previews: z
       .array(z.object({ node: z.string(), preview: json }))
       .optional()
-      .meta({
-        description:
-          "While the status is PREVIEW: the last partial result of each running node. Not in lists.",
-      }),
+      .describe("While the status is PREVIEW: the last partial result of each running node. Not in lists."),
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
     created_at: time,
-    updated_at: time.meta({ description: "When its state last changed." }),
+    updated_at: time.describe("When its state last changed."),
     finished_at: time.nullable(),
   })
   .meta({ id: "Job", examples: [jobExample] })
@@ -122,13 +115,7 @@ const submission = {
     .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" }),
   input: json.optional(),
   priority: z.number().int().min(-1000).max(1000).optional(),
-  ttl_seconds: z
-    .number()
-    .positive()
-    .max(1e10)
-    .nullable()
-    .optional()
-    .meta({ description: "null: the job never expires." }),
+  ttl_seconds: z.number().positive().max(1e10).nullable().optional().describe("null: the job never expires."),
   labels: z.record(z.string().min(1).max(200), z.string().max(1000)).optional(),
 }
 

@@ -17,16 +17,16 @@ const fault = z
 
 const invocation = z.object({
   adapter: z.string(),
-  attempt: z.number().int().min(1).meta({ description: "Starts at 1; higher if earlier attempts failed." }),
+  attempt: z.number().int().min(1).describe("Starts at 1; higher if earlier attempts failed."),
   status: z
     .enum(["running", "completed", "failed"])
-    .meta({ description: "running: the call has not ended, and `duration_ms` is the time so far." }),
-  at: schema.time.meta({
-    description: "When the call started; for a gathered message, when the call for the whole group started.",
-  }),
-  duration_ms: z.number().meta({ description: "0 for a message that was gathered into another one." }),
-  into: z.string().nullable().meta({ description: "The message that this one was gathered into." }),
-  emitted: z.number().int().meta({ description: "Number of messages that the call emitted." }),
+    .describe("running: the call has not ended, and `duration_ms` is the time so far."),
+  at: schema.time.describe(
+    "When the call started; for a gathered message, when the call for the whole group started.",
+  ),
+  duration_ms: z.number().describe("0 for a message that was gathered into another one."),
+  into: z.string().nullable().describe("The message that this one was gathered into."),
+  emitted: z.number().int().describe("Number of messages that the call emitted."),
   error: fault.nullable(),
 })
 
@@ -59,32 +59,25 @@ const messageLink = z.object({ job_id: schema.jobId, message: messageName })
 
 const message = z
   .object({
-    job_id: schema.jobId.meta({
-      description: "Across a replay, the lineage contains messages of another job.",
-    }),
+    job_id: schema.jobId.describe("Across a replay, the lineage contains messages of another job."),
     id: messageName,
-    parent: z
-      .string()
-      .nullable()
-      .meta({ description: "The message for which it was emitted; null: an initial message." }),
-    replay_of: messageLink.nullable().meta({ description: "The dead letter that this message replays." }),
-    replayed_by: messageLink
-      .nullable()
-      .meta({ description: "For a dead letter: the message that replays it." }),
-    gathered: z.array(z.string()).meta({ description: "Messages that were processed together with it." }),
-    correlation_id: z
-      .string()
-      .meta({ description: "The same for all messages that descend from one initial message." }),
-    at: schema.time.meta({ description: "When it was written to its queue." }),
-    status: z.enum(["pending", "running", "completed", "failed"]).meta({
-      description:
+    parent: z.string().nullable().describe("The message for which it was emitted; null: an initial message."),
+    replay_of: messageLink.nullable().describe("The dead letter that this message replays."),
+    replayed_by: messageLink.nullable().describe("For a dead letter: the message that replays it."),
+    gathered: z.array(z.string()).describe("Messages that were processed together with it."),
+    correlation_id: z.string().describe("The same for all messages that descend from one initial message."),
+    at: schema.time.describe("When it was written to its queue."),
+    status: z
+      .enum(["pending", "running", "completed", "failed"])
+      .describe(
         "The outcome of the last attempt; running: the process that answers is processing the message; pending: that process knows of no attempt yet.",
-    }),
+      ),
     invocations: z.array(invocation),
-    body: z.unknown().meta({ description: "Any JSON." }),
-    body_left_out: z.literal(true).optional().meta({
-      description: "The body is too large to be listed: request the lineage of this message itself.",
-    }),
+    body: z.unknown().describe("Any JSON."),
+    body_left_out: z
+      .literal(true)
+      .optional()
+      .describe("The body is too large to be listed: request the lineage of this message itself."),
   })
   .meta({ id: "Message", examples: [messageExample] })
 
@@ -92,10 +85,10 @@ export const lineage = z
   .object({
     message: message
       .nullable()
-      .meta({ description: "null: the job has not ended and has no such message yet. Try again later." }),
-    inputs: z.array(message).meta({ description: "Its ancestors, nearest first." }),
-    outputs: z.array(message).meta({ description: "Its descendants, nearest first." }),
-    is_cut: z.boolean().meta({ description: "More messages exist than are shown." }),
+      .describe("null: the job has not ended and has no such message yet. Try again later."),
+    inputs: z.array(message).describe("Its ancestors, nearest first."),
+    outputs: z.array(message).describe("Its descendants, nearest first."),
+    is_cut: z.boolean().describe("More messages exist than are shown."),
   })
   .meta({
     id: "Lineage",
@@ -119,14 +112,14 @@ const deadLetter = z
     attempts: z.number().int(),
     failed_at: schema.time,
     error: fault,
-    replayed_by: z.string().nullable().meta({ description: "The job that replayed it." }),
-    body: z.unknown().meta({ description: "Any JSON." }),
+    replayed_by: z.string().nullable().describe("The job that replayed it."),
+    body: z.unknown().describe("Any JSON."),
   })
   .meta({ id: "DeadLetter", examples: [deadLetterExample] })
 
 export const deadLetters = z.object({
   dead_letters: z.array(deadLetter),
-  next: z.string().nullable().meta({ description: "The value of `after` for the next page." }),
+  next: z.string().nullable().describe("The value of `after` for the next page."),
 })
 
 /** A body may have up to a megabyte. */
@@ -141,22 +134,24 @@ export const lineageLimit = z.coerce
 
 export const replay = z
   .strictObject({
-    messages: z.array(messageName).min(1).max(1000).optional().meta({
-      description: "The dead letters to replay; without this field: all that have not been replayed.",
-    }),
-    workflow: z.string().min(1).max(300).optional().meta({
-      description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`.",
-    }),
+    messages: z
+      .array(messageName)
+      .min(1)
+      .max(1000)
+      .optional()
+      .describe("The dead letters to replay; without this field: all that have not been replayed."),
+    workflow: z
+      .string()
+      .min(1)
+      .max(300)
+      .optional()
+      .describe("Another version of the pipeline, with the same routes: `name@4`, `name@stable`."),
   })
   .meta({ examples: [{ messages: ["fetch:12"] }] })
 
 export const replayed = schema.job
   .extend({
-    replayed: z
-      .number()
-      .int()
-      .min(1)
-      .meta({ description: "Number of dead letters with which the job starts." }),
+    replayed: z.number().int().min(1).describe("Number of dead letters with which the job starts."),
   })
   .meta({
     id: "ReplayJob",

@@ -19,26 +19,25 @@ export const provider = z
       .array(z.string())
       .readonly()
       .nullable()
-      .meta({ description: "Owners whose jobs may use it; null: all owners." }),
+      .describe("Owners whose jobs may use it; null: all owners."),
     slots: z.object({
-      limit: z.number().int().nullable().meta({ description: "null: no limit." }),
+      limit: z.number().int().nullable().describe("null: no limit."),
       limit_per_owner: z.number().int().nullable(),
       held: z.array(z.object({ job_id: z.string(), owner: z.string(), granted_at: time, held_until: time })),
       waiting: z.number().int(),
       oldest_asked_at: time.nullable(),
     }),
     rate: z.object({
-      limit: z.number().nullable().meta({ description: "Requests per second; null: no limit." }),
+      limit: z.number().nullable().describe("Requests per second; null: no limit."),
       limit_per_owner: z.number().nullable(),
-      pace: z.number().meta({ description: "The share of the limit in use: less than 1 after a 429." }),
+      pace: z.number().describe("The share of the limit in use: less than 1 after a 429."),
     }),
-    operations: z.number().int().meta({ description: "Number of unfinished operations." }),
+    operations: z.number().int().describe("Number of unfinished operations."),
     unseen_operations: z
       .array(z.object({ job_id: z.string(), owner: z.string(), since: time, held_until: time }))
-      .meta({
-        description:
-          "Submissions of ended jobs that were not answered. An operation may be running unnoticed; each holds a slot until its lease ends.",
-      }),
+      .describe(
+        "Submissions of ended jobs that were not answered. An operation may be running unnoticed; each holds a slot until its lease ends.",
+      ),
     recent_errors: z.array(z.object({ at: time, what: z.string(), code: z.string(), message: z.string() })),
   })
   .meta({ id: "Provider", examples: [providerExample] })
@@ -58,10 +57,7 @@ export const webhook = z
     external_id: z.string().nullable(),
     received_at: time,
     verdict: z.enum(["parked", "delivered", "late", "refused"]),
-    reason: z
-      .string()
-      .nullable()
-      .meta({ description: "Why the webhook was rejected, or why its operation failed." }),
+    reason: z.string().nullable().describe("Why the webhook was rejected, or why its operation failed."),
     bytes: z.number().int(),
   })
   .meta({ id: "Webhook", examples: [webhookExample] })

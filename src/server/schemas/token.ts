@@ -19,11 +19,11 @@ const limit = {
 const limits = {
   rate_limit: limit.rate_limit
     .nullable()
-    .meta({ description: "Requests per second, with a burst of twice that. null: the server's default." }),
+    .describe("Requests per second, with a burst of twice that. null: the server's default."),
   max_unfinished_jobs: limit.max_unfinished_jobs
     .nullable()
-    .meta({ description: "Unfinished jobs submitted with the token. null: the server's default." }),
-  max_body_bytes: limit.max_body_bytes.nullable().meta({ description: "null: the server's default." }),
+    .describe("Unfinished jobs submitted with the token. null: the server's default."),
+  max_body_bytes: limit.max_body_bytes.nullable().describe("null: the server's default."),
 }
 
 const tokenExample = {
@@ -41,9 +41,7 @@ export const token = z
     id: z.string(),
     owner: z.string(),
     scopes: z.array(z.string()),
-    last_four: z
-      .string()
-      .meta({ description: "The last four characters of the token's text, to recognise it." }),
+    last_four: z.string().describe("The last four characters of the token's text, to recognise it."),
     created_at: time,
     revoked_at: time.nullable(),
     ...limits,
@@ -52,7 +50,7 @@ export const token = z
 
 export const newToken = z
   .strictObject({
-    owner: ownerName.optional().meta({ description: "By default the caller's own." }),
+    owner: ownerName.optional().describe("By default the caller's own."),
     scopes: z.array(scope).min(1).max(4),
     rate_limit: limit.rate_limit.optional(),
     max_unfinished_jobs: limit.max_unfinished_jobs.optional(),
@@ -67,10 +65,10 @@ export const newToken = z
 
 export const madeToken = token
   .extend({
-    token: z.string().meta({ description: "The token's text. It is shown only in this answer." }),
-    server_is_open: z.boolean().meta({
-      description: "The server was started without tokens, and requires them only after a restart.",
-    }),
+    token: z.string().describe("The token's text. It is shown only in this answer."),
+    server_is_open: z
+      .boolean()
+      .describe("The server was started without tokens, and requires them only after a restart."),
   })
   .meta({ examples: [{ ...tokenExample, token: "umbra_…", server_is_open: false }] })
 

@@ -18,7 +18,7 @@ export const aliasTarget = z
           .max(2 ** 31 - 1),
       }),
       z.strictObject({
-        weights: weights.meta({ description: "Weights by version: for A/B tests and gradual rollouts." }),
+        weights: weights.describe("Weights by version: for A/B tests and gradual rollouts."),
       }),
       weights,
     ],
@@ -54,9 +54,10 @@ export const storedVersion = z
     version: z.number().int(),
     hash: z.string(),
     created_at: time,
-    pushed_by: z.string().nullable().meta({
-      description: 'A token ("token ID"), the subject of a JWT ("jwt ada"), or "local". null: not recorded.',
-    }),
+    pushed_by: z
+      .string()
+      .nullable()
+      .describe('A token ("token ID"), the subject of a JWT ("jwt ada"), or "local". null: not recorded.'),
   })
   .meta({
     id: "WorkflowVersion",
@@ -99,6 +100,6 @@ export const diff = z
     routes_added: z.array(z.string()),
     routes_removed: z.array(z.string()),
     routes_changed: z.array(z.object({ name: z.string(), keys: z.array(z.string()) })),
-    keys_changed: z.array(z.string()).meta({ description: "Other keys that differ: input, output, …" }),
+    keys_changed: z.array(z.string()).describe("Other keys that differ: input, output, …"),
   })
   .meta({ examples: [diffExample] })

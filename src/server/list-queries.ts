@@ -1,8 +1,9 @@
-/** The parameters of `GET /jobs`. */
+/** The parameters of `GET /jobs` and `GET /jobs/{job}/events`. */
 import { z } from "zod"
 import { type JobStatus, jobStatuses } from "../core/states.ts"
 import { isJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
+import type { EventPageQuery } from "../jobs/event-page.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import * as schema from "./schemas/job.ts"
 
@@ -24,7 +25,7 @@ export const listQuery = z.strictObject({
   }),
   created_from: moment.optional(),
   created_before: moment.optional(),
-  deleted: z.enum(["true", "false"]).optional().meta({ description: "Show deleted jobs too." }),
+  deleted: z.enum(["true", "false"]).optional().describe("Show deleted jobs too."),
   after: z
     .string()
     .optional()
@@ -77,4 +78,29 @@ function wrong(parameter: string, message: string): UmbraError {
   return new UmbraError("E633", `The parameter ${parameter} ${message}.`, {
     details: { errors: [{ path: `querystring.${parameter}`, message }] },
   })
+}
+
+/**
+ * Most jobs fit into one page. Each page folds the whole job (50 to 100 ms for one of 10,000 nodes and 30,000 events, which
+ * take 3 s in pages of 1,000 and 0.4 s in pages of 10,000), so a client that reads all events should use large pages.
+ */
+const USUAL = 1000
+const MOST = 10_000
+const PAGE_BYTES = 4 * 1024 * 1024
+
+export const eventsQuery = z.strictObject({
+  after: z
+    .string()
+    .regex(/^\d{1,15}(\.\d{1,9})?$/, "must be `next` of the previous page, or the seq of an event")
+    .optional()
+    .meta({
+      description: "`next` of the previous page. Or the seq of an event: only events with a greater seq.",
+      example: "17179869187.2",
+    }),
+  limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).meta({ example: 100 }),
+})
+
+export function pageOf({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {
+  const [seq = "-1", index = "Infinity"] = after?.split(".") ?? []
+  return { after: { seq: Number(seq), place: Number(index) }, limit, maxBytes: PAGE_BYTES }
 }
