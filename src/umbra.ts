@@ -1,5 +1,4 @@
 import { shortStoreId } from "./broker/redis/worker/stores.ts"
-import type { RoutedBroker } from "./broker/routed.ts"
 import { localOwner } from "./core/facts.ts"
 import type { Json } from "./core/json.ts"
 import type { JobEvent } from "./core/view/events.ts"
@@ -9,23 +8,19 @@ import { routesHandler } from "./definition/pipeline/compile.ts"
 import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
 import { systemClock } from "./engine/clock.ts"
-import type { Engine } from "./engine/engine.ts"
 import { countStates, type EngineHealth } from "./engine/metrics.ts"
 import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
-import type { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
 import type { Feed } from "./feed/feed.ts"
-import type { Live } from "./feed/live.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
 import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
-import type { AcceptOptions, Admit, Submissions, SubmitOptions, Submitted } from "./jobs/submit.ts"
+import type { AcceptOptions, Admit, SubmitOptions, Submitted } from "./jobs/submit.ts"
 import { waitForEnd } from "./jobs/wait.ts"
-import type { Watchers } from "./jobs/watchers.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
@@ -90,16 +85,12 @@ export class Umbra {
   readonly pipelines: Pipelines
   readonly #services: ExternalServices
   readonly #journal: Journal
-  readonly #engine: Engine
-  readonly #submissions: Submissions
-  readonly #watchers: Watchers
-  readonly #live: Live
-  readonly #overlays: RemoteOverlays
   readonly #maxOutputBytes: number
-  readonly #broker: RoutedBroker
+  readonly #wired: ReturnType<typeof wire>
 
   constructor(parts: WiringParts) {
     const wired = wire(parts)
+    this.#wired = wired
     this.roles = parts.roles
     this.#services = parts.services
     this.#journal = parts.journal
@@ -109,20 +100,14 @@ export class Umbra {
     this.queries = wired.queries
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines
-    this.#engine = wired.engine
-    this.#submissions = wired.submissions
-    this.#watchers = wired.watchers
-    this.#live = wired.live
-    this.#overlays = wired.overlays
-    this.#broker = wired.broker
   }
 
   async start(): Promise<void> {
-    await this.#live.start()
-    await this.#overlays.start()
-    await this.#engine.start()
+    await this.#wired.live.start()
+    await this.#wired.overlays.start()
+    await this.#wired.engine.start()
     // Workflows may name the handlers of workers that are already connected.
-    await this.#engine.whenWorkersKnown(WORKERS_KNOWN_MS)
+    await this.#wired.engine.whenWorkersKnown(WORKERS_KNOWN_MS)
   }
 
   /**
@@ -137,7 +122,7 @@ export class Umbra {
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
     const isText = typeof workflow === "string" && isWorkflowText(workflow)
-    const source = isText ? this.#submissions.registrations.text(workflow) : workflow
+    const source = isText ? this.#wired.submissions.registrations.text(workflow) : workflow
     const { jobId } = await this.accept(source, input, options)
     return new JobHandle(this, jobId)
   }
@@ -153,38 +138,38 @@ export class Umbra {
     return inSubmitSpan(
       { traceparent: given, workflow },
       traceparent =>
-        this.#submissions.submit(workflow, input, { owner: localOwner, ...rest, traceparent }, admit),
+        this.#wired.submissions.submit(workflow, input, { owner: localOwner, ...rest, traceparent }, admit),
       ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
     )
   }
 
   /** The load of this process, and whether it can take more. */
   health(): EngineHealth {
-    const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#engine
-    const { running, queued, refused } = this.#broker
+    const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#wired.engine
+    const { running, queued, refused } = this.#wired.broker
     return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
   /** S4: changes of jobs, as they become durable, in any engine. */
   get feed(): Feed {
-    return this.#live.feed
+    return this.#wired.live.feed
   }
 
   /** Values for metrics: counters since the process started, and the states of jobs in memory. */
   metrics() {
-    const { metrics: engine, owner } = this.#engine
-    const attempts = this.#broker.metrics
+    const { metrics: engine, owner } = this.#wired.engine
+    const attempts = this.#wired.broker.metrics
     const { metrics: pipelines } = this.pipelines
     return { engine, attempts, pipelines, states: () => countStates(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, including those that died recently. */
   workers(): WorkerView[] {
-    return this.#engine.workers.list()
+    return this.#wired.engine.workers.list()
   }
 
   get workerCounts(): WorkerCounts {
-    return this.#engine.workers.counts
+    return this.#wired.engine.workers.counts
   }
 
   /** The id by which workers of a fleet know the store (`umbra worker --store`). */
@@ -209,7 +194,7 @@ export class Umbra {
 
   /** Stores a workflow, also one given as text (YAML or JSON); unchanged content is not a new version. */
   register(workflow: WorkflowSource, owner: string = localOwner): Promise<Registered> {
-    const { registrations } = this.#submissions
+    const { registrations } = this.#wired.submissions
     return registrations.register(
       typeof workflow === "string" ? registrations.text(workflow) : workflow,
       owner,
@@ -218,17 +203,17 @@ export class Umbra {
 
   /** As `register`, for a workflow that was compiled with `handlers` and `adapters` of this process. */
   registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
-    return this.#submissions.registrations.registerPlan(plan, owner, pushedBy)
+    return this.#wired.submissions.registrations.registerPlan(plan, owner, pushedBy)
   }
 
   /** Throws if `registerPlan` would refuse the plan for this owner. */
   checkPlan(plan: Plan, owner: string): void {
-    this.#submissions.registrations.check(plan, owner)
+    this.#wired.submissions.registrations.check(plan, owner)
   }
 
   /** Adds handlers later: nodes that wait for one of them start at once. */
   addHandlers(handlers: readonly Handler[]): void {
-    for (const name of this.handlers.add(handlers)) this.#engine.owner.handlerAdded(name)
+    for (const name of this.handlers.add(handlers)) this.#wired.engine.owner.handlerAdded(name)
   }
 
   handle(jobId: string): JobHandle {
@@ -238,10 +223,10 @@ export class Umbra {
   /** Resolves when the job has ended, or at the latest after `timeoutMs`, with its snapshot at that time. */
   async wait(jobId: string, options: { readonly timeoutMs?: number } = {}): Promise<JobSnapshot> {
     const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
-      watchers: this.#watchers,
-      isHere: () => this.#engine.live(mustBeJobId(jobId)) !== undefined,
+      watchers: this.#wired.watchers,
+      isHere: () => this.#wired.engine.live(mustBeJobId(jobId)) !== undefined,
       read: () => this.summary(jobId),
-      awaitRemoteEnd: () => this.#live.ends.await(jobId),
+      awaitRemoteEnd: () => this.#wired.live.ends.await(jobId),
     })
     return this.queries.withDetails(job)
   }
@@ -252,7 +237,7 @@ export class Umbra {
 
   /** The job from memory, or as shown in lists: without data that only its journal has. */
   async summary(jobId: string): Promise<JobSnapshot> {
-    const live = this.#engine.live(mustBeJobId(jobId))
+    const live = this.#wired.engine.live(mustBeJobId(jobId))
     const known = live !== undefined && live.pendingBatches === 0 ? liveSnapshot(live) : null
     return known ?? this.queries.summary(jobId)
   }
@@ -285,10 +270,10 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and which of its nodes this process cannot run. */
   activity(jobId: string): JobActivity {
-    return jobActivity(this.#engine.live(jobId), {
-      isRunning: (job, task) => isRunning(this.#broker, job, task),
+    return jobActivity(this.#wired.engine.live(jobId), {
+      isRunning: (job, task) => isRunning(this.#wired.broker, job, task),
       hasHandler: name => this.serves(name),
-      lacks: needs => this.#broker.lacks(needs),
+      lacks: needs => this.#wired.broker.lacks(needs),
     })
   }
 
@@ -299,7 +284,7 @@ export class Umbra {
 
   /** Does this process own the job's partition? */
   owns(jobId: string): boolean {
-    return this.#engine.owns(mustBeJobId(jobId))
+    return this.#wired.engine.owns(mustBeJobId(jobId))
   }
 
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
@@ -310,7 +295,7 @@ export class Umbra {
 
   /** Everything that happens to the job, from its beginning until it has ended, derived events included. */
   watch(jobId: string, options: { readonly signal?: AbortSignal } = {}): ReturnType<Queries["watch"]> {
-    return this.queries.watch(mustBeJobId(jobId), this.#watchers, options)
+    return this.queries.watch(mustBeJobId(jobId), this.#wired.watchers, options)
   }
 
   async cancel(jobId: string, reason?: string): Promise<void> {
@@ -339,7 +324,7 @@ export class Umbra {
 
   /** The four commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
-    await this.#engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
+    await this.#wired.engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }
 
   /** X5, X6: the providers that this process knows, the holders of their slots, their queues, and recent failures. */
@@ -354,11 +339,11 @@ export class Umbra {
 
   /** Waits for running handlers (within the drain time), makes everything durable and releases the store. */
   async close(): Promise<void> {
-    await this.#engine.close()
-    await this.#broker.close()
-    this.#watchers.close()
-    await this.#live.close()
-    await this.#overlays.stop()
+    await this.#wired.engine.close()
+    await this.#wired.broker.close()
+    this.#wired.watchers.close()
+    await this.#wired.live.close()
+    await this.#wired.overlays.stop()
     await this.#journal.close()
   }
 }

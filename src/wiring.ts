@@ -1,6 +1,5 @@
 /** Wires the components of one process: engine, worker, pipelines, providers and feed. */
 import { RoutedBroker } from "./broker/routed.ts"
-import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Plan } from "./definition/plan.ts"
 import { systemClock } from "./engine/clock.ts"
 import { mustReachWorkers } from "./engine/dispatch/pipeline-needs.ts"
@@ -22,7 +21,6 @@ import { FleetAdapters } from "./pipeline/registry/fleet-adapters.ts"
 import type { AdapterRegistry } from "./pipeline/registry/registry.ts"
 import { pipelineSettings } from "./pipeline/settings.ts"
 import type { ExternalServices } from "./provider/services.ts"
-import type { Webhooks } from "./provider/webhooks.ts"
 import type { Roles } from "./roles.ts"
 import { redisParts, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
@@ -42,29 +40,7 @@ export interface WiringParts {
   readonly roles: Roles
 }
 
-export interface Wired {
-  readonly handlers: FleetCatalog
-  readonly adapters: AdapterCatalog
-  readonly engine: Engine
-  readonly broker: RoutedBroker
-  readonly queries: Queries
-  readonly submissions: Submissions
-  readonly pipelines: Pipelines
-  readonly webhooks: Webhooks
-  readonly watchers: Watchers
-  readonly live: Live
-  readonly overlays: RemoteOverlays
-}
-
-export function wire({
-  journal,
-  location,
-  services,
-  settings,
-  options,
-  roles,
-  ...parts
-}: WiringParts): Wired {
+export function wire({ journal, location, services, settings, options, roles, ...parts }: WiringParts) {
   const log = options.log ?? silentLog
   const clock = options.clock ?? systemClock
   const figures = engineSettings(options.engine)

@@ -9,7 +9,7 @@ import type { JobStatus } from "../core/states.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, isAway } from "./http.ts"
-import { type JobCommands, RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
+import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
 import { pages } from "./pages.ts"
 import { newKey, pause } from "./patience.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
@@ -62,7 +62,7 @@ export function connect(options: ConnectOptions): UmbraClient {
   return new UmbraClient(options)
 }
 
-export class UmbraClient implements JobCommands {
+export class UmbraClient {
   readonly url: string
   readonly workflows: Workflows
   readonly tokens: Tokens
@@ -117,7 +117,7 @@ export class UmbraClient implements JobCommands {
     input: unknown,
     options: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { name, version } = await this.workflows.pushOnce(workflow, signalOf(options))
+    const { name, version } = await this.workflows.pushOnce(workflow, { signal: options.signal })
     return this.#send(`${name}@${version}`, input, options)
   }
 
@@ -319,10 +319,6 @@ const ended: ReadonlySet<JobStatus> = new Set<JobStatus>([
 
 function hasEnded(status: JobStatus): boolean {
   return ended.has(status)
-}
-
-function signalOf({ signal }: Signalled): Signalled {
-  return { signal }
 }
 
 /** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */
