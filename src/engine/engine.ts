@@ -199,7 +199,8 @@ export class Engine implements OwnerEngine {
   /** Reads the live workers again. Gives up after a second: the store or Redis may be unavailable. */
   refreshWorkers(): Promise<void> {
     return this.#refreshes.run("workers", async () => {
-      const engines = this.#heartbeat === null ? undefined : this.#remoteEngines.known.whenNextHeartbeat(REFRESH_MS)
+      const engines =
+        this.#heartbeat === null ? undefined : this.#remoteEngines.known.whenNextHeartbeat(REFRESH_MS)
       this.beatNow()
       const workers = this.owner.broker.remote?.refresh()
       await Promise.race([Promise.all([engines, workers]), delay(REFRESH_MS, undefined, { ref: false })])
