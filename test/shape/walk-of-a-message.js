@@ -2,7 +2,7 @@
  * Prints the source files, and the number of their lines, that run between a message that is ready in the queue of its route
  * and the commit that acknowledges it. Arguments: the folder of the compiled sources, the folder of the store.
  */
-import { measureWalks } from "./walk-walks.js"
+import { measureWalks } from "./walk-coverage.js"
 
 const [, , sources, store] = process.argv
 const walks = measureWalks(sources)

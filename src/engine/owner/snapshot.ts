@@ -122,7 +122,7 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
   }
 }
 
-/** The final snapshot; null unless the job has ended, or as `snapshotOfLive`. */
+/** The final snapshot; null unless the job has ended, or as `liveSnapshot`. */
 export function endSnapshot(job: LiveJob): JobSnapshot | null {
   return jobHasEnded(job.state.status) ? liveSnapshot(job) : null
 }
