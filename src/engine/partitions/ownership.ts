@@ -44,6 +44,8 @@ export class Ownership {
   /** The number of live engines, this one included. */
   #engines = 1
   #adjusting: Promise<void> | null = null
+  /** The last heartbeat, until an adjustment has begun with it. */
+  #latest: Heartbeat | null = null
   #isLeaving = false
   #stopped = false
 
@@ -78,22 +80,29 @@ export class Ownership {
     await this.#take(await this.#parts.journal.readPartitions())
   }
 
-  /** Handles the rows of a heartbeat. One adjustment runs at a time; the next heartbeat brings the rest. */
+  /** Handles the rows of a heartbeat. One adjustment runs at a time; then the latest heartbeat that arrived meanwhile has its turn. */
   receive(heartbeat: Heartbeat): void {
     if (this.#stopped) return
     this.#dropLost(heartbeat)
-    this.#adjusting ??= this.#adjust(heartbeat)
-      .catch(error =>
-        this.#parts.log.warn(
-          { error: String(error) },
-          "could not adjust partitions; retrying with the next heartbeat",
-        ),
-      )
-      .finally(() => {
-        this.#adjusting = null
-      })
+    this.#latest = heartbeat
+    this.#adjusting ??= this.#adjustToLatest().finally(() => {
+      this.#adjusting = null
+    })
     const { inbox, partitions } = this.#parts
     for (const partition of heartbeat.inbox) if (partitions.owns(partition)) void inbox.read(partition)
+  }
+
+  /** An engine that leaves is announced once: if that heartbeat were dropped, its partitions would wait for the next one. */
+  async #adjustToLatest(): Promise<void> {
+    for (let heartbeat = this.#latest; heartbeat !== null && !this.#stopped; heartbeat = this.#latest) {
+      this.#latest = null
+      try {
+        await this.#adjust(heartbeat)
+      } catch (error) {
+        const message = "could not adjust partitions; retrying with the next heartbeat"
+        this.#parts.log.warn({ error: String(error) }, message)
+      }
+    }
   }
 
   /** Runs at once, also during an adjustment. */
