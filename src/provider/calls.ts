@@ -93,7 +93,7 @@ export class ProviderCalls implements Providers {
   }
 
   #faultOf(thrown: unknown, redactor: Redactor | null): Fault {
-    return toFault(thrown, { now: this.#parts.now(), thrower: "provider", clean: redactor?.clean })
+    return toFault(thrown, { now: this.#parts.now(), thrower: "provider", clean: redactor?.cleanError })
   }
 
   #call({ provider, jobId, nodeId }: Operation, given: ProviderCall): Call {
@@ -249,7 +249,7 @@ function failed(news: Extract<OperationNews, { status: "failed" }>, limits: News
 
 /** The fault of a check that threw: its message may contain a key of the checked value. */
 function unusable(thrown: unknown, { redactor }: NewsLimits): Fault {
-  return toFault(thrown, { now: 0, thrower: "provider", clean: redactor?.clean })
+  return toFault(thrown, { now: 0, thrower: "provider", clean: redactor?.cleanError })
 }
 
 function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits: NewsLimits): Fault {

@@ -150,7 +150,7 @@ function withoutSecrets(output: unknown, known: readonly Secret[]): Json {
 
 /** A provider's answer may echo what it was sent. */
 function cleaned(thrown: unknown, now: number, known: readonly Secret[]): HandlerError {
-  const fault = toFault(thrown, { now, clean: new Redactor(known).clean })
+  const fault = toFault(thrown, { now, clean: new Redactor(known).cleanError })
   const { code, message, retryable, details, retry_after_seconds: wait } = fault
   return new HandlerError(message, { code, retryable, details, retryAfterSeconds: wait })
 }

@@ -101,7 +101,7 @@ export function failed(
   thrown: unknown,
 ): Outcome {
   const { handler, context, redactor } = execution
-  const fault = toFault(thrown, { now: context.now(), clean: redactor?.clean })
+  const fault = toFault(thrown, { now: context.now(), clean: redactor?.cleanError })
   if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
     context.log.debug({ code: fault.code, stack: String(thrown.stack) }, "the handler threw")
   }

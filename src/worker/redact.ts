@@ -18,22 +18,18 @@ const shortestPart = 8
 
 export class Redactor {
   readonly secrets: readonly Secret[]
-  readonly #names = new Map<string, string>()
-  readonly #pattern: RegExp
+  readonly clean: (text: string) => string
+  /**
+   * Of a secret that is a URL also the host, which errors of connections name. Not in outputs: they may name the host for
+   * another reason, and would be changed.
+   */
+  readonly cleanError: (text: string) => string
 
   constructor(secrets: readonly Secret[]) {
     this.secrets = secrets
-    for (const { name, value } of secrets) {
-      for (const text of writings(value)) if (!this.#names.has(text)) this.#names.set(text, name)
-    }
-    // The longest first: an alternation uses the first match.
-    const texts = [...this.#names.keys()].sort((a, b) => b.length - a.length)
-    const escaped = texts.map(text => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
-    this.#pattern = escaped.length === 0 ? /(?!)/g : new RegExp(escaped.join("|"), "g")
+    this.clean = replacement(secrets, writings)
+    this.cleanError = replacement(secrets, value => [...writings(value), ...hostForms(value)])
   }
-
-  readonly clean = (text: string): string =>
-    text.replace(this.#pattern, found => `[secret ${this.#names.get(found)}]`)
 
   value(value: Json): Json {
     return cleaned(value, this.clean)
@@ -42,6 +38,23 @@ export class Redactor {
   fields(fields: object): Record<string, unknown> {
     return this.value(plainFields(fields)) as Record<string, unknown>
   }
+}
+
+function replacement(secrets: readonly Secret[], forms: (value: string) => Iterable<string>) {
+  const names = new Map<string, string>()
+  for (const { name, value } of secrets)
+    for (const text of forms(value)) if (!names.has(text)) names.set(text, name)
+  // The longest first: an alternation uses the first match.
+  const texts = [...names.keys()].sort((a, b) => b.length - a.length)
+  const escaped = texts.map(text => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
+  const pattern = escaped.length === 0 ? /(?!)/g : new RegExp(escaped.join("|"), "g")
+  return (text: string): string => text.replace(pattern, found => `[secret ${names.get(found)}]`)
+}
+
+function hostForms(secret: string): string[] {
+  if (!URL.canParse(secret.trim())) return []
+  const { protocol, host, hostname } = new URL(secret.trim())
+  return hostname.length < shortestSecret ? [] : [`${protocol}//${host}`, host, hostname]
 }
 
 /** Fields passed to a logger, which may contain anything: values that are not JSON become text. */

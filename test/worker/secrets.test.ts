@@ -57,6 +57,15 @@ const read = (name: string, owner: string, rules?: object) => () =>
     rules === undefined ? environment : { ...environment, UMBRA_SECRETS: JSON.stringify(rules) },
   )(name, { owner })
 
+it("errors do not name the host of a secret that is a URL; outputs that name it are not changed", () => {
+  const redactor = new Redactor([{ name: "BASE", value: "http://hidden-host.invalid:1799/path" }])
+  const error = "http://hidden-host.invalid:1799 cannot be reached: getaddrinfo ENOTFOUND hidden-host.invalid"
+  expect(redactor.cleanError(error)).toBe(
+    "[secret BASE] cannot be reached: getaddrinfo ENOTFOUND [secret BASE]",
+  )
+  expect(redactor.clean("from hidden-host.invalid")).toBe("from hidden-host.invalid")
+})
+
 describe("who may read a secret", () => {
   it("without a rule it is the local owner's alone", () => {
     expect(read("OTHER", "local")()).toBe("other-secret")

@@ -231,7 +231,7 @@ export class DeliveryRun implements ActiveDelivery {
     const fault = toFault(thrown, {
       now: this.chain.context.now(),
       thrower: "adapter",
-      clean: redactor?.clean,
+      clean: redactor?.cleanError,
     })
     if (thrown instanceof Error && !(thrown instanceof UmbraError))
       this.chain.log.debug(
