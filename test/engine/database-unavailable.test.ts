@@ -111,7 +111,7 @@ describe("PostgreSQL", () => {
 
   it("unavailable for longer than the lease of two engines: neither takes anything from the other", async () => {
     const { executions, step, fan } = load()
-    const engine = { beatSeconds: 0.1, leaseSeconds: 1 }
+    const engine = { beatSeconds: 0.1, leaseSeconds: 4 }
     const [first, second] = [
       await open({ at: postgres.url, handlers: [step], engine }),
       await open({ at: postgres.url, handlers: [step], engine }),
@@ -121,7 +121,7 @@ describe("PostgreSQL", () => {
     await until("the load runs", () => loads.every(({ ids }) => ids.length > 20), 60_000)
     const before = await epochs()
     await postgres.kill()
-    await new Promise(resolve => setTimeout(resolve, 2500))
+    await new Promise(resolve => setTimeout(resolve, 7000))
     await postgres.restart()
     const acknowledged = loads.map(({ ids }) => ids.length)
     await until("both go on", () => loads.every(({ ids }, n) => ids.length > acknowledged[n]! + 20), 60_000)
