@@ -193,10 +193,7 @@ drop table inbox_before;
 create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
 `
 
-const steps: readonly string[] = [
-  [journalTables, providerTables, pipelineTables].join("\n"),
-  inboxColumns,
-]
+const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n"), inboxColumns]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
