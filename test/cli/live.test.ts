@@ -5,6 +5,7 @@ import { stripVTControlCharacters } from "node:util"
 import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import { Board } from "../../src/cli/live/board.ts"
 import { frame } from "../../src/cli/live/frame.ts"
+import { lineOf } from "../../src/cli/live/lines.ts"
 import { Screen } from "../../src/cli/live/screen.ts"
 import { treeOf } from "../../src/cli/live/tree.ts"
 import { duration, paintFor, shorten, width } from "../../src/cli/output/terminal.ts"
@@ -94,6 +95,17 @@ describe("a picture of the job", () => {
       "└ · d",
       "1 of 4 done · 1 running · 1 to be retried · 2.5 s",
     ])
+  })
+
+  it("shows the time of a node that waited from its start to its end, not that of its handler", () => {
+    const board = new Board(graph)
+    board.apply(event("node.queued", { node: "a" }))
+    board.apply(event("node.running", { node: "a", at: 1000, payload: { worker: "w" } }))
+    board.apply(event("node.waiting", { node: "a", at: 1006, payload: { duration_ms: 6 } }))
+    const ended = event("node.completed", { node: "a", at: 2000, attempt: 1, payload: { duration_ms: 6 } })
+    board.apply(ended)
+    expect(lineOf(ended, board, plain)).toContain("✓ a completed in 1.0 s")
+    expect(picture(board, graph)[1]).toBe("✓ a       1.0 s")
   })
 
   it("does not let a node go back from running while its event is under way", () => {

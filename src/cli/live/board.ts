@@ -12,7 +12,7 @@ export interface BoardNode {
   attempt: number
   /** When its handler started, if known, or its items, and when the node ended. Milliseconds since 1970. */
   since: number | null
-  /** How long its handler ran, once it has ended. */
+  /** How long its handler ran, once it has ended. null for a node that waited: its time is that from start to end. */
   ranMs: number | null
   until: number | null
   /** When the next attempt is due, while the node waits for it. */
@@ -82,9 +82,11 @@ export class Board {
     node.attempt = attempt
     if (to === "WAITING" && typeof payload.items === "number")
       node.items ??= { total: payload.items, done: 0 }
+    const hasWaited = node.status === "WAITING" || to === "WAITING"
     this.#move(node, to as NodeStatus)
     this.#setRetry(node, typeof payload.retry_at === "string" ? Date.parse(payload.retry_at) : null)
-    if (typeof payload.duration_ms === "number") node.ranMs = payload.duration_ms
+    if (hasWaited) node.ranMs = null
+    else if (typeof payload.duration_ms === "number") node.ranMs = payload.duration_ms
     if (to === "QUEUED" || to === "PENDING") {
       node.since = null
       node.ranMs = null
