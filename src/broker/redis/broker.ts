@@ -5,6 +5,7 @@ import {
   type BrokerHost,
   type Call,
   type CallAnswer,
+  type KnownRun,
   nameFrom,
   nameOf,
   type RemoteWorkers,
@@ -189,11 +190,12 @@ export class RedisBroker implements RemoteWorkers {
     if (!this.#isDraining && this.#tasks.add(task)) this.#wake()
   }
 
-  cancel(task: TaskName, reason?: string): void {
+  cancel(task: TaskName, reason?: string, known?: KnownRun): void {
     const found = this.#tasks.get(nameOf(task))
     if (found === undefined) return
     found.isCancelled = true
     found.abortReason = reason
+    found.known = known
     this.#forget(found)
     if (found.state !== "queued") this.#stop(found)
   }
@@ -356,6 +358,8 @@ export class RedisBroker implements RemoteWorkers {
     if (report.kind === "started") void this.#started(task, report, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
+    else if (report.kind === "aborted")
+      events.aborted(task, { worker: from.worker, ...report.times }, report.usage)
     else if (report.kind === "refused") this.#refused(from, report.cause ?? "no reason given")
     else if (report.kind === "returned") this.#returned(from)
     else {
@@ -434,9 +438,9 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   /** Removes the task from its stream, and stops the worker that holds it. */
-  #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
+  #stop({ handler, entry, name, abortReason: reason, known }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    this.#publish({ type: "cancel", names: [name], reason, submissions: true })
+    this.#publish({ type: "cancel", names: [name], reason, submissions: true, known })
   }
 
   /** The next reconciliation finds an entry that was not removed. */
