@@ -110,7 +110,13 @@ export function foldRan(state: JobState, node: number, { ran_ms, worker }: Ran, 
 
 /** When the handler of the current attempt began, if it had run for `ranMs` by `at`. */
 export function attemptStart(state: JobState, node: number, ranMs: number, at: number): number {
-  return Math.min(at, Math.max(at - ranMs, readyAt(state, node)))
+  return Math.min(at, Math.max(at - ranMs, earliestStart(state, node)))
+}
+
+/** The current attempt begins when it is ready, and after the one before it has ended. */
+function earliestStart(state: JobState, node: number): number {
+  if (state.lastAttempts.size === 0) return state.queuedAt[node]!
+  return Math.max(readyAt(state, node), state.lastAttempts.get(node)?.endedAt ?? 0)
 }
 
 /** Folds the attempts that were running, and their usage, when a fact ended them. Later facts do not refer to the worker named in such a list. */
@@ -133,7 +139,7 @@ export function noteAborted(state: JobState, node: number, at: number): AbortedR
   const known = state.abortedRuns.get(node)
   if (known?.attempt === attempt) return known
   const isBegun = state.startedAt[node]! > 0
-  const run = { attempt, readyAt: readyAt(state, node), endedAt: at, isBegun, usage: {} }
+  const run = { attempt, earliest: earliestStart(state, node), endedAt: at, isBegun, usage: {} }
   setAbortedRun(state, node, run)
   return run
 }
@@ -169,8 +175,8 @@ export function abortedFact(
 }
 
 /** When the handler of an aborted attempt began, if it had begun `ranMs` before `at`. */
-export function abortedStart({ readyAt, endedAt }: AbortedRun, ranMs: number, at: number): number {
-  return Math.min(endedAt, Math.max(at - ranMs, readyAt))
+export function abortedStart({ earliest, endedAt }: AbortedRun, ranMs: number, at: number): number {
+  return Math.min(endedAt, Math.max(at - ranMs, earliest))
 }
 
 /** Folds a worker's report on an attempt that has ended. The numbers of a node that was retried meanwhile do not change. */

@@ -225,7 +225,7 @@ export interface SpentAttempts {
 export interface AbortedRun {
   readonly attempt: number
   /** The attempt's interval: its start is between them. */
-  readonly readyAt: number
+  readonly earliest: number
   readonly endedAt: number
   /** Its start is recorded. */
   isBegun: boolean

@@ -20,7 +20,7 @@ import type {
   SignalReceived,
   TasksLost,
 } from "../facts.ts"
-import { type Fault, lostTooOften } from "../faults.ts"
+import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
 import type { Json } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import {
@@ -259,10 +259,13 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
     return
   }
   const outcome = fact.postponed === true ? "postponed" : "failed"
-  attemptEnded(state, node, { outcome, endedAt: at, retryAt: fact.retry_at })
+  // Without a place among the executions the same attempt continues to wait: it was ready when it was first queued.
+  const hasNoPlace = fact.postponed === true && executionsFullIn(fault) !== null
+  const retryAt = hasNoPlace ? (state.lastAttempts.get(node)?.retryAt ?? undefined) : fact.retry_at
+  attemptEnded(state, node, { outcome, endedAt: at, retryAt })
   state.attempt[node]!++
   state.nodeStatus[node] = QUEUED
-  state.queuedAt[node] = at
+  if (!hasNoPlace) state.queuedAt[node] = at
   state.retryAt.set(node, fact.retry_at)
   state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
 }

@@ -33,7 +33,7 @@ export interface AttemptView {
   readonly ended_at: number | null
   /** How long its handler ran. */
   readonly duration_ms: number | null
-  /** From when it was ready, or the retry was due, until its handler began. */
+  /** From when it was ready, or the retry was due, until its handler began; a wait for a place among the executions included. */
   readonly queued_ms: number | null
   /** The part of `queued_ms` in which the worker already held the task; null: not known. */
   readonly held_ms: number | null
@@ -242,7 +242,8 @@ function started(open: Draft, at: number | null, worker: string | null): void {
   if (at === null) return
   const putOff = open.waits.filter(isPutOff)
   for (const wait of putOff) wait.until = Math.min(wait.until ?? at, at)
-  open.queued_ms = at - (putOff.at(-1)?.until ?? open.queued_at)
+  const retry = putOff.findLast(({ kind }) => kind === "retry")
+  open.queued_ms = at - (retry?.until ?? open.queued_at)
 }
 
 /** Waits before the handler begins. */
