@@ -30,7 +30,7 @@ import {
   type Sender,
   type WorkerNews,
 } from "./wire.ts"
-import { announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
+import { announcementField, announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
 
 export interface RedisBrokerParts {
   readonly url: string
@@ -259,6 +259,7 @@ export class RedisBroker implements RemoteWorkers {
 
   async close(): Promise<void> {
     await this.drain()
+    await this.#withdrawStore()
     await this.#link.close()
   }
 
@@ -269,9 +270,16 @@ export class RedisBroker implements RemoteWorkers {
 
   /** Announces the store, so that workers find the store that they work for. */
   async #announce(): Promise<void> {
-    const { settings, store } = this.#parts
-    const announced = { id: await this.#storeId(), label: store.label }
+    const { settings, store, host } = this.#parts
+    const announced = { id: await this.#storeId(), label: store.label, engine: host.id }
     await announceStore(args => this.#link.send(args), storesKey(settings.prefix), announced)
+  }
+
+  /** Without an engine the store is not live: a worker that starts next must not find it. */
+  async #withdrawStore(): Promise<void> {
+    if (!(await this.#announcer.stop()) || !this.isUp) return
+    const field = announcementField(await this.#storeId(), this.#parts.host.id)
+    await this.#link.send(["HDEL", storesKey(this.#parts.settings.prefix), field]).catch(() => {})
   }
 
   #up(keys: Keys): void {
