@@ -73,7 +73,7 @@ export function decideFacts(
       return settle(state, command, context.now)
     case "count_usage": {
       const used = uncountedOfChildren(state, command.used)
-      if (used.length === 0) return refuse("duplicate")
+      if (used.length === 0 || state.status === "DELETED") return refuse("duplicate")
       return [{ type: "job_settled", at: context.now, used, late: true }]
     }
     case "aborted":

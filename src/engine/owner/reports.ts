@@ -169,7 +169,8 @@ export class TaskReports implements RemoteTaskEvents {
   #recordAborted(task: TaskName, times: AttemptTimes, usage: JsonObject | undefined): void {
     const owner = this.#owner
     const partition = partitionOf(task.jobId)
-    if (!owner.owned.has(partition) || owner.isQuarantined(task.jobId)) return
+    // Calls outside of nodes have negative numbers.
+    if (task.attempt < 0 || !owner.owned.has(partition) || owner.isQuarantined(task.jobId)) return
     const command: Command = {
       ...{ type: "aborted", ...attemptRef(task), times },
       ...(usage === undefined ? {} : { usage }),
