@@ -29,6 +29,12 @@ export function readSettings<S extends object>(
   overrides: Partial<S> = {},
   environment: Environment = process.env,
 ): S {
+  const unknown = Object.keys(overrides).find(name => !Object.hasOwn(table, name))
+  if (unknown !== undefined)
+    throw new UmbraError(
+      "E620",
+      `There is no setting "${unknown}" here. docs/reference/configuration.md lists them; in code their names are in camelCase.`,
+    )
   const found: Partial<S> = {}
   for (const name of Object.keys(table) as (keyof S & string)[]) {
     const setting = table[name]

@@ -14,11 +14,12 @@ import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
-import { Histogram, secondsBounds } from "../metrics.ts"
+import { AttemptMetrics } from "./attempt-metrics.ts"
 import { type Lane, Lanes, type Limit, type Queued } from "./fair-queue.ts"
 import { Pause } from "./pause.ts"
 import {
   type Broker,
+  type KnownRun,
   nameOf,
   type Outcome,
   type RunningTask,
@@ -212,13 +213,13 @@ export class LocalBroker implements Broker {
     return true
   }
 
-  cancel(task: TaskName, reason = "The attempt is no longer needed."): void {
+  cancel(task: TaskName, reason = "The attempt is no longer needed.", known?: KnownRun): void {
     const key = nameOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
     this.#attempts.delete(key)
     if (attempt.isRunning) this.#cancelledRunning += 1
-    if (!attempt.cancel(reason)) this.#unqueue(attempt)
+    if (!attempt.cancel(reason, known)) this.#unqueue(attempt)
   }
 
   /** Queued tasks are left to the next owner of their job: they are in the journal. */
@@ -321,6 +322,8 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   #announced = false
   /** The reason of the cancellation; null: not cancelled. */
   #cancelled: string | null = null
+  /** For a cancelled attempt: what the engine knows of it. */
+  #known: KnownRun | undefined
   #run: RunningAttempt | undefined
   /** When this process received the task. */
   readonly receivedAt: number
@@ -407,11 +410,24 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   }
 
   /** Returns false if the attempt was still queued. */
-  cancel(reason: string): boolean {
+  cancel(reason: string, known?: KnownRun): boolean {
     if (!this.isRunning) return false
-    if (this.#cancelled === null) this.#run?.abort(reason)
-    this.#cancelled ??= reason
+    if (this.#cancelled !== null) return true
+    this.#cancelled = reason
+    this.#known = known
+    this.#reportAborted(performance.now(), this.#run?.used?.())
+    this.#run?.abort(reason)
     return true
+  }
+
+  #reportAborted(now: number, usage: JsonObject | undefined): void {
+    if (Number.isNaN(this.begunAt)) return
+    const { isBegun = false, usage: known = {} } = this.#known ?? {}
+    if (isBegun && JSON.stringify(usage ?? {}) === JSON.stringify(known)) return
+    this.#known = { isBegun: true, usage: usage && { ...usage } }
+    const { worker, events } = this.#pool
+    const times = { worker, heldMs: this.begunAt - this.receivedAt, ranMs: now - this.begunAt }
+    events.aborted(this.#task, times, this.#known.usage)
   }
 
   get #isHeard(): boolean {
@@ -453,32 +469,12 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     metrics.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
-    if (outcome === null || this.#cancelled !== null) return
-    events.finished(this.#task, outcome, { worker, heldMs: begunAt - this.receivedAt, ranMs: now - begunAt })
-  }
-}
-
-/** The outcomes of attempts of one handler. */
-interface HandlerMetrics {
-  readonly seconds: Histogram
-  readonly outcomes: Record<Outcome["type"] | "aborted", number>
-}
-
-/** The counters of a pool of workers since the process started. */
-export class AttemptMetrics {
-  /** The time from dispatch until a slot was free. */
-  readonly waitSeconds = new Histogram(secondsBounds)
-  readonly handlers = new Map<string, HandlerMetrics>()
-
-  ended(handler: string, outcome: Outcome | null, ms: number): void {
-    let metrics = this.handlers.get(handler)
-    if (metrics === undefined) {
-      const seconds = new Histogram([...secondsBounds, 300, 1800])
-      const outcomes = { completed: 0, failed: 0, waiting: 0, submitted: 0, child: 0, aborted: 0 }
-      metrics = { seconds, outcomes }
-      this.handlers.set(handler, metrics)
-    }
-    metrics.outcomes[outcome?.type ?? "aborted"]++
-    metrics.seconds.add(ms / 1000)
+    if (this.#cancelled !== null) this.#reportAborted(now, outcome?.usage ?? this.#run?.used?.())
+    else if (outcome !== null)
+      events.finished(this.#task, outcome, {
+        worker,
+        heldMs: begunAt - this.receivedAt,
+        ranMs: now - begunAt,
+      })
   }
 }

@@ -137,6 +137,18 @@ export interface TaskEvents {
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void
+  /**
+   * The attempt was aborted after its handler had begun; `times.ranMs`: until now. Called at the abort, and once more if
+   * the handler reports more usage before it ends.
+   */
+  aborted(task: TaskName, times: AttemptTimes, usage: JsonObject | undefined): void
+}
+
+/** What the facts of an attempt that is cancelled record. */
+export interface KnownRun {
+  /** Its handler has begun. */
+  readonly isBegun: boolean
+  readonly usage?: JsonObject | undefined
 }
 
 /** Workers in other processes also report tasks that were not done. */
@@ -190,9 +202,9 @@ export interface Broker {
   dispatch(task: Task): void
   /**
    * A queued task never starts. For a running task the abort signal fires with `reason`. No outcome is
-   * reported after this.
+   * reported after this, only `aborted`, if there is more to report than `known`.
    */
-  cancel(task: TaskName, reason?: string): void
+  cancel(task: TaskName, reason?: string, known?: KnownRun): void
   /** Is the task queued or running, here or in another process, as far as this process knows? */
   has(task: TaskName): boolean
   /**

@@ -1,7 +1,9 @@
-import { type AttemptMetrics, LocalBroker, type LocalBrokerOptions } from "./local.ts"
+import type { AttemptMetrics } from "./attempt-metrics.ts"
+import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type {
   Broker,
   BrokerHost,
+  KnownRun,
   PipelineNeeds,
   RemoteWorkers,
   RunningTask,
@@ -73,9 +75,9 @@ export class RoutedBroker implements Broker {
     else this.#remote.dispatch(task)
   }
 
-  cancel(task: TaskName, reason?: string): void {
-    this.cancelHere(task, reason)
-    this.#remote?.cancel(task, reason)
+  cancel(task: TaskName, reason?: string, known?: KnownRun): void {
+    this.cancelHere(task, reason, known)
+    this.#remote?.cancel(task, reason, known)
   }
 
   has(task: TaskName): boolean {
@@ -87,9 +89,9 @@ export class RoutedBroker implements Broker {
     return this.#remote?.withdraw(task) ?? true
   }
 
-  cancelHere(task: TaskName, reason?: string): void {
+  cancelHere(task: TaskName, reason?: string, known?: KnownRun): void {
     this.#lane.cancel(task, reason)
-    this.#local.cancel(task, reason)
+    this.#local.cancel(task, reason, known)
   }
 
   isRunningHere(task: TaskName): boolean {

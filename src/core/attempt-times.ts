@@ -1,14 +1,16 @@
-import type { AttemptTimes, Refusal } from "./commands.ts"
+import type { AttemptRef, AttemptTimes, Command, Refusal } from "./commands.ts"
 import { retryPolicy } from "./decide/backoff.ts"
-import type { ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
+import type { AttemptAborted, ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
 import type { JsonObject } from "./json.ts"
 import {
+  type AbortedRun,
   CANCELLED,
   childUsageOf,
   type EndedAttempt,
   FAILED,
   findTask,
   type JobState,
+  setAbortedRun,
   setLastAttempt,
   setSpentAttempts,
   type Usage,
@@ -27,10 +29,13 @@ import {
 /** The fields of a fact that ends an attempt. `state`: before the fact. */
 export function ranFields(state: JobState, times: AttemptTimes | undefined): Ran {
   if (times === undefined) return {}
-  const ran_ms = wholeMs(times.ranMs)
-  const held_ms = wholeMs(times.heldMs)
   const { worker } = times
-  if (worker !== state.worker) return held_ms === 0 ? { ran_ms, worker } : { ran_ms, held_ms, worker }
+  return worker === state.worker ? durations(times) : { ...durations(times), worker }
+}
+
+function durations({ ranMs, heldMs }: AttemptTimes): Pick<Ran, "ran_ms" | "held_ms"> {
+  const ran_ms = wholeMs(ranMs)
+  const held_ms = wholeMs(heldMs)
   return held_ms === 0 ? { ran_ms } : { ran_ms, held_ms }
 }
 
@@ -105,7 +110,13 @@ export function foldRan(state: JobState, node: number, { ran_ms, worker }: Ran, 
 
 /** When the handler of the current attempt began, if it had run for `ranMs` by `at`. */
 export function attemptStart(state: JobState, node: number, ranMs: number, at: number): number {
-  return Math.min(at, Math.max(at - ranMs, readyAt(state, node)))
+  return Math.min(at, Math.max(at - ranMs, earliestStart(state, node)))
+}
+
+/** The current attempt begins when it is ready, and after the one before it has ended. */
+function earliestStart(state: JobState, node: number): number {
+  if (state.lastAttempts.size === 0) return state.queuedAt[node]!
+  return Math.max(readyAt(state, node), state.lastAttempts.get(node)?.endedAt ?? 0)
 }
 
 /** Folds the attempts that were running, and their usage, when a fact ended them. Later facts do not refer to the worker named in such a list. */
@@ -118,7 +129,80 @@ export function foldRunning(state: JobState, fact: { readonly at: number } & Run
     const { worker: named } = place.state
     foldRan(place.state, place.position, { ran_ms, worker }, fact.at)
     place.state.worker = named
+    addTo(noteAborted(place.state, place.position, fact.at).usage, usage)
   }
+}
+
+/** The current attempt ends without a report of its worker: called before its number changes. */
+export function noteAborted(state: JobState, node: number, at: number): AbortedRun {
+  const attempt = state.attempt[node]!
+  const known = state.abortedRuns.get(node)
+  if (known?.attempt === attempt) return known
+  const isBegun = state.startedAt[node]! > 0
+  const run = { attempt, earliest: earliestStart(state, node), endedAt: at, isBegun, usage: {} }
+  setAbortedRun(state, node, run)
+  return run
+}
+
+/** The attempt, if a fact ended it without a report of its worker. */
+export function findAborted(state: JobState, task: AttemptRef): AbortedRun | null {
+  const place = findTask(state, task)
+  const run = place?.state.abortedRuns.get(place.position)
+  return run?.attempt === task.attempt ? run : null
+}
+
+/** The part of the worker's report that no fact records yet; null: nothing. */
+export function abortedFact(
+  run: AbortedRun,
+  { node, item, attempt, times, usage = {} }: Extract<Command, { type: "aborted" }>,
+): AttemptAborted | null {
+  const { worker } = times
+  const uncounted = Object.entries(usage).flatMap(([key, amount]) =>
+    typeof amount === "number" && amount !== (run.usage[key] ?? 0)
+      ? [[key, amount - (run.usage[key] ?? 0)] as const]
+      : [],
+  )
+  if (run.isBegun && uncounted.length === 0) return null
+  return {
+    type: "attempt_aborted",
+    node,
+    ...(item === undefined ? {} : { item }),
+    attempt,
+    ...(run.isBegun ? {} : durations(times)),
+    worker,
+    ...(uncounted.length === 0 ? {} : { usage: Object.fromEntries(uncounted) }),
+  }
+}
+
+/** When the handler of an aborted attempt began, if it had begun `ranMs` before `at`. */
+export function abortedStart({ earliest, endedAt }: AbortedRun, ranMs: number, at: number): number {
+  return Math.min(endedAt, Math.max(at - ranMs, earliest))
+}
+
+/** Folds a worker's report on an attempt that has ended. The numbers of a node that was retried meanwhile do not change. */
+export function foldAborted(state: JobState, fact: AttemptAborted & { readonly at: number }): void {
+  const { node, item, attempt, ran_ms, worker, usage, at } = fact
+  const place = findTask(state, fact)
+  const run = findAborted(state, fact)
+  if (place === null || run === null) return
+  const { state: own, position } = place
+  if (ran_ms !== undefined) {
+    run.isBegun = true
+    if (own.attempt[position] === attempt) {
+      own.startedAt[position] = abortedStart(run, ran_ms, at)
+      own.workers[position] = worker
+    }
+  }
+  if (usage === undefined) return
+  addUsage(own, position, usage)
+  if (item !== undefined) addNodeUsage(state, node, usage)
+  addTo(run.usage, usage)
+  notifyOfUsage(state)
+}
+
+/** Usage that is counted after the end of a job: its parent counts it too. */
+export function notifyOfUsage(state: JobState): void {
+  if (state.finishedAt !== null && state.parent !== null) state.unsettled = true
 }
 
 interface RunningList {
@@ -173,7 +257,7 @@ export function addChildUsage(state: JobState, children: readonly ChildUsage[]):
   }
 }
 
-function addTo(sums: Usage, usage: JsonObject): void {
+function addTo(sums: Usage, usage: JsonObject | undefined): void {
   for (const key in usage) {
     const amount = usage[key]
     if (typeof amount === "number") sums[key] = (sums[key] ?? 0) + amount
@@ -186,6 +270,19 @@ export function uncountedUsage(parent: JobState, childId: string, usage: Readonl
   const rest = [...usage].map(([key, sum]) => [key, sum - (counted?.[key] ?? 0)] as const)
   const left = rest.filter(([, amount]) => amount !== 0)
   return left.length === 0 ? undefined : (Object.fromEntries(left) as JsonObject)
+}
+
+/** The part of the usage of these child jobs, given in total, that is not counted yet. */
+export function uncountedOfChildren(state: JobState, totals: readonly ChildUsage[]): ChildUsage[] {
+  return totals.flatMap(total => {
+    const place = findTask(state, total)
+    const counted = place?.state.childUsage.get(total.job_id)
+    const rest = Object.entries(total.usage).map(
+      ([key, sum]) => [key, Number(sum) - (counted?.[key] ?? 0)] as const,
+    )
+    const left = rest.filter(([, amount]) => amount > 0)
+    return left.length === 0 ? [] : [{ ...total, usage: Object.fromEntries(left) }]
+  })
 }
 
 /** At most this many attempts without usage are named: the fact of a job with thousands of tasks stays small. */

@@ -28,14 +28,18 @@ export type Command =
   | { readonly type: "wake" }
   /** The process that ran the job's nodes has died; or, with `only`, the processes that ran these. */
   | ({ readonly type: "recover" } & Some)
-  /** The process that runs the job's nodes, or `only` these, shuts down cleanly, and does not wait for them. */
-  | ({ readonly type: "hand_over" } & Some)
+  /** The process that runs the job's nodes, or `only` these, shuts down cleanly, and does not wait for them. `ran`: those of them that had begun. */
+  | ({ readonly type: "hand_over"; readonly ran?: readonly RunningAttempt[] } & Some)
+  /** A worker has aborted an attempt that had begun. */
+  | ({ readonly type: "aborted"; readonly times: AttemptTimes } & Reported)
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }
   /** `expiresBy`: a child job does not outlive its parent. */
   | { readonly type: "retry"; readonly expiresBy?: number | null }
-  /** The parent and the children of a job that has ended know its end. */
+  /** The parent and the children of a job that has ended know its end. `used`: by children that were cancelled, each in total. */
   | { readonly type: "settle"; readonly used?: readonly ChildUsage[] }
+  /** Children of the job, which it does not wait for any more, have used this, each in total. */
+  | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
   | { readonly type: "delete" }
 
 /** An attempt at a node, or at an item of it. */

@@ -17,6 +17,7 @@ export type Fact = { readonly at: number } & (
   | NodeWaiting
   | NodeSkipped
   | TasksLost
+  | AttemptAborted
   | PreviewPublished
   | SignalReceived
   | SlotAwaited
@@ -210,6 +211,21 @@ export interface TasksLost extends Ends {
   readonly handed_over?: true
 }
 
+/**
+ * A worker reports on an attempt that another fact has ended (a cancellation, a failure elsewhere, a loss), and that fact did
+ * not record all of this. It may follow the end of the job.
+ */
+export interface AttemptAborted extends OfAttempt {
+  readonly type: "attempt_aborted"
+  /** How long ago its handler began. Absent: its start was recorded before. */
+  readonly ran_ms?: number
+  /** As in `Ran`. */
+  readonly held_ms?: number
+  readonly worker: string
+  /** The usage that no earlier fact has counted. */
+  readonly usage?: JsonObject
+}
+
 /** An attempt at a node, or at an item of it. */
 interface OfAttempt {
   readonly node: number
@@ -285,6 +301,8 @@ export interface JobSettled {
   readonly type: "job_settled"
   /** The usage of cancelled children that is not counted yet. Absent: nothing, or a release before 0.2 wrote the fact. */
   readonly used?: readonly ChildUsage[]
+  /** Only counts `used`, which a child reported after its end; who is notified does not change. */
+  readonly late?: true
 }
 
 /** The usage of a child job that ran for a node, or for an item of it. */

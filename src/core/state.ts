@@ -144,6 +144,8 @@ export interface JobState {
   lastAttempts: ReadonlyMap<number, EndedAttempt>
   /** Attempts that have begun and do not count against the retry policy. */
   spentAttempts: ReadonlyMap<number, SpentAttempts>
+  /** By node: its latest attempt that a fact ended without a report of its worker. The report may follow. */
+  abortedRuns: ReadonlyMap<number, AbortedRun>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
   /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: they are in flight. */
@@ -220,6 +222,17 @@ export interface SpentAttempts {
   readonly lost: number
 }
 
+export interface AbortedRun {
+  readonly attempt: number
+  /** The attempt's interval: its start is between them. */
+  readonly earliest: number
+  readonly endedAt: number
+  /** Its start is recorded. */
+  isBegun: boolean
+  /** The part of its usage that is counted. */
+  readonly usage: Usage
+}
+
 export interface Usage {
   [key: string]: number
 }
@@ -260,6 +273,7 @@ export interface Polls {
 const noTimes: ReadonlyMap<number, number> = new Map()
 const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
 const noneSpent: ReadonlyMap<number, SpentAttempts> = new Map()
+const noneAborted: ReadonlyMap<number, AbortedRun> = new Map()
 const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
@@ -311,6 +325,7 @@ export function newJobState(
     waitingSince: noTimes,
     lastAttempts: noAttempts,
     spentAttempts: noneSpent,
+    abortedRuns: noneAborted,
     unfinished: size,
     active: 0,
     retryAt: new Map(),
@@ -362,6 +377,11 @@ export function setLastAttempt(state: JobState, node: number, ended: EndedAttemp
 export function setSpentAttempts(state: JobState, node: number, spent: SpentAttempts): void {
   if (state.spentAttempts === noneSpent) state.spentAttempts = new Map()
   ;(state.spentAttempts as Map<number, SpentAttempts>).set(node, spent)
+}
+
+export function setAbortedRun(state: JobState, node: number, run: AbortedRun): void {
+  if (state.abortedRuns === noneAborted) state.abortedRuns = new Map()
+  ;(state.abortedRuns as Map<number, AbortedRun>).set(node, run)
 }
 
 /** The amounts that the node has used so far, to be added to. */

@@ -178,6 +178,8 @@ async function create(path: string, own: LockHolder): Promise<boolean> {
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false
+    // The file may be there and empty (full disk): the next process would take it for one that is just starting.
+    await rm(path, { force: true }).catch(() => {})
     throw error
   }
 }

@@ -30,6 +30,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
       finished: task => finished.push(nameOf(task)),
       lost: tasks => lost.push(...tasks.map(nameOf)),
       returned: () => {},
+      aborted: () => {},
     },
     isSure: () => true,
     epoch: () => 1,

@@ -17,6 +17,7 @@ const host: BrokerHost = {
     finished: () => {},
     lost: () => {},
     returned: () => {},
+    aborted: () => {},
   },
   epoch: () => 1,
   durable: async () => {},

@@ -29,7 +29,7 @@ async function sendingStage() {
       id: "engine",
       events: {
         started: async () => {},
-        ...{ progress() {}, preview() {}, finished() {}, lost() {}, returned() {} },
+        ...{ progress() {}, preview() {}, finished() {}, lost() {}, returned() {}, aborted() {} },
       },
       durable: async () => {},
       served() {},

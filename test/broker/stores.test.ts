@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import { storesKey } from "../../src/broker/redis/keys.ts"
-import { announceStore, shortStoreId } from "../../src/broker/redis/worker/stores.ts"
+import { announcementField, announceStore, shortStoreId } from "../../src/broker/redis/worker/stores.ts"
 import { withLive } from "../../src/core/view/live-view.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { collectLog, flow, handler, until } from "../engine/stage.ts"
@@ -23,7 +23,7 @@ function beside(stage: FleetStage): FleetStage {
 async function announce(stage: FleetStage, id: string, label: string): Promise<void> {
   const { connection } = await bareConnection(stage)
   const send = (args: readonly string[]) => connection.send([...args])
-  await announceStore(send, storesKey(stage.redis.prefix!), { id: shortStoreId(id), label })
+  await announceStore(send, storesKey(stage.redis.prefix!), { id: shortStoreId(id), label, engine: "e" })
 }
 
 describe("a Redis that several stores use", () => {
@@ -124,7 +124,11 @@ describe("a Redis that several stores use", () => {
     expect(await worker.bound).toBe(shortStoreId(gone))
     const { connection } = await bareConnection(stage)
     // As after 30 s without an engine of it.
-    await connection.send(["HDEL", storesKey(stage.redis.prefix!), shortStoreId(gone)])
+    await connection.send([
+      "HDEL",
+      storesKey(stage.redis.prefix!),
+      announcementField(shortStoreId(gone), "e"),
+    ])
     const umbra = await stage.engine()
     await stage.served(umbra, "where")
     expect(await (await umbra.submit(one)).wait()).toMatchObject({ output: { a: "here" } })
@@ -138,15 +142,30 @@ it("a worker that goes over to another store forgets the epochs of the one befor
   const worker = before.worker({ handlers: [where("here")] })
   await before.served(first, "where")
   expect(await (await first.submit(one)).wait()).toMatchObject({ output: { a: "here" } })
-  const old = await worker.bound
+  await worker.bound
   await first.close()
-  const { connection } = await bareConnection(before)
-  // As after 30 s without an engine of it.
-  await connection.send(["HDEL", storesKey(before.redis.prefix!), old])
   const fresh = beside(before)
   const umbra = await fresh.engine()
   await fresh.served(umbra, "where")
   expect(await (await umbra.submit(one)).wait({ timeoutMs: 60_000 })).toMatchObject({ output: { a: "here" } })
+})
+
+it("an engine that stops withdraws its store, unless another engine of that store runs", async () => {
+  const stage = new FleetStage()
+  const { connection } = await bareConnection(stage)
+  const announced = async () =>
+    ((await connection.send(["HKEYS", storesKey(stage.redis.prefix!)])) as string[]).length
+  const engines = [await stage.engine(), await stage.engine()]
+  await until("both are announced", async () => (await announced()) === 2)
+  await engines[0]!.close()
+  expect(await announced()).toBe(1)
+  await engines[1]!.close()
+  expect(await announced()).toBe(0)
+  // So a worker that starts next finds the only live store.
+  const other = beside(stage)
+  const umbra = await other.engine()
+  await until("it is announced", async () => (await announced()) === 1)
+  expect(await stage.worker({ handlers: [where("here")] }).bound).toBe(await umbra.storeId())
 })
 
 describe("a worker of release 0.1", () => {

@@ -151,6 +151,9 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
     expect((await json("show", failed)).status).toMatch(/QUEUED|DISPATCHING|PROCESSING/)
     const cancelled = await jobs("cancel", failed, "--reason", "not today")
     expect(cancelled.stdout).toBe(`Job ${failed} is cancelled; its completed nodes stay completed.\n`)
+    expect((await jobs("show", failed)).stdout).toMatch(
+      /second +CANCELLED.*The job was cancelled: not today$/m,
+    )
     const waited = await umbra(["jobs", "retry", failed, "--wait", "--json", ...handlers, ...flags])
     expect(waited.code).toBe(0)
     expect(JSON.parse(waited.stdout)).toMatchObject({ status: "COMPLETED" })

@@ -12,7 +12,7 @@ export type Result =
       readonly byDefault: boolean
     }
   | { readonly kind: "child" }
-  | { readonly kind: "skip" | "joined" | "preview" | "slot" | "lost" | "returned" }
+  | { readonly kind: "skip" | "joined" | "preview" | "slot" | "lost" | "returned" | "aborted" }
   | { readonly kind: "started"; readonly alone: boolean; readonly otherDied: boolean }
   | { readonly kind: "submitted"; readonly polls: boolean; readonly ttl: number | null }
 
@@ -94,6 +94,7 @@ const results: fc.Arbitrary<Result> = fc.oneof(
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("slot" as const) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("lost" as const, "returned" as const) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("aborted" as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({

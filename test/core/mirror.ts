@@ -124,8 +124,8 @@ export class Mirror implements Core {
     )
     same(items.outputs, flat.outputs, `outputs ${what}`)
     same(
-      [items.startedAt, items.workers, items.lastAttempts, items.nodeUsage],
-      [flat.startedAt, flat.workers, flat.lastAttempts, flat.nodeUsage],
+      [items.startedAt, items.workers, items.lastAttempts, items.nodeUsage, items.abortedRuns],
+      [flat.startedAt, flat.workers, flat.lastAttempts, flat.nodeUsage, flat.abortedRuns],
       `attempts ${what}`,
     )
     same(
@@ -181,6 +181,7 @@ function mirrorCommand(command: Command): Command {
 
 function mirrorFact(fact: Fact): Fact {
   if (fact.type === "signal_received" && fact.node !== undefined) return { ...fact, node: 0, item: fact.node }
+  if (fact.type === "attempt_aborted") return { ...fact, node: 0, item: fact.node }
   const outer =
     fact.type === "job_expired" && fact.node === undefined
       ? fact

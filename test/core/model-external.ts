@@ -54,6 +54,8 @@ export function givenUp(model: Model, id: string, externalId: string): void {
 
 /** Somebody was to submit again what has ended by now. */
 function overtaken(model: Model, id: string): void {
-  const task = `${id}#${model.nodes.get(id)!.attempt}`
+  const node = model.nodes.get(id)!
+  const task = `${id}#${node.attempt}`
   if (model.inFlight().has(task)) model.takenBack.push(task)
+  model.endedUnanswered(node)
 }

@@ -20,6 +20,7 @@ const everyFact = Object.keys({
   node_waiting: true,
   node_skipped: true,
   tasks_lost: true,
+  attempt_aborted: true,
   preview_published: true,
   signal_received: true,
   slot_awaited: true,

@@ -38,6 +38,8 @@ export class Model {
   private resumes = 0
   /** Operations that nobody wants any more, since the last `settle`. */
   readonly abandoned: string[] = []
+  /** By node: its last attempt that ended although nobody had answered it. */
+  private readonly unanswered = new Map<string, number>()
   private isUnsettled = false
   private orphans: string[] = []
   private readonly isChild: boolean
@@ -240,6 +242,7 @@ export class Model {
       return true
     }
     for (const node of lost) {
+      this.endedUnanswered(node)
       if (node.startKnown) node.losses++
       node.suspect = afterDeath(node)
       node.startKnown = false
@@ -254,18 +257,34 @@ export class Model {
   readonly takenBack: string[] = []
 
   /** What is known to run begins anew, and nobody is to blame. false: nothing is. */
-  handedOver(isMeant: (node: ModelNode) => boolean = () => true): boolean {
+  handedOver(running: ReadonlySet<string>, isMeant: (node: ModelNode) => boolean = () => true): boolean {
     if (this.isOver()) return false
+    const hasBegun = (node: ModelNode) => node.startKnown || running.has(`${node.spec.id}#${node.attempt}`)
     const begun = [...this.nodes.values()].filter(
-      node => isInFlight(node.state) && node.startKnown && isMeant(node),
+      node => isInFlight(node.state) && hasBegun(node) && isMeant(node),
     )
     for (const node of begun) {
+      this.endedUnanswered(node)
       this.takenBack.push(`${node.spec.id}#${node.attempt}`)
       node.startKnown = false
       node.attempt++
       node.state = "QUEUED"
     }
     return begun.length > 0
+  }
+
+  /** A worker may have it. */
+  endedUnanswered({ spec, attempt, state, awaitsSlot }: ModelNode): void {
+    if (isInFlight(state) && awaitsSlot === null) this.unanswered.set(spec.id, attempt)
+  }
+
+  /** What it used counts once, whatever has become of the job; the parent is told again. */
+  abortReported(id: string, attempt: number, usage: JsonObject): boolean {
+    if (this.deleted || this.unanswered.get(id) !== attempt) return false
+    this.unanswered.delete(id)
+    this.used(usage)
+    if (this.isOver() && this.isChild) this.isUnsettled = true
+    return true
   }
 
   cancelled(): void {
@@ -324,6 +343,7 @@ export class Model {
       for (const [id, node] of this.nodes) {
         if (node.waits?.kind === "external") givenUp(this, id, node.waits.external_id)
         else if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
+        this.endedUnanswered(node)
         this.leave(node, false)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
       }

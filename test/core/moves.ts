@@ -27,6 +27,8 @@ export interface Stage {
   readonly everDispatched: ReadonlySet<string>
   /** External ids, of every operation there ever was. */
   readonly operations: readonly string[]
+  /** `id#attempt` of the tasks of the pool whose handler has begun. */
+  begun(): ReadonlySet<string>
   /** A text that was not there before. */
   fresh(what: string): string
 }
@@ -78,7 +80,7 @@ export function moveOf(stage: Stage, action: Told): Move {
     case "delete":
       return { command: { type: "delete" }, inModel: () => model.remove() }
     case "hand_over":
-      return { command: { type: "hand_over" }, inModel: () => model.handedOver() }
+      return { command: { type: "hand_over" }, inModel: () => model.handedOver(stage.begun()) }
     case "crash":
       throw new Error("a crash is no command")
   }
@@ -166,7 +168,17 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
     case "returned":
       return {
         command: { type: "hand_over", only: [task] },
-        inModel: () => model.handedOver(isMeant),
+        inModel: () => model.handedOver(stage.begun(), isMeant),
+      }
+    case "aborted":
+      return {
+        command: {
+          type: "aborted",
+          ...task,
+          times: someTimes(stage, task.attempt),
+          usage: { tokens: 1 },
+        },
+        inModel: () => model.abortReported(id, task.attempt, { tokens: 1 }),
       }
     case "submitted":
       return submittedOf(stage, task, result)

@@ -243,11 +243,16 @@ export class Simulation {
 
   /** Every other task of the pool: its handler has begun, and nobody has recorded it. */
   private running(): RunningAttempt[] {
-    return [...this.pool].flatMap(task => {
-      const [id, attempt] = task.split("#")
-      const node = this.graph.nodes.findIndex(found => found.id === id)
-      return (node + Number(attempt)) % 2 === 0 ? [{ node, ran_ms: 300, worker: "w9" }] : []
-    })
+    return [...this.begun()].map(task => ({ node: this.nodeOf(task), ran_ms: 300, worker: "w9" }))
+  }
+
+  begun(): Set<string> {
+    const isBegun = (task: string) => (this.nodeOf(task) + Number(task.split("#")[1])) % 2 === 0
+    return new Set([...this.pool].filter(isBegun))
+  }
+
+  private nodeOf(task: string): number {
+    return this.graph.nodes.findIndex(({ id }) => id === task.split("#")[0])
   }
 
   fresh(what: string): string {

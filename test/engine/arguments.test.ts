@@ -8,6 +8,20 @@ const one = flow([{ id: "a", handler: "input" }])
 const ring: Record<string, unknown> = {}
 ring.ring = ring
 
+it.each([
+  { engine: { retentionSecondz: 3 } },
+  { worker: { concurrenzy: 3 } },
+  { feed: { nothing: 1 } },
+  { pipeline: { max_executions: 1 } },
+  { redis: { prefixx: "a" }, redisUrl: "redis://127.0.0.1:1" },
+])("S10 a setting that does not exist is refused with E620: %j", async options => {
+  const [name] = Object.keys(Object.values(options)[0] as object)
+  await expect(openOn(createMemoryStore(), options as never)).rejects.toMatchObject({
+    code: "E620",
+    message: expect.stringContaining(`"${name}"`),
+  })
+})
+
 describe("arguments besides a workflow and its input", () => {
   it.each([
     { owner: 5 },

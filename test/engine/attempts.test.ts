@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { encodeFact } from "../../src/engine/commit/batch.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, gate, handler, open, soon, until } from "./stage.ts"
 
@@ -114,7 +116,110 @@ describe("the attempts of a node", () => {
   })
 })
 
+/** Appends wait from `hold` to `letGo`. */
+function heldAppends(append: Journal["append"]) {
+  let waits: Promise<void> | null = null
+  let end: () => void = () => {}
+  const state = { isHolding: false }
+  return {
+    append: (async batch => {
+      if (waits !== null) {
+        state.isHolding = true
+        await waits
+      }
+      return append(batch)
+    }) as Journal["append"],
+    hold(): void {
+      waits = new Promise(resolve => {
+        end = resolve
+      })
+    },
+    letGo(): void {
+      waits = null
+      end()
+    },
+    get isHolding() {
+      return state.isHolding
+    },
+  }
+}
+
 describe("the usage of failed attempts", () => {
+  it("counts what a handler reports after its abort signal, also for the parent of its job", async () => {
+    let begin: () => void = () => {}
+    const begun = new Promise<void>(resolve => {
+      begin = resolve
+    })
+    const costly = handler("costly", (_, ctx) => {
+      ctx.usage({ tokens: 4 })
+      begin()
+      return new Promise((_resolve, reject) => {
+        ctx.signal.addEventListener("abort", () => {
+          ctx.usage({ tokens: 3 })
+          reject(ctx.signal.reason)
+        })
+      })
+    })
+    const umbra = await open({ handlers: [costly] })
+    await umbra.register(flow([{ id: "a", handler: "costly" }], { name: "child" }))
+    const parent = await umbra.submit(
+      flow([{ id: "sub", handler: "workflow", config: { workflow: "child", input: {} } }]),
+    )
+    await begun
+    const [child] = await umbra.jobs({ workflow: "child" })
+    await parent.cancel()
+    await expect.poll(async () => (await parent.status()).usage).toEqual({ tokens: 7 })
+    for (const [id, node] of [
+      [parent.id, "sub"],
+      [child!.job_id, "a"],
+    ] as const) {
+      expect((await umbra.node(id, node)).usage).toEqual({ tokens: 7 })
+      expect(await umbra.queries.verify(await umbra.queries.row(id))).toEqual([])
+    }
+    expect((await umbra.node(child!.job_id, "a")).attempts).toMatchObject([
+      { outcome: "cancelled", started_at: expect.any(Number), usage: { tokens: 7 } },
+    ])
+  })
+
+  it("counts an attempt that began after the end of its job was decided, and before that was durable", async () => {
+    const journal = openMemory()
+    const append = journal.append.bind(journal)
+    const held = heldAppends(append)
+    journal.append = held.append
+    const [first, second] = [gate("first"), gate("second")]
+    const umbra = await open({
+      at: journal,
+      handlers: [first.handler, second.handler],
+      worker: { concurrency: 1 },
+    })
+    const job = await umbra.submit(
+      flow([
+        { id: "a", handler: "first" },
+        { id: "b", handler: "second" },
+      ]),
+    )
+    await first.came()
+    held.hold()
+    const cancelled = job.cancel()
+    await until("the cancellation is on its way", () => held.isHolding)
+    // Its place is free: the next one begins, although its job has ended.
+    first.open()
+    await second.came()
+    held.letGo()
+    await cancelled
+    await expect
+      .poll(async () => (await umbra.node(job.id, "b")).attempts)
+      .toMatchObject([
+        { outcome: "cancelled", started_at: expect.any(Number), worker: `local-${process.pid}` },
+      ])
+    const told = await umbra.events(job.id)
+    expect(told.findLast(({ node }) => node === "b")).toMatchObject({
+      type: "attempt.aborted",
+      source: "worker",
+    })
+    second.open()
+  })
+
   /** A node that fails when so many others run at the gate, and each of them has used 5 tokens. */
   const failing = ({ came, entered }: ReturnType<typeof gate>, others: number) =>
     handler("fails", async () => {

@@ -1,7 +1,7 @@
 /** X7 on a folder: a disk without space is waited for, as a PostgreSQL that is away is. */
 import { execFileSync } from "node:child_process"
 import { appendFileSync } from "node:fs"
-import { rm } from "node:fs/promises"
+import { mkdir, readdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
 import { openJournal } from "../../src/journal/open.ts"
@@ -68,5 +68,17 @@ it.runIf(process.platform === "linux")(
     expect(said("database available again")).toBe(true)
     expect(busy.entered).toHaveLength(2)
     expect(await (await engine.submit(twoNodes)).wait()).toMatchObject({ status: "COMPLETED" })
+  },
+)
+
+it.runIf(process.platform === "linux")(
+  "a first start on a full disk leaves no lock behind, for whose holder the next start would wait",
+  async () => {
+    const disk = await smallDisk("1m")
+    const [folder, ballast] = [join(disk, "data"), join(disk, "ballast")]
+    await mkdir(folder)
+    fill(ballast)
+    await expect(openJournal(folder)).rejects.toMatchObject({ code: "E504" })
+    expect(await readdir(folder)).toEqual([])
   },
 )

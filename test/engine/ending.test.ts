@@ -192,8 +192,12 @@ describe("close", () => {
     })
     const second = await openOn(store, { handlers: [again] })
     expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED", output: { a: "second time" } })
-    // Handed over: the same attempt, behind another fence.
-    expect(runs).toEqual([[1, 2]])
+    // Handed over: the same attempt, behind the fences of the handover and of the next owner.
+    expect(runs).toEqual([[1, 3]])
+    expect((await second.node(job.id, "a")).attempts).toMatchObject([
+      { attempt: 1, outcome: "handed_over", started_at: expect.any(Number), worker: `local-${process.pid}` },
+      { attempt: 1, outcome: "completed" },
+    ])
     stuck.open()
   })
 

@@ -167,6 +167,11 @@ describe("a node with handler pipeline at max_executions", () => {
     ])
     const [place, run] = attempts[0]!.waits
     expect(place!.until).toBeLessThanOrEqual(run!.from)
+    // The wait for a place is part of the time in which it was queued, on the node and in its history.
+    const { queued_ms, queued_at, started_at } = await after.node(job.id, "load")
+    expect(queued_ms).toBe(started_at! - queued_at!)
+    expect(queued_ms).toBeGreaterThanOrEqual(60_000)
+    expect(attempts[0]).toMatchObject({ queued_ms, queued_at, started_at })
     expect(seen.seen).toHaveLength(1)
   })
 

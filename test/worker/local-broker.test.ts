@@ -45,7 +45,7 @@ describe("local broker", () => {
     const { run, broker } = worker([slow.handler, quick], { concurrency: 10 })
     const waiting = [run(task("slow")), run(task("slow")), run(task("slow"))]
     expect(outputIn(await run(task("quick")))).toBe("done")
-    expect([broker.running, broker.queued, slow.state.most]).toEqual([1, 2, 1])
+    await expect.poll(() => [broker.running, broker.queued, slow.state.most]).toEqual([1, 2, 1])
     while (slow.gates.length < 3) {
       await settled()
       for (const one of slow.gates) one.open()

@@ -34,7 +34,7 @@ export function task(handler: string, more: Partial<Task> = {}): Task {
 }
 
 export interface Report {
-  readonly type: "started" | "progress" | "preview" | "finished" | "log"
+  readonly type: "started" | "progress" | "preview" | "finished" | "aborted" | "log"
   readonly task?: Task
   readonly data: unknown
 }
@@ -67,6 +67,8 @@ export function worker(handlers: readonly Handler[], options: WorkerOptions = {}
         reports.push({ type: "finished", task: task as Task, data: outcome })
         waiting.get(task as Task)?.(outcome)
       },
+      aborted: (task, times, usage) =>
+        reports.push({ type: "aborted", task: task as Task, data: { times, usage } }),
     },
   })
   const run = (one: Task): Promise<Outcome> =>

@@ -5,6 +5,7 @@ import {
   type BrokerHost,
   type Call,
   type CallAnswer,
+  type KnownRun,
   nameFrom,
   nameOf,
   type RemoteWorkers,
@@ -29,7 +30,7 @@ import {
   type Sender,
   type WorkerNews,
 } from "./wire.ts"
-import { announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
+import { announcementField, announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
 
 export interface RedisBrokerParts {
   readonly url: string
@@ -189,11 +190,12 @@ export class RedisBroker implements RemoteWorkers {
     if (!this.#isDraining && this.#tasks.add(task)) this.#wake()
   }
 
-  cancel(task: TaskName, reason?: string): void {
+  cancel(task: TaskName, reason?: string, known?: KnownRun): void {
     const found = this.#tasks.get(nameOf(task))
     if (found === undefined) return
     found.isCancelled = true
     found.abortReason = reason
+    found.known = known
     this.#forget(found)
     if (found.state !== "queued") this.#stop(found)
   }
@@ -257,6 +259,7 @@ export class RedisBroker implements RemoteWorkers {
 
   async close(): Promise<void> {
     await this.drain()
+    await this.#withdrawStore()
     await this.#link.close()
   }
 
@@ -267,9 +270,16 @@ export class RedisBroker implements RemoteWorkers {
 
   /** Announces the store, so that workers find the store that they work for. */
   async #announce(): Promise<void> {
-    const { settings, store } = this.#parts
-    const announced = { id: await this.#storeId(), label: store.label }
+    const { settings, store, host } = this.#parts
+    const announced = { id: await this.#storeId(), label: store.label, engine: host.id }
     await announceStore(args => this.#link.send(args), storesKey(settings.prefix), announced)
+  }
+
+  /** Without an engine the store is not live: a worker that starts next must not find it. */
+  async #withdrawStore(): Promise<void> {
+    if (!(await this.#announcer.stop()) || !this.isUp) return
+    const field = announcementField(await this.#storeId(), this.#parts.host.id)
+    await this.#link.send(["HDEL", storesKey(this.#parts.settings.prefix), field]).catch(() => {})
   }
 
   #up(keys: Keys): void {
@@ -356,6 +366,8 @@ export class RedisBroker implements RemoteWorkers {
     if (report.kind === "started") void this.#started(task, report, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
+    else if (report.kind === "aborted")
+      events.aborted(task, { worker: from.worker, ...report.times }, report.usage)
     else if (report.kind === "refused") this.#refused(from, report.cause ?? "no reason given")
     else if (report.kind === "returned") this.#returned(from)
     else {
@@ -434,9 +446,9 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   /** Removes the task from its stream, and stops the worker that holds it. */
-  #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
+  #stop({ handler, entry, name, abortReason: reason, known }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    this.#publish({ type: "cancel", names: [name], reason, submissions: true })
+    this.#publish({ type: "cancel", names: [name], reason, submissions: true, known })
   }
 
   /** The next reconciliation finds an entry that was not removed. */

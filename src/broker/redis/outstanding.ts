@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../core/json.ts"
 import type { TaskWait } from "../../core/view/view.ts"
 import { FairQueue, type Queued } from "../fair-queue.ts"
-import { nameOf, type Task, type TaskName, type TaskWaits } from "../port.ts"
+import { type KnownRun, nameOf, type Task, type TaskName, type TaskWaits } from "../port.ts"
 import type { Roster } from "./roster.ts"
 
 /** A task between its dispatch, or its adoption, and its end. */
@@ -30,6 +30,8 @@ export interface Outstanding extends Queued {
   refusals: number
   isCancelled: boolean
   abortReason?: string | undefined
+  /** For a cancelled task. */
+  known?: KnownRun | undefined
   /** When this process queued it for sending, by `performance.now()`. */
   readonly queuedAt: number
 }

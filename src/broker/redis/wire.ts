@@ -1,7 +1,7 @@
 /** Encodes tasks and reports as the fields of stream entries. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
-import type { AttemptTimes, Outcome, Task } from "../port.ts"
+import type { AttemptTimes, KnownRun, Outcome, Task } from "../port.ts"
 
 export type Fields = readonly string[]
 
@@ -37,6 +37,12 @@ export type Report =
     }
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "preview"; readonly data: Json }
+  /** The worker has aborted an attempt whose handler had begun. */
+  | {
+      readonly kind: "aborted"
+      readonly times: Omit<AttemptTimes, "worker">
+      readonly usage?: JsonObject | undefined
+    }
   /** The worker is stopping and will not run the task. */
   | { readonly kind: "returned" }
   /**
@@ -79,13 +85,14 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
 export type Control =
   /**
    * `reason`: of the abort signal of running attempts. Without `submissions`, attempts that are submitting
-   * continue: their outcome is needed even when their job has ended.
+   * continue: their outcome is needed even when their job has ended. `known`: workers report what it lacks.
    */
   | {
       readonly type: "cancel"
       readonly names: readonly string[]
       readonly reason?: string | undefined
       readonly submissions?: true
+      readonly known?: KnownRun | undefined
     }
   /** Partitions have new owners. */
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }

@@ -92,6 +92,7 @@ export function nodeLines(nodes: readonly RemoteNode[]): string[] {
       itemsText(node),
       waitText(node),
       nodeErrorText(node),
+      printable(node.reason ?? ""),
     ]
     return [
       `  ${name}${" ".repeat(columns - width(name))}`,

@@ -2,8 +2,11 @@ import {
   addChildUsage,
   addUsage,
   attemptEnded,
+  foldAborted,
   foldRan,
   foldRunning,
+  noteAborted,
+  notifyOfUsage,
   recordFinalLoss,
 } from "../attempt-times.ts"
 import { readPolicy } from "../decide/backoff.ts"
@@ -17,7 +20,7 @@ import type {
   SignalReceived,
   TasksLost,
 } from "../facts.ts"
-import { type Fault, lostTooOften } from "../faults.ts"
+import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
 import type { Json } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import {
@@ -92,6 +95,9 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
     case "tasks_lost":
       lost(state, fact, effects)
       break
+    case "attempt_aborted":
+      foldAborted(state, fact)
+      break
     case "node_expanded":
       leaveFlight(state, fact.node)
       forget(state, fact.node)
@@ -146,6 +152,10 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
       break
     case "job_settled":
       if (fact.used !== undefined) addChildUsage(state, fact.used)
+      if (fact.late === true) {
+        notifyOfUsage(state)
+        break
+      }
       state.unsettled = false
       state.orphans = []
   }
@@ -180,6 +190,7 @@ function completed(state: JobState, fact: NodeCompleted, at: number, effects: Ef
   addUsage(state, fact.node, fact.usage)
   foldRan(state, fact.node, fact, at)
   setJobResult(state, fact)
+  if (fact.overtaken === true) mayReport(state, fact.node, at)
   if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node)) {
     effects?.push({ type: "abort", node: fact.node, item: undefined, attempt: fact.attempt })
     unanswered(state, fact.node, effects)
@@ -248,10 +259,13 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
     return
   }
   const outcome = fact.postponed === true ? "postponed" : "failed"
-  attemptEnded(state, node, { outcome, endedAt: at, retryAt: fact.retry_at })
+  // Without a place among the executions the same attempt continues to wait: it was ready when it was first queued.
+  const hasNoPlace = fact.postponed === true && executionsFullIn(fault) !== null
+  const retryAt = hasNoPlace ? (state.lastAttempts.get(node)?.retryAt ?? undefined) : fact.retry_at
+  attemptEnded(state, node, { outcome, endedAt: at, retryAt })
   state.attempt[node]!++
   state.nodeStatus[node] = QUEUED
-  state.queuedAt[node] = at
+  if (!hasNoPlace) state.queuedAt[node] = at
   state.retryAt.set(node, fact.retry_at)
   state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
 }
@@ -323,6 +337,7 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
   for (const node of fact.nodes) {
     // A preview shows that the attempt runs, but not since when.
     const wasRunning = state.nodeStatus[node] === RUNNING
+    noteAborted(state, node, fact.at)
     if (isCounted) foldLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
@@ -363,6 +378,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
   if (state.unfinished > 0) {
     for (let node = 0; node < state.nodeStatus.length; node++) {
       if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
+      mayReport(state, node, at)
       if (isInFlight(state, node) && !isHeldBack(state, node)) {
         effects?.push({ type: "abort", node, item: undefined, attempt: state.attempt[node]! })
         submissionLeft(state, node, effects)
@@ -399,6 +415,11 @@ export function progressed(state: JobState): void {
 /** Ready, but not dispatched: it waits for its retry time or its slot. */
 function isHeldBack({ retryAt, awaitingSlot }: JobState, node: number): boolean {
   return retryAt.has(node) || awaitingSlot.has(node)
+}
+
+/** A worker may have the attempt. In replay a retry time may still be set, although the attempt was dispatched. */
+function mayReport(state: JobState, node: number, at: number): void {
+  if (isInFlight(state, node) && !state.awaitingSlot.has(node)) noteAborted(state, node, at)
 }
 
 /** In replay a retry time may still be set here too. */

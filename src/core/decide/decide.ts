@@ -1,4 +1,11 @@
-import { ranFields, wholeMs, withRunning } from "../attempt-times.ts"
+import {
+  abortedFact,
+  findAborted,
+  ranFields,
+  uncountedOfChildren,
+  wholeMs,
+  withRunning,
+} from "../attempt-times.ts"
 import type {
   AttemptRef,
   Command,
@@ -32,7 +39,7 @@ import { decideItem, handOverItems, itemWaitingFor, recoverItems, wakeItems } fr
  * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
  *
  * 1. A result counts only for the current attempt of a node that is in flight or waiting: at most one is accepted.
- * 2. A job that has ended accepts nothing but `retry` and `delete`.
+ * 2. A job that has ended accepts nothing but `retry` and `delete`, and what its aborted attempts and its children used.
  * 3. Only failures spend the user's retries; a lost process counts against its own limit, and a provider that asks for a
  *    pause spends nothing.
  */
@@ -41,6 +48,10 @@ export function decide(
   command: Command,
   context: DecisionContext,
 ): readonly Fact[] | Refusal {
+  if (command.type === "hand_over" && command.ran !== undefined) {
+    const { ran, ...plain } = command
+    return decide(state, plain, { ...context, running: () => ran })
+  }
   const decided = decideFacts(state, command, context)
   return context.running === undefined ? decided : withRunning(state, decided, context.running)
 }
@@ -60,6 +71,13 @@ export function decideFacts(
       return remove(state, context)
     case "settle":
       return settle(state, command, context.now)
+    case "count_usage": {
+      const used = uncountedOfChildren(state, command.used)
+      if (used.length === 0 || state.status === "DELETED") return refuse("duplicate")
+      return [{ type: "job_settled", at: context.now, used, late: true }]
+    }
+    case "aborted":
+      return aborted(state, command, context.now)
     default:
       return state.status === "PENDING" || state.finishedAt !== null
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
@@ -67,7 +85,7 @@ export function decideFacts(
   }
 }
 
-export type ItemCommand = Exclude<Extract<Command, TaskRef>, { type: "expand" | "skip" }> & {
+export type ItemCommand = Exclude<Extract<Command, TaskRef>, { type: "expand" | "skip" | "aborted" }> & {
   readonly item: number
 }
 
@@ -75,7 +93,10 @@ function isOfItem(command: Command): command is ItemCommand {
   return "item" in command && command.item !== undefined
 }
 
-type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "settle" }>
+type RunningCommand = Exclude<
+  Command,
+  { type: "submit" | "retry" | "delete" | "settle" | "count_usage" | "aborted" }
+>
 
 function decideRunning(
   state: JobState,
@@ -108,7 +129,7 @@ function decideRunning(
   }
 }
 
-type AttemptCommand = Extract<Command, { node: number; attempt: number }>
+type AttemptCommand = Exclude<Extract<Command, { node: number; attempt: number }>, { type: "aborted" }>
 
 function grantSlot(state: JobState, node: number, at: number): readonly Fact[] | Refusal {
   return state.awaitingSlot.has(node)
@@ -320,14 +341,16 @@ function endsTheJob({ lists }: JobState, fact: Fact | undefined): boolean {
   return fact?.type === "item_failed" && !lists.get(fact.node)!.state.continuesOnFailure
 }
 
-/** Attempts not recorded as started keep their number: the next owner dispatches them unchanged. */
+/** Attempts that are not known to have begun keep their number: the next owner dispatches them unchanged. */
 function handOver(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
   context: DecisionContext,
 ): readonly Fact[] | Refusal {
   const isMeant = isAmong(state, only)
-  const nodes = [...state.started.keys()].filter(node => isInFlight(state, node) && isMeant(node))
+  const begun = new Set(state.started.keys())
+  for (const { node, item } of context.running?.() ?? []) if (item === undefined) begun.add(node)
+  const nodes = [...begun].filter(node => isInFlight(state, node) && isMeant(node))
   const facts: Fact[] = handOverItems(state, only, context).slice()
   if (nodes.length > 0) facts.unshift({ type: "tasks_lost", at: context.now, nodes, handed_over: true })
   return facts.length > 0 ? facts : refuse("nothing_due")
@@ -356,11 +379,25 @@ function retry(
 
 function settle(
   state: JobState,
-  { used = [] }: Extract<Command, { type: "settle" }>,
+  command: Extract<Command, { type: "settle" }>,
   at: number,
 ): readonly Fact[] | Refusal {
   if (!state.unsettled) return refuse("settled")
+  const used = uncountedOfChildren(state, command.used ?? [])
   return [{ type: "job_settled", at, ...(used.length === 0 ? {} : { used }) }]
+}
+
+/** A report on an attempt that another fact has ended, perhaps together with the job. */
+function aborted(
+  state: JobState,
+  command: Extract<Command, { type: "aborted" }>,
+  at: number,
+): readonly Fact[] | Refusal {
+  if (state.status === "DELETED") return refuse("job_final")
+  const run = findAborted(state, command)
+  if (run === null) return refuse("stale_attempt")
+  const fact = abortedFact(run, command)
+  return fact === null ? refuse("duplicate") : [{ at, ...fact }]
 }
 
 function remove(state: JobState, context: DecisionContext): readonly Fact[] | Refusal {

@@ -1,5 +1,5 @@
 import type { AttemptRef, Command, DecisionContext, Refusal } from "../commands.ts"
-import type { Fact } from "../facts.ts"
+import type { Fact, RunningAttempt } from "../facts.ts"
 import { type ItemList, toOuter } from "../item-list.ts"
 import { isDone, type JobState, resumeToken } from "../state.ts"
 import { decideFacts, type ItemCommand } from "./decide.ts"
@@ -68,7 +68,12 @@ export function handOverItems(
 ): readonly Fact[] {
   const facts: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decideFacts(list.state, { type: "hand_over", ...innerAttempts(only, node) }, context)
+    const running = () => innerRunning(context.running?.() ?? [], node)
+    const decided = decideFacts(
+      list.state,
+      { type: "hand_over", ...innerAttempts(only, node) },
+      { ...context, running },
+    )
     if (!("refused" in decided)) facts.push(...outerFacts(node, decided))
   }
   return facts
@@ -84,6 +89,12 @@ function innerAttempts(
   for (const { node, item, attempt } of only)
     if (node === of && item !== undefined) items.push({ node: item, attempt })
   return { only: items }
+}
+
+function innerRunning(running: readonly RunningAttempt[], of: number): RunningAttempt[] {
+  return running.flatMap(({ node, item, ...ran }) =>
+    node === of && item !== undefined ? [{ ...ran, node: item }] : [],
+  )
 }
 
 /** The first item that waits for a signal of this name. */

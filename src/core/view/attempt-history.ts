@@ -1,6 +1,6 @@
 import { apply } from "../apply/apply.ts"
-import { readyAt, shownAttempt } from "../attempt-times.ts"
-import type { Fact, Ran, Waiting } from "../facts.ts"
+import { abortedStart, findAborted, readyAt, shownAttempt } from "../attempt-times.ts"
+import type { AttemptAborted, Fact, Ran, Waiting } from "../facts.ts"
 import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
@@ -33,7 +33,7 @@ export interface AttemptView {
   readonly ended_at: number | null
   /** How long its handler ran. */
   readonly duration_ms: number | null
-  /** From when it was ready, or the retry was due, until its handler began. */
+  /** From when it was ready, or the retry was due, until its handler began; a wait for a place among the executions included. */
   readonly queued_ms: number | null
   /** The part of `queued_ms` in which the worker already held the task; null: not known. */
   readonly held_ms: number | null
@@ -101,6 +101,8 @@ type Draft = { -readonly [K in keyof Omit<AttemptView, "waits">]: AttemptView[K]
   waits: { -readonly [K in keyof AttemptWait]: AttemptWait[K] }[]
   /** When its handler returned a wait. */
   ranUntil: number | null
+  /** The number of the attempt in facts. */
+  readonly fence: number
 }
 
 class History {
@@ -121,6 +123,10 @@ class History {
     node: number,
     { fact, fence, job }: { fact: Fact; fence: number | undefined; job: JobState },
   ): void {
+    if (fact.type === "attempt_aborted") {
+      if (isAbout(fact, this.#of)) this.#aborted(job, fact)
+      return
+    }
     const open = this.#open
     if (open !== null && isAbout(fact, this.#of) && hasNoPlace(fact)) {
       // It continues to wait: no attempt has ended.
@@ -156,7 +162,7 @@ class History {
     }
     const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
     return {
-      attempts: all.slice(-MAX_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
+      attempts: all.slice(-MAX_ATTEMPTS).map(({ ranUntil: _, fence: _fence, ...attempt }) => attempt),
       total: this.#total,
     }
   }
@@ -180,7 +186,19 @@ class History {
       usage: null,
       waits: ready > queued_at ? [{ kind: "retry", from: queued_at, until: ready }] : [],
       ranUntil: null,
+      fence: state.attempt[node]!,
     }
+  }
+
+  /** `job`: after the fact. */
+  #aborted(job: JobState, fact: AttemptAborted & { readonly at: number }): void {
+    const ended = this.#ended.find(({ fence }) => fence === fact.attempt)
+    const run = findAborted(job, fact)
+    if (ended === undefined || run === null) return
+    reported(ended, fact)
+    if (fact.ran_ms === undefined) return
+    started(ended, abortedStart(run, fact.ran_ms, fact.at), fact.worker)
+    if (ended.outcome !== "lost") ended.duration_ms = run.endedAt - ended.started_at!
   }
 
   /** `last`: of an attempt after which the node was queued again. */
@@ -224,7 +242,8 @@ function started(open: Draft, at: number | null, worker: string | null): void {
   if (at === null) return
   const putOff = open.waits.filter(isPutOff)
   for (const wait of putOff) wait.until = Math.min(wait.until ?? at, at)
-  open.queued_ms = at - (putOff.at(-1)?.until ?? open.queued_at)
+  const retry = putOff.findLast(({ kind }) => kind === "retry")
+  open.queued_ms = at - (retry?.until ?? open.queued_at)
 }
 
 /** Waits before the handler begins. */

@@ -1,4 +1,5 @@
-import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
+import { abortedStart, findAborted } from "../attempt-times.ts"
+import type { AttemptAborted, Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
 import type { Json, JsonObject } from "../json.ts"
 import { findTask, type JobState, shownOutput, skippedOutput } from "../state.ts"
@@ -35,6 +36,7 @@ export function eventSource(state: JobState, fact: Fact): EventSource {
     case "node_waiting":
     case "item_started":
     case "item_waiting":
+    case "attempt_aborted":
       return "worker"
     case "poll_scheduled":
       return "provider"
@@ -63,6 +65,18 @@ function resultSource(state: JobState, node: number, fact: Fact): EventSource {
   if (waiting.kind === "child") return "engine"
   if (waiting.until !== undefined && waiting.until <= at) return "timer"
   return waiting.kind === "signal" && (state.signals.get(waiting.name)?.length ?? 0) > 0 ? "signal" : "worker"
+}
+
+/** `job`: after the fact, which records when the handler of an attempt that had ended began, or what it used. */
+export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly at: number }): JsonObject {
+  const { ran_ms, worker, usage, at } = fact
+  const run = findAborted(job, fact)
+  const startedAt = run === null || ran_ms === undefined ? null : abortedStart(run, ran_ms, at)
+  return {
+    ...(startedAt === null ? {} : { started_at: startedAt, duration_ms: run!.endedAt - startedAt }),
+    worker,
+    ...(usage === undefined ? {} : { usage }),
+  }
 }
 
 export function plainPayload(fact: SlotAwaited | SlotGranted | PollScheduled): JsonObject {

@@ -1,12 +1,12 @@
 import { apply } from "../apply/apply.ts"
 import { attemptStart, shownAttempt } from "../attempt-times.ts"
 import type { Effect } from "../effects.ts"
-import type { Fact, RunningAttempt } from "../facts.ts"
+import type { AttemptAborted, Fact, RunningAttempt } from "../facts.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import { findTask, type JobState, newJobState, nodeStatuses, nodeStatusOf, type TaskRef } from "../state.ts"
 import { type JobStatus, type NodeStatus, nodeMayBecome } from "../states.ts"
-import { eventSource, jobPayload, nodePayload, plainPayload } from "./event-payload.ts"
+import { abortedPayload, eventSource, jobPayload, nodePayload, plainPayload } from "./event-payload.ts"
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
 
 /**
@@ -18,8 +18,8 @@ import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
  * 3. The same facts give the same events with the same keys, in every process and every time.
  * 4. Cost: O(changes); O(nodes) only for facts that end or restart a job.
  *
- * The type is `job.`, `node.` or `item.` and the new state. Some are not transitions: `attempt.lost`, `signal.received`,
- * `slot.awaited`, `slot.granted` and `operation.polled`.
+ * The type is `job.`, `node.` or `item.` and the new state. Some are not transitions: `attempt.lost`, `attempt.aborted`,
+ * `signal.received`, `slot.awaited`, `slot.granted` and `operation.polled`.
  */
 export interface JobEvent {
   readonly type: EventType
@@ -51,6 +51,7 @@ export type EventType =
   | `node.${Lowercase<NodeStatus>}`
   | `item.${Lowercase<NodeStatus>}`
   | "attempt.lost"
+  | "attempt.aborted"
   | "signal.received"
   | "slot.awaited"
   | "slot.granted"
@@ -89,6 +90,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
     if (effect.item === undefined) dispatched.push(effect.node)
     else items.dispatched(effect.node, effect.item)
   }
+  if (fact.type === "attempt_aborted") events.emitAborted(fact)
   events.emitJobResuming()
   const emitItem = (change: ItemChange) =>
     events.emitItem({ ...change, was: events.wasOr(change.was, change.node, change.item) })
@@ -115,7 +117,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
 
 function namedNodes(fact: Fact): readonly number[] {
   if (fact.type === "tasks_lost") return fact.nodes
-  if (isNoTransition(fact)) return []
+  if (isNoTransition(fact) || fact.type === "attempt_aborted") return []
   if (fact.type === "items_lost" || fact.type === "job_expired") return []
   return "node" in fact && fact.node !== undefined ? [fact.node] : []
 }
@@ -235,6 +237,22 @@ class EventList {
       from: "QUEUED",
       to: "RUNNING",
       payload: { worker: begun.worker },
+    })
+  }
+
+  /** After the fact. What it records of an attempt that has ended is no transition any more. */
+  emitAborted(fact: AttemptAborted & { readonly at: number }): void {
+    const place = findTask(this.#state, fact)
+    if (place === null) return
+    const isCurrent = place.state.attempt[place.position] === fact.attempt
+    this.#add({
+      type: "attempt.aborted",
+      source: this.#source,
+      ...this.#nodeField(fact.node),
+      ...(fact.item === undefined ? {} : { item: fact.item }),
+      // The node may have been retried meanwhile.
+      ...(isCurrent ? { attempt: shownAttempt(place.state, place.position) } : {}),
+      payload: abortedPayload(this.#state, fact),
     })
   }
 

@@ -1,4 +1,5 @@
 import type { ChildRequest } from "../../broker/port.ts"
+import { uncountedOfChildren } from "../../core/attempt-times.ts"
 import type { Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
@@ -10,7 +11,7 @@ import type { Log } from "../../log.ts"
 import { sleep, untilStoreAnswers } from "../clock.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { type ExecutionQueue, NoPlaceError } from "../pipeline-places.ts"
-import { type ChildResult, childFault, childResult, hasResult, orphanUsage, usageFor } from "./result.ts"
+import { type ChildResult, childFault, childResult, hasResult, totalUsage, usageFor } from "./result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./start.ts"
 
 export interface FamilyParts extends ChildStartsParts {
@@ -121,7 +122,7 @@ export class Family {
       await this.#withJobs(state.orphans, child => {
         if (!isSame()) return
         void this.#parts.owner.execute(child, { type: "cancel", reason })
-        used.push(...orphanUsage(state, child))
+        used.push(...totalUsage(child))
       })
       await this.#notifyParent(job, () => this.#childResult(job), {
         ...{ isSame, used },
@@ -155,9 +156,14 @@ export class Family {
         await owner.execute(parent, { type: "wake" })
       const place = findTask(state, link)
       const waiting = place?.state.waiting.get(place.position)
-      if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
+      if (!isSame() || place === null) return
+      if (waiting?.kind !== "child" || waiting.job_id !== child.id) {
+        await owner.execute(parent, { type: "count_usage", used: totalUsage(child) })
+        return
+      }
       const at = { node: link.node, item: link.item, attempt: place.state.attempt[place.position]! }
-      await owner.execute(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
+      const ofOrphans = uncountedOfChildren(child.state, used)
+      await owner.execute(parent, { ...at, ...result, ...usageFor(place.state, child, ofOrphans) }, text)
     }
     await owner.withJob<void>(link.job_id, parent => notify(parent).then(notified), notified)
   }

@@ -3,7 +3,7 @@ import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
 import { jobOutput } from "../../core/job-output.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import { findTask, type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
+import { type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { readOutput } from "../recovery/fold.ts"
@@ -49,14 +49,12 @@ export function usageFor(
   return usage === undefined ? {} : { usage }
 }
 
-/** The same for a child that is cancelled because its parent has ended. */
-export function orphanUsage(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
-  const link = state.parent
-  const place = link === null ? null : findTask(parent, link)
-  const usage = place === null ? undefined : uncountedUsage(place.state, id, state.usage)
-  if (usage === undefined) return []
-  const { node, item } = link!
-  return [{ node, ...(item === undefined ? {} : { item }), job_id: id, usage }]
+/** The usage, in total, of a child that its parent does not wait for any more. */
+export function totalUsage({ id, state }: LiveJob): readonly ChildUsage[] {
+  const { parent: link, usage } = state
+  if (link === null || usage.size === 0) return []
+  const { node, item } = link
+  return [{ node, ...(item === undefined ? {} : { item }), job_id: id, usage: Object.fromEntries(usage) }]
 }
 
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {

@@ -1,4 +1,4 @@
-import type { Broker, TaskName } from "../../broker/port.ts"
+import type { Broker, RunningTask, TaskName } from "../../broker/port.ts"
 import { wholeMs } from "../../core/attempt-times.ts"
 import type { AttemptRef, Command } from "../../core/commands.ts"
 import type { Fact, RunningAttempt } from "../../core/facts.ts"
@@ -117,11 +117,22 @@ export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] 
     const task = parseTaskKey(key)
     const current = currentTask(job, task)
     const running = current === null ? null : broker.runningTask(current)
-    if (running === null) continue
-    const { ranMs, worker, usage } = running
-    found.push({ ...task, ran_ms: wholeMs(ranMs), worker, ...(usage === undefined ? {} : { usage }) })
+    if (running !== null) found.push(runningAttempt(task, running))
   }
   return found
+}
+
+export function runningAttempt(
+  { node, item }: TaskRef,
+  { ranMs, worker, usage }: RunningTask,
+): RunningAttempt {
+  return {
+    node,
+    ...(item === undefined ? {} : { item }),
+    ran_ms: wholeMs(ranMs),
+    worker,
+    ...(usage === undefined ? {} : { usage }),
+  }
 }
 
 /**

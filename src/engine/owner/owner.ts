@@ -1,4 +1,5 @@
 import type { Broker, BrokerHost, ChildRequest } from "../../broker/port.ts"
+import { findAborted } from "../../core/attempt-times.ts"
 import type { AttemptRef, Command, DecisionContext, Reported } from "../../core/commands.ts"
 import { cut } from "../../core/faults.ts"
 import { attemptRef, findTask, newJobState, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
@@ -8,7 +9,7 @@ import type { Plan } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
-import type { Clock } from "../clock.ts"
+import { type Clock, sleep, untilStoreAnswers } from "../clock.ts"
 import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
 import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
 import { StoreHealth } from "../commit/sender.ts"
@@ -368,7 +369,19 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.taskEnded()
     const isLeft = job.plan.nodes[attemptRef.node]!.provider !== null && !hasLaterAttempt(job, attemptRef)
     if (isLeft) this.external.leftSubmissions.abandoned(job, attemptRef)
-    else this.broker.cancel({ jobId: job.id, ...attemptRef }, abortReason(job.state))
+    else {
+      const { isBegun = false, usage } = findAborted(job.state, attemptRef) ?? {}
+      this.broker.cancel({ jobId: job.id, ...attemptRef }, abortReason(job.state), { isBegun, usage })
+    }
+  }
+
+  isQuarantined(jobId: string): boolean {
+    return this.#quarantined.has(jobId)
+  }
+
+  untilStoreAnswers<T>(partition: number, act: () => Promise<T>): Promise<T> {
+    const isOver = () => !this.owned.has(partition)
+    return untilStoreAnswers(act, { pause: ms => sleep(this.#parts.clock, ms), isOver })
   }
 
   decided(job: LiveJob, command: Command, outputText: string | undefined): void {

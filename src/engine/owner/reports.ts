@@ -9,12 +9,12 @@ import {
 } from "../../broker/port.ts"
 import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
-import type { Json } from "../../core/json.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
 import { attemptRef, isCurrent, taskKey } from "../../core/state.ts"
 import type { Progress } from "../../core/view/view.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
-import type { JobOwner, LiveJob } from "./live-job.ts"
+import { type JobOwner, type LiveJob, runningAttempt } from "./live-job.ts"
 import type { ExternalWork } from "./owner.ts"
 
 /** The owner of the jobs that workers report on. */
@@ -30,6 +30,10 @@ export interface ReportedOwner extends JobOwner {
   callsLost(): void
   /** Dispatches a task again. */
   dispatch(job: LiveJob, attemptRef: AttemptRef): void
+  withJob<T>(id: string, use: (job: LiveJob) => T): Promise<T | null>
+  isQuarantined(jobId: string): boolean
+  /** Also ends, with an error, when the partition is not owned any more. */
+  untilStoreAnswers<T>(partition: number, act: () => Promise<T>): Promise<T>
 }
 
 /** Turns the reports of workers into commands to the jobs concerned. */
@@ -126,8 +130,10 @@ export class TaskReports implements RemoteTaskEvents {
     const { pendingDecisions, external } = this.#owner
     const at = attemptRef(task)
     const isLeft = job === null || !isCurrent(job.state, at)
-    if (isLeft)
+    if (isLeft) {
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
+      this.#recordAborted(task, times, outcome.usage)
+    }
     if (job === null) return
     const key = taskKey(task)
     job.running.delete(key)
@@ -145,6 +151,35 @@ export class TaskReports implements RemoteTaskEvents {
       const text = outcome.type === "completed" ? outcome.text : undefined
       this.#owner.command(job, outcomeCommand(at, outcome, terms, times), text)
     }
+  }
+
+  /** The attempt of a process that stops is handed over. All others have ended before, with a fact that may lack this. */
+  aborted(task: TaskName, times: AttemptTimes, usage: JsonObject | undefined): void {
+    const job = this.#currentJob(task)
+    if (job === null || !isCurrent(job.state, task)) {
+      this.#recordAborted(task, times, usage)
+      return
+    }
+    const ran = runningAttempt(task, { ...times, usage })
+    this.#owner.command(job, { type: "hand_over", only: [attemptRef(task)], ran: [ran] })
+    job.running.delete(taskKey(task))
+  }
+
+  /** The job may have ended and been parked. A job that is quarantined is not resumed for this. */
+  #recordAborted(task: TaskName, times: AttemptTimes, usage: JsonObject | undefined): void {
+    const owner = this.#owner
+    const partition = partitionOf(task.jobId)
+    // Calls outside of nodes have negative numbers.
+    if (task.attempt < 0 || !owner.owned.has(partition) || owner.isQuarantined(task.jobId)) return
+    const command: Command = {
+      ...{ type: "aborted", ...attemptRef(task), times },
+      ...(usage === undefined ? {} : { usage }),
+    }
+    // If the partition has moved, its next owner receives the worker's report.
+    owner.pendingDecisions.add(
+      partition,
+      owner.untilStoreAnswers(partition, () => owner.withJob(task.jobId, job => owner.command(job, command))),
+    )
   }
 
   /** Is the operation that the task submitted being claimed right now? */

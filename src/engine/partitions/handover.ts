@@ -92,7 +92,6 @@ export function adoptTasks(job: LiveJob, now: number, owner: TaskOwner): void {
 
 /** For an orderly handover: the next owner begins running tasks again, and this is not counted as a loss. */
 function handOverTasks(job: LiveJob, owner: TaskOwner): void {
-  if (job.state.started.size === 0 && job.state.lists.size === 0) return
   const only = runningTasks(job).filter(task => owner.broker.remote?.has(task) !== true)
   if (only.length > 0) owner.command(job, { type: "hand_over", only })
 }

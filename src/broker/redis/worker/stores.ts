@@ -23,48 +23,73 @@ export function shortStoreId(id: string): string {
   return id.replaceAll("-", "").slice(0, STORE_LENGTH)
 }
 
-/** Announces the store, and removes stores that have not been announced for a long time. */
-export async function announceStore(send: Send, key: string, { id, label }: AnnouncedStore): Promise<void> {
+/** Announces the store of an engine, and removes announcements that have not been repeated for a long time. */
+export async function announceStore(
+  send: Send,
+  key: string,
+  { id, label, engine }: AnnouncedStore & { readonly engine: string },
+): Promise<void> {
   const now = await redisSeconds(send)
-  await send(["HSET", key, id, JSON.stringify({ label, seen: now })])
+  await send(["HSET", key, announcementField(id, engine), JSON.stringify({ label, seen: now })])
   const gone = (await readAll(send, key)).filter(({ seen }) => now - seen > FORGET_SECONDS)
-  if (gone.length > 0) await send(["HDEL", key, ...gone.map(store => store.id)])
+  if (gone.length > 0) await send(["HDEL", key, ...gone.map(({ field }) => field)])
+}
+
+/** Each engine announces its store by itself: a store is live as long as one of its engines is. */
+export function announcementField(store: string, engine: string): string {
+  return `${store}/${engine}`
 }
 
 /** Announces repeatedly, while the process runs, that the engine's store is live. */
 export class StoreAnnouncer {
   readonly #announce: () => Promise<void>
   #at = Number.NEGATIVE_INFINITY
+  #announced: Promise<void> | null = null
 
   constructor(announce: () => Promise<void>) {
     this.#announce = announce
   }
 
+  /** Resolves when no announcement is in flight and none follows; false: there was none. */
+  async stop(): Promise<boolean> {
+    this.#at = Number.POSITIVE_INFINITY
+    await this.#announced
+    return this.#announced !== null
+  }
+
   /** Redis may have lost the announcement: the next call of `repeat` announces again. */
   reset(): void {
-    this.#at = Number.NEGATIVE_INFINITY
+    if (this.#at !== Number.POSITIVE_INFINITY) this.#at = Number.NEGATIVE_INFINITY
   }
 
   /** Call this often: it announces only when the interval has passed. */
   repeat(): void {
     if (performance.now() - this.#at < ANNOUNCE_MS) return
     this.#at = performance.now()
-    this.#announce().catch(() => this.reset())
+    this.#announced = this.#announce().catch(() => this.reset())
   }
 }
 
 /** The stores that were announced recently. */
 async function liveStores(send: Send, key: string): Promise<AnnouncedStore[]> {
   const [now, all] = [await redisSeconds(send), await readAll(send, key)]
-  return all.filter(({ seen }) => now - seen <= LIVE_SECONDS).map(({ id, label }) => ({ id, label }))
+  const live = all.filter(({ seen }) => now - seen <= LIVE_SECONDS)
+  return [...new Map(live.map(({ id, label }) => [id, { id, label }])).values()]
 }
 
-async function readAll(send: Send, key: string): Promise<(AnnouncedStore & { readonly seen: number })[]> {
+interface Announcement extends AnnouncedStore {
+  readonly field: string
+  readonly seen: number
+}
+
+async function readAll(send: Send, key: string): Promise<Announcement[]> {
   const row = (await send(["HGETALL", key])) as string[]
-  const found: (AnnouncedStore & { readonly seen: number })[] = []
+  const found: Announcement[] = []
   for (let i = 0; i < row.length; i += 2) {
+    const field = row[i]!
+    const id = FIELD.exec(field)?.[1]
     const said = parseAnnouncement(row[i + 1]!)
-    if (said !== null && STORE.test(row[i]!)) found.push({ id: row[i]!, ...said })
+    if (said !== null && id !== undefined) found.push({ field, id, ...said })
   }
   return found
 }
@@ -87,9 +112,9 @@ async function redisSeconds(send: Send): Promise<number> {
 /** The interval between two announcements of an engine. */
 const ANNOUNCE_MS = 5000
 const LIVE_SECONDS = 30
-const FORGET_SECONDS = 86_400
+const FORGET_SECONDS = 300
 const STORE_LENGTH = 12
-const STORE = /^[0-9a-f]{12}$/
+const FIELD = /^([0-9a-f]{12})\//
 
 interface WorkerStoreParts {
   /** Empty: the only live store. */

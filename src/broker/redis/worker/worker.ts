@@ -1,10 +1,11 @@
-import type { Json } from "../../../core/json.ts"
+import type { Json, JsonObject } from "../../../core/json.ts"
 import type { Progress } from "../../../core/view/view.ts"
 import type { Log } from "../../../log.ts"
 import { ownIdentity } from "../../../process-identity.ts"
 import { LocalBroker, type Runner, workerStops } from "../../local.ts"
 import {
   type AttemptTimes,
+  type KnownRun,
   nameFrom,
   nameOf,
   type Outcome,
@@ -242,7 +243,8 @@ export class RedisWorker implements TaskEvents {
     else if (control.type === "epochs") this.#ownersChanged(control.epochs)
     else if (control.type === "cancel")
       for (const name of control.names)
-        if (control.submissions === true || !this.#isSubmitting(name)) this.#drop(name, control.reason)
+        if (control.submissions === true || !this.#isSubmitting(name))
+          this.#drop(name, control.reason, control.known)
   }
 
   /** The new owners do not know yet which handlers run, so the worker reports it at once. */
@@ -267,10 +269,10 @@ export class RedisWorker implements TaskEvents {
   }
 
   /** The task is no longer needed. */
-  #drop(name: string, reason?: string): void {
+  #drop(name: string, reason?: string, known?: KnownRun): void {
     const held = this.#held.get(name)
     if (held === undefined) return
-    this.#pool.cancel(held.task, reason)
+    this.#pool.cancel(held.task, reason, known)
     held.begin?.()
     held.join?.()
     this.#release(name)
@@ -392,6 +394,13 @@ export class RedisWorker implements TaskEvents {
     const report = { kind: "finished", outcome, times: { heldMs, ranMs } } as const
     this.#done.add(name, report)
     this.#end(name, report)
+  }
+
+  /** Does not end the task: the engine has ended it, or `returned` follows. */
+  aborted(task: TaskName, { heldMs, ranMs }: AttemptTimes, usage: JsonObject | undefined): void {
+    const report = { kind: "aborted", times: { heldMs, ranMs }, usage } as const
+    const from = { worker: this.#presence.id, name: nameOf(task), handler: "", entry: "" }
+    void this.#outbox.send(this.#parts.partitionOf(task.jobId), encodeReport(report, from))
   }
 
   #end(name: string, report: Report): void {
