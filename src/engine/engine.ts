@@ -108,6 +108,7 @@ export class Engine implements OwnerEngine {
       ...{ journal, owner, partitions, clock, log },
       retentionSeconds: settings.retentionSeconds,
       lineageRetentionSeconds: settings.lineageRetentionSeconds,
+      retentionSweepSeconds: settings.retentionSweepSeconds,
     })
     this.#sweep = new ProviderSweep({
       ...{ journal, clock, log, partitions, owner, engine: this },

@@ -18,6 +18,8 @@ export interface EngineSettings {
   readonly retentionSeconds: number | null
   /** The lineage of a pipeline's messages is removed this long after its end; null: with the job. */
   readonly lineageRetentionSeconds: number | null
+  /** The longest interval of the sweep over jobs and lineage that may be removed. */
+  readonly retentionSweepSeconds: number
   /** A peer whose heartbeat has not changed for this long is dead. */
   readonly leaseSeconds: number
   readonly beatSeconds: number
@@ -74,6 +76,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   },
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
   lineageRetentionSeconds: amountOrNever("UMBRA_LINEAGE_RETENTION_SECONDS", 3 * 24 * 3600),
+  retentionSweepSeconds: amount("retention_sweep_seconds", 600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
   rebalanceSeconds: amountOrNever("rebalance_seconds", 30),

@@ -45,14 +45,13 @@ export function httpProvider(
   const { allowPrivateAddresses = workerSettings().allowPrivateAddresses } = options
   const http = new HttpClient({ allowPrivateAddresses })
   const client = { http, spec }
-  const secrets = [spec.submit, spec.poll, spec.cancel].flatMap(request =>
-    request === undefined ? [] : secretNames(request),
-  )
+  const secrets = requestsOf(spec).flatMap(secretNames)
   return defineProvider({
     name: spec.name,
     secrets,
     // Without credentials there is nothing that another origin could misuse.
     origins: secrets.length === 0 && spec.origins === undefined ? null : allowedOrigins(spec),
+    hasSecretOrigin: hasSecretOrigin(spec),
     ...limitsFrom(spec),
     ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
     ...(spec.poll === undefined ? {} : pollPart(client, spec.poll)),
@@ -170,9 +169,12 @@ async function send({ http, spec }: Client, sending: Sending): Promise<HttpRespo
   const names = { ...sending.names, secrets: secretsIn(request, ctx) }
   const { headers, json } = request
   const own = render(headers ?? {}, names) as Readonly<Record<string, Json>>
+  const url = renderUrl(request, names)
   const response = await http.send({
     method: request.method,
-    url: renderUrl(request, names),
+    url,
+    // A redirect could otherwise let another server answer in the provider's place.
+    origins: new Set([url.origin, ...allowedOrigins(spec)]),
     headers: {
       accept: "application/json",
       ...(json === undefined ? {} : { "content-type": "application/json" }),
@@ -355,16 +357,24 @@ function refused(message: string): HandlerError {
 }
 
 /** The origins of its requests, as far as the definition contains them. */
-function writtenOrigins({ submit, poll, cancel }: HttpProviderSpec): string[] {
-  const urls = [submit, poll, cancel].flatMap(request => (request === undefined ? [] : request.url))
-  const origins = urls.map(url => /^https?:\/\/[^/?#{}]+/i.exec(url)?.[0] ?? "")
+function writtenOrigins(spec: HttpProviderSpec): string[] {
+  return [...new Set(requestsOf(spec).flatMap(({ url }) => writtenOrigin(url) ?? []))]
+}
+
+function writtenOrigin(url: string): string | undefined {
+  const origin = /^https?:\/\/[^/?#{}]+/i.exec(url)?.[0] ?? ""
   // An origin that continues with a template is not complete.
-  const isWhole = (origin: string, url: string) => !url.slice(origin.length).startsWith("{")
-  return [
-    ...new Set(
-      origins.flatMap((origin, index) =>
-        URL.canParse(origin) && isWhole(origin, urls[index]!) ? new URL(origin).origin : [],
-      ),
-    ),
-  ]
+  const isWhole = URL.canParse(origin) && !url.slice(origin.length).startsWith("{")
+  return isWhole ? new URL(origin).origin : undefined
+}
+
+/** A host that is neither written nor a secret belongs to a definition without credentials (`originProblem`). */
+function hasSecretOrigin(spec: HttpProviderSpec): boolean {
+  return requestsOf(spec).some(
+    request => writtenOrigin(request.url) === undefined && secretNames(request).length > 0,
+  )
+}
+
+function requestsOf({ submit, poll, cancel }: HttpProviderSpec): RequestSpec[] {
+  return [submit, poll, cancel].filter(request => request !== undefined)
 }

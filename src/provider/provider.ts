@@ -140,6 +140,11 @@ export interface ProviderDefinition {
    * without credentials.
    */
   readonly origins?: readonly string[] | null
+  /**
+   * Its host is in a secret, so its origins do not tell whether another definition uses the same account: both
+   * must name their `account`.
+   */
+  readonly hasSecretOrigin?: boolean
 }
 
 export interface Provider extends ProviderDefinition {

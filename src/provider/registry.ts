@@ -13,6 +13,7 @@ export class ProviderRegistry {
   constructor(settings: ProviderSettings, providers: Iterable<Provider> = []) {
     this.settings = settings
     for (const provider of providers) this.#add(provider)
+    checkAccounts([...this.#providers.values()])
     for (const [name, terms] of this.#terms) this.#terms.set(name, { ...terms, ...this.#accountOf(name) })
   }
 
@@ -77,6 +78,29 @@ function sharesAccount(a: Provider, b: Provider): boolean {
   if (a.account !== undefined && b.account !== undefined) return a.account === b.account
   const origins = new Set(originsOf(a))
   return originsOf(b).some(origin => origins.has(origin))
+}
+
+/**
+ * Two definitions of one account that do not share their operations would let one owner reach the operations of
+ * another. Where a host is in a secret, and may differ between processes, only the operator knows. Throws E605.
+ */
+function checkAccounts(providers: readonly Provider[]): void {
+  const counted = providers.filter(each => each.hasSecretOrigin || originsOf(each).length > 0)
+  for (const secret of counted.filter(({ hasSecretOrigin }) => hasSecretOrigin)) {
+    const other = counted.find(
+      each => each !== secret && (each.account === undefined || secret.account === undefined),
+    )
+    if (other === undefined) continue
+    const without = [secret, other]
+      .filter(({ account }) => account === undefined)
+      .map(({ name }) => `"${name}"`)
+    throw new UmbraError(
+      "E605",
+      `The host of provider "${secret.name}" is in a secret, so it is not known whether provider "${other.name}" uses ` +
+        `the same account. Add \`account: NAME\` to ${without.join(" and ")}: the same name in both if their ` +
+        "operations are the same, otherwise different names.",
+    )
+  }
 }
 
 function originsOf({ origins }: Provider): string[] {

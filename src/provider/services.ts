@@ -20,7 +20,7 @@ import { checkOutput } from "../worker/output.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret, type SecretSource } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
-import { isExternalId, isWait, submitted } from "../worker/waiting.ts"
+import { externalIdProblem, isWait, submitted } from "../worker/waiting.ts"
 import { declaredSecrets, ProviderCalls } from "./calls.ts"
 import type { Provider, Submission, SubmitContext } from "./provider.ts"
 import { ProviderRegistry } from "./registry.ts"
@@ -175,7 +175,8 @@ async function conclude(
 ): Promise<unknown> {
   if (typeof submission === "object" && submission !== null && "externalId" in submission) {
     const { externalId } = submission
-    if (!isExternalId(externalId)) throw notAnId(provider.name)
+    const problem = externalIdProblem(externalId)
+    if (problem !== undefined) throw unusable(provider.name, `an id that cannot be used: ${problem}`)
     // Nothing waits for the operation any more, and its id will not be stored: this is the last chance to
     // cancel it.
     if (context.signal.aborted) await provider.cancel?.({ externalId }, context)
@@ -183,14 +184,11 @@ async function conclude(
   }
   if (typeof submission === "object" && submission !== null && "output" in submission)
     return submission.output ?? null
-  throw notAnId(provider.name)
+  throw unusable(provider.name, "neither { externalId } nor { output }")
 }
 
-function notAnId(provider: string): HandlerError {
-  return finalError(
-    "E422",
-    `submit of provider "${provider}" returned neither { externalId } (a text of 1 to 500 characters) nor { output }.`,
-  )
+function unusable(provider: string, what: string): HandlerError {
+  return finalError("E422", `submit of provider "${provider}" returned ${what}.`)
 }
 
 /** A provider as `GET /providers` shows it. */

@@ -16,7 +16,7 @@ import { UmbraError } from "../errors.ts"
 import type { ProviderStore, WebhookEventRow } from "../journal/port/providers.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
-import { isExternalId } from "../worker/waiting.ts"
+import { externalIdProblem, isExternalId } from "../worker/waiting.ts"
 import { declaredSecrets, parseResult } from "./calls.ts"
 import type { Provider, WebhookNews } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
@@ -128,7 +128,8 @@ export class Webhooks {
     { externalId, eventId, news }: WebhookNews,
     redactor: Redactor,
   ): ParsedWebhook {
-    if (!isExternalId(externalId)) throw new TypeError("it does not name an operation.")
+    const problem = externalIdProblem(externalId)
+    if (problem !== undefined) throw new TypeError(`it does not name an operation: ${problem}.`)
     const isHint = provider.webhookIsHint === true || news === undefined
     const result: OperationResult = isHint
       ? { type: "hint" }

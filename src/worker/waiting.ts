@@ -63,21 +63,30 @@ export function waitForSignal(
  * (docs/reference/providers.md).
  */
 export function submitted(externalId: string): Wait {
-  if (!isExternalId(externalId))
-    throw new TypeError(
-      'submitted expects the provider\'s id of the operation: 1 to 500 characters, no control character, and not "." or "..".',
-    )
+  const problem = externalIdProblem(externalId)
+  if (problem !== undefined)
+    throw new TypeError(`submitted expects the provider's id of the operation, but ${problem}.`)
   return { [brand]: "external", externalId }
 }
 
-/** Ids are stored and compared as text. "." and ".." are rejected: in a path no encoding keeps them from being resolved. */
+/**
+ * Why a value cannot be the id of an operation. Ids are stored and compared as text. The message does not
+ * contain the value: it comes from outside.
+ */
+export function externalIdProblem(value: unknown): string | undefined {
+  if (typeof value !== "string") return "the id is not a text"
+  if (value === "") return "the id is empty"
+  // In a path no encoding keeps them from being resolved.
+  if (value === "." || value === "..")
+    return `the id is "${value}", which would name another resource in a URL`
+  if (value.length > 1000 || [...value].length > 500) return "the id is longer than 500 characters"
+  if (/\p{Cc}/u.test(value)) return "the id contains a control character"
+  if (/\p{Surrogate}/u.test(value)) return "the id contains a lone surrogate (half a character)"
+  return undefined
+}
+
 export function isExternalId(value: unknown): value is string {
-  return (
-    typeof value === "string" &&
-    /^[^\p{Cc}\p{Surrogate}]{1,500}$/u.test(value) &&
-    value !== "." &&
-    value !== ".."
-  )
+  return externalIdProblem(value) === undefined
 }
 
 export function isWait(value: unknown): value is Wait {

@@ -30,34 +30,41 @@ describe("retention", () => {
   })
 
   it.each([
-    [5, null, 1000],
-    [60, null, 6000],
-    [null, 60, 6000],
-    [3600, 60, 6000],
-    [7 * day, null, 600_000],
-    [null, null, 600_000],
-  ])("J17 with jobs kept for %s s and lineage for %s s looks every %s ms", async (jobs, lineage, everyMs) => {
-    const timers: { readonly ms: number; readonly fire: () => void }[] = []
-    const retention = new Retention({
-      ...{ retentionSeconds: jobs, lineageRetentionSeconds: lineage, log: silentLog },
-      clock: {
-        ...{ now: () => 0, random: () => 0 },
-        after(ms, fire) {
-          timers.push({ ms, fire })
-          return () => {}
+    [5, null, 600, 1000],
+    [60, null, 600, 6000],
+    [null, 60, 600, 6000],
+    [3600, 60, 600, 6000],
+    [7 * day, null, 600, 600_000],
+    [null, null, 600, 600_000],
+    [7 * day, null, 30, 30_000],
+    [60, null, 0.5, 500],
+    [7 * day, null, 3600, 3_600_000],
+  ])(
+    "J17 with jobs kept for %s s, lineage for %s s and a sweep of %s s looks every %s ms",
+    async (jobs, lineage, sweep, everyMs) => {
+      const timers: { readonly ms: number; readonly fire: () => void }[] = []
+      const retention = new Retention({
+        ...{ retentionSeconds: jobs, lineageRetentionSeconds: lineage, log: silentLog },
+        retentionSweepSeconds: sweep,
+        clock: {
+          ...{ now: () => 0, random: () => 0 },
+          after(ms, fire) {
+            timers.push({ ms, fire })
+            return () => {}
+          },
         },
-      },
-      journal: openMemory(),
-      partitions: { all: () => [] },
-      owner: {} as PartitionOwner,
-    })
-    retention.partitionsAdded()
-    for (let look = 1; look <= 3; look++) {
-      timers.at(-1)!.fire()
-      await until("the next look is planned", () => timers.length === look + 1)
-    }
-    expect(timers.map(({ ms }) => ms)).toEqual([0, everyMs, everyMs, everyMs])
-  })
+        journal: openMemory(),
+        partitions: { all: () => [] },
+        owner: {} as PartitionOwner,
+      })
+      retention.partitionsAdded()
+      for (let look = 1; look <= 3; look++) {
+        timers.at(-1)!.fire()
+        await until("the next look is planned", () => timers.length === look + 1)
+      }
+      expect(timers.map(({ ms }) => ms)).toEqual([0, everyMs, everyMs, everyMs])
+    },
+  )
 
   it("J17 a job that is retried in the moment it would be purged keeps its history", async () => {
     const [clock, journal] = [new VirtualClock(), openMemory()]

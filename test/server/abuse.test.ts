@@ -247,6 +247,17 @@ describe("bodies", () => {
     )
     expect(codes.filter(code => code !== "E304" && code !== "E614")).toEqual([])
     expect(codes.filter(code => code === "E304").length).toBeLessThan(10)
+    for (const { body, headers } of answered) {
+      const waits = body.results.map(
+        ({ problem }: { problem: { code: string; retry_after?: number } }) => problem.retry_after ?? 0,
+      )
+      const isRefused = body.results.map(
+        ({ problem }: { problem: { code: string } }) => problem.code === "E614",
+      )
+      expect(waits.map((wait: number) => wait >= 1)).toEqual(isRefused)
+      expect(isRefused).toContain(true)
+      expect(Number(headers.get("retry-after"))).toBe(Math.max(...waits))
+    }
     // There is more time every moment: the next bulk uses it up, while others of this owner are refused.
     let refused = await submit("quick", "a", attacker.token)
     await until("the attacker's time is used up", async () => {
@@ -256,6 +267,7 @@ describe("bodies", () => {
     })
     expect(refused.body.code).toBe("E614")
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
+    expect(refused.body.retry_after).toBe(Number(refused.headers.get("retry-after")))
     expect((await submit("quick", "aa", victim.token)).status).toBe(201)
     expect((await submit("quick", "b", victim.token)).status).toBe(422)
   }, 240_000)

@@ -180,10 +180,22 @@ describe("an operation at a provider", () => {
     },
   )
 
-  it.each([".", ".."])("with the id %s is rejected", async evil => {
-    const { fake, attacker } = await open()
-    const job = await attacker.submit([calling(await naming(evil))])
-    expect(await attacker.ended(job)).toMatchObject({ status: "FAILED", error: { code: "E422" } })
+  it.each([
+    [".", 'the id is ".", which would name another resource in a URL'],
+    ["..", 'the id is "..", which would name another resource in a URL'],
+    ["", "the id is empty"],
+    ["a\nb", "the id contains a control character"],
+    ["a\ud800b", "the id contains a lone surrogate"],
+    ["x".repeat(501), "the id is longer than 500 characters"],
+  ])("with the id %j is rejected, and the error says why", async (evil, why) => {
+    const given = await naming(evil)
+    const echo = { url: given, json: {}, external_id: "{{ body.id }}" }
+    const { fake, attacker } = await open(() => ({ submit: echo }))
+    for (const node of [calling(given), film]) {
+      const { status, error } = await attacker.ended(await attacker.submit([node]))
+      expect([status, error.code]).toEqual(["FAILED", "E422"])
+      expect(error.message).toContain(why)
+    }
     expect(fake.requests).toEqual([])
   })
 })
@@ -217,6 +229,91 @@ describe("a provider with credentials", () => {
     fake.complete(id)
     await fake.deliver(id)
     expect((await victim.ended(job)).status).toBe("COMPLETED")
+  })
+})
+
+describe("a redirect of the provider", () => {
+  /** A provider whose requests to `part` are redirected to a server elsewhere. */
+  async function openRedirected(part: "submit" | "poll" | "cancel", status: number, over = {}) {
+    const asked: string[] = []
+    const elsewhere = await serverOf((request, response) => {
+      asked.push(`${request.method} ${request.url}`)
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(JSON.stringify({ id: "elsewhere-1", status: "done", output: "forged" }))
+    })
+    const moved = await serverOf((_, response) =>
+      response.writeHead(status, { location: `${elsewhere}/there` }).end(),
+    )
+    const opened = await open(fake => {
+      const definition = { ...fake.definition(), ...withCredentials(fake) }
+      const request = { ...definition[part]!, url: `${moved}/operations` }
+      return { poll_seconds: [0.1], ...definition, [part]: request, ...over }
+    })
+    return { ...opened, asked, elsewhere, moved }
+  }
+
+  const messageOf = (moved: string, elsewhere: string) =>
+    `${moved} redirected to ${elsewhere}, which is not an origin of the node's provider`
+
+  it("does not take a poll to another origin, and the error says so", async () => {
+    const { fake, stage, victim, asked, elsewhere, moved } = await openRedirected("poll", 302)
+    const job = await victim.submit([film])
+    const id = await victim.operation(job)
+    const admin = await stage.token("local", "admin")
+    let errors: { code: string; message: string }[] = []
+    await until("two polls have failed", async () => {
+      const { body } = await stage.ask("/providers", { token: admin })
+      errors = body.providers.find(({ name }: { name: string }) => name === "fake").recent_errors
+      return errors.length >= 2
+    })
+    expect(errors[0]!.code).toBe("E424")
+    expect(errors[0]!.message).toContain(messageOf(moved, elsewhere))
+    expect(asked).toEqual([])
+    fake.complete(id)
+    await fake.deliver(id)
+    expect(await victim.ended(job)).toMatchObject({ status: "COMPLETED" })
+  })
+
+  it.each([302, 307])("does not take a cancellation to another origin (%i)", async status => {
+    const { stage, victim, asked, elsewhere, moved } = await openRedirected("cancel", status)
+    const job = await victim.submit([film])
+    await victim.operation(job)
+    await victim.cancel(job)
+    const admin = await stage.token("local", "admin")
+    let errors: { code: string; message: string }[] = []
+    await until("the cancellation has failed", async () => {
+      const { body } = await stage.ask("/providers", { token: admin })
+      errors = body.providers.find(({ name }: { name: string }) => name === "fake").recent_errors
+      return errors.length >= 1
+    })
+    expect(errors[0]!.code).toBe("E424")
+    expect(errors[0]!.message).toContain(messageOf(moved, elsewhere))
+    expect(asked).toEqual([])
+  })
+
+  it("does not take a submission to another origin", async () => {
+    const { victim, asked, elsewhere, moved } = await openRedirected("submit", 303)
+    const job = await victim.submit([film])
+    const { error } = await victim.ended(job)
+    expect(error.code).toBe("E424")
+    expect(error.message).toContain(messageOf(moved, elsewhere))
+    expect(asked).toEqual([])
+  })
+
+  it("may go to the origins that the definition lists", async () => {
+    const elsewhere = await serverOf((_, response) =>
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(JSON.stringify({ status: "done", output: "from elsewhere" })),
+    )
+    const moved = await serverOf((_, response) => response.writeHead(302, { location: elsewhere }).end())
+    const { victim } = await open(fake => {
+      const { poll } = fake.definition()
+      return { origins: [elsewhere], poll_seconds: [0.1], poll: { ...poll!, url: moved } }
+    })
+    const job = await victim.submit([film])
+    expect(await victim.ended(job)).toMatchObject({ status: "COMPLETED" })
   })
 })
 

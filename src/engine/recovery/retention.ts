@@ -6,7 +6,6 @@ import type { PartitionOwner } from "../owner/owner.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 
 const MIN_MS = 1000
-const MAX_MS = 10 * 60_000
 const PAGE = 1000
 /** Rows of pipelines that are removed in one statement. */
 const ROW_PAGE = 10_000
@@ -53,10 +52,10 @@ export class Retention {
 
   /** A tenth of the shortest retention time: a row is removed at most that much later than it could be. */
   #everyMs(): number {
-    const { retentionSeconds, lineageRetentionSeconds } = this.#parts
+    const { retentionSeconds, lineageRetentionSeconds, retentionSweepSeconds } = this.#parts
     const never = Number.POSITIVE_INFINITY
     const kept = Math.min(retentionSeconds ?? never, lineageRetentionSeconds ?? never)
-    return Math.min(Math.max(kept * 100, MIN_MS), MAX_MS)
+    return Math.min(Math.max(kept * 100, MIN_MS), retentionSweepSeconds * 1000)
   }
 
   async #run(): Promise<void> {
@@ -113,5 +112,7 @@ interface RetentionParts {
   readonly clock: Clock
   readonly retentionSeconds: number | null
   readonly lineageRetentionSeconds: number | null
+  /** The longest interval between two runs. */
+  readonly retentionSweepSeconds: number
   readonly log: Log
 }

@@ -11,6 +11,8 @@ export interface ProblemDocument {
   readonly status: number
   readonly detail: string
   readonly code: string
+  /** For 503 and 429: the seconds after which the request, or the entry of a bulk, may be sent again. */
+  readonly retry_after?: number
   readonly [more: string]: unknown
 }
 
@@ -23,7 +25,13 @@ export function problemOf(error: UmbraError): ProblemDocument {
     detail: detailOf(error, status),
     code: error.code,
     ...detailsOf(error),
+    ...(status === 503 || status === 429 ? { retry_after: retryAfterOf(error) } : {}),
   }
+}
+
+/** In seconds. */
+function retryAfterOf({ details }: UmbraError): number {
+  return Number(details.retry_after ?? 1)
 }
 
 /** E501 and similar errors name hosts and folders, which do not help the caller. */
@@ -58,12 +66,19 @@ const detailAnswered = 300
 /** The problems of a bulk request, in order: the first ones with all errors, the later ones with one error each. */
 export class BulkProblems {
   #left = 10 * errorsAnswered
+  #retryAfter: number | null = null
+
+  /** Seconds until the last of the rejected entries may be sent again; null: none was rejected for the moment only. */
+  get retryAfter(): number | null {
+    return this.#retryAfter
+  }
 
   problem(error: UmbraError): ProblemDocument {
     const most = Math.max(1, Math.min(errorsAnswered, this.#left))
     const problem = boundedProblem(error, most)
     if (Array.isArray(problem.errors)) this.#left -= problem.errors.length
-    const { detail } = problem
+    const { detail, retry_after: wait } = problem
+    if (wait !== undefined) this.#retryAfter = Math.max(this.#retryAfter ?? 0, wait)
     return detail.length <= detailAnswered || problem.more_errors === undefined
       ? problem
       : { ...problem, detail: `${detail.slice(0, detailAnswered)}…` }
@@ -72,8 +87,7 @@ export class BulkProblems {
 
 export function answerProblem(reply: FastifyReply, error: UmbraError): FastifyReply {
   const problem = boundedProblem(error)
-  if (problem.status === 503 || problem.status === 429)
-    reply.header("retry-after", String(error.details.retry_after ?? 1))
+  if (problem.retry_after !== undefined) reply.header("retry-after", String(problem.retry_after))
   if (problem.status === 401) reply.header("www-authenticate", 'Bearer realm="umbra"')
   return reply
     .code(problem.status)

@@ -75,7 +75,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     submit({
       summary: "Submit up to 1,000 jobs",
       description:
-        "Each submission succeeds or fails independently; answers are in the order of the submissions.",
+        "Each submission succeeds or fails independently; answers are in the order of the submissions. A problem with `retry_after` rejects an entry for the moment only; `Retry-After` is the largest of them.",
       headers: z.object({ traceparent: schema.traceparent }),
       body: schema.newJobs,
       response: schema.answers(
@@ -92,7 +92,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
         submitErrors,
       ),
     }),
-    async request => {
+    async (request, reply) => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
       const { traceparent } = request.headers
       const shared = { traceparent, request: { spentMs: 0 } }
@@ -106,7 +106,9 @@ export function jobRoutes(app: App, parts: RouteContext): void {
         // A thousand submissions without yielding would block all other requests.
         await nextTurnIfLate()
       }
-      return { results: await Promise.all(results) }
+      const answer = { results: await Promise.all(results) }
+      if (problems.retryAfter !== null) reply.header("retry-after", String(problems.retryAfter))
+      return answer
     },
   )
 

@@ -44,6 +44,11 @@ export const problem = z
     code: z.string().meta({ description: "A code of docs/reference/errors.md.", example: "E301" }),
     errors: z.array(z.unknown()).optional().describe("The problems of a document or a request, at most 100."),
     more_errors: z.number().int().optional().describe("The number of problems that `errors` does not list."),
+    retry_after: z
+      .number()
+      .int()
+      .optional()
+      .describe("With status 429 and 503: seconds until the request may be sent again, as in `Retry-After`."),
   })
   .meta({ id: "Problem", description: "An error in the form of RFC 9457." })
 

@@ -6,7 +6,7 @@ import { finalError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parseBody, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
-import { isExternalId, submitted } from "../waiting.ts"
+import { externalIdProblem, submitted } from "../waiting.ts"
 import { callExternalServiceSpec } from "./specs.ts"
 
 type Config = z.output<typeof callExternalServiceSpec.config>
@@ -35,10 +35,11 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       const answer = { status: response.status, headers: { ...response.headers }, ...parseBody(response) }
       const externalId = rules?.externalId(answer)
       if (externalId === undefined) return answer
-      if (isExternalId(externalId)) return submitted(externalId)
+      const problem = externalIdProblem(externalId)
+      if (problem === undefined) return submitted(externalId)
       throw finalError(
         "E422",
-        `The answer contains no usable id of an operation (external_id of provider "${ctx.provider}").`,
+        `The answer contains no usable id of an operation (external_id of provider "${ctx.provider}"): ${problem}.`,
       )
     },
   })

@@ -83,8 +83,8 @@ export class HttpClient {
   }
 
   async #follow(request: HttpRequest): Promise<HttpResponse> {
+    checkOrigin(request)
     for (let current = request, hops = 0; ; hops++) {
-      checkOrigin(current)
       checkHost(current.url, this.#policy)
       const protocol = current.url.protocol as "http:" | "https:"
       const response = await exchange(current, this.#agents[protocol])
@@ -135,12 +135,26 @@ function headerProblem(name: string, value: string): string | undefined {
 
 function checkOrigin({ url, origins }: HttpRequest): void {
   if (origins === undefined || origins.has(url.origin)) return
-  const own = origins.size === 0 ? "none is known" : [...origins].join(", ")
-  throw finalError(
-    "E424",
-    `${url.origin} is not an origin of the node's provider (${own}), so nothing was sent there. ` +
-      "Use the provider's own URL; an operator can add others to `origins` of the provider.",
+  throw outside(
+    `${url.origin} is not an origin of the node's provider (${listed(origins)}), so nothing was sent there. ` +
+      "Use the provider's own URL;",
   )
+}
+
+function checkRedirect({ url, origins }: HttpRequest, to: URL): void {
+  if (origins === undefined || origins.has(to.origin)) return
+  throw outside(
+    `${url.origin} redirected to ${to.origin}, which is not an origin of the node's provider ` +
+      `(${listed(origins)}), so the redirect was not followed;`,
+  )
+}
+
+function listed(origins: ReadonlySet<string>): string {
+  return origins.size === 0 ? "none is known" : [...origins].join(", ")
+}
+
+function outside(what: string): HandlerError {
+  return finalError("E424", `${what} an operator can add others to \`origins\` of the provider.`)
 }
 
 function redirected(request: HttpRequest, status: number, location: string): HttpRequest {
@@ -148,6 +162,7 @@ function redirected(request: HttpRequest, status: number, location: string): Htt
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     throw refused(request, "redirected to something that is not an http or https URL")
   }
+  checkRedirect(request, url)
   const keepsMethod =
     status === 307 || status === 308 || request.method === "GET" || request.method === "HEAD"
   const next = keepsMethod ? { ...request, url } : { ...request, url, method: "GET", body: undefined }

@@ -1,7 +1,15 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
 import { open } from "node:fs/promises"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, relative } from "node:path"
 import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
 import fc from "../../support/property.ts"
@@ -161,6 +169,54 @@ describe("file_source", () => {
     await expect(run(none, { config: { path: inside } })).rejects.toThrow(
       /none is allowed.*UMBRA_ALLOW_FILES/,
     )
+  })
+
+  it("a link to the outside does not tell whether a path behind it exists (E721)", async () => {
+    const elsewhere = mkdtempSync(join(tmpdir(), "umbra-outside-"))
+    onTestFinished(() => rmSync(elsewhere, { recursive: true }))
+    writeFileSync(join(elsewhere, "there"), "secret\n")
+    const own = join(folder, "carol")
+    mkdirSync(own)
+    const links = {
+      ...{ folder: elsewhere, there: join(elsewhere, "there"), missing: join(elsewhere, "missing") },
+      ...{ "folder-missing": join(elsewhere, "no", "folder"), loop: join(elsewhere, "loop") },
+      relative: relative(own, join(elsewhere, "missing")),
+      again: join(own, "missing"),
+    }
+    for (const [name, target] of Object.entries(links)) symlinkSync(target, join(own, name))
+    symlinkSync(join(elsewhere, "loop"), join(elsewhere, "loop"))
+    const source = builtIn("file_source", { allowFiles: [folder] })
+    const sink = builtIn("file_sink", { allowFiles: [folder] })
+    const paths = [
+      ...["there", "missing", "relative", "again", "loop", "folder/there", "folder/missing"],
+      ...["folder/there/x", "folder/missing/x", "folder-missing/x", `folder/${"x".repeat(300)}`, "loop/x"],
+    ]
+    const before = readdirSync(elsewhere)
+    for (const path of paths)
+      for (const adapter of [source, sink]) {
+        const error = await run(adapter, { owner: "carol", config: { path } }).catch(thrown => thrown)
+        expect([path, error.code, error.message.replace(path, "PATH")]).toEqual([
+          ...[path, "E721", expect.stringContaining("Pipelines may not use the file PATH: only those in")],
+        ])
+      }
+    expect(readdirSync(elsewhere)).toEqual(before)
+    const gone = run(source, { owner: "carol", config: { path: "own-missing" } })
+    await expect(gone).rejects.toMatchObject({ code: "E722" })
+    symlinkSync("own-missing", join(own, "own-link"))
+    const linked = run(source, { owner: "carol", config: { path: "own-link" } })
+    await expect(linked).rejects.toMatchObject({ code: "E722" })
+  })
+
+  it("a path with a NUL is refused under our own code (E721)", async () => {
+    const allowed: { allowFiles: boolean | string[] }[] = [{ allowFiles: true }, { allowFiles: [folder] }]
+    for (const settings of allowed)
+      for (const type of ["file_source", "jsonl_source", "file_sink", "jsonl_sink"] as const) {
+        const failed = run(builtIn(type, settings), { config: { path: "a\0b" } })
+        await expect(failed).rejects.toThrow(
+          'Pipelines may not use the file "a\\u0000b": its path contains a NUL',
+        )
+        await expect(failed).rejects.toMatchObject({ code: "E721", retryable: false })
+      }
   })
 
   it("an owner other than local has a folder of its own, and reaches nobody else's (E721)", async () => {

@@ -5,8 +5,8 @@
  * them, named after the owner, and nothing outside: no owner can read or replace the files of another.
  */
 import { createHash } from "node:crypto"
-import { realpath } from "node:fs/promises"
-import { basename, dirname, join, relative, resolve, sep } from "node:path"
+import { readlink, realpath } from "node:fs/promises"
+import { dirname, join, parse, relative, resolve, sep } from "node:path"
 import { localOwner } from "../../../core/facts.ts"
 import { finalError, type HandlerError } from "../../../worker/fail.ts"
 import type { AdapterSettings } from "../settings.ts"
@@ -24,6 +24,7 @@ export class AllowedFiles {
    */
   async locate(path: string, owner: string): Promise<string> {
     const allow = this.#allow
+    if (path.includes("\0")) throw withNul(path)
     if (allow === true && owner === localOwner) return resolve(path)
     const folders = foldersFor(owner, allow)
     const asked = resolve(folders[0] ?? ".", path)
@@ -54,14 +55,39 @@ function folderName(owner: string): string {
   return `%sha256-${createHash("sha256").update(owner).digest("hex")}`
 }
 
-/** For a file that does not exist yet: the real path of its folder. */
 async function realPath(path: string): Promise<string> {
-  try {
-    return await realpath(path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT" || dirname(path) === path) return path
-    return join(await realPath(dirname(path)), basename(path))
+  return realpath(path).catch(() => withoutLinks(path))
+}
+
+/** As in Linux. */
+const MOST_LINKS = 40
+
+/**
+ * The real path of a file that does not exist yet, or cannot be reached. Every link on the way is followed,
+ * also one whose target does not exist: whether it does must not be visible outside the allowed folders.
+ */
+async function withoutLinks(path: string): Promise<string> {
+  let { root: real } = parse(path)
+  const names = namesIn(path)
+  for (let links = 0; names.length > 0; ) {
+    const next = join(real, names.shift()!)
+    const target = await readlink(next).catch(() => null)
+    if (target === null) real = next
+    else if (++links > MOST_LINKS) return join(next, ...names)
+    else {
+      const whole = resolve(dirname(next), target)
+      names.unshift(...namesIn(whole))
+      real = parse(whole).root
+    }
   }
+  return real
+}
+
+function namesIn(path: string): string[] {
+  return path
+    .slice(parse(path).root.length)
+    .split(sep)
+    .filter(name => name !== "")
 }
 
 function isInside(folder: string, path: string): boolean {
@@ -75,4 +101,11 @@ function notAllowed(path: string, folders: readonly string[], isForLocal: boolea
     ? `UMBRA_ALLOW_FILES=1 is for the owner "${localOwner}" alone: with a list of folders, every owner has a folder of its own.`
     : "To allow it, the operator sets UMBRA_ALLOW_FILES to the folders that are allowed."
   return finalError("E721", `Pipelines may not use the file ${path}: ${now} allowed. ${advice}`)
+}
+
+function withNul(path: string): HandlerError {
+  return finalError(
+    "E721",
+    `Pipelines may not use the file ${JSON.stringify(path)}: its path contains a NUL character.`,
+  )
 }
