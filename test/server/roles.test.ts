@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import pg from "pg"
-import { describe, expect, it, onTestFinished } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { Stalls } from "../broker/stalls.ts"
 import { folderWith, umbra } from "../cli/umbra.ts"
 import { until } from "../engine/stage.ts"
@@ -10,8 +10,6 @@ import { fakeProvider, make } from "../provider/stage.ts"
 import { EventStream, type StreamEvent } from "./event-stream.ts"
 import { type Served, serve, storeFlags, storeOf } from "./served.ts"
 import { ask, type Store } from "./stage.ts"
-
-process.env.UMBRA_PROVIDER_SECRET_FAKE_PROVIDER_SECRET = "fake-provider-secret"
 
 /** Each start of a node is a line of a file, whichever process it was in. */
 const handlers = `
@@ -258,6 +256,8 @@ describe("umbra serve --roles", () => {
 
   it("S1 X2 a process for webhooks alone takes one for a job of another, and serves nothing else", async () => {
     const store = await storeOf("PostgreSQL")
+    vi.stubEnv("UMBRA_PROVIDER_SECRET_FAKE_PROVIDER_SECRET", "fake-provider-secret")
+    onTestFinished(() => void vi.unstubAllEnvs())
     const fake = await fakeProvider()
     const definition = { ...fake.definition(), poll_seconds: [3600] }
     const files = folderWith({ "fake.yaml": JSON.stringify(definition) })
