@@ -137,9 +137,7 @@ function program({ id, files, isLoading = false }: TestRun): string {
     `let isOver = ${isLoading}`,
     "beforeEach(({ skip }) => skip(isOver))",
     'afterEach(({ task }) => { isOver ||= task.result?.state === "fail" })',
-    ...files.map(
-      file => `describe("${file}", async () => void (await import("../${file}?run=${written}")))`,
-    ),
+    ...files.map(file => `describe("${file}", async () => void (await import("../${file}?run=${written}")))`),
   ]
   writeFileSync(`${root}/${path}`, lines.join("\n"))
   return path

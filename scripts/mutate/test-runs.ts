@@ -80,7 +80,8 @@ export class TestRuns {
     budgetMs: number,
   ): Promise<readonly Mutant[]> {
     const left = new Set(mutants)
-    const suited = mutants.filter(({ id }) => !this.#loading.has(id))
+    const isReached = (mutant: Mutant) => this.#reaching(mutant, foldersOf(mutant), budgetMs).length > 0
+    const suited = mutants.filter(mutant => !this.#loading.has(mutant.id) && isReached(mutant))
     // Neighbours are caught by the same test files.
     suited.sort((a, b) => a.file.localeCompare(b.file))
     const batches: Mutant[][] = []
@@ -96,11 +97,7 @@ export class TestRuns {
   }
 
   /** Returns how many were tried. */
-  async #together(
-    lane: Lane,
-    runs: readonly MutantRun[],
-    caught: (mutant: Mutant) => void,
-  ): Promise<number> {
+  async #together(lane: Lane, runs: readonly MutantRun[], caught: (mutant: Mutant) => void): Promise<number> {
     const files = [...new Set(runs.flatMap(run => run.files))]
     const control = { id: -1, files, limitMs: this.#limit(files), mutant: null }
     const all = [{ ...control, isLoading: true }, ...runs, control]

@@ -1,5 +1,5 @@
 /** S4: live streams of real server processes: killed, restarted, told to stop, and two of them on one database. */
-import { describe, expect, it, onTestFinished } from "vitest"
+import { describe, expect, it } from "vitest"
 import { EventStream, type StreamEvent } from "./event-stream.ts"
 import { type Served, serve, storeOf } from "./served.ts"
 import { ask } from "./stage.ts"

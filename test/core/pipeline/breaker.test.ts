@@ -98,3 +98,14 @@ describe("a circuit breaker", () => {
     )
   })
 })
+
+describe("the window of a circuit breaker", () => {
+  it("forgets calls part by part, not all at once", () => {
+    const breaker = new Breaker(policy)
+    for (let second = 0; second < 30; second += 3) call(breaker, false, second * 1000)
+    // Ten calls, one in each part of the window. Each that fails now takes the place of an old one that did not.
+    const failed = [30, 33, 36, 39].map(second => call(breaker, true, second * 1000))
+    expect(failed).toEqual([null, null, null, null])
+    expect(call(breaker, true, 42_000)).toBe("open")
+  })
+})
