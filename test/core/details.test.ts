@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
 import { newJobState } from "../../src/core/state.ts"
+import { resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
 import { attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { eventsOf } from "../../src/core/view/events.ts"
 import { withLive } from "../../src/core/view/live-view.ts"
@@ -35,16 +36,13 @@ describe("what a submission records", () => {
 })
 
 describe("the times of an attempt in its fact", () => {
-  it("leave out a hold of nothing, whichever worker ran it", () => {
-    const job = new Job(chain("a", "b", "c", "d"))
+  it.each(["completed", "failed"] as const)("leave out a hold of nothing when it has %s", type => {
+    const job = new Job(apart("a", "b", "c", "d"))
     const ran = (id: string, worker: string, heldMs: number) => {
-      job.send({ type: "completed", ...job.task(id), output: 1, times: times(worker, heldMs) })
-      const {
-        ran_ms,
-        held_ms,
-        worker: named,
-      } = job.facts.at(-1) as { ran_ms?: number; held_ms?: number; worker?: string }
-      return [ran_ms, held_ms, named]
+      const result = { output: 1, fault: passing, times: times(worker, heldMs) }
+      job.send({ type, ...job.task(id), ...result } as Command)
+      const fact = job.facts.at(-1) as { ran_ms?: number; held_ms?: number; worker?: string }
+      return [fact.ran_ms, fact.held_ms, fact.worker]
     }
     expect(ran("a", "w1", 0)).toEqual([5, undefined, "w1"])
     expect(ran("b", "w1", 7)).toEqual([5, 7, undefined])
@@ -197,5 +195,25 @@ describe("J19 the overlay of a list", () => {
     expect(merged(1)).toEqual({ total: 3, queued: 2, running: 1 })
     expect(merged(3)).toEqual({ total: 3, running: 3 })
     expect(merged(0)).toEqual({ total: 3, queued: 3 })
+  })
+})
+
+describe("the next timer of a job", () => {
+  it("is the earliest of all that are left, of every kind", () => {
+    const job = new Job(apart("a", "b", "c", "d"), { ttlSeconds: 600 })
+    job.fail("a")
+    job.now += 1000
+    job.fail("b")
+    job.sleep("c", 60)
+    job.submitted("d", "op-1")
+    const timers = [15_000, 16_000, 31_000, 61_000].map(ms => 1_000_000 + ms)
+    resetEarliestTimer(job.state)
+    expect(job.state.earliestTimer).toBe(timers[0])
+    takeDueRetries(job.state, timers[0]!)
+    resetEarliestTimer(job.state)
+    expect(job.state.earliestTimer).toBe(timers[1])
+    takeDueRetries(job.state, timers[1]!)
+    resetEarliestTimer(job.state)
+    expect(job.state.earliestTimer).toBe(timers[2])
   })
 })

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { describe as described } from "../../src/definition/document/issues.ts"
 import { parseDocument } from "../../src/definition/index.ts"
-import { readInput } from "../../src/definition/input/input.ts"
+import { InputChecker } from "../../src/definition/input/input.ts"
 import { CheckRun, StepsSpentError, shown } from "../../src/definition/input/schema-checks.ts"
 import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
 import { unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
@@ -99,7 +99,30 @@ describe("input schemas", () => {
     expect(spent(2)).toThrow(StepsSpentError)
   })
 
-  it("an input that is no JSON is refused as a whole", () => {
-    expect(readInput(() => 1)).toMatchObject({ problems: [{ path: "input" }], more: 0 })
+  it("an input that cannot be checked is refused as a whole", () => {
+    const given = { given: null, depth: 1 }
+    const check = new InputChecker(threadMatchers()).check({ $ref: "#" }, given, new CheckRun({ steps: 100 }))
+    expect(check).toMatchObject({ problems: [{ path: "input" }], more: 0 })
+  })
+
+  it.each([
+    ["^a{2,3}$", ["aa", "aaa"], ["a", "aaaa"]],
+    ["^a{2,3}?b+?$", ["aab", "aaabb"], ["ab"]],
+    ["^😀$", ["😀"], ["😀😀", "\ud83d"]],
+    ["^[😀-😂]x$", ["😁x"], ["😃x"]],
+  ])("the pattern %s means what it means in JavaScript", (source, fitting, others) => {
+    const fits = (text: string) =>
+      threadMatchers().pattern(source)(text, new CheckRun({ steps: Number.POSITIVE_INFINITY }))
+    expect([...fitting, ...others].map(fits)).toEqual([
+      ...fitting.map(() => true),
+      ...others.map(() => false),
+    ])
+  })
+
+  it("references that lead nowhere are told before chains that are too long", () => {
+    const links = Array.from({ length: 20 }, (_, n) => [`d${n}`, { $ref: `#/$defs/d${n + 1}` }])
+    const input = { $ref: "#/$defs/d0", $defs: Object.fromEntries(links) }
+    const workflow = JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] })
+    expect(problemsOf(workflow).map(({ path }) => path)).toEqual(["input.$defs.d19.$ref"])
   })
 })

@@ -108,4 +108,14 @@ describe("the window of a circuit breaker", () => {
     expect(failed).toEqual([null, null, null, null])
     expect(call(breaker, true, 42_000)).toBe("open")
   })
+
+  it("forgets failures as it forgets calls", () => {
+    const breaker = new Breaker(policy)
+    for (let part = 0; part < 10; part++) call(breaker, part < 4, part * 3000)
+    for (let part = 10; part < 14; part++) call(breaker, false, part * 3000)
+    // None of the ten calls in the window failed.
+    const failed = [14, 15, 16, 17].map(part => call(breaker, true, part * 3000))
+    expect(failed).toEqual([null, null, null, null])
+    expect(call(breaker, true, 18 * 3000)).toBe("open")
+  })
 })
