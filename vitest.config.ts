@@ -1,30 +1,47 @@
+import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 /**
- * Files that share worker processes and the modules loaded there: many take less time than to start a process and load
- * Umbra. Their tests close what they open, and change nothing that a later file can see. Not those that replace a module
- * or measure what their own process uses.
+ * Files that have a process of their own: they take long, replace a module, set what is global in a process, or measure what
+ * theirs uses. All others share worker processes and the modules loaded there, since many take less time than to start a
+ * process and load Umbra: their tests close what they open, and change nothing that a later file can see.
  */
-const SHARED = "test/@(core|definition|engine|feed|template|worker)/**/!(input-checks|scale).test.ts"
+const OWN = [
+  "test/@(chaos|crash|simulation|trace|witness)/**/*.test.ts",
+  "test/core/scale.test.ts",
+  "test/definition/input-checks.test.ts",
+  "test/journal/network-file-system.test.ts",
+  "test/pipeline/adapters/file-sources.test.ts",
+]
 
-/** Files that take half a minute. Begun last, one of them would run on alone when all else is done. */
+/** Files that share processes and take half a minute. Begun last, one of them would run on alone when all else is done. */
 const LONG = new RegExp(
-  "/test/(chaos|crash|simulation|witness)/|/test/(broker/redis-away|cli/(jobs|remote)|definition/fuzz|docs/pages|" +
-    "pipeline/processes|provider/fleet|server/(abuse-stretches|roles))\\.test",
+  "/test/(broker/redis-away|cli/(jobs|remote)|definition/fuzz|docs/pages|pipeline/processes|provider/fleet|" +
+    "server/(abuse-stretches|roles))\\.test",
 )
 
-/** Long files first. Those that share processes last: they are many and short, so that the workers end together. */
+/**
+ * Files with a process of their own first: vitest keeps a shared process only while the next file is of its kind. Then long
+ * files, then the others: they are many and short, so that the workers end together.
+ */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const groupOf = ({ moduleId, project }: TestSpecification) =>
-      LONG.test(moduleId) ? 0 : project.config.isolate ? 1 : 2
+      project.config.isolate ? 0 : LONG.test(moduleId) ? 1 : 2
     const groups = [0, 1, 2].map(group => super.sort(files.filter(file => groupOf(file) === group)))
     return (await Promise.all(groups)).flat()
   }
 }
 
+/** `npm test` has built the package just before: see test/support/built-threads.ts. */
+const BUILT_THREADS = {
+  find: /^(\.\.\/)+thread\.ts$/,
+  replacement: fileURLToPath(new URL("test/support/built-threads.ts", import.meta.url)),
+}
+
 export default defineConfig({
+  resolve: { alias: process.env.UMBRA_TEST_BUILT === "yes" ? [BUILT_THREADS] : [] },
   test: {
     pool: "forks",
     sequence: { sequencer: LongFirst },
@@ -36,9 +53,11 @@ export default defineConfig({
     // What is polled for has no promised time, unless the test says one. A second is too little on a busy machine.
     expect: { poll: { timeout: 60_000 } },
     projects: [
-      { extends: true, test: { name: "shared", include: [SHARED], isolate: false } },
-      // Each file has a process of its own.
-      { extends: true, test: { name: "own", include: ["test/**/*.test.ts"], exclude: [SHARED] } },
+      {
+        extends: true,
+        test: { name: "shared", include: ["test/**/*.test.ts"], exclude: OWN, isolate: false },
+      },
+      { extends: true, test: { name: "own", include: OWN } },
     ],
   },
 })

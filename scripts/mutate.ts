@@ -79,8 +79,12 @@ async function drawMutants(folder: string, { rooms, wanted, seed }: Wanted): Pro
 
 async function survivors(runs: TestRuns, mutants: readonly Mutant[], signal: AbortSignal) {
   await runs.measure(PURE)
-  const soon = await runs.uncaught(mutants, ({ file }) => [`test/${file.split("/")[1]}`], FAST_BUDGET_MS)
-  console.log(`${mutants.length - soon.length} of ${mutants.length} caught by fast tests of their own room`)
+  const ownRoom = ({ file }: Mutant) => [`test/${file.split("/")[1]}`]
+  const together = await runs.uncaughtTogether(mutants, ownRoom, FAST_BUDGET_MS)
+  console.log(`${mutants.length - together.length} of ${mutants.length} caught in a process of many`)
+  signal.throwIfAborted()
+  const soon = await runs.uncaught(together, ownRoom, FAST_BUDGET_MS)
+  console.log(`${mutants.length - soon.length} caught by fast tests of their own room`)
   const pure = await runs.uncaught(soon, () => PURE, Number.POSITIVE_INFINITY)
   console.log(`${mutants.length - pure.length} caught by the tests of these rooms`)
   if (pure.length === 0) return pure

@@ -27,7 +27,7 @@ await main(async signal => {
       process.execPath,
       [vitest, "run", ...reporters(report), ...process.argv.slice(2)],
       {
-        env: { ...process.env, ...services.env },
+        env: { ...process.env, ...services.env, UMBRA_TEST_BUILT: "yes" },
         signal,
       },
     )

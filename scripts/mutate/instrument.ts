@@ -14,16 +14,26 @@ export const SWITCH_FILE = "src/mutant-switch.ts"
 
 export const SWITCH_SOURCE = `import { appendFileSync } from "node:fs"
 
-const active = Number(process.env.MUTANT ?? -1)
+let active = Number(process.env.MUTANT ?? -1)
 const hits = process.env.MUTANT_HITS
 const seen = new Set<number>()
+
+/** For a process that makes several mistakes, one after another. */
+export function makeMistake(id: number): void {
+  active = id
+}
 
 export function mutant(id: number): boolean {
   if (hits !== undefined && !seen.has(id)) {
     seen.add(id)
-    appendFileSync(hits, id + "\\n")
+    appendFileSync(hits, id + (isLoading() ? " loading" : "") + "\\n")
   }
   return id === active
+}
+
+/** Is this module or a helper of the tests being loaded? What is computed then stays in the process. */
+function isLoading(): boolean {
+  return process.env.MUTANT_LOADING === "yes" && !new Error().stack!.includes(".test.ts")
 }
 `
 

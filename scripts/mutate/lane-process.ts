@@ -1,14 +1,28 @@
 /**
- * One vitest in a process of its own, which keeps the transformed modules from run to run. A run gets a fresh worker process
- * with the environment that the request names, and runs the files one after another until a test fails.
+ * One vitest in a process of its own, which keeps the transformed modules from request to request. A request gets a fresh
+ * worker process, either for one mistake, which the environment names, or for many, one after another (`warm`).
  */
+import { mkdirSync, writeFileSync } from "node:fs"
 import { createVitest, type TestModule, type TestSpecification } from "vitest/node"
 
-export interface LaneRequest {
+/** `hits`: which mistakes each test file reaches; `cold`: one mistake; `warm`: many. */
+export type LaneMode = "hits" | "cold" | "warm"
+
+/** The test files run one after another until a test fails. */
+export interface TestRun {
+  /** The mistake; -1: none. */
+  readonly id: number
   readonly files: readonly string[]
+  /** Only load what the tests use. */
+  readonly isLoading?: boolean
+}
+
+export interface LaneRequest {
+  readonly runs: readonly TestRun[]
   readonly env: Readonly<Record<string, string>>
 }
 
+/** One for each run. */
 export interface LaneReply {
   /** The first failed test, or null. */
   readonly failure: { readonly file: string; readonly test: string } | null
@@ -33,7 +47,7 @@ class AsGiven {
 /** The test files of this run that have ended: vitest itself also remembers those of earlier runs. */
 let ended: TestModule[] = []
 
-const [root, mode] = process.argv.slice(2) as [string, "hits" | "mutants"]
+const [root, mode] = process.argv.slice(2) as [string, LaneMode]
 
 const vitest = await createVitest("test", {
   root,
@@ -44,9 +58,9 @@ const vitest = await createVitest("test", {
   maxWorkers: 1,
   // Which switches a file reaches is noted per process.
   isolate: mode === "hits",
-  bail: mode === "hits" ? 0 : 1,
+  bail: mode === "cold" ? 1 : 0,
   setupFiles: mode === "hits" ? ["scripts/mutate/note-hits.ts"] : [],
-  reporters: [{ onTestModuleEnd: module => void ended.push(module) }],
+  reporters: [{ onTestModuleEnd }],
   silent: true,
   sequence: { sequencer: AsGiven },
   testTimeout: 240_000,
@@ -54,31 +68,80 @@ const vitest = await createVitest("test", {
   expect: { poll: { timeout: 60_000 } },
 })
 
-process.on("message", async (request: LaneRequest) => {
-  Object.assign(process.env, request.env)
-  process.send!(await run(request.files))
+let before = Promise.resolve()
+process.on("message", (request: LaneRequest) => {
+  // The last reply comes before vitest has ended its worker.
+  before = before.then(() => answer(request))
 })
 process.on("disconnect", () => process.exit())
 process.send!("ready")
 
-async function run(files: readonly string[]): Promise<LaneReply> {
-  AsGiven.order = files.map(file => `${root}/${file}`)
-  const project = vitest.getRootProject()
-  const specifications = AsGiven.order.map(path => project.createSpecification(path))
+async function answer({ env, runs }: LaneRequest): Promise<void> {
+  Object.assign(process.env, env)
+  if (mode === "warm") await runVitest(runs.map(program))
+  else for (const { files } of runs) reply(await runCold(files))
+}
+
+function onTestModuleEnd(module: TestModule): void {
+  if (mode !== "warm") return void ended.push(module)
+  const test = failureOf(module)
+  reply({ failure: test === null ? null : { file: fileOf(test), test }, durations: {} })
+}
+
+async function runCold(files: readonly string[]): Promise<LaneReply> {
   ended = []
-  const { unhandledErrors } = await vitest.runTestSpecifications(specifications)
+  const { unhandledErrors } = await runVitest(files)
   const durations: Record<string, number> = {}
   for (const module of ended) durations[relativePath(module)] = Math.ceil(module.diagnostic().duration)
-  const failed = ended.find(module => !module.ok() || module.errors().length > 0)
-  if (failed) return { failure: { file: relativePath(failed), test: failedTest(failed) }, durations }
+  for (const module of ended) {
+    const test = failureOf(module)
+    if (test !== null) return { failure: { file: relativePath(module), test }, durations }
+  }
   const [stray] = unhandledErrors
   if (stray === undefined) return { failure: null, durations }
   return { failure: { file: files[0]!, test: String((stray as Error).message) }, durations }
 }
 
+async function runVitest(files: readonly string[]) {
+  AsGiven.order = files.map(file => `${root}/${file}`)
+  const project = vitest.getRootProject()
+  return vitest.runTestSpecifications(AsGiven.order.map(path => project.createSpecification(path)))
+}
+
+function reply(message: LaneReply): void {
+  process.send!(message)
+}
+
 const relativePath = ({ moduleId }: TestModule): string => moduleId.slice(root.length + 1)
 
-function failedTest(module: TestModule): string {
+/** The name of the first failed test; null: none failed. */
+function failureOf(module: TestModule): string | null {
+  if (module.ok() && module.errors().length === 0) return null
   for (const test of module.children.allTests("failed")) return test.fullName
   return module.errors()[0]?.message ?? "a hook or an import"
 }
+
+let written = 0
+
+/**
+ * A test file that makes a mistake, then loads the run's test files anew, which get a query of their own for that. The modules
+ * that they import are those of the run before.
+ */
+function program({ id, files, isLoading = false }: TestRun): string {
+  mkdirSync(`${root}/warm`, { recursive: true })
+  const path = `warm/${++written}.test.ts`
+  const lines = [
+    'import { afterEach, beforeEach, describe } from "vitest"',
+    'import { makeMistake } from "../src/mutant-switch.ts"',
+    `makeMistake(${id})`,
+    `let isOver = ${isLoading}`,
+    "beforeEach(({ skip }) => skip(isOver))",
+    'afterEach(({ task }) => { isOver ||= task.result?.state === "fail" })',
+    ...files.map(file => `describe("${file}", async () => void (await import("../${file}?run=${written}")))`),
+  ]
+  writeFileSync(`${root}/${path}`, lines.join("\n"))
+  return path
+}
+
+/** The test file's name is the first part of a test's full name: see `program`. */
+const fileOf = (fullName: string): string => fullName.split(" > ")[0]!

@@ -2,36 +2,53 @@
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
-import type { LaneReply, LaneRequest } from "./lane-process.ts"
+import type { LaneMode, LaneReply, TestRun } from "./lane-process.ts"
 
 const entry = fileURLToPath(new URL("./lane-process.ts", import.meta.url))
 
 export class Lane {
   readonly #root: string
-  readonly #mode: "hits" | "mutants"
+  readonly #mode: LaneMode
   #child: ChildProcess | null = null
 
-  constructor(root: string, mode: "hits" | "mutants") {
+  constructor(root: string, mode: LaneMode) {
     this.#root = root
     this.#mode = mode
   }
 
-  /** Null: the run did not end within its time, and was killed. */
-  async run(request: LaneRequest, limitMs: number): Promise<LaneReply | null> {
+  /** The replies of the runs, in their order. Fewer: the next one did not end within its time, and was killed. */
+  async run<T extends TestRun & { readonly limitMs: number }>(
+    runs: readonly T[],
+    env: Readonly<Record<string, string>>,
+    ended: (run: T, reply: LaneReply) => void = () => {},
+  ): Promise<readonly LaneReply[]> {
     const child = await this.#ready()
-    const timer = setTimeout(() => this.end(), limitMs)
-    const reply = await new Promise<LaneReply | null>(resolve => {
-      const exited = () => resolve(null)
-      child.once("exit", exited)
-      child.once("message", (message: LaneReply) => {
-        child.off("exit", exited)
-        resolve(message)
-      })
-      child.send(request)
+    const replies: LaneReply[] = []
+    await new Promise<void>(resolve => {
+      let timer: NodeJS.Timeout
+      const next = () => {
+        clearTimeout(timer)
+        if (replies.length < runs.length) timer = setTimeout(() => this.end(), runs[replies.length]!.limitMs)
+        else over()
+      }
+      const heard = (reply: LaneReply) => {
+        ended(runs[replies.length]!, reply)
+        replies.push(reply)
+        next()
+      }
+      const over = () => {
+        clearTimeout(timer)
+        child.off("message", heard)
+        child.off("exit", over)
+        resolve()
+      }
+      child.on("message", heard)
+      child.once("exit", over)
+      next()
+      child.send({ runs, env })
     })
-    clearTimeout(timer)
-    if (reply === null) this.end()
-    return reply
+    if (replies.length < runs.length) this.end()
+    return replies
   }
 
   /** Kills the process and the workers that it started: they are one process group. */

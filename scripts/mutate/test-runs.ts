@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Mutant } from "./instrument.ts"
 import { Lane } from "./lane.ts"
+import type { LaneMode, TestRun } from "./lane-process.ts"
 
 /** A mutant's run may take this much longer than the run without it. */
 const SLOWER = 10
@@ -13,11 +14,19 @@ const MEASURING_MS = 900_000
 /** They prove types, times, or that no drawn document crashes the parser in half a minute: a mutant is caught sooner by others. */
 const LEFT_OUT = /^test\/(definition\/(types\/|fuzz\.test)|core\/scale\.test)/
 
+/** Mistakes that one process makes one after another. More of them find more of what an earlier one has left behind. */
+const BATCH = 30
+
 interface TestFile {
   readonly file: string
   readonly ms: number
   /** The mutants that it reaches. */
   readonly reaches: ReadonlySet<number>
+}
+
+interface MutantRun extends TestRun {
+  readonly mutant: Mutant
+  readonly limitMs: number
 }
 
 export class TestRuns {
@@ -27,6 +36,8 @@ export class TestRuns {
   /** For every test process. */
   env: Readonly<Record<string, string>> = {}
   readonly #files: TestFile[] = []
+  /** Mutants that are reached while modules are loaded: what they change stays in the process. */
+  readonly #loading = new Set<number>()
   /** How many mutants of a source file a test file has caught. */
   readonly #caught = new Map<string, number>()
   /** The test files that a mutant has survived. */
@@ -48,32 +59,86 @@ export class TestRuns {
     const failed: string[] = []
     await this.#inLanes("hits", names, async (lane, name) => {
       const env = { ...this.env, MUTANT: "-1", MUTANT_HITS_FOLDER: hits }
-      const reply = await lane.run({ files: [name], env }, MEASURING_MS)
-      if (reply === null || reply.failure !== null)
-        failed.push(`${name}: ${reply?.failure?.test ?? "does not end"}`)
-      else this.#files.push({ file: name, ms: reply.durations[name] ?? 0, reaches: reachedBy(hits, name) })
+      const [reply] = await lane.run([{ id: -1, files: [name], limitMs: MEASURING_MS }], env)
+      if (reply === undefined || reply.failure !== null)
+        return void failed.push(`${name}: ${reply?.failure?.test ?? "does not end"}`)
+      const reached = reachedBy(hits, name)
+      this.#files.push({ file: name, ms: reply.durations[name] ?? 0, reaches: new Set(reached.keys()) })
+      for (const [id, isLoading] of reached) if (isLoading) this.#loading.add(id)
     })
     for (const line of failed) console.log(`  left out, since it fails without a mistake: ${line}`)
     console.log(`${names.length} test files of ${folders.join(", ")} measured in ${seconds(began)} s`)
   }
 
-  /** Returns the mutants that no test of their folders catches. */
+  /**
+   * Returns the mutants that no test of their folders catches, where one process makes many mistakes. A mutant that is caught
+   * there is caught: the tests pass in the same process afterwards, without a mistake. One that is not has to be tried alone.
+   */
+  async uncaughtTogether(
+    mutants: readonly Mutant[],
+    foldersOf: (mutant: Mutant) => readonly string[],
+    budgetMs: number,
+  ): Promise<readonly Mutant[]> {
+    const left = new Set(mutants)
+    const isReached = (mutant: Mutant) => this.#reaching(mutant, foldersOf(mutant), budgetMs).length > 0
+    const suited = mutants.filter(mutant => !this.#loading.has(mutant.id) && isReached(mutant))
+    // Neighbours are caught by the same test files.
+    suited.sort((a, b) => a.file.localeCompare(b.file))
+    const batches: Mutant[][] = []
+    while (suited.length > 0) batches.push(suited.splice(0, BATCH))
+    await this.#inLanes("warm", batches, async (lane, batch) => {
+      for (let rest = batch; rest.length > 0 && !this.#ended; ) {
+        const runs = rest.map(mutant => this.#runOf(mutant, foldersOf(mutant), budgetMs))
+        const tried = await this.#together(lane, runs, mutant => left.delete(mutant))
+        rest = rest.slice(tried)
+      }
+    })
+    return [...left]
+  }
+
+  /** Returns how many were tried. */
+  async #together(lane: Lane, runs: readonly MutantRun[], caught: (mutant: Mutant) => void): Promise<number> {
+    const files = [...new Set(runs.flatMap(run => run.files))]
+    const control = { id: -1, files, limitMs: this.#limit(files), mutant: null }
+    const all = [{ ...control, isLoading: true }, ...runs, control]
+    const found: MutantRun[] = []
+    let began = Date.now()
+    const replies = await lane.run(all, { ...this.env, MUTANT: "-1" }, ({ mutant, ...run }, { failure }) => {
+      if (mutant !== null) this.#tell(mutant, failure === null ? null : failedIn(failure), began)
+      if (mutant !== null && failure !== null) found.push({ ...run, mutant })
+      began = Date.now()
+    })
+    const tried = Math.min(replies.length - 1, runs.length)
+    const last = replies[runs.length + 1]
+    if (last?.failure) {
+      console.log(`  ${found.length} are tried again: a mistake was left behind, ${failedIn(last.failure)}`)
+      return tried
+    }
+    for (const { mutant } of found) caught(mutant)
+    for (const [index, { mutant }] of runs.entries()) {
+      const failure = replies[index + 1]?.failure
+      if (failure) this.#remember(mutant, failure.file)
+    }
+    if (tried === runs.length || this.#ended) return tried
+    this.#tell(runs[tried]!.mutant, "its time limit", began)
+    caught(runs[tried]!.mutant)
+    return tried + 1
+  }
+
+  /** Returns the mutants that no test of their folders catches, each tried in a process of its own. */
   async uncaught(
     mutants: readonly Mutant[],
     foldersOf: (mutant: Mutant) => readonly string[],
     budgetMs: number,
   ): Promise<readonly Mutant[]> {
     const left: Mutant[] = []
-    await this.#inLanes("mutants", mutants, async (lane, mutant) => {
+    await this.#inLanes("cold", mutants, async (lane, mutant) => {
       const began = Date.now()
-      const files = this.#reaching(mutant, foldersOf(mutant), budgetMs)
-      const caughtBy = files.length === 0 ? null : await this.#catch(lane, mutant, files)
+      const run = this.#runOf(mutant, foldersOf(mutant), budgetMs)
+      const caughtBy = run.files.length === 0 ? null : await this.#catch(lane, run)
       if (this.#ended) return
       if (caughtBy === null) left.push(mutant)
-      const verdict =
-        caughtBy === null ? `survived ${this.#count(mutant)} test files` : `caught by ${caughtBy}`
-      const place = `${mutant.file}:${mutant.line}`
-      console.log(`  ${mutant.id} ${place} to "${mutant.replacement}": ${verdict}, ${seconds(began)} s`)
+      this.#tell(mutant, caughtBy, began)
     })
     return left.sort((a, b) => a.id - b.id)
   }
@@ -83,22 +148,42 @@ export class TestRuns {
     for (const lane of this.#lanes) lane.end()
   }
 
-  async #catch(lane: Lane, mutant: Mutant, files: readonly TestFile[]): Promise<string | null> {
-    const expected = files.reduce((sum, { ms }) => sum + ms, 0)
-    const request = { files: files.map(({ file }) => file), env: { ...this.env, MUTANT: String(mutant.id) } }
-    const reply = await lane.run(request, STARTING_MS + SLOWER * expected)
-    if (reply === null) return "its time limit"
+  async #catch(lane: Lane, run: MutantRun): Promise<string | null> {
+    const { mutant, files } = run
+    const [reply] = await lane.run([run], { ...this.env, MUTANT: String(mutant.id) })
+    if (reply === undefined) return "its time limit"
     if (reply.failure === null) {
       const survived = this.#survived.get(mutant.id) ?? new Set()
-      this.#survived.set(mutant.id, new Set([...survived, ...request.files]))
+      this.#survived.set(mutant.id, new Set([...survived, ...files]))
       return null
     }
-    const key = pair(mutant.file, reply.failure.file)
-    this.#caught.set(key, (this.#caught.get(key) ?? 0) + 1)
-    return `${reply.failure.file}: ${reply.failure.test}`
+    this.#remember(mutant, reply.failure.file)
+    return failedIn(reply.failure)
   }
 
-  #reaching(mutant: Mutant, folders: readonly string[], budgetMs: number): readonly TestFile[] {
+  #remember(mutant: Mutant, test: string): void {
+    const key = pair(mutant.file, test)
+    this.#caught.set(key, (this.#caught.get(key) ?? 0) + 1)
+  }
+
+  #tell(mutant: Mutant, caughtBy: string | null, began: number): void {
+    const verdict =
+      caughtBy === null ? `survived ${this.#count(mutant)} test files alone` : `caught by ${caughtBy}`
+    const place = `${mutant.file}:${mutant.line}`
+    console.log(`  ${mutant.id} ${place} to "${mutant.replacement}": ${verdict}, ${seconds(began)} s`)
+  }
+
+  #runOf(mutant: Mutant, folders: readonly string[], budgetMs: number): MutantRun {
+    const files = this.#reaching(mutant, folders, budgetMs)
+    return { id: mutant.id, mutant, files, limitMs: this.#limit(files) }
+  }
+
+  #limit(files: readonly string[]): number {
+    const expected = this.#files.filter(({ file }) => files.includes(file))
+    return STARTING_MS + SLOWER * expected.reduce((sum, { ms }) => sum + ms, 0)
+  }
+
+  #reaching(mutant: Mutant, folders: readonly string[], budgetMs: number): readonly string[] {
     const cost = ({ file, ms }: TestFile) => ms / (1 + (this.#caught.get(pair(mutant.file, file)) ?? 0))
     const survived = this.#survived.get(mutant.id)
     const ordered = this.#files
@@ -106,10 +191,11 @@ export class TestRuns {
       .filter(({ file }) => folders.some(folder => file.startsWith(`${folder}/`)))
       .sort((a, b) => cost(a) - cost(b))
     let spent = 0
-    return ordered.filter(({ ms }) => {
+    const affordable = ordered.filter(({ ms }) => {
       spent += ms
       return spent <= budgetMs
     })
+    return affordable.map(({ file }) => file)
   }
 
   #count({ id }: Mutant): number {
@@ -124,11 +210,7 @@ export class TestRuns {
       .sort()
   }
 
-  async #inLanes<T>(
-    mode: "hits" | "mutants",
-    tasks: readonly T[],
-    run: (lane: Lane, task: T) => Promise<void>,
-  ) {
+  async #inLanes<T>(mode: LaneMode, tasks: readonly T[], run: (lane: Lane, task: T) => Promise<void>) {
     const queue = [...tasks]
     const work = async () => {
       const lane = new Lane(this.folder, mode)
@@ -143,10 +225,18 @@ export class TestRuns {
 }
 
 const pair = (source: string, test: string): string => `${source} ${test}`
+const failedIn = ({ file, test }: { file: string; test: string }): string => `${file}: ${test}`
 const seconds = (since: number): string => ((Date.now() - since) / 1000).toFixed(1)
 
-function reachedBy(folder: string, test: string): ReadonlySet<number> {
+/** The mutants that a test file reaches; true: while modules were loaded. */
+function reachedBy(folder: string, test: string): ReadonlyMap<number, boolean> {
   const name = test.slice("test/".length).replaceAll("/", "+")
-  if (!readdirSync(folder).includes(name)) return new Set()
-  return new Set(readFileSync(join(folder, name), "utf8").split("\n").filter(Boolean).map(Number))
+  if (!readdirSync(folder).includes(name)) return new Map()
+  const lines = readFileSync(join(folder, name), "utf8").split("\n").filter(Boolean)
+  const reached = new Map<number, boolean>()
+  for (const line of lines) {
+    const id = Number.parseInt(line, 10)
+    reached.set(id, reached.get(id) === true || line.endsWith("loading"))
+  }
+  return reached
 }

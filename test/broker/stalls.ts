@@ -40,4 +40,29 @@ export class Stalls {
   }
 }
 
+/**
+ * A clock for bounds of time, which a slow machine slows down too: each tick is a timer of this process, then an answer of a
+ * service that is part of what is timed. On an idle machine it runs like any other clock, a little behind.
+ */
+export class TickClock {
+  ms = 0
+  #isStopped = false
+
+  constructor(ask: () => Promise<unknown>) {
+    void this.#run(ask)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  async #run(ask: () => Promise<unknown>): Promise<void> {
+    while (!this.#isStopped) {
+      await new Promise(resolve => setTimeout(resolve, TICK_MS))
+      await ask().catch(() => {})
+      this.ms += TICK_MS
+    }
+  }
+}
+
 const TICK_MS = 20

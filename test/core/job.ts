@@ -33,6 +33,8 @@ export class Job {
   readonly aborted: string[] = []
   /** `id:external id`, in order. */
   readonly abandoned: string[] = []
+  /** `id#attempt`: a submission of theirs may have had no answer. */
+  readonly unanswered: string[] = []
   /** Nodes whose operation was to be looked at. */
   readonly polled: string[] = []
   ends = 0
@@ -84,6 +86,7 @@ export class Job {
     if (effect.type === "end") this.ends++
     else if (effect.type === "dispatch") this.dispatched.push(`${this.idOf(effect.node)}#${effect.attempt}`)
     else if (effect.type === "abort") this.aborted.push(`${this.idOf(effect.node)}#${effect.attempt}`)
+    else if (effect.type === "unanswered") this.unanswered.push(`${this.idOf(effect.node)}#${effect.attempt}`)
     else if (effect.type === "abandon")
       this.abandoned.push(`${this.idOf(effect.node)}:${effect.operation.external_id}`)
   }

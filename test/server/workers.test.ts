@@ -174,7 +174,9 @@ describe("/metrics", () => {
         return 1
       },
     })
-    const stage = await stageOf({ umbra: { handlers: [busy.handler, flaky], worker: { concurrency: 1 } } })
+    // The start of a node is stored after this time, and its state is another then.
+    const worker = { concurrency: 1, startedAfterSeconds: 3600 }
+    const stage = await stageOf({ umbra: { handlers: [busy.handler, flaky], worker } })
     const retry = { max_attempts: 2, initial_seconds: 0.01, jitter: 0 }
     const definitions = [
       hello,

@@ -98,3 +98,24 @@ describe("a circuit breaker", () => {
     )
   })
 })
+
+describe("the window of a circuit breaker", () => {
+  it("forgets calls part by part, not all at once", () => {
+    const breaker = new Breaker(policy)
+    for (let second = 0; second < 30; second += 3) call(breaker, false, second * 1000)
+    // Ten calls, one in each part of the window. Each that fails now takes the place of an old one that did not.
+    const failed = [30, 33, 36, 39].map(second => call(breaker, true, second * 1000))
+    expect(failed).toEqual([null, null, null, null])
+    expect(call(breaker, true, 42_000)).toBe("open")
+  })
+
+  it("forgets failures as it forgets calls", () => {
+    const breaker = new Breaker(policy)
+    for (let part = 0; part < 10; part++) call(breaker, part < 4, part * 3000)
+    for (let part = 10; part < 14; part++) call(breaker, false, part * 3000)
+    // None of the ten calls in the window failed.
+    const failed = [14, 15, 16, 17].map(part => call(breaker, true, part * 3000))
+    expect(failed).toEqual([null, null, null, null])
+    expect(call(breaker, true, 18 * 3000)).toBe("open")
+  })
+})

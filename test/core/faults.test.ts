@@ -165,3 +165,11 @@ describe("Retry-After", () => {
     ).toBe(9)
   })
 })
+
+describe("Retry-After", () => {
+  it("is rounded up to a millisecond: a request is never sent too early", () => {
+    expect(retryAfterSeconds(0.0001, now)).toBe(0.001)
+    expect(retryAfterSeconds("1.0004", now)).toBe(1.001)
+    expect(retryAfterSeconds(2, now)).toBe(2)
+  })
+})

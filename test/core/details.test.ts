@@ -1,0 +1,219 @@
+/** Rules of the core that concern one field each. */
+import { describe, expect, it } from "vitest"
+import type { Command } from "../../src/core/commands.ts"
+import { decide } from "../../src/core/decide/decide.ts"
+import { newJobState } from "../../src/core/state.ts"
+import { resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
+import { attemptHistory } from "../../src/core/view/attempt-history.ts"
+import { eventsOf } from "../../src/core/view/events.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
+import { graphView, progressPercent } from "../../src/core/view/view.ts"
+import { atOnce } from "../../src/turns.ts"
+import { chain, graphOf } from "./graphs.ts"
+import { final, Job, passing, usualPolls } from "./job.ts"
+
+const context = { now: 1_000_000, random: 0, lossLimit: 3, running: () => [] }
+const apart = (...ids: string[]) => ids.map(id => ({ id, dependencies: [] }))
+const times = (worker: string, heldMs: number) => ({ worker, heldMs, ranMs: 5 })
+
+describe("what a submission records", () => {
+  const recorded = (more: object): object => {
+    const command = {
+      ...{ type: "submit", owner: "ada", workflow: "flow", workflowVersion: 3, input: null },
+      ...{ ttlSeconds: null, priority: 0, ...more },
+    } as Command
+    return (decide(newJobState(graphOf(chain("a"))), command, context) as object[])[0]!
+  }
+
+  it.each([
+    [{ labels: { team: "core" } }, { labels: { team: "core" } }],
+    [{ traceparent: "00-1-2-01" }, { traceparent: "00-1-2-01" }],
+    [{ submittedBy: "token-1" }, { submitted_by: "token-1" }],
+  ])("is %j, and nothing where it was not given", (given, expected) => {
+    expect(recorded(given)).toMatchObject(expected)
+    expect(Object.keys(recorded({}))).not.toContain(Object.keys(expected)[0])
+  })
+})
+
+describe("the times of an attempt in its fact", () => {
+  it.each(["completed", "failed"] as const)("leave out a hold of nothing when it has %s", type => {
+    const job = new Job(apart("a", "b", "c", "d"))
+    const ran = (id: string, worker: string, heldMs: number) => {
+      const result = { output: 1, fault: passing, times: times(worker, heldMs) }
+      job.send({ type, ...job.task(id), ...result } as Command)
+      const fact = job.facts.at(-1) as { ran_ms?: number; held_ms?: number; worker?: string }
+      return [fact.ran_ms, fact.held_ms, fact.worker]
+    }
+    expect(ran("a", "w1", 0)).toEqual([5, undefined, "w1"])
+    expect(ran("b", "w1", 7)).toEqual([5, 7, undefined])
+    expect(ran("c", "w2", 7)).toEqual([5, 7, "w2"])
+    expect(ran("d", "w2", 0)).toEqual([5, undefined, undefined])
+  })
+})
+
+describe("J21 places of a list", () => {
+  it("an item that fails for good leaves its place to the next, and the list goes on", () => {
+    const job = new Job([{ id: "a", dependencies: [], maxParallel: 1, failFast: false }])
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2, 3] })
+    const list = job.state.lists.get(0)!.state
+    const queued = () => [...list.nodeStatus].filter((_, item) => list.queuedAt[item] !== 0).length
+    expect(queued()).toBe(1)
+    job.send({ type: "failed", node: 0, item: 0, attempt: 1, fault: final })
+    expect(queued()).toBe(2)
+    job.send({ type: "failed", node: 0, item: 1, attempt: 1, fault: final })
+    expect(queued()).toBe(3)
+    job.send({ type: "completed", node: 0, item: 2, attempt: 1, output: 1 })
+    expect(job.state.status).toBe("FAILED")
+  })
+
+  it("counts the items in flight as in flight in the job", () => {
+    const job = new Job([{ id: "a", dependencies: [], maxParallel: 2 }])
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2, 3] })
+    expect(job.state.active).toBe(2)
+    job.send({ type: "completed", node: 0, item: 0, attempt: 1, output: 1 })
+    job.send({ type: "completed", node: 0, item: 1, attempt: 1, output: 1 })
+    expect(job.state.active).toBe(1)
+    job.send({ type: "completed", node: 0, item: 2, attempt: 1, output: 1 })
+    expect([job.state.active, job.state.status]).toEqual([0, "COMPLETED"])
+  })
+})
+
+describe("X4 a result that overtakes the next attempt", () => {
+  it("aborts it, and says that a submission of it may have no answer", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    job.pass(15)
+    job.news("a", "op-1", { type: "completed", output: "film" }, { source: "webhook" })
+    expect([job.state.status, job.aborted, job.unanswered]).toEqual(["COMPLETED", ["a#2"], ["a#2"]])
+  })
+
+  it("has nothing to abort while the next attempt waits for its time", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    job.news("a", "op-1", { type: "completed", output: "film" }, { source: "webhook" })
+    expect([job.state.status, job.aborted, job.unanswered]).toEqual(["COMPLETED", [], []])
+  })
+})
+
+describe("the history of attempts", () => {
+  const historyOf = (job: Job) =>
+    atOnce(
+      attemptHistory(
+        graphOf(job.specs),
+        job.facts.map(fact => ({ fact })),
+        { node: 0 },
+        { now: job.now, begunAt: null },
+      ),
+    ).attempts
+
+  it("an attempt that changed its owner before it began was queued when it first was", () => {
+    const job = new Job(chain("a"))
+    const queuedAt = job.now
+    job.now += 3000
+    job.send({ type: "recover" })
+    job.now += 3000
+    job.send({ type: "hand_over" })
+    expect(historyOf(job)).toMatchObject([{ queued_at: queuedAt, outcome: null }])
+  })
+
+  it("an attempt that waits has what its handler reported before: its hold and its usage", () => {
+    const job = new Job(chain("a"))
+    job.now += 100
+    job.send({
+      ...{ type: "waiting", ...job.task("a"), waiting: { kind: "signal", name: "go" } },
+      ...{ times: times("w1", 30), usage: { tokens: 4 } },
+    })
+    expect(historyOf(job)).toMatchObject([{ held_ms: 30, usage: { tokens: 4 }, outcome: null }])
+  })
+})
+
+describe("the source of a result", () => {
+  const sourceOf = (job: Job) =>
+    [
+      ...eventsOf(
+        "job-1",
+        graphOf(job.specs),
+        job.facts.map((fact, seq) => ({ seq, fact })),
+      ),
+    ].find(({ type }) => type === "node.completed")?.source
+
+  it("is the provider for an operation, also one whose time is over as well", () => {
+    const job = new Job([{ id: "a", dependencies: [], provider: "acme" }])
+    job.submitted("a", "op-1", { ttlSeconds: 10 })
+    job.now += 10_000
+    job.news("a", "op-1", { type: "completed", output: 1 })
+    expect(sourceOf(job)).toBe("provider")
+  })
+
+  it("is a timer that is over, and the worker otherwise", () => {
+    const job = new Job(chain("a"))
+    job.sleep("a", 5)
+    job.pass(5)
+    expect(sourceOf(job)).toBe("timer")
+    const plain = new Job(chain("a"))
+    plain.complete("a")
+    expect(sourceOf(plain)).toBe("worker")
+  })
+})
+
+describe("the percentage of a job", () => {
+  it("is of nodes and of the items of a list that has not ended, rounded down", () => {
+    const job = new Job(apart("a", "b", "c"))
+    job.complete("a")
+    expect(progressPercent(job.state)).toBe(33)
+    job.send({ type: "expand", ...job.task("b"), items: [1, 2] })
+    job.send({ type: "completed", node: 1, item: 0, attempt: 1, output: 1 })
+    expect(progressPercent(job.state)).toBe(50)
+  })
+
+  it("of a job that was deleted is that of its end: 100 only when it had completed", () => {
+    const done = new Job(chain("a"))
+    done.complete("a")
+    expect(progressPercent(done.state)).toBe(100)
+    done.send({ type: "delete" })
+    const cancelled = new Job(apart("a", "b"))
+    cancelled.complete("a")
+    cancelled.send({ type: "cancel" })
+    cancelled.send({ type: "delete" })
+    expect(progressPercent(cancelled.state)).toBe(50)
+  })
+})
+
+describe("J19 the overlay of a list", () => {
+  it("moves items from queued to running, and leaves out what is none", () => {
+    const job = new Job([{ id: "a", dependencies: [] }])
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2, 3] })
+    const graph = graphView(job.state, { now: job.now })
+    const task = { id: "a", worker: null, started_at: null, progress: null, waiting_on: null }
+    const merged = (running: number) => {
+      const live = { at: job.now, nodes: [{ ...task, status: "RUNNING" as const, items: { running } }] }
+      return withLive({ ...graph, live }).nodes[0]!.items
+    }
+    expect(merged(2)).toEqual({ total: 3, queued: 1, running: 2 })
+    expect(merged(1)).toEqual({ total: 3, queued: 2, running: 1 })
+    expect(merged(3)).toEqual({ total: 3, running: 3 })
+    expect(merged(0)).toEqual({ total: 3, queued: 3 })
+  })
+})
+
+describe("the next timer of a job", () => {
+  it("is the earliest of all that are left, of every kind", () => {
+    const job = new Job(apart("a", "b", "c", "d"), { ttlSeconds: 600 })
+    job.fail("a")
+    job.now += 1000
+    job.fail("b")
+    job.sleep("c", 60)
+    job.submitted("d", "op-1")
+    const timers = [15_000, 16_000, 31_000, 61_000].map(ms => 1_000_000 + ms)
+    resetEarliestTimer(job.state)
+    expect(job.state.earliestTimer).toBe(timers[0])
+    takeDueRetries(job.state, timers[0]!)
+    resetEarliestTimer(job.state)
+    expect(job.state.earliestTimer).toBe(timers[1])
+    takeDueRetries(job.state, timers[1]!)
+    resetEarliestTimer(job.state)
+    expect(job.state.earliestTimer).toBe(timers[2])
+  })
+})

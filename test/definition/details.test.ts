@@ -1,0 +1,128 @@
+/** Rules of definitions that concern one place each. */
+import { describe, expect, it } from "vitest"
+import { describe as described } from "../../src/definition/document/issues.ts"
+import { parseDocument } from "../../src/definition/index.ts"
+import { InputChecker } from "../../src/definition/input/input.ts"
+import { CheckRun, StepsSpentError, shown } from "../../src/definition/input/schema-checks.ts"
+import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
+import { unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
+import { problemsOf } from "./catalog.ts"
+
+describe("a value in a message", () => {
+  it.each([
+    [null, "nothing (null)"],
+    [[], "an empty list"],
+    [[1], "a list"],
+    [{}, "a mapping"],
+    [7, "7"],
+    ["x".repeat(40), `"${"x".repeat(40)}"`],
+    ["x".repeat(41), `"${"x".repeat(40)}…"`],
+  ])("%j is told as %s", (value, text) => {
+    expect(described(value)).toBe(text)
+  })
+
+  it("of an input is shown up to 200 characters", () => {
+    expect(shown("x".repeat(198))).toBe(`"${"x".repeat(198)}"`)
+    expect(shown("x".repeat(199))).toBe(`"${"x".repeat(199)}…`)
+  })
+})
+
+describe("places in JSON", () => {
+  it.each([
+    ["brackets in text", '{"a": {"x": "}]{"}, "b": 1}'],
+    ["a quote in text", '{"a": {"x": "\\"}"}, "b": 1}'],
+    ["a backslash at the end of text", '{"a": {"x": "y\\\\"}, "b": 1}'],
+    ["an escaped quote after a backslash", '{"a": {"x": "\\\\\\"}"}, "b": 1}'],
+    ["a key with a quote", '{"a\\"": {}, "b": 1}'],
+  ])("are found behind %s", (_, text) => {
+    expect(parseDocument(text).locate(["b"])).toEqual({ line: 1, column: text.indexOf("1") + 1 })
+  })
+})
+
+describe("places in YAML", () => {
+  const at = (text: string, offset: number) => parseDocument(text).locate(["a"], { offset })?.column
+
+  it.each([
+    ["plain", "a: bcd", [4, 5, 6]],
+    ["single quotes", "a: 'b''c'", [5, 6, 8]],
+    ["double quotes", 'a: "b\\tc"', [5, 6, 8]],
+  ])("in %s are those of the characters of the value", (_, text, columns) => {
+    expect(columns.map((_, offset) => at(text, offset))).toEqual(columns)
+  })
+
+  it("behind the last character of a text in quotes are on its closing quote", () => {
+    expect(at('a: "bc"', 2)).toBe(7)
+    expect(at('a: "bc"', 9)).toBe(7)
+  })
+
+  it("a template at the beginning of a line is to be put in quotes, whatever the line before ends with", () => {
+    const [problem] = parseDocument("a: # text\n  {{ x }} and\n").problems
+    expect(problem?.message).toContain("Put a value that begins with a template in quotes")
+  })
+})
+
+describe("E107", () => {
+  const node = (id: string, rest: string) => `  - {id: ${id}, handler: echo, ${rest}}\n`
+
+  it("names the nodes of the cycle, and templates only when one causes it", () => {
+    const plain = `name: x\nnodes:\n${node("a", "dependencies: [b]")}${node("b", "dependencies: [a]")}`
+    expect(problemsOf(plain).map(({ message }) => message)).toEqual([
+      "Cycle: a → b → a (each waits for the next). Remove one of these dependencies.",
+    ])
+    const read = `name: x\nnodes:\n${node("a", 'config: {text: "{{ b }}"}')}${node("b", "dependencies: [a]")}`
+    expect(problemsOf(read)[0]?.message).toContain('caused by reading "b" in a template of "a".')
+  })
+})
+
+describe("input schemas", () => {
+  it("of a reference that leads nowhere only that is told", () => {
+    const workflow = (input: object) =>
+      JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] })
+    expect(problemsOf(workflow({ $ref: "#/$defs/gone" })).map(({ path }) => path)).toEqual(["input.$ref"])
+  })
+
+  it.each(["(?:a{200}){200}", "(a{2}b{999}){2}", "((a{100})b{20}){20}"])(
+    "%s repeats too often: repetitions multiply",
+    pattern => {
+      expect(unsupportedConstruct(pattern)).toContain("more than 1000 repetitions")
+    },
+  )
+
+  it.each(["a{1000}", "(?:a{10}){100}", "a{900}b{900}"])("%s repeats as often as may be", pattern => {
+    expect(unsupportedConstruct(pattern)).toBeUndefined()
+  })
+
+  it("a format costs a step, and one for every four characters", () => {
+    const spent = (steps: number) => () =>
+      threadMatchers().format("email")!("ada@b.cd", new CheckRun({ steps }))
+    expect(spent(3)()).toBe(true)
+    expect(spent(2)).toThrow(StepsSpentError)
+  })
+
+  it("an input that cannot be checked is refused as a whole", () => {
+    const given = { given: null, depth: 1 }
+    const check = new InputChecker(threadMatchers()).check({ $ref: "#" }, given, new CheckRun({ steps: 100 }))
+    expect(check).toMatchObject({ problems: [{ path: "input" }], more: 0 })
+  })
+
+  it.each([
+    ["^a{2,3}$", ["aa", "aaa"], ["a", "aaaa"]],
+    ["^a{2,3}?b+?$", ["aab", "aaabb"], ["ab"]],
+    ["^😀$", ["😀"], ["😀😀", "\ud83d"]],
+    ["^[😀-😂]x$", ["😁x"], ["😃x"]],
+  ])("the pattern %s means what it means in JavaScript", (source, fitting, others) => {
+    const fits = (text: string) =>
+      threadMatchers().pattern(source)(text, new CheckRun({ steps: Number.POSITIVE_INFINITY }))
+    expect([...fitting, ...others].map(fits)).toEqual([
+      ...fitting.map(() => true),
+      ...others.map(() => false),
+    ])
+  })
+
+  it("references that lead nowhere are told before chains that are too long", () => {
+    const links = Array.from({ length: 20 }, (_, n) => [`d${n}`, { $ref: `#/$defs/d${n + 1}` }])
+    const input = { $ref: "#/$defs/d0", $defs: Object.fromEntries(links) }
+    const workflow = JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] })
+    expect(problemsOf(workflow).map(({ path }) => path)).toEqual(["input.$defs.d19.$ref"])
+  })
+})
