@@ -193,21 +193,14 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
 /** Shorter documents are checked at once. */
 const LARGE = 32 * 1024
 
-const storedAnswer = z
-  .object({
-    name: z.string(),
-    version: z.number().int(),
-    hash: z.string(),
-    unchanged: z.boolean(),
-  })
-  .meta({ examples: [{ name: "order", version: 3, hash: "9f2c41d0", unchanged: false }] })
+const { eg } = schema
+const { name, version, hash } = views.storedVersion.shape
+const storedAnswer = z.object({ name, version, hash, unchanged: z.boolean() })
 
-const validAnswer = z
-  .object({
-    valid: z.literal(true),
-    name: z.string(),
-    hash: z.string(),
-    nodes: z.number().int(),
-    routes: z.number().int().describe("Number of routes of a pipeline."),
-  })
-  .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4, routes: 0 }] })
+const validAnswer = z.object({
+  valid: z.literal(true),
+  name,
+  hash,
+  nodes: eg(z.number().int(), 4),
+  routes: z.number().int().describe("Number of routes of a pipeline."),
+})

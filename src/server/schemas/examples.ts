@@ -26,7 +26,8 @@ export type Schemas = Readonly<Record<string, Schema>>
 export function exampleOf(given: Schema | undefined, schemas: Schemas): unknown {
   const schema = resolved(given, schemas)
   if (schema === undefined) return undefined
-  const own = schema.example ?? schema.examples?.[0] ?? schema.const ?? schema.enum?.[0] ?? schema.default
+  if (schema.example !== undefined) return schema.example
+  const own = schema.examples?.[0] ?? schema.const ?? schema.enum?.[0] ?? schema.default
   if (own !== undefined) return own
   if (schema.anyOf !== undefined)
     return schema.anyOf.map(option => exampleOf(option, schemas)).find(example => example !== undefined)
@@ -69,7 +70,8 @@ function listOf(entry: unknown): unknown {
 function objectExample({ properties = {}, required = [] }: Schema, schemas: Schemas): unknown {
   const found: Record<string, unknown> = {}
   for (const [name, schema] of Object.entries(properties)) {
-    const example = exampleOf(schema, schemas)
+    // An optional field is shown if it has an example of its own.
+    const example = required.includes(name) ? exampleOf(schema, schemas) : schema.example
     if (example !== undefined) found[name] = example
     else if (required.includes(name)) return undefined
   }
