@@ -2,7 +2,7 @@
 import type { Argument, Command, Option } from "commander"
 import { jobStatuses } from "../../core/states.ts"
 import { roleNames } from "../../roles.ts"
-import { scopes } from "../server-program.ts"
+import { scopes } from "../input/options.ts"
 
 export interface Candidate {
   readonly text: string

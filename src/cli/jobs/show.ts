@@ -1,7 +1,13 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
-
-import type { RemoteGraph, RemoteNode, RemoteWaitingOn } from "../../client/index.ts"
+import type {
+  RemoteAttempt,
+  RemoteGraph,
+  RemoteNode,
+  RemoteNodeDetails,
+  RemoteWaitingOn,
+} from "../../client/index.ts"
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
+import type { NodeStatus } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import type { ItemWaits } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
@@ -26,7 +32,8 @@ export interface ShowOptions extends TargetOptions {
   readonly item?: number
 }
 
-export async function show(jobId: string, options: ShowOptions): Promise<number> {
+export async function show(jobId: string, node: string | undefined, options: ShowOptions): Promise<number> {
+  if (node !== undefined) return showNode(jobId, node, options)
   if (options.item !== undefined)
     throw new UmbraError("E604", "--item needs a node: umbra jobs show JOB NODE --item 0")
   const [job, graph] = await withTarget(options, async ({ jobs }) => [
@@ -193,4 +200,115 @@ function engineText({ adapters = [], redis }: Wait<"worker">): string {
   const missing = [...adapters.map(type => `adapter ${type}`), ...(redis ? ["a Redis to reach workers"] : [])]
   const which = missing.length === 0 ? "runs it" : `has ${missing.join(", ")}`
   return `waits for an engine that ${which}`
+}
+
+async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {
+  const { item } = options
+  const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, { item }))
+  const columns = process.stdout.columns || 100
+  return print(options, node, () => `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`)
+}
+
+export function nodeText(node: RemoteNodeDetails, columns: number, paint: Paint): string[] {
+  const status = node.live?.nodes[0]?.status ?? node.status
+  const facts = [
+    ["node", node.item === undefined ? node.id : `${node.id}[${node.item}]`],
+    ["handler", node.handler],
+    ["status", [status, attemptText(node)].filter(Boolean).join("  ")],
+    ["usage", usageText(node.usage)],
+    ["error", nodeErrorText(node)],
+    ["reason", node.reason ?? ""],
+    ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
+  ] as const
+  const older = node.attempts_total - node.attempts.length
+  return [
+    ...factLines(facts, paint),
+    "",
+    node.attempts_total === 0
+      ? `no attempt${node.finished_at === null ? " yet" : ""}`
+      : count(node.attempts_total, "attempt"),
+    ...(older > 0 ? [paint.dim(`  … ${count(older, "older one")}`)] : []),
+    ...node.attempts.flatMap(attempt => attemptLines(attempt, { status, columns, paint })),
+  ]
+}
+
+/** The activity of an unfinished attempt. A stored start without a running handler: its process died. */
+function openText(status: NodeStatus, { started_at }: RemoteAttempt): string {
+  if (status === "RUNNING") return "running"
+  if (status === "WAITING") return "waiting"
+  return started_at === null ? "queued" : "not running"
+}
+
+/** In as few lines as the terminal's width allows. `status`: of the node. */
+function attemptLines(
+  attempt: RemoteAttempt,
+  { status, columns, paint }: { status: NodeStatus; columns: number; paint: Paint },
+): string[] {
+  const { started_at, queued_at, duration_ms, worker, outcome } = attempt
+  const said = outcome ?? openText(status, attempt)
+  const colour = said === "completed" ? paint.green : said === "failed" ? paint.red : paint.yellow
+  const took = duration_ms === null ? "" : duration(duration_ms)
+  const number = `  ${String(attempt.attempt).padStart(3)}  `
+  const head = `${said.padEnd(11)}  ${took.padStart(9)}`
+  const rest = packed(
+    [
+      started_at ?? queued_at,
+      ...attempt.waits.map(attemptWaitText),
+      attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
+      worker === null ? "" : `on ${printable(worker)}`,
+      usageText(attempt.usage ?? undefined),
+      printable(attempt.reason ?? ""),
+      attempt.error === null ? "" : printable(`${attempt.error.code} ${attempt.error.message}`),
+    ].filter(Boolean),
+    { columns: columns - number.length, used: head.length },
+  )
+  const indent = " ".repeat(number.length)
+  const [first = "", ...more] = rest.map(line => paint.dim(line))
+  return [
+    `${number}${colour(said)}${head.slice(said.length)}  ${first}`.trimEnd(),
+    ...more.map(line => indent + line),
+  ]
+}
+
+/** Breaks parts into lines of `columns`; the first line is partly used. */
+function packed(parts: readonly string[], { columns, used }: { columns: number; used: number }): string[] {
+  const lines = [""]
+  let room = columns - used - 2
+  for (const part of parts) {
+    const line = lines.at(-1)!
+    const wanted = line === "" ? part : `${line}  ${part}`
+    if (wanted.length <= room) {
+      lines[lines.length - 1] = wanted
+      continue
+    }
+    lines.push(shorten(part, columns))
+    room = columns
+  }
+  return lines
+}
+
+function attemptWaitText({
+  kind,
+  from,
+  until,
+  provider,
+  name,
+  job_id,
+  external_id,
+}: RemoteAttempt["waits"][number]): string {
+  const what = {
+    retry: "its retry time",
+    executions: "the limit of concurrent executions",
+    slot: `a slot of provider ${provider}`,
+    items: "its items",
+    timer: "its timer",
+    signal: `signal ${name}`,
+    child: `job ${job_id}`,
+    external: `${external_id} of provider ${provider}`,
+  }[kind]
+  return printable(
+    until === null
+      ? `waits for ${what}`
+      : `waited ${duration(Date.parse(until) - Date.parse(from))} for ${what}`,
+  )
 }
