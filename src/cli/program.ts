@@ -37,12 +37,12 @@ export function umbraProgram(): Command {
     .summary("print a completion script for your shell")
     .description("Prints a completion script; its first lines explain how to install it.")
     .addArgument(new Argument("<shell>", "which").choices(["bash", "zsh", "fish"]))
-    .action(run(() => import("./completion/scripts.ts"), "completion"))
+    .action(run(() => import("./completion.ts"), "completion"))
   program
     .command("complete", { hidden: true })
     .argument("[words...]")
     .action(async words => {
-      process.exitCode = await (await import("./completion/complete.ts")).complete(program, words)
+      process.exitCode = await (await import("./completion.ts")).complete(program, words)
     })
   return program
 }
@@ -188,7 +188,7 @@ function targetCommands(program: Command): void {
     .addOption(allowDeadLetters())
     .addOption(owner())
     .option("--json", "print one line of JSON per event")
-    .action(run(() => import("./commands/watch.ts"), "watch"))
+    .action(run(() => import("./commands/submit.ts"), "watch"))
 
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
@@ -199,7 +199,7 @@ function targetCommands(program: Command): void {
     .argument("<message>", "ROUTE:NUMBER, for example fetch:12")
     .option("--limit <count>", "the largest number of ancestors, and of descendants", options.upTo(1000), 100)
     .addOption(json())
-    .action(run(() => import("./commands/lineage.ts"), "lineage"))
+    .action(run(() => import("./commands/pipelines.ts"), "lineage"))
 
   withTarget(program.command("dead-letters"))
     .summary("list messages of a pipeline that failed permanently; replay them")
@@ -218,7 +218,7 @@ function targetCommands(program: Command): void {
     .addOption(allowDeadLetters())
     .addOption(privateAddresses())
     .addOption(json())
-    .action(run(() => import("./commands/dead-letters.ts"), "deadLetters"))
+    .action(run(() => import("./commands/pipelines.ts"), "deadLetters"))
 }
 
 function workflowsProgram(): Command {
@@ -291,10 +291,10 @@ function jobsProgram(): Command {
         .default("tree"),
     )
     .option("--json", "same as --format json")
-    .action(run(() => import("./jobs/graph.ts"), "graph"))
+    .action(run(() => import("./jobs/show.ts"), "graph"))
   command("events <job>", "print all events of a job")
     .option("--json", "print one line of JSON per event")
-    .action(run(() => import("./jobs/events.ts"), "events"))
+    .action(run(() => import("./jobs/list.ts"), "events"))
   command("cancel <job>", "cancel a job that has not ended")
     .option("--reason <text>", "the reason; it is stored with the job")
     .addOption(json())

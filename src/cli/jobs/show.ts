@@ -6,14 +6,17 @@ import type {
   RemoteNodeDetails,
   RemoteWaitingOn,
 } from "../../client/index.ts"
-import type { DeadLettersView } from "../../core/pipeline/view.ts"
+import type { DeadLettersView, RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import type { ItemWaits } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
-import { factLines, print } from "../output/print.ts"
+import { exitCode } from "../exit.ts"
+import { graphOf, treeOf } from "../live/tree.ts"
+import { mermaid, mermaidArrow, mermaidLabel } from "../output/pictures.ts"
+import { asJson, factLines, print } from "../output/print.ts"
 import {
   attemptText,
   errorText,
@@ -311,4 +314,73 @@ function attemptWaitText({
       ? `waits for ${what}`
       : `waited ${duration(Date.parse(until) - Date.parse(from))} for ${what}`,
   )
+}
+
+/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with states as colours, or as a tree. */
+export type GraphFormat = "tree" | "mermaid" | "json"
+
+export interface JobGraphOptions extends TargetOptions {
+  readonly format: GraphFormat
+}
+
+const formats: Readonly<Record<GraphFormat, (jobId: string, graph: RemoteGraph) => string>> = {
+  json: (jobId, graph) => asJson({ job_id: jobId, ...graph }),
+  mermaid: (_, graph) => jobPicture(withLive(graph)),
+  tree: (_, graph) => tree(withLive(graph)),
+}
+
+export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
+  const found = await withTarget(options, ({ jobs }) => jobs.graph(jobId))
+  process.stdout.write(formats[options.json ? "json" : options.format](jobId, found))
+  return exitCode.ok
+}
+
+const colours: Readonly<Record<NodeStatus, string>> = {
+  PENDING: "fill:#eee,stroke:#999,color:#333",
+  QUEUED: "fill:#e0ecff,stroke:#5b8def,color:#123",
+  RUNNING: "fill:#cfe8ff,stroke:#1971c2,color:#123",
+  WAITING: "fill:#fff3bf,stroke:#e67700,color:#321",
+  COMPLETED: "fill:#d3f9d8,stroke:#2b8a3e,color:#132",
+  SKIPPED: "fill:#f8f9fa,stroke:#adb5bd,color:#666",
+  FAILED: "fill:#ffe3e3,stroke:#c92a2a,color:#311",
+  CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
+}
+
+function jobPicture({ nodes, edges, routes }: RemoteGraph): string {
+  if (routes !== undefined) return routesPicture(routes)
+  const positions = new Map(nodes.map(({ id }, index) => [id, index]))
+  const used = new Set(nodes.map(({ status }) => status))
+  const shapes = nodes.map(({ id, status, attempt }, i) => {
+    const small = `${status}${attempt > 1 ? `, attempt ${attempt}` : ""}`
+    return `  n${i}[${mermaidLabel(id, small)}]:::${status}`
+  })
+  return mermaid("TD", [
+    ...shapes,
+    ...edges.map(({ from, to }) => `  n${positions.get(from)} --> n${positions.get(to)}`),
+    ...[...used].map(status => `  classDef ${status} ${colours[status]}`),
+  ])
+}
+
+function routesPicture(routes: readonly RouteView[]): string {
+  const readers = new Map(routes.map(({ inbound }, index) => [inbound, index]))
+  const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, failed }, i) => [
+    `  q${i}[(${mermaidLabel(inbound, `${queued} queued`)})]`,
+    `  r${i}[${mermaidLabel(name, `${in_flight} in flight, ${done} done, ${failed} failed`)}]`,
+    `  q${i} --> r${i}`,
+    ...Object.entries(outbound).map(
+      ([kind, queue]) => `  r${i} ${mermaidArrow(kind)} q${readers.get(queue)}`,
+    ),
+  ])
+  return mermaid("LR", lines)
+}
+
+function tree(view: RemoteGraph): string {
+  const rows = treeOf(graphOf(view))
+  const shown = rows.map(({ node, branch }) => {
+    const found = view.nodes[node]!
+    return { ...found, id: `${branch}${found.id}` }
+  })
+  const { workflow_status, progress_pct, status } = view
+  const head = [status, workflow_status ?? "", `${progress_pct} %`].filter(Boolean).join("  ")
+  return `${[head, ...partLines({ ...view, nodes: shown }, paintFor(process.stdout))].join("\n")}\n`
 }

@@ -3,8 +3,7 @@
  * JSON of the server's API, made by the same functions, so no command knows which one it has.
  */
 import type { UmbraClient } from "../../client/client.ts"
-import type { Tokens } from "../../client/tokens.ts"
-import type { Workflows } from "../../client/workflows.ts"
+import type { Tokens, Workflows } from "../../client/workflows.ts"
 import type { Modules } from "../input/modules.ts"
 import type { StoreOptions } from "../input/store.ts"
 import type { JobChange } from "./changes.ts"

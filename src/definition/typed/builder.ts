@@ -26,16 +26,17 @@ export {
   type RouteOptions,
 } from "../pipeline/flow.ts"
 export type { PipelineTotals, RouteTotals } from "../pipeline/plan.ts"
-export type { AnyFlow, Flow } from "./flow.ts"
-export type { JobInfo } from "./job-refs.ts"
 export type {
+  AnyFlow,
   EachOptions,
+  Flow,
   NodeHandle,
   NodeOptions,
   RetryOptions,
   RunEachOptions,
   RunOptions,
-} from "./node.ts"
+} from "./flow.ts"
+export type { JobInfo } from "./head.ts"
 export { cast, expr, orElse, text } from "./operations.ts"
 export type { ConfigOf, OutputOf, Ref, Resolved, Skippable, Templated } from "./types.ts"
 

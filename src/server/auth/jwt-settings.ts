@@ -1,6 +1,6 @@
 import { UmbraError } from "../../errors.ts"
 import { amount, type Setting, type SettingsOf, settingNames, wholeNumber } from "../../settings.ts"
-import { isLoopback } from "../http/loopback.ts"
+import { isLoopback } from "../http/limits.ts"
 
 /** Only the issuer can create these signatures. HS* is excluded: every verifier could forge one. */
 const asymmetric = [

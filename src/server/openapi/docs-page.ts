@@ -1,6 +1,13 @@
 /** The OpenAPI document as a readable page: plain HTML, without scripts or external resources. */
-import { resolved, type Schema, type Schemas } from "../schemas/examples.ts"
-import type { ApiDocument, Content, Operation, Parameter } from "./document.ts"
+import {
+  type ApiDocument,
+  type Content,
+  type Operation,
+  type Parameter,
+  resolved,
+  type Schema,
+  type Schemas,
+} from "./document.ts"
 
 interface Entry {
   readonly method: string
