@@ -1,4 +1,5 @@
 import { shownAttempt } from "../core/attempt-times.ts"
+import { valueIn } from "../core/maps.ts"
 import { nodeStatusOf } from "../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { partitionOf } from "../engine/ids.ts"
@@ -121,8 +122,7 @@ export class Feed {
       throw error
     }
     return this.#betweenPages(() => {
-      const watch = this.#watches.get(owner) ?? new OwnerFollowers()
-      this.#watches.set(owner, watch)
+      const watch = valueIn(this.#watches, owner, () => new OwnerFollowers())
       enter(watch)
       let isGone = false
       const go = () => {
@@ -266,10 +266,8 @@ export class Feed {
       if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
       job.message = progress.message ?? job.message
       this.#known.keep(job)
-      const byJob = frames.get(watch) ?? new Map<string, string[]>()
-      const ofJob = byJob.get(job.id) ?? []
-      ofJob.push(progressFrame(job, progress))
-      frames.set(watch, byJob.set(job.id, ofJob))
+      const byJob = valueIn(frames, watch, () => new Map<string, string[]>())
+      valueIn(byJob, job.id, () => []).push(progressFrame(job, progress))
     }
     for (const [watch, byJob] of frames) watch.deliverProgress(byJob)
   }

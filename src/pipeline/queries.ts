@@ -2,7 +2,9 @@
  * Queries about any execution, for any process that can read the store: none of them needs the process that
  * runs the execution.
  */
+
 import type { Json } from "../core/json.ts"
+import { valueIn } from "../core/maps.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { isoTime } from "../engine/clock.ts"
 import type { Plans } from "../engine/plans.ts"
@@ -73,11 +75,7 @@ export class PipelineQueries {
   async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
     const start = await this.#lineageOf(jobId)
     const sources = new Map([[jobId, Promise.resolve<LineageSource | null>(start)]])
-    const open = (id: string) => {
-      const known = sources.get(id) ?? this.#relative(id, start.owner)
-      sources.set(id, known)
-      return known
-    }
+    const open = (id: string) => valueIn(sources, id, () => this.#relative(id, start.owner))
     return walkLineage(start, open, message, limit)
   }
 

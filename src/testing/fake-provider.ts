@@ -3,10 +3,12 @@
  * signed webhooks. It plays a script for each operation, or follows commands (`complete`, `fail`, `deliver` …), and keeps
  * its own log: its data about slots and keys does not come from the engine under test.
  */
+
 import { createHmac, randomUUID } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import type { Json } from "../core/json.ts"
+import { valueIn } from "../core/maps.ts"
 import type { HttpProviderDefinition } from "../provider/http-spec.ts"
 
 export interface FakeProviderOptions {
@@ -227,11 +229,7 @@ export class FakeProvider {
   }
 
   #playOf(key: string, request: Json): Play {
-    const known = this.#plays.get(key)
-    if (known !== undefined) return known
-    const play = new Play(this.#options.script?.({ key, request }) ?? {})
-    this.#plays.set(key, play)
-    return play
+    return valueIn(this.#plays, key, () => new Play(this.#options.script?.({ key, request }) ?? {}))
   }
 
   #wrongOf(route: Route): FakeAnswer | undefined {

@@ -2,7 +2,9 @@
  * Parses JSON text. `JSON.parse` does the work; our own scanner runs only for positions, syntax errors and duplicate
  * keys, so a correct document of 20 MB costs one more pass over its text (0.1 s) and no memory.
  */
+
 import type { Json, JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import type { Work } from "../../turns.ts"
 import {
   type DocumentPath,
@@ -97,12 +99,7 @@ export function duplicateKey(
 function jsonLocator(text: string, position: FindPosition): Locate {
   const scanned = new Map<number, Scanned>()
   const memberAt = (at: number, key: string | number): JsonMember | undefined => {
-    let container = scanned.get(at)
-    if (container === undefined) {
-      container = { found: new Map(), rest: members(text, at) }
-      scanned.set(at, container)
-    }
-    const { found, rest } = container
+    const { found, rest } = valueIn(scanned, at, () => ({ found: new Map(), rest: members(text, at) }))
     while (!found.has(key)) {
       const { done, value } = rest.next()
       if (done) break

@@ -3,6 +3,7 @@
  * whole document for each alias and has no positions for values that JSON cannot represent. The library's own check for
  * duplicate keys compares each key with all others (quadratic), so it is off and done here.
  */
+
 import {
   type Alias,
   isAlias,
@@ -16,6 +17,7 @@ import {
   type YAMLMap,
 } from "yaml"
 import type { Json, JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import type { DefinitionLimits } from "../limits.ts"
 import { type DocumentPath, formatPath, type Locate, type Position, type Problem } from "../problem.ts"
 import { duplicateKey, lineFinder, type ReadDocument } from "./json-document.ts"
@@ -244,16 +246,9 @@ type Member = Pair<Node, Node | null>
 function yamlLocator(root: Node, source: YamlSource): Locate {
   const { text, position, aliases } = source
   const members = new Map<YAMLMap, Map<string, Member>>()
-  const membersOf = (map: YAMLMap): Map<string, Member> => {
-    let found = members.get(map)
-    if (found === undefined) {
-      found = new Map(
-        (map.items as Member[]).map(pair => [isScalar(pair.key) ? String(pair.key.value) : "", pair]),
-      )
-      members.set(map, found)
-    }
-    return found
-  }
+  const nameOf = ({ key }: Member): string => (isScalar(key) ? String(key.value) : "")
+  const membersOf = (map: YAMLMap): Map<string, Member> =>
+    valueIn(members, map, () => new Map((map.items as Member[]).map(pair => [nameOf(pair), pair])))
   return (path, place = {}) => {
     let node: Node = root
     let key: Node = root
