@@ -10,8 +10,7 @@ import { exitCode } from "./exit.ts"
 import { scopes } from "./input/options.ts"
 import { storeLocation } from "./input/store.ts"
 import { printable } from "./output/terminal.ts"
-import { openTarget, serverFor } from "./target/open.ts"
-import type { Target, TargetOptions } from "./target/target.ts"
+import { openTarget, serverFor, type Target, type TargetOptions } from "./target/open.ts"
 
 const LONGEST_MS = 1500
 const MOST = 50

@@ -320,7 +320,7 @@ function jobsProgram(): Command {
   withStore(described("verify [job]", "compare the folded journal of a job with its projection"))
     .option("--all", "every job of the store")
     .addOption(json())
-    .action(run(() => import("./jobs/verify.ts"), "verify"))
+    .action(run(() => import("./commands/db.ts"), "verify"))
   return jobs
 }
 

@@ -5,9 +5,8 @@ import { print, printSubmitted } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { latencyText } from "../output/routes-table.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { TargetOptions } from "../target/target.ts"
 
 export interface DeadLettersCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly route?: string

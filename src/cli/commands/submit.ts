@@ -6,9 +6,8 @@ import { printSubmitted } from "../output/print.ts"
 import { type DeadLetterFlags, errorText, exitCodeWith, leftDeadLetters } from "../output/result.ts"
 import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
-import { withTarget } from "../target/open.ts"
+import { type Target, type TargetOptions, withTarget } from "../target/open.ts"
 import { remoteRunner, seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { Target, TargetOptions } from "../target/target.ts"
 
 export interface WatchCommandOptions extends TargetOptions, DeadLetterFlags {
   readonly json?: boolean

@@ -4,9 +4,8 @@ import { UmbraError } from "../../errors.ts"
 import { readJson } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
-import { withTarget } from "../target/open.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { TargetOptions } from "../target/target.ts"
 
 export interface CancelOptions extends TargetOptions {
   readonly reason?: string

@@ -6,8 +6,7 @@ import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
 import { padded, print } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface ListOptions extends TargetOptions {
   readonly status?: readonly JobStatus[]

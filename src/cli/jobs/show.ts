@@ -27,8 +27,7 @@ import {
 } from "../output/result.ts"
 import { routesTable } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface ShowOptions extends TargetOptions {
   /** For a node with `for_each`. */

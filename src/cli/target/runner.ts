@@ -15,9 +15,8 @@ import type { Routes } from "../live/view.ts"
 import { type CommandLog, commandLog } from "../output/log.ts"
 import { type DeadLetterFlags, report } from "../output/result.ts"
 import { inTurn, keepFolder } from "./folder-wait.ts"
-import { advised, serverFor } from "./open.ts"
+import { advised, serverFor, type Target, type TargetJobs, type TargetOptions } from "./open.ts"
 import { reconnectNotice } from "./server.ts"
-import type { Target, TargetJobs, TargetOptions } from "./target.ts"
 
 export async function withRunner<T>(options: TargetOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
   const log = commandLog()

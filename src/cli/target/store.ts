@@ -54,7 +54,7 @@ import { adaptersFor, catalogWith, loadHandlers, type Modules } from "../input/m
 import { storeFlags, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
-import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./target.ts"
+import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./open.ts"
 
 export function openStore(location: string, options: TargetOptions): Target {
   const { owner = localOwner } = options

@@ -3,8 +3,8 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/sp
 import type { JsonObject } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { expression, member } from "./expression.ts"
+import type { Ref } from "./flow.ts"
 import { refTo } from "./ref.ts"
-import type { Ref } from "./types.ts"
 
 export interface Settings {
   readonly description?: string

@@ -7,7 +7,7 @@
 import { valueIn } from "../../core/maps.ts"
 import { UmbraError } from "../../errors.ts"
 import { type Expression, member } from "./expression.ts"
-import type { Ref } from "./types.ts"
+import type { Ref } from "./flow.ts"
 
 const content = Symbol("umbra.ref")
 const inspected = Symbol.for("nodejs.util.inspect.custom")

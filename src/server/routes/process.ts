@@ -2,8 +2,7 @@
 import type { Registry } from "prom-client"
 import { z } from "zod"
 import type { Umbra } from "../../umbra.ts"
-import { docsPage } from "../openapi/docs-page.ts"
-import type { ApiDocument } from "../openapi/document.ts"
+import { type ApiDocument, docsPage } from "../openapi/document.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
