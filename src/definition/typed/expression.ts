@@ -75,7 +75,7 @@ export function literalText(text: string): string {
 }
 
 /** Text between two expressions: a `{` at its end would join the braces that follow. */
-export function literalPiece(text: string, beforeExpression: boolean): string {
+function literalPiece(text: string, beforeExpression: boolean): string {
   const opening = beforeExpression ? /\{+(?:[%#]|$)|\{{2,}|\{[%#]/g : /\{{2,}|\{[%#]/g
   return text.replace(opening, found => `{{ ${JSON.stringify(found)} }}`)
 }

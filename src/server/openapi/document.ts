@@ -236,7 +236,7 @@ function byType(schema: Schema, schemas: Schemas): unknown {
 }
 
 /** Resolves a reference. */
-export function resolved(schema: Schema | undefined, schemas: Schemas): Schema | undefined {
+function resolved(schema: Schema | undefined, schemas: Schemas): Schema | undefined {
   if (schema?.$ref === undefined) return schema
   const { $ref, ...rest } = schema
   return { ...schemas[$ref.split("/").at(-1)!], ...rest }
