@@ -17,10 +17,11 @@ import type { JobFilter } from "../journal/port/journal.ts"
 import type {
   WrittenDeadLetter as DeadLetter,
   WrittenDeadLetterPage as DeadLetterPage,
+  DeadLettersQuery,
   WrittenLineage as Lineage,
   WrittenMessage as Message,
-} from "../pipeline/iso-times.ts"
-import type { DeadLettersQuery, ReplayWhich } from "../pipeline/queries.ts"
+  ReplayWhich,
+} from "../pipeline/queries.ts"
 
 export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalOptions }
 

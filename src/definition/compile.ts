@@ -3,9 +3,8 @@ import type { Json, JsonObject } from "../core/json.ts"
 import type { Adjacency, RetryPolicy } from "../core/plan.ts"
 import { atOnce, inTurns, type Work } from "../turns.ts"
 import type { AdapterCatalog } from "./adapter.ts"
-import { hashOf, withoutDefaults } from "./canonical.ts"
 import { type DocumentOptions, reading } from "./document/document.ts"
-import { sortedCopy } from "./document/json-value.ts"
+import { hashOf, sortedCopy, withoutDefaults } from "./document/json-value.ts"
 import {
   type AnalysedNode,
   type AnalysedWorkflow,

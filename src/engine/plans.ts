@@ -1,3 +1,4 @@
+import { valueIn } from "../core/maps.ts"
 import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { HandlerCatalog } from "../definition/handler.ts"
 import { compilation } from "../definition/index.ts"
@@ -23,12 +24,9 @@ export class Plans {
     const key = planKey(owner, name, version)
     const cached = this.#byVersion.get(key)
     if (cached !== undefined) return cached
-    let compiling = this.#compiling.get(key)
-    if (compiling === undefined) {
-      compiling = this.#read(owner, name, version).finally(() => this.#compiling.delete(key))
-      this.#compiling.set(key, compiling)
-    }
-    return compiling
+    return valueIn(this.#compiling, key, () =>
+      this.#read(owner, name, version).finally(() => this.#compiling.delete(key)),
+    )
   }
 
   async #read(owner: string, name: string, version: number): Promise<Plan> {

@@ -2,104 +2,76 @@ import { isDeepStrictEqual } from "node:util"
 import { redisTable } from "../broker/redis/settings.ts"
 import type { RetryPolicy } from "../core/plan.ts"
 import { defaultRetryPolicy, retryDefaults } from "../definition/index.ts"
-import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
+import { amount, amountOrNever, readSettings, type SettingsOf, wholeNumber } from "../settings.ts"
 
-/** All settings of the engine (S10). Defaults and environment variables are in the table below. */
-export interface EngineSettings {
+export const engineTable = {
   /** A job older than this is EXPIRED; null: never. */
-  readonly ttlSeconds: number | null
-  /** The defaults of `retry` for nodes that do not set it. Recorded with each job. */
-  readonly retryMaxAttempts: number
-  readonly retryInitialSeconds: number
-  readonly retryMaxSeconds: number
-  readonly retryMultiplier: number
-  readonly retryJitter: number
-  /** Finished jobs are removed after this; null: never. */
-  readonly retentionSeconds: number | null
-  /** The lineage of a pipeline's messages is removed this long after its end; null: with the job. */
-  readonly lineageRetentionSeconds: number | null
-  /** The longest interval of the sweep over jobs and lineage that may be removed. */
-  readonly retentionSweepSeconds: number
-  /** A peer whose heartbeat has not changed for this long is dead. */
-  readonly leaseSeconds: number
-  readonly beatSeconds: number
-  /** A partition that another engine should own, and that does not become idle, is handed over after this; null: never. */
-  readonly rebalanceSeconds: number | null
-  /** A worker whose process has been silent for this long is shown as dead. */
-  readonly workerDeadSeconds: number
-  /** The number of recorded deaths of the process running a node after which the node fails. */
-  readonly lossLimit: number
-  /** Outputs larger than this do not stay in memory. */
-  readonly largeOutputBytes: number
-  /** A job that only waits, and longer than this, leaves memory. */
-  readonly parkAfterMs: number
-  /** The number of jobs in memory from which on new ones are rejected. */
-  readonly maxLiveJobs: number
-  /** How deep workflows may be nested. */
-  readonly maxDepth: number
-  /** The maximum length of a list of `for_each`. */
-  readonly maxItems: number
-  /** How long running handlers may take to end when the engine, or a worker of a fleet, closes. */
-  readonly drainSeconds: number
-  /** A slot of a provider that is not renewed becomes free after this. */
-  readonly slotLeaseSeconds: number
-  /** Polls of provider operations that run at once. */
-  readonly pollConcurrency: number
-  /** A poll whose place in the provider's rate is further away than this is postponed. */
-  readonly pollMaxWaitSeconds: number
-  /** Margin that is added to the spacing of a provider's rate, per second of requests. */
-  readonly rateGuardMs: number
-  /** The interval of the sweep over slots, parked webhooks and abandoned operations. */
-  readonly providerSweepSeconds: number
-  /** How often a provider is asked to cancel an operation. */
-  readonly cancelTries: number
-  /** The digit that distinguishes the job ids of this store from those of others (docs/operations/beyond-one-postgres.md). */
-  readonly cell: number
-}
-
-export const engineTable: SettingTable<EngineSettings> = {
   ttlSeconds: amountOrNever("UMBRA_TTL_SECONDS", 24 * 3600),
+  /** The defaults of `retry` for nodes that do not set it. Recorded with each job. */
   retryMaxAttempts: {
     ...wholeNumber("UMBRA_RETRY_MAX_ATTEMPTS", retryDefaults.max_attempts),
-    wrong: value =>
+    wrong: (value: number) =>
       Number.isInteger(value) && value >= 1 && value <= 1000 ? undefined : "a whole number from 1 to 1000",
   },
   retryInitialSeconds: amount("retry_initial_seconds", retryDefaults.initial_seconds),
   retryMaxSeconds: amount("retry_max_seconds", retryDefaults.max_seconds),
   retryMultiplier: {
     ...amount("retry_multiplier", retryDefaults.multiplier),
-    wrong: value => (value >= 1 && value <= 100 ? undefined : "a number from 1 to 100"),
+    wrong: (value: number) => (value >= 1 && value <= 100 ? undefined : "a number from 1 to 100"),
   },
   retryJitter: {
     ...amount("retry_jitter", retryDefaults.jitter),
-    wrong: value => (value >= 0 && value <= 1 ? undefined : "a number from 0 to 1"),
+    wrong: (value: number) => (value >= 0 && value <= 1 ? undefined : "a number from 0 to 1"),
   },
+  /** Finished jobs are removed after this; null: never. */
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
+  /** The lineage of a pipeline's messages is removed this long after its end; null: with the job. */
   lineageRetentionSeconds: amountOrNever("UMBRA_LINEAGE_RETENTION_SECONDS", 3 * 24 * 3600),
+  /** The longest interval of the sweep over jobs and lineage that may be removed. */
   retentionSweepSeconds: amount("retention_sweep_seconds", 600),
+  /** A peer whose heartbeat has not changed for this long is dead. */
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
+  /** A partition that another engine should own, and that does not become idle, is handed over after this; null: never. */
   rebalanceSeconds: amountOrNever("rebalance_seconds", 30),
+  /** A worker whose process has been silent for this long is shown as dead. */
   workerDeadSeconds: redisTable.workerDeadSeconds,
+  /** The number of recorded deaths of the process running a node after which the node fails. */
   lossLimit: wholeNumber("UMBRA_LOSS_LIMIT", 3),
+  /** Outputs larger than this do not stay in memory. */
   largeOutputBytes: wholeNumber("large_output_bytes", 256 * 1024),
+  /** A job that only waits, and longer than this, leaves memory. */
   parkAfterMs: amount("park_after_ms", 2000),
+  /** The number of jobs in memory from which on new ones are rejected. */
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
+  /** How deep workflows may be nested. */
   maxDepth: wholeNumber("max_depth", 16),
+  /** The maximum length of a list of `for_each`. */
   maxItems: wholeNumber("max_items", 100_000),
+  /** How long running handlers may take to end when the engine, or a worker of a fleet, closes. */
   drainSeconds: amount("UMBRA_DRAIN_SECONDS", 6),
+  /** A slot of a provider that is not renewed becomes free after this. */
   slotLeaseSeconds: amount("slot_lease_seconds", 3600),
+  /** Polls of provider operations that run at once. */
   pollConcurrency: wholeNumber("poll_concurrency", 50),
+  /** A poll whose place in the provider's rate is further away than this is postponed. */
   pollMaxWaitSeconds: amount("poll_max_wait_seconds", 30),
+  /** Margin that is added to the spacing of a provider's rate, per second of requests. */
   rateGuardMs: amount("rate_guard_ms", 50),
+  /** The interval of the sweep over slots, parked webhooks and abandoned operations. */
   providerSweepSeconds: amount("provider_sweep_seconds", 10),
+  /** How often a provider is asked to cancel an operation. */
   cancelTries: wholeNumber("cancel_tries", 10),
+  /** The digit that distinguishes the job ids of this store from those of others (docs/operations/beyond-one-postgres.md). */
   cell: {
     ...amount("UMBRA_CELL", 0),
-    wrong: value =>
+    wrong: (value: number) =>
       Number.isInteger(value) && value >= 0 && value <= 15 ? undefined : "a whole number from 0 to 15",
   },
 }
+
+/** All settings of the engine (S10). Defaults and environment variables are in the table below. */
+export type EngineSettings = SettingsOf<typeof engineTable>
 
 /** undefined: the built-in constants, which need not be recorded. */
 export function recordedRetryPolicy(settings: EngineSettings): RetryPolicy | undefined {

@@ -1,13 +1,17 @@
-import { jobHasEnded } from "../core/states.ts"
+import { shownAttempt } from "../core/attempt-times.ts"
+import { valueIn } from "../core/maps.ts"
+import { nodeStatusOf } from "../core/state.ts"
+import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { partitionOf } from "../engine/ids.ts"
+import { previewsField } from "../engine/owner/snapshot.ts"
+import { SingleFlight } from "../engine/single-flight.ts"
 import type { FeedPage } from "../journal/port/feed.ts"
-import { type Change, expandFacts, type FactChanges } from "./changes.ts"
-import type { OwnerChange } from "./frames.ts"
+import { type Change, currentJobLine, expandFacts, type FactChanges, shownPreview } from "./changes.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
-import { storeMark } from "./position.ts"
+import { jobPositionText, positionText, storeMark } from "./position.ts"
 import { LatestProgress, listProgress, type NodeProgress, progressFrame } from "./progress.ts"
 import type { FeedSettings } from "./settings.ts"
-import { Snapshots } from "./snapshots.ts"
+import { frame, type OwnerChange } from "./stream.ts"
 import { type Follower, JobChanges, OwnerChanges, OwnerFollowers } from "./watches.ts"
 
 /**
@@ -118,8 +122,7 @@ export class Feed {
       throw error
     }
     return this.#betweenPages(() => {
-      const watch = this.#watches.get(owner) ?? new OwnerFollowers()
-      this.#watches.set(owner, watch)
+      const watch = valueIn(this.#watches, owner, () => new OwnerFollowers())
       enter(watch)
       let isGone = false
       const go = () => {
@@ -263,10 +266,8 @@ export class Feed {
       if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
       job.message = progress.message ?? job.message
       this.#known.keep(job)
-      const byJob = frames.get(watch) ?? new Map<string, string[]>()
-      const ofJob = byJob.get(job.id) ?? []
-      ofJob.push(progressFrame(job, progress))
-      frames.set(watch, byJob.set(job.id, ofJob))
+      const byJob = valueIn(frames, watch, () => new Map<string, string[]>())
+      valueIn(byJob, job.id, () => []).push(progressFrame(job, progress))
     }
     for (const [watch, byJob] of frames) watch.deliverProgress(byJob)
   }
@@ -276,4 +277,79 @@ export interface Following {
   readonly store: string
   readonly seqs: readonly number[]
   leave(): void
+}
+
+/** The first event of a stream. Many streams may begin at once: concurrent requests for the same snapshot share one. */
+
+/** The maximum number of jobs, and of nodes, in a snapshot: a larger graph is requested separately. */
+const MAX_JOBS = 100
+const MAX_NODES = 1000
+/** Sorts after every change of its fact. */
+const WHOLE_FACT = 999_999_999
+
+interface OwnerSnapshot {
+  readonly bytes: Buffer
+  readonly seqs: readonly number[]
+}
+
+interface JobSnapshot {
+  readonly bytes: Buffer
+  readonly seq: number
+  readonly status: JobStatus
+}
+
+interface SnapshotParts extends FoldParts {
+  now(): number
+}
+
+class Snapshots {
+  readonly #parts: SnapshotParts
+  readonly #ofOwners = new SingleFlight<OwnerSnapshot>()
+  readonly #ofJobs = new SingleFlight<JobSnapshot | null>()
+
+  constructor(parts: SnapshotParts) {
+    this.#parts = parts
+  }
+
+  /** The newest of the owner's jobs that have not ended. */
+  owner(owner: string, store: string): Promise<OwnerSnapshot> {
+    return this.#ofOwners.run(owner, async () => {
+      const at = this.#parts.now()
+      const { seqs, jobs } = await this.#parts.journal.feed.start({ owner, limit: MAX_JOBS + 1 })
+      const shown = jobs.slice(0, MAX_JOBS)
+      const found = await foldJobs(this.#parts, shown, ({ jobId, seq }) => seq <= seqs[partitionOf(jobId)]!)
+      const lines = shown.flatMap(id => {
+        const job = found.get(id)
+        return job === undefined ? [] : [currentJobLine(job)]
+      })
+      const id = positionText({ store, at, partition: -1, place: 0, seqs })
+      const more = jobs.length > MAX_JOBS ? { more: true } : {}
+      return { seqs, bytes: Buffer.from(frame("snapshot", { jobs: lines, ...more }, id)) }
+    })
+  }
+
+  /** null: the job does not exist any more. */
+  job(jobId: string): Promise<JobSnapshot | null> {
+    return this.#ofJobs.run(jobId, async () => {
+      const job = (await foldJobs(this.#parts, [jobId], () => true)).get(jobId)
+      if (job === undefined) return null
+      const { state, plan, seq } = job
+      const nodes = plan.nodes.map(({ id }, node) => ({
+        node: id,
+        status: nodeStatusOf(state, node),
+        attempt: shownAttempt(state, node),
+      }))
+      const graph = nodes.length > MAX_NODES ? { more: true } : { nodes }
+      const id = jobPositionText({ seq, place: WHOLE_FACT })
+      const previews = (previewsField(state).previews ?? []).map(({ node, preview }) =>
+        shownPreview({ node }, preview),
+      )
+      const line = { ...currentJobLine(job), ...(previews.length === 0 ? {} : { previews }) }
+      return {
+        status: state.status,
+        seq,
+        bytes: Buffer.from(frame("snapshot", { job: line, ...graph }, id)),
+      }
+    })
+  }
 }

@@ -3,8 +3,8 @@ import type { Fact } from "../core/facts.ts"
 import { isDone } from "../core/state.ts"
 import { progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
-import { frame } from "./frames.ts"
 import type { KnownJob } from "./known-jobs.ts"
+import { frame } from "./stream.ts"
 
 export interface NodeProgress {
   readonly job_id: string

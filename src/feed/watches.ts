@@ -1,6 +1,5 @@
 import type { Change } from "./changes.ts"
-import type { OwnerChange } from "./frames.ts"
-import { jobFrames, ownerFrames } from "./frames.ts"
+import { jobFrames, type OwnerChange, ownerFrames } from "./stream.ts"
 
 /** Changes of an owner's jobs: the same for all followers at the same position, and encoded once. */
 export class OwnerChanges {

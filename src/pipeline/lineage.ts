@@ -6,6 +6,7 @@
  */
 
 import type { Json } from "../core/json.ts"
+import { groupBy } from "../core/maps.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type {
@@ -238,16 +239,6 @@ function newer(live: LiveMessage | null, stored: readonly LineageRow[]): LiveMes
   const attempt = live?.running?.attempt ?? live?.rows[0]?.attempt
   const isStored = attempt !== undefined && stored.some(row => row.attempt >= attempt)
   return isStored ? null : live
-}
-
-function groupBy<T, Key>(list: readonly T[], keyOf: (item: T) => Key): Map<Key, T[]> {
-  const groups = new Map<Key, T[]>()
-  for (const item of list) {
-    const group = groups.get(keyOf(item))
-    if (group === undefined) groups.set(keyOf(item), [item])
-    else group.push(item)
-  }
-  return groups
 }
 
 const byRouteAndSeq = (a: MessageKey, b: MessageKey) => a.route - b.route || a.seq - b.seq

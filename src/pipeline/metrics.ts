@@ -3,6 +3,7 @@
  * work while messages are processed: the counters that an execution keeps anyway are read when metrics are
  * requested, and kept when it ends.
  */
+import { valueIn } from "../core/maps.ts"
 import { type RouteProgress, unsettled } from "../core/pipeline/progress.ts"
 import type { RouteRun } from "./execution/route-run.ts"
 
@@ -85,13 +86,9 @@ function routeCounts(all: Map<string, RouteMetrics>, pipeline: string, { plan }:
   const wanted = { pipeline, route: plan.name }
   const isKnown = all.size < MOST_ROUTES || all.has(keyOf(wanted))
   const names = isKnown ? wanted : other
-  let metrics = all.get(keyOf(names))
-  if (metrics === undefined) {
-    const counts = { done: 0, failed: 0, failedTries: 0, opened: 0, closed: 0 }
-    metrics = { ...names, ...counts, queued: 0, inFlight: 0, openBreakers: 0 }
-    all.set(keyOf(names), metrics)
-  }
-  return metrics
+  const counts = { done: 0, failed: 0, failedTries: 0, opened: 0, closed: 0 }
+  const made = () => ({ ...names, ...counts, queued: 0, inFlight: 0, openBreakers: 0 })
+  return valueIn(all, keyOf(names), made)
 }
 
 const keyOf = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`

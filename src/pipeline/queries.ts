@@ -2,8 +2,11 @@
  * Queries about any execution, for any process that can read the store: none of them needs the process that
  * runs the execution.
  */
+
 import type { Json } from "../core/json.ts"
+import { valueIn } from "../core/maps.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
+import { isoTime } from "../engine/clock.ts"
 import type { Plans } from "../engine/plans.ts"
 import { UmbraError } from "../errors.ts"
 import type { Queries } from "../jobs/queries.ts"
@@ -11,7 +14,13 @@ import { mustBeJobId } from "../jobs/reader.ts"
 import type { JobRow } from "../journal/port/journal.ts"
 import type { DeadLetterRow, MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
 import type { LiveMessage } from "./commit/delivery.ts"
-import { type LineageSource, type LineageView, walkLineage } from "./lineage.ts"
+import {
+  type InvocationView,
+  type LineageSource,
+  type LineageView,
+  type MessageView,
+  walkLineage,
+} from "./lineage.ts"
 import { messageKey, messageName, replayedJob, routePosition } from "./message-names.ts"
 
 /** The error codes for a job, or a version of its workflow, that no longer exists. */
@@ -66,11 +75,7 @@ export class PipelineQueries {
   async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
     const start = await this.#lineageOf(jobId)
     const sources = new Map([[jobId, Promise.resolve<LineageSource | null>(start)]])
-    const open = (id: string) => {
-      const known = sources.get(id) ?? this.#relative(id, start.owner)
-      sources.set(id, known)
-      return known
-    }
+    const open = (id: string) => valueIn(sources, id, () => this.#relative(id, start.owner))
     return walkLineage(start, open, message, limit)
   }
 
@@ -150,4 +155,40 @@ function toDeadLetter(plan: PipelinePlan, row: DeadLetterRow) {
     replayed_by: row.replayedBy,
     body: JSON.parse(row.body) as Json,
   }
+}
+
+/** Views of executions as programs read them, over HTTP and with `--json`: times are ISO 8601 text. */
+type Written<T, Time extends keyof T> = Omit<T, Time> & { readonly [K in Time]: string }
+
+export type WrittenMessage = Written<Omit<MessageView, "invocations">, "at"> & {
+  readonly invocations: readonly Written<InvocationView, "at">[]
+}
+
+export type WrittenLineage = ReturnType<typeof isoLineage>
+
+export type WrittenDeadLetter = Written<DeadLetter, "failed_at">
+
+export type WrittenDeadLetterPage = ReturnType<typeof isoDeadLetters>
+
+export function isoLineage({ message, inputs, outputs, is_cut }: LineageView) {
+  return {
+    /** null: the job has no such message yet, and has not ended. */
+    message: message === null ? null : isoMessage(message),
+    inputs: inputs.map(isoMessage),
+    outputs: outputs.map(isoMessage),
+    is_cut,
+  }
+}
+
+function isoMessage(message: MessageView): WrittenMessage {
+  return {
+    ...message,
+    at: isoTime(message.at),
+    invocations: message.invocations.map(each => ({ ...each, at: isoTime(each.at) })),
+  }
+}
+
+export function isoDeadLetters({ dead_letters, next }: DeadLetterPage) {
+  const written = (each: DeadLetter): WrittenDeadLetter => ({ ...each, failed_at: isoTime(each.failed_at) })
+  return { dead_letters: dead_letters.map(written), next }
 }

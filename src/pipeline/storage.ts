@@ -2,7 +2,9 @@
  * The stored values of one execution. A value that a message puts is visible to that message alone until its
  * acknowledgement is durable: the value is written with it, or dropped with the delivery.
  */
+
 import type { Json } from "../core/json.ts"
+import { valueIn } from "../core/maps.ts"
 import type { PipelineStore } from "../journal/port/pipelines.ts"
 import { checkOutput } from "../worker/output.ts"
 import type { AdapterStorage } from "./adapter.ts"
@@ -55,11 +57,7 @@ export class ExecutionStorage implements OpensStorage {
    * after the first is already durable and dropped from memory here, without having seen it.
    */
   #storedOnce(key: string): Promise<string | undefined> {
-    const known = this.#reads.get(key)
-    if (known !== undefined) return known
-    const read = this.#stored(key).finally(() => this.#reads.delete(key))
-    this.#reads.set(key, read)
-    return read
+    return valueIn(this.#reads, key, () => this.#stored(key).finally(() => this.#reads.delete(key)))
   }
 
   async #stored(key: string): Promise<string | undefined> {

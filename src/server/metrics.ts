@@ -2,8 +2,10 @@
  * Metrics of this process for Prometheus. They cause no database queries. Until `/metrics` is requested they are plain
  * numbers.
  */
+
 import type { FastifyInstance } from "fastify"
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
+import { valueIn } from "../core/maps.ts"
 import { Histogram, secondsBounds } from "../metrics.ts"
 import type { RouteMetrics } from "../pipeline/metrics.ts"
 import type { Umbra } from "../umbra.ts"
@@ -134,12 +136,9 @@ function exposeRequests(metrics: Metrics, app: FastifyInstance): void {
     const { method } = request
     const route = request.routeOptions.url ?? "none"
     const key = `${method} ${reply.statusCode} ${route}`
-    let found = requests.get(key)
-    if (found === undefined) {
-      found = [new Histogram(secondsBounds), { method, route, status: String(reply.statusCode) }]
-      requests.set(key, found)
-    }
-    found[0].add(reply.elapsedTime / 1000)
+    const labels = () => ({ method, route, status: String(reply.statusCode) })
+    const [seconds] = valueIn(requests, key, () => [new Histogram(secondsBounds), labels()])
+    seconds.add(reply.elapsedTime / 1000)
     done()
   })
   const help = "Time from a request to its answer"

@@ -8,7 +8,6 @@ import { sees } from "./auth/caller.ts"
 import type { Scope, Tokens } from "./auth/tokens.ts"
 import type { Unfinished } from "./http/unfinished.ts"
 import type { ServerSettings } from "./settings.ts"
-import type { Stopping } from "./stopping.ts"
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -62,4 +61,27 @@ export function readJobs(app: App, umbra: Umbra): void {
     request.job = await umbra.summary(id)
     if (!sees(request.caller, request.job.owner)) throw noSuchJob(id)
   })
+}
+
+/** Notifies waiting requests that the process stops. A Set, since ten thousand may wait, and each comes and goes. */
+export class Stopping {
+  #isStopping = false
+  readonly #waiting = new Set<() => void>()
+
+  get isStopping(): boolean {
+    return this.#isStopping
+  }
+
+  /** Calls `listener` when the process stops, or at once if it is stopping. Returns a function that unsubscribes. */
+  onStop(listener: () => void): () => void {
+    if (this.#isStopping) listener()
+    else this.#waiting.add(listener)
+    return () => void this.#waiting.delete(listener)
+  }
+
+  stop(): void {
+    this.#isStopping = true
+    for (const listener of this.#waiting) listener()
+    this.#waiting.clear()
+  }
 }

@@ -1,49 +1,37 @@
-import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
-import { type JwtSettings, jwtTable } from "./auth/jwt-settings.ts"
+import { amount, amountOrNever, readSettings, type SettingsOf, wholeNumber } from "../settings.ts"
+import { jwtTable } from "./auth/jwt-settings.ts"
 
-/** The settings of the HTTP server (S10). */
-export interface ServerSettings extends JwtSettings {
+export const serverTable = {
   /** Larger bodies are rejected, unless the token has its own limit. */
-  readonly maxBodyBytes: number
-  /** Requests per second for tokens without their own limit, with a burst of twice that; null: no limit. */
-  readonly rateLimit: number | null
-  /** Unfinished jobs of one owner; more are rejected. null: no limit. */
-  readonly maxUnfinishedJobs: number | null
-  /** Unfinished jobs submitted with one token, for tokens without their own limit; null: no limit. */
-  readonly maxUnfinishedJobsPerToken: number | null
-  /** Requests in progress, including waiting ones; more are rejected. */
-  readonly maxRequests: number
-  /** Checks in progress of workflows of more than 32 KiB; more are rejected. */
-  readonly maxLargeDocuments: number
-  /** A request that has not arrived completely after this time is rejected. */
-  readonly requestTimeoutSeconds: number
-  /** Upper bound of `?wait`. */
-  readonly maxWaitSeconds: number
-  /** Open live streams; more are rejected. */
-  readonly maxStreams: number
-  /** Between two heartbeats of a stream; also the longest time for which a revoked token still gets events. */
-  readonly streamHeartbeatSeconds: number
-  /** A client with more than this many unread bytes is disconnected. */
-  readonly streamBufferBytes: number
-}
-
-export const serverTable: SettingTable<ServerSettings> = {
   maxBodyBytes: wholeNumber("UMBRA_MAX_BODY_BYTES", 4 * 1024 * 1024),
+  /** Requests per second for tokens without their own limit, with a burst of twice that; null: no limit. */
   rateLimit: amountOrNever("UMBRA_RATE_LIMIT", 1000),
+  /** Unfinished jobs of one owner; more are rejected. null: no limit. */
   maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
+  /** Unfinished jobs submitted with one token, for tokens without their own limit; null: no limit. */
   maxUnfinishedJobsPerToken: amountOrNever("max_unfinished_jobs_per_token", null),
+  /** Requests in progress, including waiting ones; more are rejected. */
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
+  /** Checks in progress of workflows of more than 32 KiB; more are rejected. */
   maxLargeDocuments: wholeNumber("max_large_documents", 32),
+  /** A request that has not arrived completely after this time is rejected. */
   requestTimeoutSeconds: amount("UMBRA_REQUEST_TIMEOUT_SECONDS", 60),
+  /** Upper bound of `?wait`. */
   maxWaitSeconds: amount("max_wait_seconds", 60),
+  /** Open live streams; more are rejected. */
   maxStreams: wholeNumber("UMBRA_MAX_STREAMS", 10_000),
+  /** Between two heartbeats of a stream; also the longest time for which a revoked token still gets events. */
   streamHeartbeatSeconds: {
     ...amount("stream_heartbeat_seconds", 25),
-    wrong: value => (Number.isFinite(value) && value > 0 ? undefined : "a number above 0"),
+    wrong: (value: number) => (Number.isFinite(value) && value > 0 ? undefined : "a number above 0"),
   },
+  /** A client with more than this many unread bytes is disconnected. */
   streamBufferBytes: wholeNumber("stream_buffer_bytes", 256 * 1024),
   ...jwtTable,
 }
+
+/** The settings of the HTTP server (S10). */
+export type ServerSettings = SettingsOf<typeof serverTable>
 
 export function serverSettings(given?: Partial<ServerSettings>): ServerSettings {
   return readSettings(serverTable, given)

@@ -9,8 +9,8 @@ import type { ServerResponse } from "node:http"
 import type { FastifyReply, FastifyRequest } from "fastify"
 import { UmbraError } from "../errors.ts"
 import { endFrame, type Sink, type Stream } from "../feed/stream.ts"
+import type { Stopping } from "./route-context.ts"
 import type { ServerSettings } from "./settings.ts"
-import type { Stopping } from "./stopping.ts"
 
 export interface StreamsOptions {
   readonly settings: ServerSettings

@@ -1,14 +1,13 @@
 /** Compiles a source to a template. Compiled templates have no state, so equal sources share one. */
 import type { Json } from "../core/json.ts"
-import { toError } from "./failure.ts"
+import { toError } from "./parse/syntax-error.ts"
 import { type Program, parseTemplate } from "./parse/template.ts"
-import { referencesOf } from "./references.ts"
+import { alwaysText, referencesOf } from "./references.ts"
 import { evaluateData } from "./run/evaluate.ts"
 import { execute, type Output } from "./run/execute.ts"
-import { Frame } from "./run/frame.ts"
+import { Frame } from "./run/lookup.ts"
 import { defaultLimits, Fault, Run } from "./run.ts"
 import type { Late, Limits, Reference, Scope, Template, ValuePath } from "./types.ts"
-import { alwaysText } from "./yields-text.ts"
 
 export class CompiledTemplate implements Template {
   readonly source: string

@@ -2,6 +2,7 @@
 export type { Clock } from "../engine/clock.ts"
 export { armFailpoint, type Failpoint, failpointNames } from "../failpoints.ts"
 export { createMemoryStore, type MemoryStore, openMemory } from "../journal/sqlite/memory.ts"
+export type { FakeAnswer, FakeOperation, FakeScript, FakeStep, FakeWebhook } from "./fake-provider.ts"
 export {
   type FakeDelivery,
   FakeProvider,
@@ -10,5 +11,4 @@ export {
   type Misbehaviour,
   startFakeProvider,
 } from "./fake-provider.ts"
-export type { FakeAnswer, FakeOperation, FakeScript, FakeStep, FakeWebhook } from "./fake-script.ts"
 export { VirtualClock, type VirtualClockOptions } from "./virtual-clock.ts"

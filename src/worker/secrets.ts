@@ -4,6 +4,7 @@
  */
 import type { LateTemplate } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
+import { withValueAt } from "../definition/document/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import { compileTemplate, defaultLimits } from "../template/index.ts"
 import { Run } from "../template/run.ts"
@@ -125,7 +126,7 @@ export function fillIn(
     }
     const value = template.renderIn(run)
     derived.push(...derivedFrom(value, template, redactor))
-    filled = withValue(filled, path, value)
+    filled = withValueAt(filled, path, value)
   }
   return {
     config: filled,
@@ -137,12 +138,4 @@ export function fillIn(
 function derivedFrom(value: Json, template: Template, redactor: Redactor): Secret[] {
   if (typeof value !== "string" || value.length < 8 || redactor.clean(value) !== value) return []
   return [{ name: secretNames(template).join(" "), value }]
-}
-
-function withValue(target: Json, path: LateTemplate["path"], value: Json): Json {
-  const [key, ...rest] = path
-  if (key === undefined) return value
-  if (Array.isArray(target)) return target.map((item, i) => (i === key ? withValue(item, rest, value) : item))
-  const fields = target as { readonly [key: string]: Json }
-  return { ...fields, [key]: withValue(fields[key] ?? null, rest, value) }
 }

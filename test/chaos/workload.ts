@@ -1,6 +1,6 @@
 /** The crash test's shapes, and those that need more than a worker: a provider, a signal, time. */
 import type { WorkflowDefinition } from "../../src/definition/index.ts"
-import type { FakeScript } from "../../src/testing/fake-script.ts"
+import type { FakeScript } from "../../src/testing/fake-provider.ts"
 import { type Random, randomFrom } from "../crash/random.ts"
 import { type Shape, workload as stepWorkload, type Workload } from "../crash/workload.ts"
 

@@ -1,6 +1,6 @@
 import pc from "picocolors"
 import { expect, it } from "vitest"
-import { nodeText } from "../../src/cli/jobs/show-node.ts"
+import { nodeText } from "../../src/cli/jobs/show.ts"
 import type { RemoteNodeDetails } from "../../src/client/index.ts"
 import { isoNodeDetails } from "../../src/jobs/iso-times.ts"
 import type { NodeDetails } from "../../src/jobs/queries.ts"

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { lineagePicture } from "../../src/cli/commands/pipelines.ts"
 import { liveView } from "../../src/cli/live/view.ts"
-import { lineagePicture } from "../../src/cli/output/lineage-picture.ts"
 import { routesTable } from "../../src/cli/output/routes-table.ts"
 import { paintFor, width } from "../../src/cli/output/terminal.ts"
 import type { Lineage, Message } from "../../src/client/index.ts"

@@ -49,8 +49,7 @@ describe("the command line", () => {
       const { files, sources } = loadedWith("dist/cli/main.js")
       expect(sources).toEqual(
         [
-          ...["main", "exit", "input/options", "output/terminal"].map(name => `cli/${name}`),
-          ...["target-program", "jobs/program", "server-program"].map(name => `cli/${name}`),
+          ...["main", "exit", "input/options", "output/terminal", "program"].map(name => `cli/${name}`),
           ...["errors", "roles", "settings", "version", "core/states"],
         ]
           .map(name => `src/${name}.ts`)

@@ -1,6 +1,6 @@
 import pc from "picocolors"
 import { describe, expect, it } from "vitest"
-import { text } from "../../src/cli/jobs/events.ts"
+import { text } from "../../src/cli/jobs/list.ts"
 import { nodeLines } from "../../src/cli/jobs/show.ts"
 import type { RemoteEvent, RemoteGraph } from "../../src/client/index.ts"
 import type { JobEvent } from "../../src/core/view/events.ts"

@@ -1,8 +1,7 @@
 /** Engines on one store in memory whose reading of the feed a test may hold up, and streams that write into a list. */
-import { JobStream } from "../../src/feed/job-stream.ts"
-import { OwnerStream } from "../../src/feed/owner-stream.ts"
+
 import { readPosition } from "../../src/feed/position.ts"
-import type { Sink } from "../../src/feed/stream.ts"
+import { JobStream, OwnerStream, type Sink } from "../../src/feed/stream.ts"
 import type { FeedPage, FeedQuery } from "../../src/journal/port/feed.ts"
 import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"

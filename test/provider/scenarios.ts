@@ -1,6 +1,6 @@
 /** Every way in which a provider misbehaves, and what must come of it. Played by matrix.test.ts on each path and store. */
 import type { HttpProviderDefinition } from "../../src/provider/http-spec.ts"
-import type { FakeScript, FakeStep, FakeWebhook } from "../../src/testing/fake-script.ts"
+import type { FakeScript, FakeStep, FakeWebhook } from "../../src/testing/fake-provider.ts"
 
 const soon = [0.05, 0.1]
 const never = [3600]

@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
 import type { Json } from "../../src/core/json.ts"
-import type { ConfigOf, OutputOf } from "../../src/definition/typed/types.ts"
+import type { ConfigOf, OutputOf } from "../../src/definition/typed/flow.ts"
 import { defineHandler, type Handler } from "../../src/worker/handler.ts"
 import { waitUntil } from "../../src/worker/waiting.ts"
 

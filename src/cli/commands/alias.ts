@@ -3,8 +3,7 @@ import type { Weights } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { print } from "../output/print.ts"
 import { printable } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function set(
   name: string,

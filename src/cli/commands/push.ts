@@ -7,8 +7,7 @@ import { readSource } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import { reportProblems } from "../output/problems.ts"
 import { paintFor, printable } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function push(file: string, options: TargetOptions): Promise<number> {
   const { name, text } = await readSource(file)

@@ -5,14 +5,14 @@ import { UmbraError } from "../../errors.ts"
 import type { Provider } from "../../provider/provider.ts"
 import { openUmbra } from "../../umbra.ts"
 import { loadAdapters, loadDocument, loadHandlers, loadProviders, unknownTypeHint } from "../input/modules.ts"
+import { readJson, type SubmissionFlags, submitOptions } from "../input/source.ts"
 import { isNewFolder, type RunningOptions, storeLocation } from "../input/store.ts"
-import { readJson, type SubmissionFlags, submitOptions } from "../input/submission.ts"
 import { commandLog } from "../output/log.ts"
 import { reportProblems } from "../output/problems.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { paintFor } from "../output/terminal.ts"
 import { inTurn } from "../target/folder-wait.ts"
-import { seeToItsEnd, withOwnRunner } from "../target/own-runner.ts"
+import { seeToItsEnd, withOwnRunner } from "../target/runner.ts"
 
 export interface RunOptions extends RunningOptions, SubmissionFlags, DeadLetterFlags {
   readonly input?: string

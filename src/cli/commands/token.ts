@@ -3,8 +3,7 @@ import type { Token } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
 import { print } from "../output/print.ts"
 import { printable, width } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 type TokenOptions = Omit<TargetOptions, "owner">
 

@@ -2,8 +2,7 @@
 import { exitCode } from "../exit.ts"
 import { factLines, padded, print } from "../output/print.ts"
 import { count, printable } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function list(options: TargetOptions): Promise<number> {
   const found = await withTarget(options, ({ workflows }) => all(workflows.list()))

@@ -1,57 +1,36 @@
 /** Options that several commands share, and their parsers. Imports nothing that is slow to load. */
 import { type Command, InvalidArgumentError, Option } from "commander"
-import { type JobStatus, jobStatuses } from "../../core/states.ts"
+import { jobStatuses } from "../../core/states.ts"
 import { type Role, roleNames, rolesTable } from "../../roles.ts"
 
-const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
+export const repeated = (flags: string, description: string): Option =>
+  new Option(flags, description).argParser<string[]>((value, before = []) => [...before, value])
 
-export const handlersOption = (): Option =>
-  new Option(
+export const handlers = (): Option =>
+  repeated(
     "--handlers <module>",
     "a file (TypeScript or JavaScript) or package that exports handlers; may be repeated",
-  ).argParser<string[]>(collect)
-
-export const adaptersOption = (): Option =>
-  new Option(
-    "--adapters <module>",
-    "a file or package that exports adapters of pipelines; may be repeated",
-  ).argParser<string[]>(collect)
-
-export const providersOption = (): Option =>
-  new Option(
-    "--providers <module>",
-    "a module that exports providers, or a YAML file of them; may be repeated",
-  ).argParser<string[]>(collect)
-
-export const redisOption = (): Option =>
-  new Option("--redis-url <url>", "the Redis of the fleet, redis://HOST:PORT (variable UMBRA_REDIS_URL)")
-
-export const queuesOption = (): Option =>
-  new Option("--queues <handlers>", "take tasks of these handlers only, separated by commas").argParser(
-    text =>
-      text
-        .split(",")
-        .map(name => name.trim())
-        .filter(name => name !== ""),
   )
+export const adapters = (): Option =>
+  repeated("--adapters <module>", "a file or package that exports adapters of pipelines; may be repeated")
 
-export const rolesOption = (): Option =>
+export function withModules(command: Command): Command {
+  return command
+    .addOption(handlers())
+    .addOption(adapters())
+    .addOption(
+      repeated(
+        "--providers <module>",
+        "a module that exports providers, or a YAML file of them; may be repeated",
+      ),
+    )
+}
+
+export const roles = (): Option =>
   new Option(
     "--roles <roles>",
     `what this process does: ${roleNames.join(", ")}; several are separated by commas (default: all)`,
   ).argParser<Role[]>(text => rolesTable.roles.read(text) as Role[])
-
-export const withOption = (): Option =>
-  new Option(
-    "--with <file>",
-    "a workflow that its nodes run, stored before the job starts; may be repeated",
-  ).argParser<string[]>(collect)
-
-export const privateAddressesOption = (): Option =>
-  new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
-
-export const allowDeadLettersOption = (): Option =>
-  new Option("--allow-dead-letters", "exit 0 even if messages of a pipeline failed permanently")
 
 /** Options for the store and for settings. */
 export function withStore(command: Command): Command {
@@ -68,12 +47,8 @@ export function withStore(command: Command): Command {
 /** Settings take effect before the command's own code runs. */
 export function withSettings(command: Command): Command {
   return command
-    .addOption(new Option("--config <file>", "a YAML file of settings (docs/reference/configuration.md)"))
-    .addOption(
-      new Option("--set <name=value>", "a setting, for example concurrency=20; may be repeated").argParser<
-        string[]
-      >(collect),
-    )
+    .option("--config <file>", "a YAML file of settings (docs/reference/configuration.md)")
+    .addOption(repeated("--set <name=value>", "a setting, for example concurrency=20; may be repeated"))
     .hook("preAction", async (_, started) => {
       const { set, config = process.env.UMBRA_CONFIG, allowPrivateAddresses } = started.opts()
       // Reading settings loads all their tables: only if one is changed.
@@ -105,22 +80,26 @@ export function withSubmission(command: Command): Command {
     .option("--priority <number>", "-1000 to 1000; higher runs first among the owner's jobs", wholeNumber)
 }
 
-export const ownerOption = (): Option =>
-  new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
-
 export function wholeNumber(text: string): number {
   if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.")
   return Number(text)
 }
 
-export const countFrom1 = upTo(1000)
+/** A parser of whole numbers. `what`: the bounds, in words. */
+const between = (least: number, most: number, what: string) => (text: string) => {
+  const n = wholeNumber(text)
+  if (n < least || n > most) throw new InvalidArgumentError(`It must be ${what}.`)
+  return n
+}
+export const upTo = (most: number) => between(1, most, `a whole number from 1 to ${most}`)
+export const port = between(0, 65_535, "a port, 0 to 65535")
+export const count = between(1, Number.POSITIVE_INFINITY, "a whole number above 0")
+export const countFrom0 = between(0, Number.POSITIVE_INFINITY, "a whole number, 0 or more")
 
-export function upTo(most: number): (text: string) => number {
-  return text => {
-    const n = wholeNumber(text)
-    if (n < 1 || n > most) throw new InvalidArgumentError(`It must be a whole number from 1 to ${most}.`)
-    return n
-  }
+export function amount(text: string): number {
+  const n = Number(text)
+  if (!(Number.isFinite(n) && n > 0)) throw new InvalidArgumentError("It must be a number above 0.")
+  return n
 }
 
 export function seconds(text: string): number {
@@ -147,11 +126,31 @@ export function jobId(text: string): string {
   return text
 }
 
+export const names = (text: string): string[] =>
+  text
+    .split(",")
+    .map(name => name.trim())
+    .filter(name => name !== "")
+
+/** A parser of words, separated by commas. `named`: a word in a message. */
+const wordsOf =
+  <Word extends string>(
+    known: readonly Word[],
+    named: (word: string) => string,
+    read = (word: string) => word,
+  ) =>
+  (text: string, before: readonly Word[] = []): Word[] => {
+    const given = text.split(",").map(word => read(word.trim()) as Word)
+    const unknown = given.find(word => !known.includes(word))
+    if (unknown !== undefined)
+      throw new InvalidArgumentError(`There is no ${named(unknown)}. Use one of ${known.join(", ")}.`)
+    return [...before, ...given]
+  }
 /** `failed,cancelled` */
-export function statusList(text: string, before: readonly JobStatus[] = []): JobStatus[] {
-  const named = text.split(",").map(status => status.trim().toUpperCase() as JobStatus)
-  const unknown = named.find(status => !jobStatuses.includes(status))
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`There is no status ${unknown}. Use one of ${jobStatuses.join(", ")}.`)
-  return [...before, ...named]
-}
+export const statusList = wordsOf(
+  jobStatuses,
+  status => `status ${status}`,
+  word => word.toUpperCase(),
+)
+export const scopes = ["read", "submit", "manage", "admin"]
+export const scopeList = wordsOf(scopes, scope => `scope "${scope}"`)

@@ -1,13 +1,11 @@
 /** `umbra jobs cancel|retry|delete|signal JOB`. */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
-import { readJson } from "../input/submission.ts"
+import { readJson } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
-import { withTarget } from "../target/open.ts"
-import { type Runner, seeToItsEnd } from "../target/own-runner.ts"
-import { withRunner } from "../target/runner.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
+import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
 
 export interface CancelOptions extends TargetOptions {
   readonly reason?: string

@@ -1,10 +1,12 @@
 /** `umbra jobs list`: newest first, one page at a time. */
+
+import type { RemoteEvent } from "../../client/index.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
+import { exitCode } from "../exit.ts"
 import { padded, print } from "../output/print.ts"
-import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface ListOptions extends TargetOptions {
   readonly status?: readonly JobStatus[]
@@ -55,4 +57,32 @@ export function paintStatus(status: JobStatus, paint: Paint): string {
 
 function tookText({ created_at, finished_at }: JobSnapshot): string {
   return finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
+}
+
+/** `umbra jobs events JOB`: everything that happened to the job (J18). */
+export async function events(jobId: string, options: TargetOptions): Promise<number> {
+  const found = await withTarget(options, ({ jobs }) => jobs.events(jobId))
+  // One line of JSON per event: a job may have a hundred thousand.
+  const paint = paintFor(process.stdout)
+  for (const event of found)
+    process.stdout.write(`${options.json ? JSON.stringify(event) : text(event, paint)}\n`)
+  return exitCode.ok
+}
+
+const LONGEST_TYPE = "job.dispatching".length
+
+export function text(event: RemoteEvent, paint: Paint): string {
+  const { at, type, source, node, item, attempt, payload } = event
+  const which =
+    node === undefined ? "" : `${printable(node)}${item === undefined ? "" : `[${item}]`}#${attempt}`
+  const particulars = Object.keys(payload).length === 0 ? "" : shorten(JSON.stringify(payload), 160)
+  return [
+    paint.dim(at),
+    type.padEnd(LONGEST_TYPE),
+    source.padEnd("command".length),
+    which,
+    paint.dim(printable(particulars)),
+  ]
+    .join("  ")
+    .trimEnd()
 }

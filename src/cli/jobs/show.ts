@@ -1,13 +1,22 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
-
-import type { RemoteGraph, RemoteNode, RemoteWaitingOn } from "../../client/index.ts"
-import type { DeadLettersView } from "../../core/pipeline/view.ts"
+import type {
+  RemoteAttempt,
+  RemoteGraph,
+  RemoteNode,
+  RemoteNodeDetails,
+  RemoteWaitingOn,
+} from "../../client/index.ts"
+import type { DeadLettersView, RouteView } from "../../core/pipeline/view.ts"
+import type { NodeStatus } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import type { ItemWaits } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
-import { factLines, print } from "../output/print.ts"
+import { exitCode } from "../exit.ts"
+import { graphOf, treeOf } from "../live/tree.ts"
+import { mermaid, mermaidArrow, mermaidLabel } from "../output/pictures.ts"
+import { asJson, factLines, print } from "../output/print.ts"
 import {
   attemptText,
   errorText,
@@ -18,15 +27,15 @@ import {
 } from "../output/result.ts"
 import { routesTable } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
-import { withTarget } from "../target/open.ts"
-import type { TargetOptions } from "../target/target.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface ShowOptions extends TargetOptions {
   /** For a node with `for_each`. */
   readonly item?: number
 }
 
-export async function show(jobId: string, options: ShowOptions): Promise<number> {
+export async function show(jobId: string, node: string | undefined, options: ShowOptions): Promise<number> {
+  if (node !== undefined) return showNode(jobId, node, options)
   if (options.item !== undefined)
     throw new UmbraError("E604", "--item needs a node: umbra jobs show JOB NODE --item 0")
   const [job, graph] = await withTarget(options, async ({ jobs }) => [
@@ -194,4 +203,184 @@ function engineText({ adapters = [], redis }: Wait<"worker">): string {
   const missing = [...adapters.map(type => `adapter ${type}`), ...(redis ? ["a Redis to reach workers"] : [])]
   const which = missing.length === 0 ? "runs it" : `has ${missing.join(", ")}`
   return `waits for an engine that ${which}`
+}
+
+async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {
+  const { item } = options
+  const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, { item }))
+  const columns = process.stdout.columns || 100
+  return print(options, node, () => `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`)
+}
+
+export function nodeText(node: RemoteNodeDetails, columns: number, paint: Paint): string[] {
+  const status = node.live?.nodes[0]?.status ?? node.status
+  const facts = [
+    ["node", node.item === undefined ? node.id : `${node.id}[${node.item}]`],
+    ["handler", node.handler],
+    ["status", [status, attemptText(node)].filter(Boolean).join("  ")],
+    ["usage", usageText(node.usage)],
+    ["error", nodeErrorText(node)],
+    ["reason", node.reason ?? ""],
+    ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
+  ] as const
+  const older = node.attempts_total - node.attempts.length
+  return [
+    ...factLines(facts, paint),
+    "",
+    node.attempts_total === 0
+      ? `no attempt${node.finished_at === null ? " yet" : ""}`
+      : count(node.attempts_total, "attempt"),
+    ...(older > 0 ? [paint.dim(`  … ${count(older, "older one")}`)] : []),
+    ...node.attempts.flatMap(attempt => attemptLines(attempt, { status, columns, paint })),
+  ]
+}
+
+/** The activity of an unfinished attempt. A stored start without a running handler: its process died. */
+function openText(status: NodeStatus, { started_at }: RemoteAttempt): string {
+  if (status === "RUNNING") return "running"
+  if (status === "WAITING") return "waiting"
+  return started_at === null ? "queued" : "not running"
+}
+
+/** In as few lines as the terminal's width allows. `status`: of the node. */
+function attemptLines(
+  attempt: RemoteAttempt,
+  { status, columns, paint }: { status: NodeStatus; columns: number; paint: Paint },
+): string[] {
+  const { started_at, queued_at, duration_ms, worker, outcome } = attempt
+  const said = outcome ?? openText(status, attempt)
+  const colour = said === "completed" ? paint.green : said === "failed" ? paint.red : paint.yellow
+  const took = duration_ms === null ? "" : duration(duration_ms)
+  const number = `  ${String(attempt.attempt).padStart(3)}  `
+  const head = `${said.padEnd(11)}  ${took.padStart(9)}`
+  const rest = packed(
+    [
+      started_at ?? queued_at,
+      ...attempt.waits.map(attemptWaitText),
+      attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
+      worker === null ? "" : `on ${printable(worker)}`,
+      usageText(attempt.usage ?? undefined),
+      printable(attempt.reason ?? ""),
+      attempt.error === null ? "" : printable(`${attempt.error.code} ${attempt.error.message}`),
+    ].filter(Boolean),
+    { columns: columns - number.length, used: head.length },
+  )
+  const indent = " ".repeat(number.length)
+  const [first = "", ...more] = rest.map(line => paint.dim(line))
+  return [
+    `${number}${colour(said)}${head.slice(said.length)}  ${first}`.trimEnd(),
+    ...more.map(line => indent + line),
+  ]
+}
+
+/** Breaks parts into lines of `columns`; the first line is partly used. */
+function packed(parts: readonly string[], { columns, used }: { columns: number; used: number }): string[] {
+  const lines = [""]
+  let room = columns - used - 2
+  for (const part of parts) {
+    const line = lines.at(-1)!
+    const wanted = line === "" ? part : `${line}  ${part}`
+    if (wanted.length <= room) {
+      lines[lines.length - 1] = wanted
+      continue
+    }
+    lines.push(shorten(part, columns))
+    room = columns
+  }
+  return lines
+}
+
+function attemptWaitText({
+  kind,
+  from,
+  until,
+  provider,
+  name,
+  job_id,
+  external_id,
+}: RemoteAttempt["waits"][number]): string {
+  const what = {
+    retry: "its retry time",
+    executions: "the limit of concurrent executions",
+    slot: `a slot of provider ${provider}`,
+    items: "its items",
+    timer: "its timer",
+    signal: `signal ${name}`,
+    child: `job ${job_id}`,
+    external: `${external_id} of provider ${provider}`,
+  }[kind]
+  return printable(
+    until === null
+      ? `waits for ${what}`
+      : `waited ${duration(Date.parse(until) - Date.parse(from))} for ${what}`,
+  )
+}
+
+/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with states as colours, or as a tree. */
+export type GraphFormat = "tree" | "mermaid" | "json"
+
+export interface JobGraphOptions extends TargetOptions {
+  readonly format: GraphFormat
+}
+
+const formats: Readonly<Record<GraphFormat, (jobId: string, graph: RemoteGraph) => string>> = {
+  json: (jobId, graph) => asJson({ job_id: jobId, ...graph }),
+  mermaid: (_, graph) => jobPicture(withLive(graph)),
+  tree: (_, graph) => tree(withLive(graph)),
+}
+
+export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
+  const found = await withTarget(options, ({ jobs }) => jobs.graph(jobId))
+  process.stdout.write(formats[options.json ? "json" : options.format](jobId, found))
+  return exitCode.ok
+}
+
+const colours: Readonly<Record<NodeStatus, string>> = {
+  PENDING: "fill:#eee,stroke:#999,color:#333",
+  QUEUED: "fill:#e0ecff,stroke:#5b8def,color:#123",
+  RUNNING: "fill:#cfe8ff,stroke:#1971c2,color:#123",
+  WAITING: "fill:#fff3bf,stroke:#e67700,color:#321",
+  COMPLETED: "fill:#d3f9d8,stroke:#2b8a3e,color:#132",
+  SKIPPED: "fill:#f8f9fa,stroke:#adb5bd,color:#666",
+  FAILED: "fill:#ffe3e3,stroke:#c92a2a,color:#311",
+  CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
+}
+
+function jobPicture({ nodes, edges, routes }: RemoteGraph): string {
+  if (routes !== undefined) return routesPicture(routes)
+  const positions = new Map(nodes.map(({ id }, index) => [id, index]))
+  const used = new Set(nodes.map(({ status }) => status))
+  const shapes = nodes.map(({ id, status, attempt }, i) => {
+    const small = `${status}${attempt > 1 ? `, attempt ${attempt}` : ""}`
+    return `  n${i}[${mermaidLabel(id, small)}]:::${status}`
+  })
+  return mermaid("TD", [
+    ...shapes,
+    ...edges.map(({ from, to }) => `  n${positions.get(from)} --> n${positions.get(to)}`),
+    ...[...used].map(status => `  classDef ${status} ${colours[status]}`),
+  ])
+}
+
+function routesPicture(routes: readonly RouteView[]): string {
+  const readers = new Map(routes.map(({ inbound }, index) => [inbound, index]))
+  const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, failed }, i) => [
+    `  q${i}[(${mermaidLabel(inbound, `${queued} queued`)})]`,
+    `  r${i}[${mermaidLabel(name, `${in_flight} in flight, ${done} done, ${failed} failed`)}]`,
+    `  q${i} --> r${i}`,
+    ...Object.entries(outbound).map(
+      ([kind, queue]) => `  r${i} ${mermaidArrow(kind)} q${readers.get(queue)}`,
+    ),
+  ])
+  return mermaid("LR", lines)
+}
+
+function tree(view: RemoteGraph): string {
+  const rows = treeOf(graphOf(view))
+  const shown = rows.map(({ node, branch }) => {
+    const found = view.nodes[node]!
+    return { ...found, id: `${branch}${found.id}` }
+  })
+  const { workflow_status, progress_pct, status } = view
+  const head = [status, workflow_status ?? "", `${progress_pct} %`].filter(Boolean).join("  ")
+  return `${[head, ...partLines({ ...view, nodes: shown }, paintFor(process.stdout))].join("\n")}\n`
 }

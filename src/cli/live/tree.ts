@@ -2,7 +2,9 @@
  * A DAG as an indented tree: each node is below the node that all paths to it pass through (its dominator), so the
  * branches of a fork are indented, and its join follows them at the depth of the fork. A chain is not indented.
  */
+
 import type { RemoteGraph } from "../../client/index.ts"
+import { valueIn } from "../../core/maps.ts"
 import type { Graph } from "../../core/plan.ts"
 import { rowLengths, topologicalOrder, transpose } from "../../definition/graph/graph.ts"
 
@@ -64,9 +66,7 @@ function childrenByDominator({ nodes, order, dependencies }: DrawnGraph): Map<nu
     const above = parents.length === 0 ? ROOT : parents.reduce(common)
     dominator[node] = above
     depth[node] = above === ROOT ? 0 : depth[above]! + 1
-    const siblings = below.get(above)
-    if (siblings === undefined) below.set(above, [node])
-    else siblings.push(node)
+    valueIn(below, above, () => []).push(node)
   }
   return below
 }

@@ -1,15 +1,19 @@
 /** Selects the target of a command: by flag, by variable, or the folder in the current directory and the server that has it. */
+
+import type { UmbraClient } from "../../client/client.ts"
 import { UmbraClientError } from "../../client/error.ts"
+import type { Tokens, Workflows } from "../../client/workflows.ts"
 import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
+import type { Modules } from "../input/modules.ts"
 import { readText } from "../input/source.ts"
-import { existingStore, storeFlags, storeLocation } from "../input/store.ts"
+import { existingStore, type StoreOptions, storeFlags, storeLocation } from "../input/store.ts"
 import { paintFor } from "../output/terminal.ts"
+import type { JobChange } from "./changes.ts"
 import { inTurn } from "./folder-wait.ts"
 import { findServer } from "./served.ts"
 import { openServer, type ServerAddress } from "./server.ts"
-import type { Target, TargetOptions } from "./target.ts"
 
 export interface Wanted {
   /** A folder without a database gets one. */
@@ -134,4 +138,52 @@ async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<
   return /^\d+$/.test(behind!)
     ? `The newest version of ${name} is ${latest}.`
     : `The aliases of ${name} are: ${known}; its newest version is ${latest}.`
+}
+
+/**
+ * The target of a command: a server, through its client, or a store that this process opens. A store answers with the
+ * JSON of the server's API, made by the same functions, so no command knows which one it has.
+ */
+
+export type TargetJobs = Pick<
+  UmbraClient,
+  | ("job" | "jobPage" | "graph" | "node" | "events" | "watch" | "accept")
+  | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+>
+
+export type TargetWorkflows = Pick<
+  Workflows,
+  "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
+>
+
+export interface Target {
+  /** For people: a folder, a database or an address, without credentials. */
+  readonly name: string
+  /** Flags to add to a suggested command, so that it uses the same target. */
+  readonly flags: string
+  readonly jobs: TargetJobs
+  readonly workflows: TargetWorkflows
+  readonly tokens: Pick<Tokens, "create" | "list" | "revoke">
+  /** Stores a workflow, given as the text of a document. */
+  push(text: string): ReturnType<Workflows["push"]>
+  /** Each unfinished job, and then each change of a job's state, until the signal is aborted. */
+  changes(options: {
+    readonly signal: AbortSignal
+    readonly onTrouble: (text: string) => void
+  }): AsyncIterable<JobChange>
+  /** Does an engine run submitted or retried jobs? For a shared database this is known after a command. */
+  readonly isRun: boolean
+  /** Translates an error of this target for a person at the command line. */
+  explain(error: unknown): Promise<unknown>
+  close(): Promise<void>
+}
+
+/** The modules are for a store: a server has its own. */
+export interface TargetOptions extends StoreOptions, Modules {
+  readonly server?: string
+  readonly tokenFile?: string
+  /** The owner of the names, if the target does not determine it. */
+  readonly owner?: string
+  readonly verbose?: boolean
+  readonly json?: boolean
 }

@@ -2,14 +2,21 @@
  * For commands that wait until a job has ended. On a server the job runs there and continues without this process. On a
  * store this process becomes an engine with the given handlers and providers, like `umbra run`.
  */
+
+import type { JobSnapshot, RemoteGraph, RemoteNode } from "../../client/index.ts"
 import type { Progress } from "../../core/view/view.ts"
-import { existingStore } from "../input/store.ts"
+import { isoEvent, isoGraph } from "../../jobs/iso-times.ts"
+import type { ReplayWhich } from "../../pipeline/queries.ts"
+import type { Umbra } from "../../umbra.ts"
+import { existingStore, type RunningOptions, runningFlags, storeFlags, storeName } from "../input/store.ts"
+import { type EarlySignals, earlySignals, type FollowedJobs, follow } from "../live/follow.ts"
+import { graphOf } from "../live/tree.ts"
+import type { Routes } from "../live/view.ts"
 import { type CommandLog, commandLog } from "../output/log.ts"
-import { inTurn } from "./folder-wait.ts"
-import { advised, serverFor } from "./open.ts"
-import { attentively, type OwnEngine, type Runner, withOwnRunner } from "./own-runner.ts"
+import { type DeadLetterFlags, report } from "../output/result.ts"
+import { inTurn, keepFolder } from "./folder-wait.ts"
+import { advised, serverFor, type Target, type TargetJobs, type TargetOptions } from "./open.ts"
 import { reconnectNotice } from "./server.ts"
-import type { Target, TargetOptions } from "./target.ts"
 
 export async function withRunner<T>(options: TargetOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
   const log = commandLog()
@@ -95,3 +102,103 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
 }
 
 const POLL_MS = 1000
+
+/** A job that this process runs, and what is the same for every job that a command shows until it has ended. */
+export interface Runner extends FollowedJobs {
+  readonly name: string
+  readonly flags: string
+  readonly runningFlags: string
+  readonly runsHere: boolean
+  readonly log: CommandLog
+  /** Absent: it submits no job. */
+  readonly early?: EarlySignals
+  job(jobId: string): Promise<JobSnapshot>
+  graph(jobId: string): Promise<RemoteGraph>
+  retry(jobId: string): Promise<unknown>
+  submit(
+    reference: string,
+    input: unknown,
+    options: Parameters<TargetJobs["accept"]>[2],
+  ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
+  replay(jobId: string, which: ReplayWhich): Promise<{ readonly job_id: string }>
+  /** The first node that this process would have to run and cannot. */
+  missing(nodes: readonly RemoteNode[], jobId: string): RemoteNode | undefined
+}
+
+interface OwnEngine {
+  readonly umbra: Umbra
+  readonly location: string
+  readonly log: CommandLog
+  readonly options: RunningOptions & { readonly owner?: string }
+}
+
+/** Closes the engine at the end. */
+export async function withOwnRunner<T>(own: OwnEngine, use: (runner: Runner) => Promise<T>): Promise<T> {
+  try {
+    return await attentively(ownRunner(own), async runner => {
+      await keepFolder(own.location)
+      return use(runner)
+    })
+  } finally {
+    await own.umbra.close()
+  }
+}
+
+async function attentively<T>(runner: Runner, use: (runner: Runner) => Promise<T>): Promise<T> {
+  const early = earlySignals()
+  try {
+    return await use({ ...runner, early })
+  } finally {
+    early.release()
+  }
+}
+
+function ownRunner({ umbra, location, log, options }: OwnEngine): Runner {
+  const owner = options.owner === undefined ? {} : { owner: options.owner }
+  return {
+    name: storeName(location),
+    flags: storeFlags(options),
+    runningFlags: runningFlags(options),
+    runsHere: true,
+    log,
+    job: id => umbra.job(id),
+    graph: async id => isoGraph(await umbra.graph(id)) as RemoteGraph,
+    retry: id => umbra.retry(id),
+    cancel: (id, reason) => umbra.cancel(id, reason),
+    async *watch(id, { signal }) {
+      for await (const event of umbra.watch(id, { signal })) yield isoEvent(event)
+    },
+    activity: id => umbra.activity(id),
+    async submit(reference, input, { signal: _, ...rest } = {}) {
+      const { jobId, isNew } = await umbra.accept(reference, input, { ...rest, ...owner })
+      return { job_id: jobId, is_new: isNew }
+    },
+    async replay(id, which) {
+      return { job_id: (await umbra.pipelines.replay(id, which)).jobId }
+    },
+    missing: (nodes, id) =>
+      umbra.owns(id) ? nodes.find(({ handler }) => !umbra.serves(handler)) : undefined,
+  }
+}
+
+/** undefined: not a pipeline. */
+function routesOf(graph: RemoteGraph, look: () => Promise<RemoteGraph>): Routes | undefined {
+  return graph.routes === undefined ? undefined : async () => (await look()).routes ?? []
+}
+
+/** Shows the job until it has ended, then its outcome. Returns the exit code of the command. */
+export async function seeToItsEnd(
+  runner: Runner,
+  jobId: string,
+  { json = false, allowDeadLetters = false }: DeadLetterFlags & { readonly json?: boolean },
+): Promise<number> {
+  const { name, flags, runningFlags, runsHere, log, early } = runner
+  const shown = { flags, runningFlags, runsHere }
+  const graph = await runner.graph(jobId)
+  const routes = routesOf(graph, () => runner.graph(jobId))
+  const { workflow } = await runner.job(jobId)
+  const title = `${workflow}  job ${jobId}  in ${name}`
+  const stream = json ? process.stderr : process.stdout
+  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, early, ...shown })
+  return report(runner, jobId, { json, allowDeadLetters, ...shown })
+}

@@ -8,7 +8,7 @@ import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { version } from "../../version.ts"
 import { printable } from "../output/terminal.ts"
 import { streamedChanges } from "./changes.ts"
-import type { Target } from "./target.ts"
+import type { Target } from "./open.ts"
 
 export interface ServerAddress {
   readonly url: string

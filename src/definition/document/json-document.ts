@@ -2,12 +2,19 @@
  * Parses JSON text. `JSON.parse` does the work; our own scanner runs only for positions, syntax errors and duplicate
  * keys, so a correct document of 20 MB costs one more pass over its text (0.1 s) and no memory.
  */
+
 import type { Json, JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import type { Work } from "../../turns.ts"
-import { type DocumentPath, formatPath, type Locate, type Place, type Problem } from "../problem.ts"
-import { countMembers, type JsonMember, members, skipSpace } from "./json-scan.ts"
-import { findSyntaxFault } from "./json-syntax.ts"
-import { lineFinder } from "./lines.ts"
+import {
+  type DocumentPath,
+  formatPath,
+  type Locate,
+  type Place,
+  type Position,
+  type Problem,
+} from "../problem.ts"
+import { countMembers, findSyntaxFault, type JsonMember, members, skipSpace } from "./json-scan.ts"
 
 export interface ReadDocument {
   readonly value: Json | undefined
@@ -92,12 +99,7 @@ export function duplicateKey(
 function jsonLocator(text: string, position: FindPosition): Locate {
   const scanned = new Map<number, Scanned>()
   const memberAt = (at: number, key: string | number): JsonMember | undefined => {
-    let container = scanned.get(at)
-    if (container === undefined) {
-      container = { found: new Map(), rest: members(text, at) }
-      scanned.set(at, container)
-    }
-    const { found, rest } = container
+    const { found, rest } = valueIn(scanned, at, () => ({ found: new Map(), rest: members(text, at) }))
     while (!found.has(key)) {
       const { done, value } = rest.next()
       if (done) break
@@ -134,4 +136,26 @@ function offsetInString(text: string, at: number, offset: number): number {
     else here += text[here + 1] === "u" ? 6 : 2
   }
   return here
+}
+
+/** Converts offsets to lines and columns. The table of lines is built at first use: most documents have no problem. */
+export function lineFinder(text: string): (offset: number) => Position {
+  let starts: number[] | undefined
+  return offset => {
+    starts ??= lineStarts(text)
+    let low = 0
+    let high = starts.length - 1
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if (starts[middle]! <= offset) low = middle
+      else high = middle - 1
+    }
+    return { line: low + 1, column: offset - starts[low]! + 1 }
+  }
+}
+
+function lineStarts(text: string): number[] {
+  const starts = [0]
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1)
+  return starts
 }

@@ -8,8 +8,10 @@
  * 3. Owners take turns. The time of the threads for one owner, and for one request, is bounded: beyond it that owner, or
  *    that request, gets E614; others are not affected.
  */
+
 import type { Worker } from "node:worker_threads"
 import type { Json, JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import { UmbraError } from "../../errors.ts"
 import { startThread } from "../../thread.ts"
 import { nextTurnIfLate } from "../../turns.ts"
@@ -261,9 +263,7 @@ class Lane {
   }
 
   add(pending: Pending): void {
-    const queue = this.#queues.get(pending.owner)
-    if (queue === undefined) this.#queues.set(pending.owner, [pending])
-    else queue.push(pending)
+    valueIn(this.#queues, pending.owner, () => []).push(pending)
     // Submissions of one turn of the event loop share a batch.
     if (this.#inFlight.length === 0) queueMicrotask(() => this.#send())
   }
@@ -333,11 +333,8 @@ class Lane {
     const checked = this.#inFlight
     this.#inFlight = []
     // Checks that were not started go first, in their order.
-    for (const pending of checked.slice(answers.length).reverse()) {
-      const queue = this.#queues.get(pending.owner)
-      if (queue === undefined) this.#queues.set(pending.owner, [pending])
-      else queue.unshift(pending)
-    }
+    for (const pending of checked.slice(answers.length).reverse())
+      valueIn(this.#queues, pending.owner, () => []).unshift(pending)
     for (const [i, answer] of answers.entries()) this.#parts.answered(checked[i]!, answer)
     this.#send()
     if (this.#inFlight.length > 0) return

@@ -2,7 +2,9 @@
  * Checks a job's input against its workflow's schema: fills in defaults, then validates (schema-validator.ts). Synchronous
  * and bounded by steps; checks.ts decides in which thread it runs.
  */
+
 import type { Json, JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import { checkJson, isObject } from "../document/json-value.ts"
 import { ProblemList } from "../problem.ts"
 import { DeadlineError } from "./deadline.ts"
@@ -94,12 +96,7 @@ export class InputChecker {
   }
 
   #prepare(schema: JsonObject): Prepared {
-    let found = this.#prepared.get(schema)
-    if (found === undefined) {
-      found = { ...inspectSchema(schema), check: undefined }
-      this.#prepared.set(schema, found)
-    }
-    return found
+    return valueIn(this.#prepared, schema, () => ({ ...inspectSchema(schema), check: undefined }))
   }
 }
 

@@ -3,8 +3,10 @@
  * pattern that RE2 cannot express belongs to a version stored before such patterns were rejected. JavaScript's own engine
  * matches it; that may backtrack without end, so it is interrupted at the deadline of the check.
  */
+
 import { format } from "@cfworker/json-schema"
 import { RE2JS } from "re2js"
+import { valueIn } from "../../core/maps.ts"
 import { withinDeadline } from "./deadline.ts"
 import { type CheckRun, stepsPerMs } from "./schema-checks.ts"
 import { translatePattern } from "./schema-pattern.ts"
@@ -13,14 +15,7 @@ import type { Matcher, Matchers } from "./schema-validator.ts"
 export function threadMatchers(): Matchers {
   const patterns = new Map<string, Matcher>()
   return {
-    pattern(source) {
-      let matches = patterns.get(source)
-      if (matches === undefined) {
-        matches = compilePattern(source)
-        patterns.set(source, matches)
-      }
-      return matches
-    },
+    pattern: source => valueIn(patterns, source, () => compilePattern(source)),
     format: name => (Object.hasOwn(format, name) ? formatMatcher(name, format[name]!) : undefined),
   }
 }

@@ -11,9 +11,8 @@ import type { HandlerSpec } from "../handler.ts"
 import type { PipelineDefinition } from "../pipeline/schema.ts"
 import type { WorkflowDefinition } from "../shape/schema.ts"
 import { emit } from "./emit.ts"
-import { contentOf, Flow } from "./flow.ts"
+import { contentOf, Flow, type Resolved, type TemplatedJson } from "./flow.ts"
 import { headOf, type InputOptions, type Settings } from "./head.ts"
-import type { Resolved, TemplatedJson } from "./types.ts"
 
 export {
   type AnyRoute,
@@ -26,18 +25,24 @@ export {
   type RouteOptions,
 } from "../pipeline/flow.ts"
 export type { PipelineTotals, RouteTotals } from "../pipeline/plan.ts"
-export type { AnyFlow, Flow } from "./flow.ts"
-export type { JobInfo } from "./job-refs.ts"
+export { cast, expr, orElse, text } from "./expression.ts"
 export type {
+  AnyFlow,
+  ConfigOf,
   EachOptions,
+  Flow,
   NodeHandle,
   NodeOptions,
+  OutputOf,
+  Ref,
+  Resolved,
   RetryOptions,
   RunEachOptions,
   RunOptions,
-} from "./node.ts"
-export { cast, expr, orElse, text } from "./operations.ts"
-export type { ConfigOf, OutputOf, Ref, Resolved, Skippable, Templated } from "./types.ts"
+  Skippable,
+  Templated,
+} from "./flow.ts"
+export type { JobInfo } from "./head.ts"
 
 declare const types: unique symbol
 

@@ -2,6 +2,9 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec"
 import type { JsonObject } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
+import { expression, member } from "./expression.ts"
+import type { Ref } from "./flow.ts"
+import { refTo } from "./ref.ts"
 
 export interface Settings {
   readonly description?: string
@@ -81,4 +84,39 @@ function refusal(workflow: string, why: string): UmbraError {
     `the input of workflow ${JSON.stringify(workflow)} cannot be expressed as JSON Schema: ${why} ` +
       "Simplify the schema, or pass a JSON Schema as inputJsonSchema.",
   )
+}
+
+/** Rejects two different things with the same name: one of them would silently replace the other. */
+export function useOnce<T>(
+  known: Map<string, T>,
+  used: { readonly name: string; readonly thing: T; readonly what: string; readonly owner: string },
+): void {
+  const { name, thing, what, owner } = used
+  const first = known.get(name)
+  if (first !== undefined && first !== thing)
+    throw new UmbraError(
+      "E103",
+      `${owner} uses two different ${what}s called ${JSON.stringify(name)}. Rename one of them.`,
+    )
+  known.set(name, thing)
+}
+
+/** The fields of the job that a template can read. */
+export interface JobInfo {
+  readonly id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly owner: string
+  readonly created_at: string
+}
+
+/** What every builder can read. */
+export class JobRefs {
+  protected readonly origins: ReadonlySet<object> = new Set([this])
+  readonly job: Ref<JobInfo> = refTo(expression("job", this.origins, true))
+
+  /** A secret by its name: filled in just before the call, never stored. Only for the config of a handler or adapter. */
+  secret(name: string): Ref<string> {
+    return refTo(member(expression("secrets", this.origins, true), name))
+  }
 }

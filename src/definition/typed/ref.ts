@@ -4,9 +4,10 @@
  * Invariant: a ref is never silently converted to something else. JavaScript converts values implicitly in many ways
  * (to text, keys, iterators, `toJSON`); each would lose the reference, so each throws an error that says what to write.
  */
+import { valueIn } from "../../core/maps.ts"
 import { UmbraError } from "../../errors.ts"
 import { type Expression, member } from "./expression.ts"
-import type { Ref } from "./types.ts"
+import type { Ref } from "./flow.ts"
 
 const content = Symbol("umbra.ref")
 const inspected = Symbol.for("nodejs.util.inspect.custom")
@@ -19,14 +20,7 @@ export function expressionOf(value: unknown): Expression | undefined {
 
 export function refTo<T>(expression: Expression): Ref<T> {
   const fields = new Map<string, unknown>()
-  const field = (key: string): unknown => {
-    let found = fields.get(key)
-    if (found === undefined) {
-      found = refTo(member(expression, key))
-      fields.set(key, found)
-    }
-    return found
-  }
+  const field = (key: string): unknown => valueIn(fields, key, () => refTo(member(expression, key)))
   const refuse = (what: string, instead: string) => (): never => {
     throw misuse(expression, what, instead)
   }

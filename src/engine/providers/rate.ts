@@ -1,4 +1,5 @@
 import { type Fault, isRateLimited } from "../../core/faults.ts"
+import { valueIn } from "../../core/maps.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 
@@ -148,16 +149,9 @@ export class ProviderRate {
   }
 
   #place(key: string, owner: string, rate: number): Promise<void> {
-    let queue = this.#queues.get(key)
-    if (queue === undefined) {
-      queue = { waiting: new Map(), missed: [], isBusy: false }
-      this.#queues.set(key, queue)
-    }
-    const { waiting } = queue
+    const queue = valueIn(this.#queues, key, () => ({ waiting: new Map(), missed: [], isBusy: false }))
     const served = new Promise<void>((resolve, reject) => {
-      const own = waiting.get(owner)
-      if (own === undefined) waiting.set(owner, [{ resolve, reject, missed: 0 }])
-      else own.push({ resolve, reject, missed: 0 })
+      valueIn(queue.waiting, owner, () => []).push({ resolve, reject, missed: 0 })
     })
     void this.#serve(key, rate, queue)
     return served

@@ -1,3 +1,4 @@
+import { valueIn } from "../../core/maps.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { SlotKey, SlotRequest } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
@@ -49,12 +50,7 @@ export class Slots {
   }
 
   #queue(provider: string) {
-    let queue = this.#queues.get(provider)
-    if (queue === undefined) {
-      queue = { waiting: [], isToGrant: false, isBusy: false }
-      this.#queues.set(provider, queue)
-    }
-    return queue
+    return valueIn(this.#queues, provider, () => ({ waiting: [], isToGrant: false, isBusy: false }))
   }
 
   /** Never rejects: each caller gets its own error, and the next sweep grants free slots. */

@@ -1,6 +1,7 @@
 import { apply } from "../../core/apply/apply.ts"
 import type { Fact, JobSubmitted, ListSource, NodeExpanded } from "../../core/facts.ts"
 import type { Json } from "../../core/json.ts"
+import { groupBy } from "../../core/maps.ts"
 import {
   type JobState,
   LargeOutput,
@@ -38,13 +39,7 @@ export interface LoadParts {
 /** Facts of several jobs, by job, oldest first. */
 export async function readJobs(parts: LoadParts, ids: readonly string[]): Promise<Map<string, FactRow[]>> {
   const rows = await parts.journal.readFacts(ids, { inlineBytes: parts.largeOutputBytes })
-  const byJob = new Map<string, FactRow[]>()
-  for (const row of rows) {
-    const facts = byJob.get(row.jobId)
-    if (facts === undefined) byJob.set(row.jobId, [row])
-    else facts.push(row)
-  }
-  return byJob
+  return groupBy(rows, ({ jobId }) => jobId)
 }
 
 export async function decodeRows(

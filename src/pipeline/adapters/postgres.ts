@@ -1,8 +1,10 @@
 /** `postgres_source` and `postgres_sink`: adapters for databases of users. */
+
 import { isIP, isIPv6, Socket } from "node:net"
 import type pg from "pg"
 import { z } from "zod"
 import type { Json, JsonObject } from "../../core/json.ts"
+import { groupBy } from "../../core/maps.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"
 import { mayPass, sqlState } from "../../journal/errors.ts"
 import { finalError, HandlerError } from "../../worker/fail.ts"
@@ -405,14 +407,7 @@ function keyed(
 
 /** Rows with the same columns go in one statement: a column that a row does not have gets its default. */
 function alike(rows: readonly JsonObject[]): Map<string, JsonObject[]> {
-  const groups = new Map<string, JsonObject[]>()
-  for (const row of rows) {
-    const shape = JSON.stringify(Object.keys(row).sort())
-    const group = groups.get(shape)
-    if (group === undefined) groups.set(shape, [row])
-    else group.push(row)
-  }
-  return groups
+  return groupBy(rows, row => JSON.stringify(Object.keys(row).sort()))
 }
 
 function insertion(

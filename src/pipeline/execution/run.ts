@@ -6,9 +6,11 @@
  *    durable.
  * 3. If it is stopped at any moment, everything that is needed to continue is in the store.
  */
+
 import { setMaxListeners } from "node:events"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
+import { groupBy } from "../../core/maps.ts"
 import {
   decodeProgress,
   isDrained,
@@ -354,15 +356,7 @@ export class PipelineRun {
   }
 }
 
-function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
-  const found = new Map<number, MessageRow[]>()
-  for (const message of messages) {
-    const list = found.get(message.route)
-    if (list === undefined) found.set(message.route, [message])
-    else list.push(message)
-  }
-  return found
-}
+const byRoute = (messages: readonly MessageRow[]) => groupBy(messages, ({ route }) => route)
 
 /** The flow of messages between routes: which route waits for which. */
 class Flow {

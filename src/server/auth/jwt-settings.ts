@@ -1,23 +1,6 @@
 import { UmbraError } from "../../errors.ts"
-import { amount, type Setting, type SettingTable, settingNames, wholeNumber } from "../../settings.ts"
-import { isLoopback } from "../http/loopback.ts"
-
-/** Which JWTs are accepted. Without an issuer, none. */
-export interface JwtSettings {
-  readonly jwtIssuer: string | null
-  readonly jwtAudience: string | null
-  readonly jwksUrl: string | null
-  /** The claim that names the owner. */
-  readonly jwtOwnerClaim: string
-  readonly jwtAlgorithms: readonly string[]
-  readonly jwtClockToleranceSeconds: number
-  /** Keys are fetched again after this time. */
-  readonly jwksMaxAgeSeconds: number
-  /** An unknown key triggers a fetch, but not more often than this. */
-  readonly jwksCooldownSeconds: number
-  readonly jwksTimeoutSeconds: number
-  readonly jwksMaxBytes: number
-}
+import { amount, type Setting, type SettingsOf, settingNames, wholeNumber } from "../../settings.ts"
+import { isLoopback } from "../http/limits.ts"
 
 /** Only the issuer can create these signatures. HS* is excluded: every verifier could forge one. */
 const asymmetric = [
@@ -55,18 +38,24 @@ const algorithms: Setting<readonly string[]> = {
       : `one or several of ${asymmetric.join(", ")}`,
 }
 
-export const jwtTable: SettingTable<JwtSettings> = {
+export const jwtTable = {
   jwtIssuer: text("UMBRA_JWT_ISSUER"),
   jwtAudience: text("UMBRA_JWT_AUDIENCE"),
   jwksUrl: keysUrl,
+  /** The claim that names the owner. */
   jwtOwnerClaim: ownerClaim,
   jwtAlgorithms: algorithms,
   jwtClockToleranceSeconds: amount("jwt_clock_tolerance_seconds", 30),
+  /** Keys are fetched again after this time. */
   jwksMaxAgeSeconds: amount("jwks_max_age_seconds", 600),
+  /** An unknown key triggers a fetch, but not more often than this. */
   jwksCooldownSeconds: amount("jwks_cooldown_seconds", 30),
   jwksTimeoutSeconds: amount("jwks_timeout_seconds", 5),
   jwksMaxBytes: wholeNumber("jwks_max_bytes", 256 * 1024),
 }
+
+/** Which JWTs are accepted. Without an issuer, none. */
+export type JwtSettings = SettingsOf<typeof jwtTable>
 
 export interface JwtIssuer {
   readonly issuer: string

@@ -81,3 +81,8 @@ export function limitsWithin(maker: TokenLimits, wanted: TokenLimits, settings: 
   }
   return given
 }
+
+/** Can only this machine reach the host? */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+}

@@ -6,7 +6,6 @@ import swagger from "@fastify/swagger"
 import { jsonSchemaTransform, jsonSchemaTransformObject } from "fastify-type-provider-zod"
 import { type ErrorCode, errorTable } from "../../errors.ts"
 import type { App } from "../route-context.ts"
-import { exampleOf, type Schema, type Schemas } from "../schemas/examples.ts"
 
 const workflowExample = {
   name: "order",
@@ -177,3 +176,231 @@ function takeWebhooks({ paths = {} }: ApiDocument): void {
     content: { "application/json": { schema, example: { id: "op-17", status: "succeeded" } } },
   }
 }
+
+/**
+ * Builds a complete example for every request body and every successful answer of the OpenAPI document from the examples
+ * of the schemas' parts. If a required part has no example, the whole has none, and a test fails.
+ */
+
+export interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly example?: unknown
+  readonly examples?: readonly unknown[]
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly default?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly description?: string
+}
+
+export type Schemas = Readonly<Record<string, Schema>>
+
+/** `undefined`: there is no example. */
+function exampleOf(given: Schema | undefined, schemas: Schemas): unknown {
+  const schema = resolved(given, schemas)
+  if (schema === undefined) return undefined
+  if (schema.example !== undefined) return schema.example
+  const own = schema.examples?.[0] ?? schema.const ?? schema.enum?.[0] ?? schema.default
+  if (own !== undefined) return own
+  if (schema.anyOf !== undefined)
+    return schema.anyOf.map(option => exampleOf(option, schemas)).find(example => example !== undefined)
+  return byType(schema, schemas)
+}
+
+function byType(schema: Schema, schemas: Schemas): unknown {
+  if (Array.isArray(schema.type)) {
+    const forms = schema.type.map((type: string) => byType({ ...schema, type }, schemas))
+    return forms.find(example => example !== undefined)
+  }
+  switch (schema.type) {
+    case "object":
+      return objectExample(schema, schemas)
+    case "array":
+      return listOf(exampleOf(schema.items, schemas))
+    case "integer":
+    case "number":
+      return schema.minimum !== undefined && schema.minimum > 0 ? schema.minimum : 0
+    case "boolean":
+      return false
+    case "null":
+      return null
+    default:
+      return undefined
+  }
+}
+
+/** Resolves a reference. */
+function resolved(schema: Schema | undefined, schemas: Schemas): Schema | undefined {
+  if (schema?.$ref === undefined) return schema
+  const { $ref, ...rest } = schema
+  return { ...schemas[$ref.split("/").at(-1)!], ...rest }
+}
+
+function listOf(entry: unknown): unknown {
+  return entry === undefined ? undefined : [entry]
+}
+
+function objectExample({ properties = {}, required = [] }: Schema, schemas: Schemas): unknown {
+  const found: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(properties)) {
+    // An optional field is shown if it has an example of its own.
+    const example = required.includes(name) ? exampleOf(schema, schemas) : schema.example
+    if (example !== undefined) found[name] = example
+    else if (required.includes(name)) return undefined
+  }
+  return found
+}
+
+/** The OpenAPI document as a readable page: plain HTML, without scripts or external resources. */
+
+interface Entry {
+  readonly method: string
+  readonly path: string
+  readonly operation: Operation
+}
+
+export function docsPage(document: ApiDocument): string {
+  const { title, version, description } = document.info
+  const schemas = document.components?.schemas ?? {}
+  const chapters = (document.tags ?? []).map(tag => ({
+    ...tag,
+    entries: entriesOf(document).filter(({ operation }) => operation.tags?.includes(tag.name)),
+  }))
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>${text(title)} ${text(version)}</title><style>${style}</style></head>
+<body><h1>${text(title)} ${text(version)}</h1><p>${text(description ?? "")} <a href="/openapi.json">openapi.json</a></p>
+<nav>${chapters.map(({ name, entries }) => `<b>${text(name)}</b><ul>${entries.map(lineHtml).join("")}</ul>`).join("\n")}</nav>
+${chapters
+  .map(
+    ({ name, description: about = "", entries }) => `<h2>${text(name)}</h2><p>${text(about)}</p>
+${entries.map(entry => entryHtml(entry, schemas)).join("\n")}`,
+  )
+  .join("\n")}
+<h2>Schemas</h2><p>What others refer to.</p>
+${Object.entries(schemas)
+  .map(([name, schema]) => details(name, schema))
+  .join("\n")}
+</body></html>
+`
+}
+
+function entriesOf({ paths }: ApiDocument): Entry[] {
+  return Object.entries(paths ?? {}).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+  )
+}
+
+function lineHtml({ method, path, operation }: Entry): string {
+  return `<li><a href="#${text(operation.operationId ?? "")}"><span class="${text(method)}">${text(method.toUpperCase())}</span> ${text(path)}</a> ${text(operation.summary ?? "")}</li>`
+}
+
+function entryHtml({ method, path, operation }: Entry, schemas: Schemas): string {
+  const {
+    operationId = "",
+    summary = "",
+    description,
+    parameters = [],
+    requestBody,
+    responses = {},
+  } = operation
+  const bodies = Object.entries(requestBody?.content ?? {}).map(([type, content]) =>
+    contentHtml(`Body, ${type}`, content, schemas),
+  )
+  const [good, bad] = [/^2|^503$/, /^[45]/].map(statuses =>
+    Object.entries(responses).filter(([status]) => statuses.test(status)),
+  ) as [[string, Answer][], [string, Answer][]]
+  return `<section id="${text(operationId)}"><h3><span class="${text(method)}">${text(method.toUpperCase())}</span> <code>${text(path)}</code></h3>
+<p>${text(summary)}. ${prose(description ?? "")} ${needs(operation)}</p>
+${parameters.length === 0 ? "" : `<table>${parameters.map(parameter => parameterHtml(parameter, schemas)).join("")}</table>`}${bodies.join("")}
+${good.map(answer => answerHtml(answer, schemas)).join("")}<p class="errors">${bad.map(errorsHtml).join(" ")}</p></section>`
+}
+
+type Answer = NonNullable<Operation["responses"]>[string]
+
+function needs({ security = [] }: Operation): string {
+  const scopes = security.flatMap(each => Object.values(each).flat())
+  return scopes.length === 0 ? "<i>Needs no token.</i>" : `<i>Needs the scope ${text(scopes.join(", "))}.</i>`
+}
+
+function parameterHtml(
+  { name, in: where, required, description = "", schema }: Parameter,
+  schemas: Schemas,
+): string {
+  const about = [description, kindOf(resolved(schema, schemas))].filter(part => part !== "").join(" ")
+  return `<tr><td><code>${text(name)}</code></td><td>${text(where)}${required ? ", required" : ""}</td><td>${prose(about)}</td></tr>`
+}
+
+/** "Text.", "Whole number, 1 to 1000, default 50." */
+function kindOf(schema: Schema | undefined): string {
+  if (schema === undefined) return ""
+  const { type, enum: values, minimum, maximum, example, default: usual } = schema
+  const kind = values?.map(String).join(" or ") ?? kinds[String(type)]
+  if (kind === undefined) return example === undefined ? "" : `\`${example}\`.`
+  const bounds =
+    maximum === undefined
+      ? minimum === undefined
+        ? ""
+        : `, from ${minimum}`
+      : `, ${minimum ?? 0} to ${maximum}`
+  const unless = usual === undefined ? "" : `, default ${usual}`
+  const such = example === undefined || usual !== undefined ? "" : `, such as \`${example}\``
+  return `${kind[0]!.toUpperCase()}${kind.slice(1)}${bounds}${unless}${such}.`
+}
+
+const kinds: Readonly<Record<string, string>> = { string: "text", integer: "whole number", number: "number" }
+
+function answerHtml([status, { description = "", content }]: [string, Answer], schemas: Schemas): string {
+  const [type, found] = Object.entries(content ?? {})[0] ?? []
+  if (type === "application/problem+json") return ""
+  const head = `${status}: ${description}`
+  return found === undefined ? `<p><b>${text(head)}</b></p>` : contentHtml(head, found, schemas)
+}
+
+function contentHtml(title: string, { schema, example, examples }: Content, schemas: Schemas): string {
+  const shown = example ?? Object.values(examples ?? {})[0]?.value
+  const body = typeof shown === "string" ? shown : JSON.stringify(shown, null, 2)
+  return `<p><b>${text(title)}</b></p>${body === undefined ? "" : `<pre>${text(body)}</pre>`}${details("Schema", whole(schema, schemas))}`
+}
+
+function errorsHtml([status, { content }]: [string, Answer]): string {
+  const codes = Object.entries(content?.["application/problem+json"]?.examples ?? {})
+  return codes
+    .map(([code, { value }]) => [code, (value as { title: string }).title] as const)
+    .map(([code, title]) => `<span><b>${text(status)}</b> ${text(code)} ${text(title)}</span>`)
+    .join(" ")
+}
+
+/** The schema with the schemas that it refers to. */
+function whole(schema: Schema | undefined, schemas: Schemas): unknown {
+  const { examples: _, example: __, ...rest } = resolved(schema, schemas) ?? {}
+  return rest
+}
+
+function details(title: string, content: unknown): string {
+  return `<details><summary>${text(title)}</summary><pre>${text(JSON.stringify(content, null, 2) ?? "")}</pre></details>`
+}
+
+const marks: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" }
+
+function text(raw: string): string {
+  return raw.replace(/[&<>"]/g, mark => marks[mark]!)
+}
+
+function prose(raw: string): string {
+  return text(raw).replace(/`([^`]+)`/g, "<code>$1</code>")
+}
+
+const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
+h2{margin-top:3rem;text-transform:capitalize}section{border-top:1px solid #ddd;padding:.5rem 0}
+nav{columns:2 22rem;font-size:.85rem}nav b{text-transform:capitalize}nav ul{list-style:none;margin:0 0 1rem;padding:0}nav li{break-inside:avoid}
+span.get,span.post,span.put,span.delete{display:inline-block;min-width:4rem;font-weight:600;color:#1971c2}
+span.delete{color:#c92a2a}span.post,span.put{color:#2b8a3e}a{color:inherit;overflow-wrap:anywhere}h3,p{overflow-wrap:anywhere}td:last-child{overflow-wrap:anywhere;min-width:10rem}table{display:block;overflow-x:auto}
+td{vertical-align:top;padding:.1rem .8rem .1rem 0}pre{background:#f6f6f6;padding:.7rem;overflow:auto;font-size:.85rem}
+code{font-size:.95em}summary{font-size:.85rem;color:#666}.errors{font-size:.85rem;color:#555}.errors span{margin-right:.8rem}`

@@ -1,6 +1,6 @@
 /** What jobs of pipelines have in addition: lineage and dead letters (P4, P5). */
 import { z } from "zod"
-import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
+import { isoDeadLetters, isoLineage } from "../../pipeline/queries.ts"
 import { boundsOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"

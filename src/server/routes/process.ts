@@ -2,62 +2,42 @@
 import type { Registry } from "prom-client"
 import { z } from "zod"
 import type { Umbra } from "../../umbra.ts"
-import { docsPage } from "../openapi/docs-page.ts"
-import type { ApiDocument } from "../openapi/document.ts"
+import { type ApiDocument, docsPage } from "../openapi/document.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
 const { admin, open } = operations("server")
+const { eg } = schema
 
-const readiness = z
-  .object({
-    ready: z.boolean(),
-    database: z.enum(["reachable", "away"]),
-    engine: z.boolean().describe("An engine that accepts jobs is known, in this process or in another."),
-    partitions: z.number().int().describe("Number of partitions that this process owns."),
-  })
-  .meta({ examples: [{ ready: true, database: "reachable", engine: true, partitions: 64 }] })
-
+const readiness = z.object({
+  ready: eg(z.boolean(), true),
+  database: z.enum(["reachable", "away"]),
+  engine: eg(z.boolean(), true, "An engine that accepts jobs is known, in this process or in another."),
+  partitions: eg(z.number().int(), 64, "Number of partitions that this process owns."),
+})
 const count = z.number().int().min(0)
-
-const workerExample = {
-  id: "engine-5b1f0c9e-2d4a",
-  host: "worker-1",
-  pid: 4711,
-  version: "0.1.0",
-  state: "live",
-  last_beat: "2026-11-15T12:00:00.000Z",
-  handlers: ["call_external_service", "transform"],
-  concurrency: 16,
-  running: 3,
-  queued: 0,
-  partitions: 64,
-}
 
 const worker = z
   .object({
-    id: z.string(),
-    host: z.string(),
-    pid: z.number().int(),
-    version: z.string(),
+    id: eg(z.string(), "engine-5b1f0c9e-2d4a"),
+    host: eg(z.string(), "worker-1"),
+    pid: eg(z.number().int(), 4711),
+    version: eg(z.string(), "0.1.0"),
     state: z
       .enum(["live", "dead", "outdated"])
       .describe("outdated: the worker runs an earlier release; it is alive, but gets no tasks."),
-    last_beat: z.string().meta({ format: "date-time" }),
-    handlers: z.array(z.string()),
-    concurrency: count.describe("Attempts that it may run at the same time."),
-    running: count,
+    last_beat: schema.time,
+    handlers: eg(z.array(z.string()), ["call_external_service", "transform"]),
+    concurrency: eg(count, 16, "Attempts that it may run at the same time."),
+    running: eg(count, 3),
     queued: count.describe("Attempts that wait for a slot."),
-    partitions: count.describe("Number of partitions that its process owns."),
+    partitions: eg(count, 64, "Number of partitions that its process owns."),
   })
-  .meta({ id: "Worker", examples: [workerExample] })
-
-const health200 = z
-  .object({
-    status: z.literal("ok"),
-    workers: z.object({ live: count, dead: count, outdated: count.optional() }),
-  })
-  .meta({ examples: [{ status: "ok", workers: { live: 2, dead: 0 } }] })
+  .meta({ id: "Worker" })
+const health200 = z.object({
+  status: z.literal("ok"),
+  workers: z.object({ live: eg(count, 2), dead: count, outdated: count.optional() }),
+})
 
 export function processRoutes(app: App, { umbra, stopping }: RouteContext, metrics: Registry): void {
   const health = healthText(umbra)

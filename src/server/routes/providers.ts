@@ -9,9 +9,7 @@ const { admin, open } = operations("providers")
 const params = z.object({ provider: z.string().min(1).max(100).meta({ example: "acme" }) })
 const MANY_EVENTS = 100
 
-const received = z
-  .object({ received: z.literal(true), duplicate: z.boolean() })
-  .meta({ examples: [{ received: true, duplicate: false }] })
+const received = z.object({ received: z.literal(true), duplicate: z.boolean() })
 
 export function providerRoutes(app: App, { umbra }: RouteContext): void {
   app.get(

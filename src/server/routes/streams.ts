@@ -1,9 +1,8 @@
 /** Live streams of jobs (S4). src/feed/ creates the text of the events. */
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
-import { JobStream } from "../../feed/job-stream.ts"
-import { OwnerStream } from "../../feed/owner-stream.ts"
 import { readJobPosition, readPosition } from "../../feed/position.ts"
+import { JobStream, OwnerStream } from "../../feed/stream.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import type { Streams } from "../streams.ts"

@@ -1,24 +1,27 @@
 /** Workflows and their versions. Names are per owner (S3): workflows of other owners are not found. */
 
+import { isDeepStrictEqual } from "node:util"
 import { z } from "zod"
 import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
+import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { withFreshNames } from "../../jobs/register.ts"
 import { versionView } from "../../jobs/workflow-view.ts"
 import {
+  aliasHistory,
   deleteWorkflow,
   storedWorkflow,
   versionPage,
   workflowPage,
   workflowWithAliases,
 } from "../../jobs/workflows.ts"
-import { inTurns } from "../../turns.ts"
+import type { AliasTarget } from "../../journal/port/registry.ts"
+import { inTurns, type Work } from "../../turns.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
-import { diffOf } from "../workflow-diff.ts"
 
 const { manage, read } = operations("workflows")
 const params = z.object({ name: schema.workflowName })
@@ -193,21 +196,132 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
 /** Shorter documents are checked at once. */
 const LARGE = 32 * 1024
 
-const storedAnswer = z
-  .object({
-    name: z.string(),
-    version: z.number().int(),
-    hash: z.string(),
-    unchanged: z.boolean(),
-  })
-  .meta({ examples: [{ name: "order", version: 3, hash: "9f2c41d0", unchanged: false }] })
+const { eg } = schema
+const { name, version, hash } = views.storedVersion.shape
+const storedAnswer = z.object({ name, version, hash, unchanged: z.boolean() })
 
-const validAnswer = z
-  .object({
-    valid: z.literal(true),
-    name: z.string(),
-    hash: z.string(),
-    nodes: z.number().int(),
-    routes: z.number().int().describe("Number of routes of a pipeline."),
-  })
-  .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4, routes: 0 }] })
+const validAnswer = z.object({
+  valid: z.literal(true),
+  name,
+  hash,
+  nodes: eg(z.number().int(), 4),
+  routes: z.number().int().describe("Number of routes of a pipeline."),
+})
+
+/** The differences between two versions of a workflow. */
+type Keys = Record<string, unknown>
+type Differences = Omit<z.output<typeof views.diff>, "name" | "from" | "to">
+
+interface Changes {
+  readonly added: string[]
+  readonly removed: string[]
+  readonly changed: [name: string, keys: string[]][]
+}
+
+/** Both are canonical, except for values of `retry` that were written although they are the default. */
+function* diffOf(before: string, after: string): Work<Differences> {
+  const old = divided(before)
+  yield
+  const now = divided(after)
+  const nodes = yield* changes(old.nodes, now.nodes)
+  const routes = yield* changes(old.routes, now.routes)
+  return {
+    nodes_added: nodes.added,
+    nodes_removed: nodes.removed,
+    nodes_changed: nodes.changed.map(([id, keys]) => ({ id, keys })),
+    routes_added: routes.added,
+    routes_removed: routes.removed,
+    routes_changed: routes.changed.map(([name, keys]) => ({ name, keys })),
+    keys_changed: changedKeys(old.rest, now.rest),
+  }
+}
+
+/** A document has nodes or routes; a later version may have the other. */
+function divided(definition: string) {
+  const {
+    nodes = [],
+    routes = [],
+    ...rest
+  } = JSON.parse(definition) as Keys & Record<"nodes" | "routes", Keys[]>
+  const by = (key: string, entries: readonly Keys[]) =>
+    new Map(entries.map(entry => [String(entry[key]), entry]))
+  return { nodes: by("id", nodes), routes: by("name", routes), rest }
+}
+
+function* changes(old: ReadonlyMap<string, Keys>, now: ReadonlyMap<string, Keys>): Work<Changes> {
+  const changed: Changes["changed"] = []
+  for (const [name, entry] of now) {
+    const keys = changedKeys(old.get(name) ?? entry, entry)
+    if (keys.length > 0) changed.push([name, keys])
+    yield
+  }
+  return {
+    added: [...now.keys()].filter(name => !old.has(name)),
+    removed: [...old.keys()].filter(name => !now.has(name)),
+    changed,
+  }
+}
+
+function changedKeys(before: Keys, after: Keys): string[] {
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)])
+  return [...keys].filter(key => !isDeepStrictEqual(before[key], after[key])).sort()
+}
+
+const aliasParams = z.object({ name: schema.workflowName, alias: schema.aliasName })
+
+/** Aliases: the version that a name points at, and the history of its moves (J20). */
+export function aliasRoutes(app: App, { umbra }: RouteContext): void {
+  app.put(
+    "/workflows/:name/aliases/:alias",
+    manage({
+      summary: "Point an alias at a version, or at several by weight",
+      params: aliasParams,
+      body: views.aliasTarget,
+      response: schema.answers({ 200: views.alias }, ["E305", "E311", "E635", "E636"]),
+    }),
+    async request => {
+      const { owner, name: by } = request.caller
+      const key = { owner, ...request.params }
+      return moveAlias(umbra.registry, { ...key, targets: targetsOf(request.body), by })
+    },
+  )
+
+  app.delete(
+    "/workflows/:name/aliases/:alias",
+    manage({
+      summary: "Remove an alias",
+      description: "Running jobs keep their version, and the history of the alias is kept.",
+      params: aliasParams,
+      response: schema.answers({ 204: z.null() }, ["E305", "E311"]),
+    }),
+    async (request, reply) => {
+      const { owner, name: by } = request.caller
+      await deleteAlias(umbra.registry, { owner, ...request.params, by })
+      return reply.code(204).send(null)
+    },
+  )
+
+  app.get(
+    "/workflows/:name/aliases/:alias/history",
+    read({
+      summary: "Show the moves of an alias: time, author, old and new versions; newest first",
+      description: "The last 1,000 moves.",
+      params: aliasParams,
+      response: schema.answers({ 200: z.object({ moves: z.array(views.aliasMove) }) }, ["E305"]),
+    }),
+    async request => aliasHistory(umbra.registry, { owner: request.caller.owner, ...request.params }),
+  )
+}
+
+function isOneVersion(body: object): body is { version: number } {
+  return "version" in body
+}
+
+function targetsOf(body: z.infer<typeof views.aliasTarget>): AliasTarget[] {
+  if (isOneVersion(body)) return [{ version: body.version, weight: 1 }]
+  const weights = "weights" in body ? (body.weights as Record<string, number>) : body
+  const targets = Object.entries(weights).map(([version, weight]) => ({ version: Number(version), weight }))
+  if (targets.length === 0 || targets.length > 100)
+    throw new UmbraError("E633", "An alias points at 1 to 100 versions.")
+  return targets
+}

@@ -35,6 +35,11 @@ export const limit = z.coerce.number().int().min(1).max(1000).default(50).meta({
 export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
 export const json = z.unknown().describe("Any JSON.")
 
+/** A field with its example: the example of a body or an answer is composed of those of its fields. */
+export function eg<S extends z.ZodType>(schema: S, example: unknown, description?: string): S {
+  return schema.meta(description === undefined ? { example } : { description, example }) as S
+}
+
 export const problem = z
   .looseObject({
     type: z.string().meta({ example: "urn:umbra:error:E301" }),

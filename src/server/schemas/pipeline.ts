@@ -2,8 +2,6 @@
 import { z } from "zod"
 import * as schema from "./job.ts"
 
-const at = "2026-11-15T12:00:00.000Z"
-
 export const messageName = z
   .string()
   .min(3)
@@ -11,49 +9,27 @@ export const messageName = z
   .meta({ description: "ROUTE:NUMBER", example: "fetch:12" })
 export const routeName = z.string().min(1).max(200).meta({ example: "fetch" })
 
+const { eg } = schema
+const body = eg(schema.json, { page: "/about" })
 const fault = z
   .looseObject({ code: z.string(), message: z.string() })
   .meta({ example: { code: "E410", message: "it answered 500", retryable: true } })
 
 const invocation = z.object({
-  adapter: z.string(),
+  adapter: eg(z.string(), "http_fetch"),
   attempt: z.number().int().min(1).describe("Starts at 1; higher if earlier attempts failed."),
   status: z
     .enum(["running", "completed", "failed"])
+    .meta({ example: "completed" })
     .describe("running: the call has not ended, and `duration_ms` is the time so far."),
   at: schema.time.describe(
     "When the call started; for a gathered message, when the call for the whole group started.",
   ),
-  duration_ms: z.number().describe("0 for a message that was gathered into another one."),
-  into: z.string().nullable().describe("The message that this one was gathered into."),
-  emitted: z.number().int().describe("Number of messages that the call emitted."),
-  error: fault.nullable(),
+  duration_ms: eg(z.number(), 93.2, "0 for a message that was gathered into another one."),
+  into: eg(z.string().nullable(), null, "The message that this one was gathered into."),
+  emitted: eg(z.number().int(), 3, "Number of messages that the call emitted."),
+  error: eg(fault.nullable(), null),
 })
-
-const messageExample = {
-  job_id: schema.jobIdExample,
-  id: "fetch:12",
-  parent: "fetch:1",
-  replay_of: null,
-  replayed_by: null,
-  gathered: [],
-  correlation_id: "0198c0de-7a11-7012-9abc-0123456789ab/1",
-  at,
-  status: "completed",
-  invocations: [
-    {
-      adapter: "http_fetch",
-      attempt: 1,
-      status: "completed",
-      at,
-      duration_ms: 93.2,
-      into: null,
-      emitted: 3,
-      error: null,
-    },
-  ],
-  body: { page: "/about" },
-}
 
 const messageLink = z.object({ job_id: schema.jobId, message: messageName })
 
@@ -61,65 +37,61 @@ const message = z
   .object({
     job_id: schema.jobId.describe("Across a replay, the lineage contains messages of another job."),
     id: messageName,
-    parent: z.string().nullable().describe("The message for which it was emitted; null: an initial message."),
-    replay_of: messageLink.nullable().describe("The dead letter that this message replays."),
-    replayed_by: messageLink.nullable().describe("For a dead letter: the message that replays it."),
-    gathered: z.array(z.string()).describe("Messages that were processed together with it."),
-    correlation_id: z.string().describe("The same for all messages that descend from one initial message."),
+    parent: eg(
+      z.string().nullable(),
+      "fetch:1",
+      "The message for which it was emitted; null: an initial message.",
+    ),
+    replay_of: eg(messageLink.nullable(), null, "The dead letter that this message replays."),
+    replayed_by: eg(messageLink.nullable(), null, "For a dead letter: the message that replays it."),
+    gathered: eg(z.array(z.string()), [], "Messages that were processed together with it."),
+    correlation_id: eg(
+      z.string(),
+      `${schema.jobIdExample}/1`,
+      "The same for all messages that descend from one initial message.",
+    ),
     at: schema.time.describe("When it was written to its queue."),
     status: z
       .enum(["pending", "running", "completed", "failed"])
+      .meta({ example: "completed" })
       .describe(
         "The outcome of the last attempt; running: the process that answers is processing the message; pending: that process knows of no attempt yet.",
       ),
     invocations: z.array(invocation),
-    body: z.unknown().describe("Any JSON."),
+    body,
     body_left_out: z
       .literal(true)
       .optional()
       .describe("The body is too large to be listed: request the lineage of this message itself."),
   })
-  .meta({ id: "Message", examples: [messageExample] })
+  .meta({ id: "Message" })
 
 export const lineage = z
   .object({
     message: message
       .nullable()
       .describe("null: the job has not ended and has no such message yet. Try again later."),
-    inputs: z.array(message).describe("Its ancestors, nearest first."),
-    outputs: z.array(message).describe("Its descendants, nearest first."),
+    inputs: eg(z.array(message), [], "Its ancestors, nearest first."),
+    outputs: eg(z.array(message), [], "Its descendants, nearest first."),
     is_cut: z.boolean().describe("More messages exist than are shown."),
   })
-  .meta({
-    id: "Lineage",
-    examples: [{ message: messageExample, inputs: [], outputs: [], is_cut: false }],
-  })
-
-const deadLetterExample = {
-  id: "fetch:12",
-  route: "fetch",
-  attempts: 4,
-  failed_at: at,
-  error: { code: "E410", message: "it answered 500", retryable: true },
-  replayed_by: null,
-  body: { page: "/about" },
-}
+  .meta({ id: "Lineage" })
 
 const deadLetter = z
   .object({
     id: messageName,
     route: routeName,
-    attempts: z.number().int(),
+    attempts: eg(z.number().int(), 4),
     failed_at: schema.time,
     error: fault,
-    replayed_by: z.string().nullable().describe("The job that replayed it."),
-    body: z.unknown().describe("Any JSON."),
+    replayed_by: eg(z.string().nullable(), null, "The job that replayed it."),
+    body,
   })
-  .meta({ id: "DeadLetter", examples: [deadLetterExample] })
+  .meta({ id: "DeadLetter" })
 
 export const deadLetters = z.object({
   dead_letters: z.array(deadLetter),
-  next: z.string().nullable().describe("The value of `after` for the next page."),
+  next: eg(z.string().nullable(), "fetch:12", "The value of `after` for the next page."),
 })
 
 /** A body may have up to a megabyte. */

@@ -2,7 +2,7 @@
 import { z } from "zod"
 import { knownScopes, ownerPattern } from "../auth/tokens.ts"
 import { bounds } from "../http/limits.ts"
-import { jobIdExample, limit as pageLimit, time } from "./job.ts"
+import { eg, jobIdExample, limit as pageLimit, time } from "./job.ts"
 
 const scope = z.enum(knownScopes)
 const ownerName = z
@@ -17,36 +17,30 @@ const limit = {
 }
 
 const limits = {
-  rate_limit: limit.rate_limit
-    .nullable()
-    .describe("Requests per second, with a burst of twice that. null: the server's default."),
-  max_unfinished_jobs: limit.max_unfinished_jobs
-    .nullable()
-    .describe("Unfinished jobs submitted with the token. null: the server's default."),
-  max_body_bytes: limit.max_body_bytes.nullable().describe("null: the server's default."),
-}
-
-const tokenExample = {
-  id: "0198c0de-7a11-7012-9abc-0123456789ab",
-  owner: "shop",
-  scopes: ["read", "submit"],
-  last_four: "9xQe",
-  created_at: "2026-11-15T12:00:00.000Z",
-  revoked_at: null,
-  ...{ rate_limit: 50, max_unfinished_jobs: 200, max_body_bytes: null },
+  rate_limit: eg(
+    limit.rate_limit.nullable(),
+    50,
+    "Requests per second, with a burst of twice that. null: the server's default.",
+  ),
+  max_unfinished_jobs: eg(
+    limit.max_unfinished_jobs.nullable(),
+    200,
+    "Unfinished jobs submitted with the token. null: the server's default.",
+  ),
+  max_body_bytes: eg(limit.max_body_bytes.nullable(), null, "null: the server's default."),
 }
 
 export const token = z
   .object({
-    id: z.string(),
-    owner: z.string(),
-    scopes: z.array(z.string()),
-    last_four: z.string().describe("The last four characters of the token's text, to recognise it."),
+    id: eg(z.string(), jobIdExample),
+    owner: eg(z.string(), "shop"),
+    scopes: eg(z.array(z.string()), ["read", "submit"]),
+    last_four: eg(z.string(), "9xQe", "The last four characters of the token's text, to recognise it."),
     created_at: time,
-    revoked_at: time.nullable(),
+    revoked_at: eg(time.nullable(), null),
     ...limits,
   })
-  .meta({ id: "Token", examples: [tokenExample] })
+  .meta({ id: "Token" })
 
 export const newToken = z
   .strictObject({
@@ -63,14 +57,12 @@ export const newToken = z
     ],
   })
 
-export const madeToken = token
-  .extend({
-    token: z.string().describe("The token's text. It is shown only in this answer."),
-    server_is_open: z
-      .boolean()
-      .describe("The server was started without tokens, and requires them only after a restart."),
-  })
-  .meta({ examples: [{ ...tokenExample, token: "umbra_…", server_is_open: false }] })
+export const madeToken = token.extend({
+  token: eg(z.string(), "umbra_…", "The token's text. It is shown only in this answer."),
+  server_is_open: z
+    .boolean()
+    .describe("The server was started without tokens, and requires them only after a restart."),
+})
 
 export const tokenQuery = z.strictObject({
   owner: ownerName.optional(),

@@ -1,6 +1,6 @@
 /** Versions of workflows, aliases and differences, in requests and answers. */
 import { z } from "zod"
-import { time } from "./job.ts"
+import { eg, time } from "./job.ts"
 
 const weights = z.record(
   z.string().regex(/^[1-9]\d{0,8}$/, "must be a version number"),
@@ -26,80 +26,59 @@ export const aliasTarget = z
   )
   .meta({ examples: [{ version: 3 }, { 2: 90, 3: 10 }, { weights: { 2: 90, 3: 10 } }] })
 
-export const alias = z.object({ alias: z.string(), weights, moved_at: time, moved_by: z.string() }).meta({
-  id: "Alias",
-  examples: [
-    { alias: "stable", weights: { 2: 90, 3: 10 }, moved_at: "2026-11-15T12:00:00.000Z", moved_by: "jwt ada" },
-  ],
-})
+export const alias = z
+  .object({
+    alias: eg(z.string(), "stable"),
+    weights: eg(weights, { 2: 90, 3: 10 }),
+    moved_at: time,
+    moved_by: eg(z.string(), "jwt ada"),
+  })
+  .meta({ id: "Alias" })
 
 export const aliasMove = z
-  .object({ at: time, by: z.string(), from: weights.nullable(), to: weights.nullable() })
-  .meta({
-    id: "AliasMove",
-    examples: [{ at: "2026-11-15T12:00:00.000Z", by: "jwt ada", from: { 2: 1 }, to: { 2: 90, 3: 10 } }],
+  .object({
+    at: time,
+    by: eg(z.string(), "jwt ada"),
+    from: eg(weights.nullable(), { 2: 1 }),
+    to: eg(weights.nullable(), { 2: 90, 3: 10 }),
   })
-
-const versionExample = {
-  name: "order",
-  version: 3,
-  hash: "9f2c41d0",
-  created_at: "2026-11-15T12:00:00.000Z",
-  pushed_by: "jwt ada",
-}
+  .meta({ id: "AliasMove" })
 
 export const storedVersion = z
   .object({
-    name: z.string(),
-    version: z.number().int(),
-    hash: z.string(),
+    name: eg(z.string(), "order"),
+    version: eg(z.number().int(), 3),
+    hash: eg(z.string(), "9f2c41d0"),
     created_at: time,
-    pushed_by: z
-      .string()
-      .nullable()
-      .describe('A token ("token ID"), the subject of a JWT ("jwt ada"), or "local". null: not recorded.'),
+    pushed_by: eg(
+      z.string().nullable(),
+      "jwt ada",
+      'A token ("token ID"), the subject of a JWT ("jwt ada"), or "local". null: not recorded.',
+    ),
   })
-  .meta({
-    id: "WorkflowVersion",
-    examples: [versionExample],
-  })
+  .meta({ id: "WorkflowVersion" })
 
 export const workflow = storedVersion
-  .extend({ definition: z.looseObject({}), aliases: z.array(alias).optional() })
-  .meta({
-    id: "Workflow",
-    examples: [
-      {
-        ...versionExample,
-        definition: { name: "order", nodes: [{ id: "price", handler: "transform", config: { value: 42 } }] },
-      },
-    ],
+  .extend({
+    definition: eg(z.looseObject({}), {
+      name: "order",
+      nodes: [{ id: "price", handler: "transform", config: { value: 42 } }],
+    }),
+    aliases: z.array(alias).optional(),
   })
+  .meta({ id: "Workflow" })
 
-const diffExample = {
-  name: "order",
-  from: 2,
-  to: 3,
-  nodes_added: ["invoice"],
-  nodes_removed: [],
-  nodes_changed: [{ id: "price", keys: ["config"] }],
-  routes_added: [],
-  routes_removed: [],
-  routes_changed: [],
-  keys_changed: ["output"],
-}
-
-export const diff = z
-  .object({
-    name: z.string(),
-    from: z.number().int(),
-    to: z.number().int(),
-    nodes_added: z.array(z.string()),
-    nodes_removed: z.array(z.string()),
-    nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
-    routes_added: z.array(z.string()),
-    routes_removed: z.array(z.string()),
-    routes_changed: z.array(z.object({ name: z.string(), keys: z.array(z.string()) })),
-    keys_changed: z.array(z.string()).describe("Other keys that differ: input, output, …"),
-  })
-  .meta({ examples: [diffExample] })
+const names = z.array(eg(z.string(), "invoice"))
+const keys = z.array(eg(z.string(), "config"))
+export const diff = z.object({
+  name: eg(z.string(), "order"),
+  from: eg(z.number().int(), 2),
+  to: eg(z.number().int(), 3),
+  nodes_added: names,
+  nodes_removed: eg(names, []),
+  nodes_changed: z.array(z.object({ id: eg(z.string(), "price"), keys })),
+  routes_added: eg(names, []),
+  routes_removed: eg(names, []),
+  routes_changed: eg(z.array(z.object({ name: z.string(), keys })), []),
+  keys_changed: eg(z.array(z.string()), ["output"], "Other keys that differ: input, output, …"),
+})

@@ -1,12 +1,9 @@
 /** Every filter by name. */
 import { lenientOperation, type Operation } from "../run/operation.ts"
 import { data, Missing, truthy, type Value } from "../run/values.ts"
-import { encodingFilters } from "./encoding.ts"
-import { listFilters } from "./lists.ts"
-import { mappingFilters } from "./mappings.ts"
+import { listFilters, mapping, mappingFilters, selectingFilters } from "./lists.ts"
 import { numberFilters } from "./numbers.ts"
-import { mapping, selectingFilters } from "./selecting.ts"
-import { textFilters } from "./text.ts"
+import { encodingFilters, textFilters } from "./text.ts"
 
 /** The default may be missing itself, for `a | default(b) | default(c)`. */
 const standIn = lenientOperation("default_value? boolean?", (run, value, [otherwise, boolean]): Value => {

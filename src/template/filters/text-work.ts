@@ -2,8 +2,8 @@
 import type { Json, JsonObject } from "../../core/json.ts"
 import { isSpace, trimEnd, trimStart, words } from "../parse/whitespace.ts"
 import { text } from "../run/operation.ts"
+import { occurrences } from "../run/operators.ts"
 import { print } from "../run/print.ts"
-import { occurrences } from "../run/search.ts"
 import { characters, isMapping, sequence, typeName } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
 

@@ -3,7 +3,7 @@ import type { Json } from "../../core/json.ts"
 import type { Body, Expression, For, SetBlock, Statement, Target } from "../parse/ast.ts"
 import { cannot, type Run } from "../run.ts"
 import { applyTo, evaluate, evaluateData, evaluateText, holds } from "./evaluate.ts"
-import { Frame } from "./frame.ts"
+import { Frame } from "./lookup.ts"
 import { characters, data, isList, Loop, Missing, Namespace, sequence, type Value } from "./values.ts"
 
 /** An iteration creates and fills a frame, which takes as long as this many other steps. */

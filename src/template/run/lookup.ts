@@ -5,7 +5,6 @@
 import type { Json } from "../../core/json.ts"
 import type { Expression, Item, Member, Name } from "../parse/ast.ts"
 import { Fault, type Run } from "../run.ts"
-import type { Frame } from "./frame.ts"
 import {
   characters,
   isList,
@@ -148,5 +147,25 @@ function path(run: Run, expression: Expression, key?: string | number): string {
     }
     default:
       return "(…)"
+  }
+}
+
+/** Names that a template has set. Loops and block bodies have their own frames, so their names do not leak. */
+export class Frame {
+  readonly #parent: Frame | null
+  readonly #values = new Map<string, Value>()
+
+  constructor(parent: Frame | null) {
+    this.#parent = parent
+  }
+
+  get(name: string): Value | undefined {
+    const value = this.#values.get(name)
+    if (value !== undefined || this.#parent === null) return value
+    return this.#parent.get(name)
+  }
+
+  set(name: string, value: Value): void {
+    this.#values.set(name, value)
   }
 }

@@ -4,8 +4,13 @@ import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
 import { finalError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
-import { parseBody, statusFault } from "../http/answer.ts"
-import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
+import {
+  type HttpClient,
+  type HttpRequest,
+  type HttpResponse,
+  parseBody,
+  statusFault,
+} from "../http/client.ts"
 import { externalIdProblem, submitted } from "../waiting.ts"
 import { callExternalServiceSpec } from "./specs.ts"
 

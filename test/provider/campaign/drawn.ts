@@ -1,6 +1,6 @@
 /** Scripts for a fake provider, drawn at random: everything of scenarios.ts that can go wrong, several things at once. */
 import type { Json } from "../../../src/core/json.ts"
-import type { FakeAnswer, FakeScript, FakeStep } from "../../../src/testing/fake-script.ts"
+import type { FakeAnswer, FakeScript, FakeStep } from "../../../src/testing/fake-provider.ts"
 import { type Random, randomFrom } from "../../crash/random.ts"
 
 export interface Drawn {

@@ -3,8 +3,7 @@ import type { Json } from "../../../src/core/json.ts"
 import { Plans } from "../../../src/engine/plans.ts"
 import { Queries } from "../../../src/jobs/queries.ts"
 import type { JobRow, Journal } from "../../../src/journal/port/journal.ts"
-import type { FakeProvider } from "../../../src/testing/fake-provider.ts"
-import type { FakeOperation } from "../../../src/testing/fake-script.ts"
+import type { FakeOperation, FakeProvider } from "../../../src/testing/fake-provider.ts"
 import { type Drawn, type DrawnOptions, drawn } from "./drawn.ts"
 
 export interface Judgement {

@@ -20,7 +20,7 @@ import { UmbraError } from "../../../errors.ts"
 import { type FolderLock, lockFolder } from "../../../journal/folder-lock.ts"
 import { syncFolders } from "../../../sync-folders.ts"
 import { HandlerError } from "../../../worker/fail.ts"
-import { writeFault } from "./faults.ts"
+import { writeFault } from "./allowed.ts"
 
 interface Append {
   readonly mark: Mark

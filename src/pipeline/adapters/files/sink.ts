@@ -8,9 +8,8 @@ import type { AdapterSpec } from "../../../definition/adapter.ts"
 import { syncFolders } from "../../../sync-folders.ts"
 import { type AdapterContext, defineAdapter, type Message } from "../../adapter.ts"
 import { refuseGathered } from "../body.ts"
-import type { AllowedFiles } from "./allowed.ts"
+import { type AllowedFiles, writeFault } from "./allowed.ts"
 import { appendOnce } from "./append-log.ts"
-import { writeFault } from "./faults.ts"
 
 const sinkConfig = {
   path: z

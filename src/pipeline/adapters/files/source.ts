@@ -6,8 +6,7 @@ import type { AdapterSpec } from "../../../definition/adapter.ts"
 import { finalError, type HandlerError } from "../../../worker/fail.ts"
 import { type AdapterContext, defineAdapter, type Message } from "../../adapter.ts"
 import { continuation, continuedAt, named, optionalName } from "../body.ts"
-import type { AllowedFiles } from "./allowed.ts"
-import { readFault } from "./faults.ts"
+import { type AllowedFiles, readFault } from "./allowed.ts"
 
 const lineConfig = {
   path: z.string().min(1).describe("The file. It must be allowed by UMBRA_ALLOW_FILES."),

@@ -1,0 +1,399 @@
+/** The commands and their options. The code of a command is imported when it runs. */
+import { Argument, Command, Option } from "commander"
+import type { JobStatus } from "../core/states.ts"
+import { version } from "../version.ts"
+import * as options from "./input/options.ts"
+
+const { withModules, withSettings, withStore, withSubmission, withTarget } = options
+const json = () => new Option("--json", "print JSON")
+const owner = () => new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
+const privateAddresses = () =>
+  new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
+const allowDeadLetters = () =>
+  new Option("--allow-dead-letters", "exit 0 even if messages of a pipeline failed permanently")
+const redis = () =>
+  new Option("--redis-url <url>", "the Redis of the fleet, redis://HOST:PORT (variable UMBRA_REDIS_URL)")
+
+/** An action that imports the command's code and calls it; what it returns is the exit code. */
+function run<M, Name extends keyof M>(load: () => Promise<M>, name: Name) {
+  // The last argument is the command itself.
+  return async (...given: unknown[]): Promise<void> => {
+    const command = (await load())[name] as (...given: unknown[]) => Promise<number>
+    process.exitCode = await command(...given.slice(0, -1))
+  }
+}
+
+export function umbraProgram(): Command {
+  const program = new Command("umbra")
+    .description("Durable workflows: validate, run and inspect them.")
+    .version(version)
+  documentCommands(program)
+  runningCommands(program)
+  targetCommands(program)
+  program.addCommand(workflowsProgram()).addCommand(aliasProgram()).addCommand(jobsProgram())
+  program.addCommand(secretsProgram()).addCommand(tokenProgram()).addCommand(dbProgram())
+  program
+    .command("completion")
+    .summary("print a completion script for your shell")
+    .description("Prints a completion script; its first lines explain how to install it.")
+    .addArgument(new Argument("<shell>", "which").choices(["bash", "zsh", "fish"]))
+    .action(run(() => import("./completion.ts"), "completion"))
+  program
+    .command("complete", { hidden: true })
+    .argument("[words...]")
+    .action(async words => {
+      process.exitCode = await (await import("./completion.ts")).complete(program, words)
+    })
+  return program
+}
+
+function documentCommands(program: Command): void {
+  const validate = program
+    .command("validate")
+    .summary("check a workflow and show every problem")
+    .description(
+      "Checks a workflow (YAML or JSON; - reads standard input) and shows every problem. Exit 0 or 2.",
+    )
+    .argument("<file>", "the workflow")
+    .option("--json", "print {valid, errors: [{code, message, path, line, column}]}")
+  withModules(validate).action(run(() => import("./commands/validate.ts"), "validate"))
+
+  program
+    .command("graph")
+    .summary("print a workflow's graph")
+    .description("Prints the graph of a workflow (YAML or JSON; - reads standard input).")
+    .argument("<file>", "the workflow")
+    .addOption(
+      new Option("--format <format>", "the output format")
+        .choices(["mermaid", "tree", "dot", "json"])
+        .default("mermaid"),
+    )
+    .option("--json", "same as --format json")
+    .addOption(options.handlers())
+    .addOption(options.adapters())
+    .action(run(() => import("./commands/graph.ts"), "graph"))
+}
+
+function runningCommands(program: Command): void {
+  const runs = withSubmission(withStore(program.command("run")))
+    .summary("run a workflow and show its progress until it has ended")
+    .description(
+      "Runs a workflow (YAML or JSON; - reads standard input) in this process. Exit 0 if the job COMPLETED, 1 if it " +
+        "ended otherwise or messages of a pipeline failed permanently, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
+    )
+    .argument("<file>", "the workflow")
+  withModules(runs)
+    .addOption(
+      options.repeated(
+        "--with <file>",
+        "a workflow that its nodes run, stored before the job starts; may be repeated",
+      ),
+    )
+    .option("--json", "print only the ended job: {job_id, status, output, error, nodes}")
+    .addOption(allowDeadLetters())
+    .addOption(privateAddresses())
+    .action(run(() => import("./commands/run.ts"), "run"))
+
+  const resume = withStore(program.command("resume"))
+    .summary("run the unfinished jobs of a store")
+    .description(
+      "Runs the unfinished jobs of a store until each has ended or waits for longer than --patience. Exit 0 if all that " +
+        "ended are COMPLETED and no message of a pipeline failed permanently, otherwise 1.",
+    )
+  withModules(resume)
+    .option("--patience <seconds>", "wait for timers, retries and polls up to this long", options.seconds, 60)
+    .addOption(allowDeadLetters())
+    .addOption(privateAddresses())
+    .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")
+    .action(run(() => import("./commands/resume.ts"), "resume"))
+
+  const serve = withStore(program.command("serve"))
+    .summary("serve the HTTP API, with an engine and a worker")
+    .description(
+      "Serves the HTTP API and runs jobs in this process until SIGTERM or Ctrl-C. Then it answers the accepted " +
+        "requests, hands over unfinished work and ends within 10 s. With --roles, other processes on the same " +
+        "PostgreSQL can do part of this.",
+    )
+    .option(
+      "--host <address>",
+      "the address to listen on; an address other than loopback needs an API token",
+      "127.0.0.1",
+    )
+    .addOption(options.roles())
+    .option("--port <number>", "the port to listen on; 0 for any free port", options.port, 7070)
+  withModules(serve)
+    .addOption(redis())
+    .addOption(privateAddresses())
+    .action(run(() => import("./commands/serve.ts"), "serve"))
+
+  const worker = withSettings(program.command("worker"))
+    .summary("run nodes for the engines of a fleet")
+    .description(
+      "Takes tasks from Redis and runs them in this process until SIGTERM or Ctrl-C. Then it returns the tasks that it " +
+        "has not started, waits for the others, and ends within 10 s. It needs no database.",
+    )
+    .addOption(redis())
+  withModules(worker)
+    .option("--store <id>", "the store to work for, if engines of several use this Redis (UMBRA_STORE)")
+    .addOption(
+      new Option("--queues <handlers>", "take tasks of these handlers only, separated by commas").argParser(
+        options.names,
+      ),
+    )
+    .option("--concurrency <number>", "tasks that run at the same time", options.count)
+    .option("--prefetch <number>", "tasks that it fetches in advance; 0 for none", options.countFrom0)
+    .option("--port <number>", "serve /health and /ready on this port", options.port)
+    .option("--host <address>", "the address for --port", "127.0.0.1")
+    .addOption(privateAddresses())
+    .action(run(() => import("./commands/worker.ts"), "worker"))
+}
+
+/** On workflows and jobs of a target: a store or a server. */
+function targetCommands(program: Command): void {
+  withTarget(program.command("push"))
+    .summary("store a workflow; changed content becomes a new version")
+    .description(
+      "Stores a workflow (YAML or JSON; - reads standard input) under its name. Exit 2 if it is invalid; then nothing " +
+        "is stored.",
+    )
+    .argument("<file>", "the workflow")
+    .addOption(options.handlers())
+    .addOption(options.adapters())
+    .addOption(owner())
+    .addOption(json())
+    .action(run(() => import("./commands/push.ts"), "push"))
+
+  const submit = withSubmission(withTarget(program.command("submit")))
+    .summary("submit a job of a stored workflow")
+    .description(
+      "Submits a job of a stored workflow and prints its id. With --wait it shows the job until it has ended: exit 0 if " +
+        "it COMPLETED and no message of a pipeline failed permanently, otherwise 1.",
+    )
+    .argument("<workflow>", "name, name@3 or name@stable")
+    .option("--wait", "wait until the job has ended; on a folder or a database its nodes run in this process")
+  withModules(submit)
+    .addOption(privateAddresses())
+    .addOption(allowDeadLetters())
+    .addOption(owner())
+    .addOption(json())
+    .action(run(() => import("./commands/submit.ts"), "submit"))
+
+  withTarget(program.command("watch"))
+    .summary("show a job, or all jobs, while they run")
+    .description(
+      "With a job: shows it until it has ended, like `umbra run`; exit 0 if it COMPLETED, otherwise 1. Without a job: " +
+        "prints a line per change of any job's state, until Ctrl-C.",
+    )
+    .argument("[job]", "the job's id")
+    .addOption(allowDeadLetters())
+    .addOption(owner())
+    .option("--json", "print one line of JSON per event")
+    .action(run(() => import("./commands/submit.ts"), "watch"))
+
+  withTarget(program.command("lineage"))
+    .summary("show the ancestors and descendants of a message of a pipeline")
+    .description(
+      "Draws the tree of a message: its ancestors above, its descendants below, and the calls of each adapter.",
+    )
+    .argument("<job>", "the job's id")
+    .argument("<message>", "ROUTE:NUMBER, for example fetch:12")
+    .option("--limit <count>", "the largest number of ancestors, and of descendants", options.upTo(1000), 100)
+    .addOption(json())
+    .action(run(() => import("./commands/pipelines.ts"), "lineage"))
+
+  withTarget(program.command("dead-letters"))
+    .summary("list messages of a pipeline that failed permanently; replay them")
+    .description(
+      "Lists the dead letters of a job. With --replay a new job of the same pipeline processes all or the named ones " +
+        "again, and its id is printed.",
+    )
+    .argument("<job>", "the job's id")
+    .option("--route <name>", "only dead letters of this route")
+    .option("--limit <count>", "dead letters per page, at most 100", options.upTo(100), 20)
+    .option("--after <message>", "start after this message")
+    .option("--replay [message...]", "replay these, or all that have not been replayed")
+    .option("--workflow <name>", "with --replay: another version of the pipeline, for example crawl@4")
+    .option("--wait", "with --replay: wait until the new job has ended, like `umbra submit --wait`")
+    .addOption(options.adapters())
+    .addOption(allowDeadLetters())
+    .addOption(privateAddresses())
+    .addOption(json())
+    .action(run(() => import("./commands/pipelines.ts"), "deadLetters"))
+}
+
+function workflowsProgram(): Command {
+  const workflows = new Command("workflows").summary("list, show and delete stored workflows")
+  const command = (usage: string, summary: string) =>
+    withTarget(workflows.command(usage).summary(summary)).addOption(owner()).addOption(json())
+  const code = () => import("./commands/workflows.ts")
+  command("list", "list workflows by name").action(run(code, "list"))
+  command("show <name>", "show a workflow: name, or name@3 for one version").action(run(code, "show"))
+  command("delete <name>", "delete a workflow; running jobs keep their version").action(run(code, "remove"))
+  return workflows
+}
+
+function aliasProgram(): Command {
+  const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
+  const command = (usage: string, summary: string) =>
+    withTarget(alias.command(usage).summary(summary)).addOption(owner()).addOption(json())
+  const code = () => import("./commands/alias.ts")
+  command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10").action(
+    run(code, "set"),
+  )
+  command("list <name>", "list the aliases of a workflow").action(run(code, "list"))
+  command("delete <name> <alias>", "remove an alias; its history is kept").action(run(code, "remove"))
+  command("history <name> <alias>", "show the moves of an alias, newest first").action(run(code, "history"))
+  return alias
+}
+
+function jobsProgram(): Command {
+  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
+  const described = (usage: string, summary: string) =>
+    jobs
+      .command(usage)
+      .summary(summary)
+      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
+  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
+  const code = () => import("./jobs/command.ts")
+
+  command("list", "list jobs, newest first")
+    .addOption(
+      new Option("--status <status>", "only jobs with these states, separated by commas").argParser<
+        JobStatus[]
+      >(options.statusList),
+    )
+    .option("--workflow <name>", "only jobs of this workflow")
+    .addOption(
+      new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(
+        options.label,
+      ),
+    )
+    .option("--parent <job>", "only the children of this job", options.jobId)
+    .option("--top", "only jobs without a parent")
+    .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
+    .option("--after <job>", "start after this job", options.jobId)
+    .option("--deleted", "include deleted jobs")
+    .option("--owner <name>", "only jobs of this owner, on a folder or a database")
+    .addOption(json())
+    .action(run(() => import("./jobs/list.ts"), "list"))
+  command("show <job> [node]", "show a job and its nodes, or a node and its attempts")
+    .option(
+      "--item <index>",
+      "for a node with for_each: the attempts of this item, from 0",
+      options.wholeNumber,
+    )
+    .addOption(json())
+    .action(run(() => import("./jobs/show.ts"), "show"))
+  command("graph <job>", "print a job's graph with the state of every node")
+    .addOption(
+      new Option("--format <format>", "the output format")
+        .choices(["tree", "mermaid", "json"])
+        .default("tree"),
+    )
+    .option("--json", "same as --format json")
+    .action(run(() => import("./jobs/show.ts"), "graph"))
+  command("events <job>", "print all events of a job")
+    .option("--json", "print one line of JSON per event")
+    .action(run(() => import("./jobs/list.ts"), "events"))
+  command("cancel <job>", "cancel a job that has not ended")
+    .option("--reason <text>", "the reason; it is stored with the job")
+    .addOption(json())
+    .action(run(code, "cancel"))
+  const retry = command(
+    "retry <job>",
+    "retry a job that failed, expired or was cancelled; completed nodes do not run again",
+  ).option(
+    "--wait",
+    "wait until the job has ended; its nodes run in this process unless a server or another engine has it",
+  )
+  withModules(retry)
+    .addOption(privateAddresses())
+    .addOption(allowDeadLetters())
+    .addOption(json())
+    .action(run(code, "retry"))
+  command("delete <job>", "hide a job that has ended").addOption(json()).action(run(code, "remove"))
+  command("signal <job> <name>", "send a signal to a job that waits for it")
+    .option("--data <json>", "the signal's data: JSON, @file, or @- for standard input")
+    .option("--resume-token <token>", "from the job's graph; rejected if a wait of the job has ended since")
+    .addOption(json())
+    .action(run(code, "signal"))
+  withStore(described("verify [job]", "compare the folded journal of a job with its projection"))
+    .option("--all", "every job of the store")
+    .addOption(json())
+    .action(run(() => import("./commands/db.ts"), "verify"))
+  return jobs
+}
+
+function secretsProgram(): Command {
+  const secrets = new Command("secrets").description("Secrets that workflows read: {{ secrets.NAME }}.")
+  const check = withSettings(secrets.command("check"))
+    .summary("list the secrets that a workflow needs and show which are missing")
+    .description(
+      "Lists the secrets that a workflow or pipeline reads (YAML or JSON; - reads standard input), and shows which of " +
+        "them a worker with this environment and configuration would lack. With --providers it includes the secrets of " +
+        "the providers used. Exit 0 if none is missing, 1 if one is missing, 2 if the workflow is invalid.",
+    )
+    .argument("<file>", "the workflow")
+    .option("--owner <name>", "the owner of the jobs (default: local)")
+  withModules(check)
+    .option("--json", "print {owner, secrets: [{name, space, used_by, available, message}]}")
+    .action(run(() => import("./commands/secrets.ts"), "check"))
+  return secrets
+}
+
+function tokenProgram(): Command {
+  const token = new Command("token").summary("create, list and revoke API tokens")
+  const code = () => import("./commands/token.ts")
+  withTarget(token.command("create"))
+    .summary("create a token and show it once")
+    .requiredOption("--owner <name>", "the owner whose jobs and workflows it gives access to")
+    .addOption(
+      new Option("--scope <scopes>", "read, submit, manage or admin; several are separated by commas")
+        .argParser(options.scopeList)
+        .makeOptionMandatory(),
+    )
+    .option("--rate-limit <number>", "requests per second (default: the server's)", options.amount)
+    .option("--max-unfinished-jobs <number>", "unfinished jobs (default: the server's)", options.count)
+    .option("--max-body-bytes <number>", "largest request body (default: the server's)", options.count)
+    .addOption(json())
+    .action(run(code, "create"))
+  withTarget(token.command("list"))
+    .summary("list tokens, including revoked ones")
+    .option("--owner <name>", "only tokens of this owner")
+    .addOption(json())
+    .action(run(code, "list"))
+  withTarget(token.command("revoke <id>"))
+    .summary("revoke a token")
+    .addOption(json())
+    .action(run(code, "revoke"))
+  return token
+}
+
+function dbProgram(): Command {
+  const db = new Command("db").summary("check, back up or mark as restored the database of a store")
+  const code = () => import("./commands/db.ts")
+  withStore(db.command("check"))
+    .summary("check the database file and compare every job with its journal")
+    .description(
+      "On a folder: runs SQLite's integrity_check, then `umbra jobs verify --all`. Another process may use the folder " +
+        "meanwhile. On PostgreSQL: only the latter. Exit 0 if no problem was found, otherwise 1.",
+    )
+    .option("--json", "print {integrity, checked, different: [{job_id, differences}]}")
+    .action(run(code, "check"))
+  withStore(db.command("backup <file>"))
+    .summary("copy the database of a folder, also while it is in use")
+    .description(
+      "Copies the database of a folder, in its state at the start of the command, to a new file and syncs it to disk. " +
+        "Another process may use the folder meanwhile. An existing file is not replaced.",
+    )
+    .option("--json", "print {file, bytes}")
+    .action(run(code, "backup"))
+  withStore(db.command("restored"))
+    .summary("mark a database as restored from a backup")
+    .description(
+      "Run this after a restore, before an engine starts: processes from before the restore can no longer write to the " +
+        "database, whatever partitions they own, and live streams start again. Running it without a restore does no harm.",
+    )
+    .action(run(code, "restored"))
+  return db
+}

@@ -1,4 +1,0 @@
-/** Can only this machine reach the host? */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
-}
