@@ -54,6 +54,7 @@ await main(async signal => {
     const mutants = ids === undefined ? drawn : drawn.filter(({ id }) => ids.includes(id))
     await putIn(folder, mutants)
     console.log(`${mutants.length} mutants, seed ${seed}, in ${folder}`)
+    runs.setMutants(mutants)
     const left = await survivors(runs, mutants, signal)
     // Mutants that were not tried must not be reported as caught.
     signal.throwIfAborted()

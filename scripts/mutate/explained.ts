@@ -16,6 +16,48 @@ const EXPLANATIONS: readonly Explanation[] = [
     ...{ file: "src/template/nearest.ts", line: swapped, replacement },
     why: "Before the first character there is none: the comparison with it is false anyway.",
   })),
+  {
+    file: "src/core/apply/apply.ts",
+    line: "if (waiting.size === 0) return []",
+    replacement: "-1",
+    why: "A short cut: the list of no waits is empty too.",
+  },
+  {
+    file: "src/core/apply/restart.ts",
+    line: "for (let node = 0; node < state.nodeStatus.length; node++) {",
+    replacement: "-1",
+    why: "There is no node -1: typed arrays ignore it, and nothing reads it from the maps.",
+  },
+  {
+    file: "src/core/decide/external.ts",
+    line: 'const asked = result.type === "error" ? (result.fault.retry_after_seconds ?? 0) : 0',
+    replacement: "-1",
+    why: "The planned time is never before now, and the later of the two counts.",
+  },
+  {
+    file: "src/core/pipeline/concurrency.ts",
+    line: "#mostInFlight = 0",
+    replacement: "-1",
+    why: "The first message that ends raises it to 1 at least.",
+  },
+  {
+    file: "src/core/view/attempt-history.ts",
+    line: "const queued_at = this.#queuedAt ?? state.queuedAt[node]!",
+    replacement: "(state.queuedAt[node]!)",
+    why: "An attempt that is lost before it began keeps its time in the state too.",
+  },
+  {
+    file: "src/definition/document/json-document.ts",
+    line: "count++",
+    replacement: "count--",
+    why: "Then every document is searched for duplicate keys, which finds the same.",
+  },
+  {
+    file: "src/definition/document/json-scan.ts",
+    line: "while (end !== -1 && isEscaped(text, end)) end = text.indexOf('\"', end + 1)",
+    replacement: "1",
+    why: "The text is JSON: every string has its closing quote.",
+  },
 ]
 
 export function explanationOf({ file, start, replacement }: Mutant, text: string): string | null {

@@ -15,8 +15,10 @@ export const SWITCH_FILE = "src/mutant-switch.ts"
 export const SWITCH_SOURCE = `import { appendFileSync } from "node:fs"
 
 let active = Number(process.env.MUTANT ?? -1)
-const hits = process.env.MUTANT_HITS
-const seen = new Set<number>()
+
+const place = globalThis as { hits?: { file: string | undefined; seen: Set<number>; isLoading: boolean } }
+// In a process or a thread that a test starts.
+place.hits ??= { file: process.env.MUTANT_HITS, seen: new Set(), isLoading: false }
 
 /** For a process that makes several mistakes, one after another. */
 export function makeMistake(id: number): void {
@@ -24,16 +26,19 @@ export function makeMistake(id: number): void {
 }
 
 export function mutant(id: number): boolean {
-  if (hits !== undefined && !seen.has(id)) {
+  const { file, seen } = place.hits!
+  if (file !== undefined && !seen.has(id)) {
     seen.add(id)
-    appendFileSync(hits, id + (isLoading() ? " loading" : "") + "\\n")
+    appendFileSync(file, id + (isLoading() ? " loading" : "") + "\\n")
   }
   return id === active
 }
 
-/** Is this module or a helper of the tests being loaded? What is computed then stays in the process. */
+/** Is a module being loaded that is no test file? What is computed then stays in the process. */
 function isLoading(): boolean {
-  return process.env.MUTANT_LOADING === "yes" && !new Error().stack!.includes(".test.ts")
+  if (!place.hits!.isLoading) return false
+  Error.stackTraceLimit = 200
+  return !new Error().stack!.includes(".test.ts")
 }
 `
 

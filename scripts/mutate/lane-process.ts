@@ -26,6 +26,8 @@ export interface LaneRequest {
 export interface LaneReply {
   /** The first failed test, or null. */
   readonly failure: { readonly file: string; readonly test: string } | null
+  /** The first failed test of each file in which one failed. */
+  readonly failures: Readonly<Record<string, string>>
   /** Milliseconds of the tests of each file that ran, without its imports: the files of a run share them. */
   readonly durations: Readonly<Record<string, number>>
 }
@@ -56,8 +58,7 @@ const vitest = await createVitest("test", {
   include: ["test/**/*.test.ts"],
   pool: "forks",
   maxWorkers: 1,
-  // Which switches a file reaches is noted per process.
-  isolate: mode === "hits",
+  isolate: false,
   bail: mode === "cold" ? 1 : 0,
   setupFiles: mode === "hits" ? ["scripts/mutate/note-hits.ts"] : [],
   reporters: [{ onTestModuleEnd }],
@@ -85,21 +86,24 @@ async function answer({ env, runs }: LaneRequest): Promise<void> {
 function onTestModuleEnd(module: TestModule): void {
   if (mode !== "warm") return void ended.push(module)
   const test = failureOf(module)
-  reply({ failure: test === null ? null : { file: fileOf(test), test }, durations: {} })
+  reply({ failure: test === null ? null : { file: fileOf(test), test }, failures: {}, durations: {} })
 }
 
 async function runCold(files: readonly string[]): Promise<LaneReply> {
   ended = []
   const { unhandledErrors } = await runVitest(files)
   const durations: Record<string, number> = {}
-  for (const module of ended) durations[relativePath(module)] = Math.ceil(module.diagnostic().duration)
+  const failures: Record<string, string> = {}
   for (const module of ended) {
+    durations[relativePath(module)] = Math.ceil(module.diagnostic().duration)
     const test = failureOf(module)
-    if (test !== null) return { failure: { file: relativePath(module), test }, durations }
+    if (test !== null) failures[relativePath(module)] = test
   }
+  const [first] = Object.entries(failures)
+  if (first !== undefined) return { failure: { file: first[0], test: first[1] }, failures, durations }
   const [stray] = unhandledErrors
-  if (stray === undefined) return { failure: null, durations }
-  return { failure: { file: files[0]!, test: String((stray as Error).message) }, durations }
+  const failure = stray === undefined ? null : { file: files[0]!, test: String((stray as Error).message) }
+  return { failure, failures, durations }
 }
 
 async function runVitest(files: readonly string[]) {

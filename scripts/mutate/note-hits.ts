@@ -1,12 +1,15 @@
-/** Run by vitest before each test file: what it and its child processes reach is noted under the file's name. */
+/**
+ * Run by vitest before each test file: what the file and its child processes reach is noted under its name
+ * (`SWITCH_SOURCE` in instrument.ts).
+ */
 import { beforeAll, expect } from "vitest"
 
-const folder = process.env.MUTANT_HITS_FOLDER
-const name = expect.getState().testPath?.split("/test/").at(-1)
-if (folder !== undefined && name !== undefined)
-  process.env.MUTANT_HITS = `${folder}/${name.replaceAll("/", "+")}`
+const name = expect.getState().testPath!.split("/test/").at(-1)!
+const file = `${process.env.MUTANT_HITS_FOLDER}/${name.replaceAll("/", "+")}`
+process.env.MUTANT_HITS = file
 
-process.env.MUTANT_LOADING = "yes"
+const hits = { file, seen: new Set<number>(), isLoading: true }
+Object.assign(globalThis, { hits })
 beforeAll(() => {
-  process.env.MUTANT_LOADING = "no"
+  hits.isLoading = false
 })

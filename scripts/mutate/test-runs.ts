@@ -9,7 +9,7 @@ import type { LaneMode, TestRun } from "./lane-process.ts"
 const SLOWER = 10
 /** To load Umbra and the test files, on a machine with much else to do. */
 const STARTING_MS = 60_000
-const MEASURING_MS = 900_000
+const MEASURING_MS = 3_600_000
 
 /** They prove types, times, or that no drawn document crashes the parser in half a minute: a mutant is caught sooner by others. */
 const LEFT_OUT = /^test\/(definition\/(types\/|fuzz\.test)|core\/scale\.test)/
@@ -36,7 +36,10 @@ export class TestRuns {
   /** For every test process. */
   env: Readonly<Record<string, string>> = {}
   readonly #files: TestFile[] = []
-  /** Mutants that are reached while modules are loaded: what they change stays in the process. */
+  /**
+   * Mutants that are reached while modules are loaded: what they change stays in the process. The first test file loads a
+   * module for all: any that uses the source may catch them.
+   */
   readonly #loading = new Set<number>()
   /** How many mutants of a source file a test file has caught. */
   readonly #caught = new Map<string, number>()
@@ -45,9 +48,17 @@ export class TestRuns {
   readonly #lanes = new Set<Lane>()
   #ended = false
 
+  /** The numbers of the mutants in a source file. */
+  readonly #ofSource = new Map<string, number[]>()
+
   constructor(folder: string, lanes: number) {
     this.folder = folder
     this.#laneCount = lanes
+  }
+
+  /** Tells it of the mutants that will be tried. */
+  setMutants(mutants: readonly Mutant[]): void {
+    for (const { file, id } of mutants) this.#ofSource.set(file, [...(this.#ofSource.get(file) ?? []), id])
   }
 
   /** Runs the tests of the folders without a mistake: what they reach, and how long they take. */
@@ -57,14 +68,21 @@ export class TestRuns {
     const began = Date.now()
     const names = folders.flatMap(folder => this.#testsIn(folder))
     const failed: string[] = []
-    await this.#inLanes("hits", names, async (lane, name) => {
-      const env = { ...this.env, MUTANT: "-1", MUTANT_HITS_FOLDER: hits }
-      const [reply] = await lane.run([{ id: -1, files: [name], limitMs: MEASURING_MS }], env)
-      if (reply === undefined || reply.failure !== null)
-        return void failed.push(`${name}: ${reply?.failure?.test ?? "does not end"}`)
-      const reached = reachedBy(hits, name)
-      this.#files.push({ file: name, ms: reply.durations[name] ?? 0, reaches: new Set(reached.keys()) })
-      for (const [id, isLoading] of reached) if (isLoading) this.#loading.add(id)
+    const env = { ...this.env, MUTANT: "-1", MUTANT_HITS_FOLDER: hits }
+    const shares = Array.from({ length: this.#laneCount }, (_, lane) =>
+      names.filter((_, index) => index % this.#laneCount === lane),
+    )
+    await this.#inLanes("hits", shares, async (lane, files) => {
+      const [reply] = await lane.run([{ id: -1, files, limitMs: MEASURING_MS }], env)
+      if (reply === undefined) throw new Error("the tests do not end without a mistake")
+      for (const name of files) {
+        const failure = reply.failures[name]
+        if (failure !== undefined) failed.push(`${name}: ${failure}`)
+        if (failure !== undefined) continue
+        const reached = reachedBy(hits, name)
+        this.#files.push({ file: name, ms: reply.durations[name] ?? 0, reaches: new Set(reached.keys()) })
+        for (const [id, isLoading] of reached) if (isLoading) this.#loading.add(id)
+      }
     })
     for (const line of failed) console.log(`  left out, since it fails without a mistake: ${line}`)
     console.log(`${names.length} test files of ${folders.join(", ")} measured in ${seconds(began)} s`)
@@ -186,8 +204,9 @@ export class TestRuns {
   #reaching(mutant: Mutant, folders: readonly string[], budgetMs: number): readonly string[] {
     const cost = ({ file, ms }: TestFile) => ms / (1 + (this.#caught.get(pair(mutant.file, file)) ?? 0))
     const survived = this.#survived.get(mutant.id)
+    const neighbours = this.#loading.has(mutant.id) ? this.#ofSource.get(mutant.file)! : [mutant.id]
     const ordered = this.#files
-      .filter(({ file, reaches }) => reaches.has(mutant.id) && !survived?.has(file))
+      .filter(({ file, reaches }) => neighbours.some(id => reaches.has(id)) && !survived?.has(file))
       .filter(({ file }) => folders.some(folder => file.startsWith(`${folder}/`)))
       .sort((a, b) => cost(a) - cost(b))
     let spent = 0
