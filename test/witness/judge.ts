@@ -210,14 +210,34 @@ export class Judge {
       const add = (problem: string) => this.problems.push(`${job} ${node.id} at the end: ${problem}`)
       if (!ends.get(node.id)!.has(view.status)) add(`${view.status} instead of ${[...ends.get(node.id)!]}`)
       if (node.kind !== "observed") continue
-      this.#judgeHistory(this.runsOf(job, node.id), view, add)
+      this.#judgeHistory(this.runsOf(job, node.id), this.#failedSince(job), view, add)
     }
   }
 
-  #judgeHistory(runs: readonly Run[], view: Sample["graph"], add: (problem: string) => void): void {
+  /** The earliest time at which the job can have failed; Infinity: it does not fail. */
+  #failedSince(job: string): number {
+    const lastFailures = this.#dags
+      .get(job)!
+      .nodes.filter(isHopeless)
+      .map(({ id, maxAttempts }) => {
+        const failed = this.runsOf(job, id).filter(({ end }) => end === "fail")
+        return (
+          failed.map(({ endedAt }) => endedAt).sort((a, b) => a - b)[maxAttempts - 1] ??
+          Number.POSITIVE_INFINITY
+        )
+      })
+    return Math.min(...lastFailures)
+  }
+
+  #judgeHistory(
+    runs: readonly Run[],
+    failedSince: number,
+    view: Sample["graph"],
+    add: (problem: string) => void,
+  ): void {
     const attempts = (view.attempts ?? []) as readonly Record<string, never>[]
     const begun = attempts.filter(({ started_at }) => started_at !== null)
-    // An execution that is cut off right after its begin may not have been reported.
+    // A run whose process is killed right after its begin may not have been reported.
     const inOrder = [...runs]
       .sort((a, b) => a.begunAt - b.begunAt)
       .filter(run => !this.#isUnreported(run, begun.length < runs.length))
@@ -228,11 +248,13 @@ export class Judge {
       if (run === undefined) return
       const fitting = { ok: ["completed"], fail: ["failed"], abort: ["cancelled"] }
       const outcomes = run.end === null ? ["lost", "cancelled"] : fitting[run.end]
-      if (!outcomes.includes(attempt.outcome!))
+      // A handler may end by itself after its job has failed: its result comes too late to count.
+      const isLate = attempt.outcome === "cancelled" && run.endedAt > failedSince
+      if (!isLate && !outcomes.includes(attempt.outcome!))
         add(`attempt ${index + 1} ${attempt.outcome}, ended by ${run.end}`)
       const ran = Math.floor(run.endedAt - run.begunAt)
       // Measured around the handler, so it cannot be shorter than what the handler measured.
-      if (run.end === "ok" || run.end === "fail")
+      if (!isLate && (run.end === "ok" || run.end === "fail"))
         if (!(attempt.duration_ms! >= ran - 1)) add(`duration_ms ${attempt.duration_ms}, the witness ${ran}`)
     })
     const charged = runs.filter(({ end }) => end === "ok" || end === "fail").length
@@ -241,9 +263,7 @@ export class Judge {
 
   #isUnreported({ pid, begunAt, endedAt, end }: Run, isMissing: boolean): boolean {
     const reportedBy = begunAt + BEGUN_REPORTED_WITHIN + 2 * this.#stallAt(begunAt)
-    // An abort reaches its handler after the fact that ended the job: it may have begun in between.
-    const wasCut = (end === null && this.#kills.has(pid)) || end === "abort"
-    return isMissing && wasCut && endedAt < reportedBy
+    return isMissing && end === null && this.#kills.has(pid) && endedAt < reportedBy
   }
 
   #add({ job, askedAt, answeredAt }: Sample, { id }: DagNode, problem: string): void {
