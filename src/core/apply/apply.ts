@@ -148,6 +148,9 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
       if (fact.used !== undefined) addChildUsage(state, fact.used)
       state.unsettled = false
       state.orphans = []
+      break
+    default:
+      state.unknownFacts++
   }
 }
 
