@@ -50,7 +50,7 @@ type InputArguments<Input> =
 /** Shorter than the timeouts of usual proxies and load balancers. */
 const POLL_SECONDS = 25
 const SHORTEST_POLL_MS = 500
-/** The largest page that a server gives: each page costs it a fold of the whole job. */
+/** The largest page that a server gives. */
 const EVENTS = 10_000
 
 /**

@@ -167,6 +167,18 @@ class Client implements Sink {
     if (this.isOpen && this.#reply.raw.writableLength === 0) this.#reply.raw.write(bytes)
   }
 
+  async flushed(): Promise<void> {
+    const { raw } = this.#reply
+    if (!this.isOpen || raw.writableLength === 0) return
+    await new Promise<void>(resolve => {
+      const done = () => {
+        raw.off("drain", done).off("close", done)
+        resolve()
+      }
+      raw.once("drain", done).once("close", done)
+    })
+  }
+
   end(bytes: Buffer): void {
     this.begin()
     if (this.isOpen) this.#reply.raw.end(bytes)

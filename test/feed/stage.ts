@@ -25,6 +25,8 @@ export class ListSink implements Sink {
     }
   }
 
+  async flushed(): Promise<void> {}
+
   spare(bytes: Buffer): void {
     this.write(bytes)
   }

@@ -95,6 +95,14 @@ export class SqlJournal implements port.Journal {
     return this.#database.query<port.FactRow>("readFacts", [jobIds, inlineBytes, after])
   }
 
+  async readFactPage({ jobId, after, limit, inlineBytes }: port.FactPageQuery) {
+    return this.#database.query<port.FactRow>("readFactPage", [jobId, after, limit, inlineBytes])
+  }
+
+  async countFacts(jobId: string, upTo: number) {
+    return (await this.#database.query<{ count: number }>("countFacts", [jobId, upTo]))[0]!.count
+  }
+
   async readFact(jobId: string, seq: number) {
     const [row] = await this.#database.query<{ data: string }>("readFact", [jobId, seq])
     return row?.data ?? null

@@ -59,6 +59,22 @@ export class SqliteJournal implements Verbs {
     )
   }
 
+  readFactPage({ jobId, after, limit, inlineBytes }: port.FactPageQuery): port.FactRow[] {
+    return this.#connection.all<port.FactRow>(
+      `select job_id as jobId, seq, at, type, case when bytes <= ? then data end as data, bytes
+       from journal where job_id = ? and seq > ? order by seq limit ?`,
+      inlineBytes,
+      jobId,
+      after,
+      limit,
+    )
+  }
+
+  countFacts(jobId: string, upTo: number): number {
+    const sql = "select count(*) as count from journal where job_id = ? and seq <= ?"
+    return this.#connection.get<{ count: number }>(sql, jobId, upTo)!.count
+  }
+
   readFact(jobId: string, seq: number): string | null {
     const sql = "select data from journal where job_id = ? and seq = ?"
     return this.#connection.get<{ data: string }>(sql, jobId, seq)?.data ?? null
