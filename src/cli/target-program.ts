@@ -4,6 +4,7 @@ import {
   adaptersOption,
   allowDeadLettersOption,
   countFrom1,
+  factor,
   handlersOption,
   ownerOption,
   privateAddressesOption,
@@ -59,6 +60,18 @@ export function targetCommands(program: Command, finish: Finish): void {
     .addOption(ownerOption())
     .option("--json", "print one line of JSON per event")
     .action(async (job, options) => finish((await import("./commands/watch.ts")).watch(job, options)))
+
+  withTarget(program.command("replay"))
+    .summary("play the life of a job, fact by fact")
+    .description(
+      "Plays what the tree of a job's nodes showed after each of its facts; idle time is collapsed. Keys: left and right " +
+        "for the previous and the next fact, [ and ] for failures, space to play or pause, q to quit. Without a terminal " +
+        "it prints the steps.",
+    )
+    .argument("<job>", "the job's id")
+    .option("--speed <factor>", "how many times faster than it was", factor, 10)
+    .option("--step", "begin paused: only keys move it")
+    .action(async (job, options) => finish((await import("./commands/replay.ts")).replay(job, options)))
 
   pipelineCommands(program, finish)
   program.addCommand(workflowsProgram(finish))

@@ -4,14 +4,19 @@ import type { StreamOptions } from "./stream.ts"
 import type {
   DeadLetter,
   DeadLettersOptions,
+  FactRecord,
+  FactStreamEvent,
+  FactsOptions,
   ItemsOptions,
   JobSnapshot,
   JobStreamEvent,
   Lineage,
   LineageOptions,
   NodeOptions,
+  PayloadOptions,
   RemoteEvent,
   RemoteGraph,
+  RemoteGraphAt,
   RemoteItemPage,
   RemoteNodeDetails,
   ReplayJob,
@@ -67,6 +72,26 @@ export class RemoteJob<Output = Json> {
 
   graph(options?: Signalled): Promise<RemoteGraph> {
     return this.#client.graph(this.id, options)
+  }
+
+  /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time. */
+  graphAt(at: number | string | Date, options?: Signalled): Promise<RemoteGraphAt> {
+    return this.#client.graphAt(this.id, at, options)
+  }
+
+  /** All facts, oldest first. */
+  facts(options?: FactsOptions): AsyncIterable<FactRecord> {
+    return this.#client.facts(this.id, options)
+  }
+
+  /** Facts as they become durable, and the live state, until the job has ended. */
+  followFacts(options?: StreamOptions): AsyncIterable<FactStreamEvent> {
+    return this.#client.followFacts(this.id, options)
+  }
+
+  /** A payload that a fact refers to. */
+  payload(seq: number, field: string, options?: PayloadOptions): Promise<Json> {
+    return this.#client.payload(this.id, seq, field, options)
   }
 
   /** One node, with its output and the history of its attempts, or of those of one of its items. */

@@ -100,7 +100,7 @@ export class FactStream extends Stream<JobChanges> {
         this.#after = last.seq
         this.#index = last.index
       }
-      if (!page.isFull) break
+      if (page.next === null) break
       await sink.flushed()
       if (this.isClosed) return
     }

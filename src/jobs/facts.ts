@@ -5,8 +5,9 @@ import type { FactRecord } from "../core/payloads.ts"
 import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view/view.ts"
 import type { LoadParts } from "../engine/recovery/fold.ts"
 import { UmbraError } from "../errors.ts"
+import { noSuchJob } from "./arguments.ts"
 import { factRecord, payloadHash, payloadText, textAt } from "./fact-records.ts"
-import { History, LeftOut, type Moment, type Past, type Place } from "./history.ts"
+import { History, type HistoryOptions, LeftOut, type Moment, type Past, type Place } from "./history.ts"
 import { type PastRoute, routesAt } from "./past-routes.ts"
 
 /** A page ends with the fact that exceeds this size, as it is stored. */
@@ -24,8 +25,8 @@ export interface FactPageQuery {
 
 export interface FactPage {
   readonly facts: readonly FactRecord[]
-  /** No fact can be added to it any more. */
-  readonly isFull: boolean
+  /** `after` of the next page, if this one is full: then it never changes. null: facts may follow later. */
+  readonly next: string | null
 }
 
 export interface VersionGraph extends CompiledGraph {
@@ -47,27 +48,28 @@ export class JobFacts {
   readonly history: History
   readonly #parts: LoadParts
 
-  constructor(parts: LoadParts) {
+  constructor(parts: LoadParts, options?: HistoryOptions) {
     this.#parts = parts
-    this.history = new History(parts)
+    this.history = new History(parts, options)
   }
 
   /** Oldest first. Reads as many rows as the page has, unless the index of the first must be counted. */
   async page(jobId: string, { after = -1, index, limit }: FactPageQuery): Promise<FactPage> {
     const { journal } = this.#parts
     const rows = await journal.readFactPage({ jobId, after, limit, inlineBytes: INLINE_BYTES })
-    if (rows.length === 0) return { facts: [], isFull: false }
+    if (rows.length === 0 && after < 0) throw noSuchJob(jobId)
+    if (rows.length === 0) return { facts: [], next: null }
     const before = after < 0 ? 0 : (index ?? (await journal.countFacts(jobId, after)))
     const facts: FactRecord[] = []
     let bytes = 0
     for (const row of rows) {
-      if (bytes > PAGE_BYTES) return { facts, isFull: true }
+      if (bytes > PAGE_BYTES) return { facts, next: nextOf(facts) }
       const data = row.data ?? (await journal.readFact(jobId, row.seq))
-      if (data === null) return { facts, isFull: false }
+      if (data === null) return { facts, next: null }
       facts.push(factRecord(row, data, before + facts.length + 1))
       bytes += row.bytes
     }
-    return { facts, isFull: facts.length === limit }
+    return { facts, next: facts.length === limit ? nextOf(facts) : null }
   }
 
   /** The JSON text of a payload, or of the value at a path in it, and its hash. */
@@ -125,6 +127,21 @@ export class JobFacts {
     const waits = new Map(nodes.map(({ id, waiting_on }) => [id, waiting_on]))
     const waiting_for = view.waiting_for.map(({ node }) => ({ node, ...(waits.get(node) as WaitingOn) }))
     return { ...view, nodes, waiting_for }
+  }
+}
+
+/** With the index of its last fact: the next page need not count. */
+function nextOf(facts: readonly FactRecord[]): string {
+  const { seq, index } = facts.at(-1)!
+  return `${seq}.${index}`
+}
+
+/** Reads `next` of a page, or the seq of a fact. */
+export function factsAfter(after: string | undefined): Pick<FactPageQuery, "after" | "index"> {
+  const [seq, index] = after?.split(".") ?? []
+  return {
+    after: seq === undefined ? undefined : Number(seq),
+    index: index === undefined ? undefined : Number(index),
   }
 }
 

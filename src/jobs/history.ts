@@ -8,7 +8,7 @@
  * 3. These states contain no payloads: `LeftOut` and `LargeOutput` name the facts that have them.
  */
 import { apply } from "../core/apply/apply.ts"
-import type { Fact, JobSubmitted } from "../core/facts.ts"
+import type { Fact } from "../core/facts.ts"
 import { payloadFields, WHOLE_BYTES } from "../core/payloads.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -16,11 +16,12 @@ import type { LoadParts } from "../engine/recovery/fold.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow } from "../journal/port/journal.ts"
 import { inTurns, type Work } from "../turns.ts"
+import { noSuchJob } from "./arguments.ts"
 import { Checkpoint } from "./checkpoints.ts"
 
-export const CACHE_BYTES = 64 * 1024 * 1024
+const CACHE_BYTES = 64 * 1024 * 1024
 /** Facts of a page. */
-const PAGE = 1000
+const PAGE = 500
 /** Facts between two checkpoints. Doubled for a job whose checkpoints would fill the cache. */
 const SPACING = 500
 
@@ -34,6 +35,13 @@ export function parseMoment(text: string): Moment | null {
   const isTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i.test(text)
   const time = isTime ? Date.parse(text) : Number.NaN
   return Number.isNaN(time) ? null : { time }
+}
+
+export function noMoment(text: string): UmbraError {
+  return new UmbraError(
+    "E309",
+    `"${text}" is not a moment: use the seq of a fact, #INDEX, or a time with its zone, such as 2026-11-15T12:00:00Z.`,
+  )
 }
 
 /** The last fact of a moment. */
@@ -89,18 +97,26 @@ interface Walk {
   latest: number
 }
 
+export interface HistoryOptions {
+  readonly cacheBytes?: number
+  /** Facts between two checkpoints. */
+  readonly spacing?: number
+}
+
 const beforeAll: Place = { seq: -1, index: 0, at: 0 }
 
 export class History {
   readonly #parts: LoadParts
   readonly #cacheBytes: number
+  readonly #spacing: number
   /** The one that was used last is at the end. */
   readonly #timelines = new Map<string, Timeline>()
   readonly #building = new Map<string, Promise<unknown>>()
 
-  constructor(parts: LoadParts, { cacheBytes = CACHE_BYTES }: { readonly cacheBytes?: number } = {}) {
+  constructor(parts: LoadParts, { cacheBytes = CACHE_BYTES, spacing = SPACING }: HistoryOptions = {}) {
     this.#parts = parts
     this.#cacheBytes = cacheBytes
+    this.#spacing = spacing
   }
 
   /** Memory of all checkpoints, as estimated. */
@@ -154,12 +170,13 @@ export class History {
   async #newTimeline(jobId: string): Promise<Timeline> {
     const { journal, plans, largeOutputBytes: inlineBytes } = this.#parts
     const [first] = await journal.readFactPage({ jobId, after: -1, limit: 1, inlineBytes })
-    const fact = first && (await this.#slimFact(first))
-    if (fact?.type !== "job_submitted")
+    if (first === undefined) throw noSuchJob(jobId)
+    const fact = await this.#slimFact(first)
+    if (fact.type !== "job_submitted")
       throw new UmbraError("E507", `Job ${jobId} does not begin with its submission.`)
-    const { owner, workflow, workflow_version } = fact as Fact & JobSubmitted
+    const { owner, workflow, workflow_version } = fact
     const plan = await plans.get(owner, workflow, workflow_version)
-    return { plan, marks: [], spacing: SPACING, bytes: 0, counted: new Set(), isBuilt: false }
+    return { plan, marks: [], spacing: this.#spacing, bytes: 0, counted: new Set(), isBuilt: false }
   }
 
   /** Folds facts up to the moment. */
@@ -167,8 +184,10 @@ export class History {
     const { journal, largeOutputBytes: inlineBytes } = this.#parts
     for (;;) {
       const limit = Math.min(PAGE, "index" in moment ? moment.index - walk.place.index : PAGE)
-      if (limit <= 0) return
-      const rows = await journal.readFactPage({ jobId, after: walk.place.seq, limit, inlineBytes })
+      const after = walk.place.seq
+      const upTo = "seq" in moment && moment.seq < Number.MAX_SAFE_INTEGER ? moment.seq : undefined
+      if (limit <= 0 || (upTo !== undefined && upTo <= after)) return
+      const rows = await journal.readFactPage({ jobId, after, upTo, limit, inlineBytes })
       const large = new Map<number, Fact>()
       for (const row of rows) if (row.data === null) large.set(row.seq, await this.#slimFact(row))
       const isThere = await inTurns(this.#fold(walk, rows, large, moment))
@@ -220,7 +239,7 @@ export class History {
   }
 }
 
-const end: Moment = { seq: Number.POSITIVE_INFINITY }
+const end: Moment = { seq: Number.MAX_SAFE_INTEGER }
 
 function pastOf({ timeline: { plan }, state, place }: Walk): Past {
   return { plan, state, ...place }

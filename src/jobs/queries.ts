@@ -31,6 +31,7 @@ import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/l
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
+import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
 import type { Watchers } from "./watchers.ts"
@@ -449,8 +450,4 @@ const notBegun: LiveTask = {
   started_at: null,
   progress: null,
   waiting_on: null,
-}
-
-export function noSuchJob(jobId: string): UmbraError {
-  return new UmbraError("E301", `Job ${jobId} does not exist. \`umbra jobs list\` shows those that do.`)
 }

@@ -1,6 +1,5 @@
 /** The parameters of routes that read a job's facts and its past. */
 import { z } from "zod"
-import type { FactPageQuery } from "../jobs/facts.ts"
 import { type Moment, parseMoment } from "../jobs/history.ts"
 import { wrong } from "./list-queries.ts"
 import * as schema from "./schemas/job.ts"
@@ -40,11 +39,3 @@ export const factsQuery = z.strictObject({
     .optional()
     .describe("With follow: same as the header Last-Event-ID, for clients that cannot set headers."),
 })
-
-export function factsAfter(after: string | undefined): Pick<FactPageQuery, "after" | "index"> {
-  const [seq, index] = after?.split(".") ?? []
-  return {
-    after: seq === undefined ? undefined : Number(seq),
-    index: index === undefined ? undefined : Number(index),
-  }
-}

@@ -64,6 +64,7 @@ export function jobsProgram(finish: Finish): Command {
         .choices(["tree", "mermaid", "json"])
         .default("tree"),
     )
+    .option("--at <moment>", "at a past moment: the seq of a fact, #INDEX, or a time with its zone")
     .option("--json", "same as --format json")
     .action(async (job, options) => finish((await import("./graph.ts")).graph(job, options)))
 

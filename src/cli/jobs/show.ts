@@ -16,7 +16,7 @@ import {
   nodeSummary,
   usageText,
 } from "../output/result.ts"
-import { routesTable } from "../output/routes-table.ts"
+import { routesTable, type ShownRoute } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
 import { withTarget } from "../target/open.ts"
 import type { TargetOptions } from "../target/target.ts"
@@ -75,8 +75,12 @@ function deadText(left: DeadLettersView): string {
 }
 
 /** The routes of a pipeline replace its one node, unless it does not run. */
-export function partLines({ nodes, routes }: RemoteGraph, paint: Paint): string[] {
+export function partLines(
+  { nodes, routes }: Pick<RemoteGraph, "nodes"> & { readonly routes?: readonly ShownRoute[] | null },
+  paint: Paint,
+): string[] {
   if (routes === undefined) return nodeLines(nodes)
+  if (routes === null) return [...nodeLines(nodes), paint.dim("The routes at this moment are not recorded.")]
   const isPlain = nodes.every(({ waiting_on, error }) => waiting_on === null && error === null)
   return [...routesTable(routes, paint), ...(isPlain ? [] : nodeLines(nodes))]
 }

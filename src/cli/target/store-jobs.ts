@@ -1,5 +1,7 @@
 import type {
   DeadLettersOptions,
+  FactPage,
+  FactsOptions,
   JobPage,
   JobSnapshot,
   JobsFilter,
@@ -8,6 +10,7 @@ import type {
   NodeOptions,
   RemoteEvent,
   RemoteGraph,
+  RemoteGraphAt,
   RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
@@ -18,7 +21,9 @@ import type { Json } from "../../core/json.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import { UmbraError } from "../../errors.ts"
-import { isoEvent, isoGraph, isoNodeDetails } from "../../jobs/iso-times.ts"
+import { factsAfter } from "../../jobs/facts.ts"
+import { noMoment, parseMoment } from "../../jobs/history.ts"
+import { isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
 import { cutPage } from "../../jobs/workflows.ts"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import type { Umbra } from "../../umbra.ts"
@@ -50,6 +55,18 @@ export class StoreJobs implements TargetJobs {
 
   async graph(id: string): Promise<RemoteGraph> {
     return isoGraph(await (await this.#store.reader()).graph(id)) as RemoteGraph
+  }
+
+  async graphAt(id: string, at: number | string | Date): Promise<RemoteGraphAt> {
+    const moment = parseMoment(at instanceof Date ? at.toISOString() : String(at))
+    if (moment === null) throw noMoment(String(at))
+    const { facts } = await this.#store.reader()
+    return isoGraphAt(await facts.graphAt(id, moment)) as RemoteGraphAt
+  }
+
+  async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {
+    const { facts } = await this.#store.reader()
+    return facts.page(id, { ...factsAfter(after === undefined ? undefined : String(after)), limit })
   }
 
   async node(id: string, node: string, of?: NodeOptions): Promise<RemoteNodeDetails> {

@@ -11,7 +11,8 @@ import { loadWorkflow } from "../../definition/index.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
-import { noSuchJob, type Queries } from "../../jobs/queries.ts"
+import { noSuchJob } from "../../jobs/arguments.ts"
+import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
 import {
@@ -44,6 +45,9 @@ export function openStore(location: string, options: TargetOptions): Target {
     flags: storeFlags(options),
     jobs,
     workflows: storeWorkflows(store, owner),
+    async compiledGraph({ owner, workflow: name, workflow_version: version }) {
+      return (await store.reader()).facts.compiledGraph({ owner, name, version })
+    },
     tokens: tokensOf(store),
     push: text => push(store, text, owner, options),
     changes: options => jobs.changes(options),

@@ -3,6 +3,7 @@
  * JSON of the server's API, made by the same functions, so no command knows which one it has.
  */
 import type { UmbraClient } from "../../client/client.ts"
+import type { CompiledGraph, JobSnapshot } from "../../client/index.ts"
 import type { Tokens } from "../../client/tokens.ts"
 import type { Workflows } from "../../client/workflows.ts"
 import type { Modules } from "../input/modules.ts"
@@ -11,7 +12,7 @@ import type { JobChange } from "./changes.ts"
 
 export type TargetJobs = Pick<
   UmbraClient,
-  | ("job" | "jobPage" | "graph" | "node" | "events" | "watch" | "accept")
+  | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
 >
 
@@ -27,6 +28,8 @@ export interface Target {
   readonly flags: string
   readonly jobs: TargetJobs
   readonly workflows: TargetWorkflows
+  /** The compiled graph of the version that the job runs. */
+  compiledGraph(job: JobSnapshot): Promise<CompiledGraph>
   readonly tokens: Pick<Tokens, "create" | "list" | "revoke">
   /** Stores a workflow, given as the text of a document. */
   push(text: string): ReturnType<Workflows["push"]>

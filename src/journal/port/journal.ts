@@ -45,7 +45,7 @@ export interface Journal {
     options?: { readonly inlineBytes?: number; readonly after?: number },
   ): Promise<FactRow[]>
   /**
-   * Facts of one job after seq `after`, oldest first. Reads at most `limit` rows by index, whatever the size
+   * Facts of one job after seq `after` and up to seq `upTo`, oldest first. Reads at most `limit` rows by index, whatever the size
    * of the job. Data is left out as in `readFacts`.
    */
   readFactPage(query: FactPageQuery): Promise<FactRow[]>
@@ -256,6 +256,8 @@ export interface NewFact {
 export interface FactPageQuery {
   readonly jobId: string
   readonly after: number
+  /** Absent: to the last. */
+  readonly upTo?: number | undefined
   readonly limit: number
   readonly inlineBytes: number
 }

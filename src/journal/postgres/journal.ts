@@ -95,8 +95,8 @@ export class SqlJournal implements port.Journal {
     return this.#database.query<port.FactRow>("readFacts", [jobIds, inlineBytes, after])
   }
 
-  async readFactPage({ jobId, after, limit, inlineBytes }: port.FactPageQuery) {
-    return this.#database.query<port.FactRow>("readFactPage", [jobId, after, limit, inlineBytes])
+  async readFactPage({ jobId, after, upTo = Number.MAX_SAFE_INTEGER, limit, inlineBytes }: port.FactPageQuery) {
+    return this.#database.query<port.FactRow>("readFactPage", [jobId, after, limit, inlineBytes, upTo])
   }
 
   async countFacts(jobId: string, upTo: number) {

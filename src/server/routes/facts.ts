@@ -2,9 +2,10 @@
 import { z } from "zod"
 import { FactStream } from "../../feed/fact-stream.ts"
 import { pathSteps } from "../../jobs/fact-records.ts"
+import { factsAfter } from "../../jobs/facts.ts"
 import { isKnown } from "../http/immutable.ts"
 import { wrong } from "../list-queries.ts"
-import { factsAfter, factsQuery } from "../past-queries.ts"
+import { factsQuery } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/facts.ts"
 import * as schema from "../schemas/job.ts"
@@ -48,10 +49,10 @@ export function factRoutes(app: App, { umbra }: RouteContext, streams: Streams):
       }
       const page = await facts.page(jobId, { ...from, limit })
       const [first, last] = [page.facts[0], page.facts.at(-1)]
-      if (!page.isFull || first === undefined || last === undefined) return { facts: page.facts, next: null }
-      if (isKnown(request, reply, `${jobId}-${first.seq}-${last.seq}-${first.index}`))
+      if (page.next === null) return page
+      if (isKnown(request, reply, `${jobId}-${first!.seq}-${last!.seq}-${first!.index}`))
         return reply.code(304).send(null)
-      return { facts: page.facts, next: `${last.seq}.${last.index}` }
+      return page
     },
   )
 
