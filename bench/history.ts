@@ -21,7 +21,10 @@ const MOMENTS = 60
 /** Facts of one append. */
 const BATCH = 2000
 
-const each = { name: "each", nodes: [{ id: "each", handler: "transform", config: { value: 1 }, for_each: "{{ [1] }}" }] }
+const each = {
+  name: "each",
+  nodes: [{ id: "each", handler: "transform", config: { value: 1 }, for_each: "{{ [1] }}" }],
+}
 
 export async function history(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
@@ -37,48 +40,59 @@ async function measure(store: string, location: string): Promise<void> {
   await setUp.register(each as never)
   await setUp.close()
   const journal = await openJournal(location)
-  const [held] = await journal.takePartitions({ engine: "bench", expected: (await journal.readPartitions()).slice(0, 1) })
+  const [held] = await journal.takePartitions({
+    engine: "bench",
+    expected: (await journal.readPartitions()).slice(0, 1),
+  })
   const writer = new Writer(journal, held!)
   const large = await writer.job(5000, { text: "x".repeat(10_000) })
   const long = await writer.job(Math.ceil(500_000 * scale), 1)
   const past = await writer.job(Math.ceil(50_000 * scale), 1)
   await journal.releasePartitions({ engine: "bench", held: [held!] })
   await journal.close()
-  const umbra = await openUmbra(location, { roles: ["api"], log: silentLog })
+  const umbra = await openUmbra(location, { log: silentLog })
   const server = await startServer({ umbra, host: "127.0.0.1", port: 0, version: "0", log: silentLog })
   try {
     for (const [name, job] of [
       ["50 MB of outputs", large],
-      [`${job(long)} facts`, long],
+      [`${size(long)} facts`, long],
     ] as const)
       await pages(`${store}, ${name}`, `${server.url}/jobs/${job.id}`)
-    await moments(`${store}, ${job(past)} facts`, `${server.url}/jobs/${past.id}`, past.facts)
+    await moments(`${store}, ${size(past)} facts`, `${server.url}/jobs/${past.id}`, past.facts)
   } finally {
     await server.close()
     await umbra.close()
   }
 }
 
-const job = ({ facts }: { readonly facts: number }) => facts.toLocaleString("en")
+const size = ({ facts }: { readonly facts: number }) => facts.toLocaleString("en")
 
 async function pages(name: string, url: string): Promise<void> {
   const first = await times(() => get(`${url}/facts?limit=10`))
   // Any page in the middle: its cursor has the index.
   let next = (await get(`${url}/facts?limit=1000`)).next as string
-  for (let page = 0; page < 4; page++) next = (await get(`${url}/facts?limit=1000&after=${next}`)).next as string
+  for (let page = 0; page < 4; page++)
+    next = (await get(`${url}/facts?limit=1000&after=${next}`)).next as string
   const middle = await times(() => get(`${url}/facts?limit=10&after=${next}`))
-  const events = await times(() => get(`${url}/events?limit=10`))
-  console.log(`  ${name}: 10 facts ${text(first)}, in the middle ${text(middle)}; 10 events ${text(events)}`)
+  // Not at the beginning: there one fact has an event for each item of the list.
+  const seq = next.split(".")[0]
+  const events = await times(() => get(`${url}/events?limit=10&after=${seq}`))
+  console.log(
+    `  ${name}: 10 facts ${text(first)}, in the middle ${text(middle)}; 10 events there ${text(events)}`,
+  )
 }
 
 async function moments(name: string, url: string, facts: number): Promise<void> {
   const delay = monitorEventLoopDelay({ resolution: 5 })
   delay.enable()
   const began = performance.now()
+  const begun = process.cpuUsage()
   await get(`${url}/graph?at=%23${facts}`)
   const firstMs = performance.now() - began
+  const first = process.cpuUsage(begun)
   delay.disable()
   const later: number[] = []
+  const used = process.cpuUsage()
   for (let i = 0; i < MOMENTS; i++) {
     const index = 1 + Math.floor(((i * 0.618) % 1) * facts)
     const begin = performance.now()
@@ -86,9 +100,11 @@ async function moments(name: string, url: string, facts: number): Promise<void> 
     later.push(performance.now() - begin)
   }
   later.sort((a, b) => a - b)
+  const { user, system } = process.cpuUsage(used)
+  const cpu = (user + system) / 1000 / MOMENTS
   console.log(
-    `  ${name}: first moment ${(firstMs / 1000).toFixed(2)} s (longest turn of the event loop ${(delay.max / 1e6).toFixed(0)} ms), ` +
-      `then any moment ${text({ median: later[later.length >> 1]!, most: later.at(-1)! })}`,
+    `  ${name}: first moment ${(firstMs / 1000).toFixed(2)} s (${((first.user + first.system) / 1e6).toFixed(2)} s of processor time, longest turn of the event loop ${(delay.max / 1e6).toFixed(0)} ms), ` +
+      `then any moment ${text({ median: later[later.length >> 1]!, most: later.at(-1)! })}, ${cpu.toFixed(1)} ms of processor time`,
   )
 }
 
@@ -135,10 +151,27 @@ class Writer {
       this.#fact(id, "node_expanded", { node: 0, attempt: 1, items: new Array(items).fill(0) }),
     ]
     const times = { updatedAt: 1, createdAt: 1, finishedAt: null, wakeAt: null }
-    const row = { owner: "local", workflow: "each", workflowVersion: 1, parentId: null, labels: null, priority: 0 }
+    const row = {
+      owner: "local",
+      workflow: "each",
+      workflowVersion: 1,
+      parentId: null,
+      labels: null,
+      priority: 0,
+    }
     const { partition } = this.#held
     const seq = first[0]!.seq
-    const newJob = { id, partition, seq, status: "PROCESSING", output: null, error: null, submittedBy: null, ...times, ...row }
+    const newJob = {
+      id,
+      partition,
+      seq,
+      status: "PROCESSING",
+      output: null,
+      error: null,
+      submittedBy: null,
+      ...times,
+      ...row,
+    }
     await this.#append(first, [newJob])
     let facts: NewFact[] = []
     for (let item = 0; item < items - 1; item++) {
@@ -155,7 +188,14 @@ class Writer {
   #fact(jobId: string, type: string, data: object): NewFact {
     const { partition, epoch } = this.#held
     const counter = ++this.#counter
-    return { partition, seq: epoch * 2 ** 34 + counter, jobId, at: 1000 + counter, type, data: JSON.stringify(data) }
+    return {
+      partition,
+      seq: epoch * 2 ** 34 + counter,
+      jobId,
+      at: 1000 + counter,
+      type,
+      data: JSON.stringify(data),
+    }
   }
 
   async #append(facts: readonly NewFact[], newJobs: readonly object[]): Promise<void> {

@@ -42,7 +42,9 @@ function compiledNode(node: RuleNode, depends_on: readonly string[]): CompiledNo
     timeout_seconds: node.timeoutSeconds,
     heartbeat_seconds: node.heartbeatSeconds ?? null,
     retry: recordPolicy(retry),
-    ...(writtenRetry === undefined ? {} : { written_retry: definedIn(recordPolicy(writtenRetry as RetryPolicy)) }),
+    ...(writtenRetry === undefined
+      ? {}
+      : { written_retry: definedIn(recordPolicy(writtenRetry as RetryPolicy)) }),
     max_parallel: node.maxParallel ?? null,
     fail_fast: node.failFast !== false,
     resumes: node.resumes === true,
@@ -93,7 +95,10 @@ function adjacency(lists: readonly (readonly number[])[]): Adjacency {
 }
 
 /** Kahn's algorithm, as for the plan (definition/graph/graph.ts). */
-function topological(above: readonly (readonly number[])[], below: readonly (readonly number[])[]): Int32Array {
+function topological(
+  above: readonly (readonly number[])[],
+  below: readonly (readonly number[])[],
+): Int32Array {
   const remaining = above.map(list => list.length)
   const order = remaining.flatMap((count, node) => (count === 0 ? [node] : []))
   for (const node of order) for (const next of below[node]!) if (--remaining[next]! === 0) order.push(next)

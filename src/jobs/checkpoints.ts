@@ -33,7 +33,8 @@ export class Checkpoint {
     const rest: { [name: string]: unknown } = {}
     for (const [name, value] of Object.entries(state)) {
       if (name === "lists") continue
-      if (isColumn(value)) this.#columns.set(name, chunksOf(value, before === undefined ? undefined : before.#columns.get(name)))
+      if (isColumn(value))
+        this.#columns.set(name, chunksOf(value, before === undefined ? undefined : before.#columns.get(name)))
       else {
         rest[name] = copyOf(value)
         if (value instanceof Map || value instanceof Set) bytes += ENTRY_BYTES * value.size

@@ -4,7 +4,13 @@
  */
 import { createHash } from "node:crypto"
 import type { Json } from "../core/json.ts"
-import { type FactRecord, type PayloadField, type PayloadRef, payloadFields, WHOLE_BYTES } from "../core/payloads.ts"
+import {
+  type FactRecord,
+  type PayloadField,
+  type PayloadRef,
+  payloadFields,
+  WHOLE_BYTES,
+} from "../core/payloads.ts"
 import { members, skipValue } from "../definition/document/json-scan.ts"
 import type { FactRow } from "../journal/port/journal.ts"
 
@@ -23,19 +29,25 @@ export function factRecord(row: Omit<FactRow, "data" | "jobId">, data: string, i
   const fields = row.bytes <= WHOLE_BYTES ? JSON.parse(data) : shortened(data, row)
   const { node, item, attempt, worker, ...rest } = fields as { readonly [field: string]: Json }
   const code = (rest.fault as { readonly code?: string } | undefined)?.code
-  const named = Object.entries({ node, item, attempt, worker, code }).filter(([, value]) => value !== undefined)
+  const named = Object.entries({ node, item, attempt, worker, code }).filter(
+    ([, value]) => value !== undefined,
+  )
   return { index, seq, at, type, ...Object.fromEntries(named), ...rest } as unknown as FactRecord
 }
 
 function shortened(data: string, { seq, type }: Pick<FactRow, "seq" | "type">): { [field: string]: Json } {
   const payloads: readonly string[] = payloadFields(type)
   const value = (span: Span, field: string) =>
-    payloads.includes(field) ? payloadOrRef(data.slice(span.start, span.end), field as PayloadField, seq) : parsed(data, span)
+    payloads.includes(field)
+      ? payloadOrRef(data.slice(span.start, span.end), field as PayloadField, seq)
+      : parsed(data, span)
   const fields: { [field: string]: Json } = {}
   for (const [key, span] of spans(data, 0)) {
     const hasPayloads = payloads.some(field => field.startsWith(`${key}.`))
     fields[key] = hasPayloads
-      ? Object.fromEntries([...spans(data, span.start)].map(([inner, part]) => [inner, value(part, `${key}.${inner}`)]))
+      ? Object.fromEntries(
+          [...spans(data, span.start)].map(([inner, part]) => [inner, value(part, `${key}.${inner}`)]),
+        )
       : value(span, String(key))
   }
   return fields
@@ -44,11 +56,17 @@ function shortened(data: string, { seq, type }: Pick<FactRow, "seq" | "type">): 
 function payloadOrRef(text: string, field: PayloadField, seq: number): Json {
   const bytes = Buffer.byteLength(text)
   if (bytes <= WHOLE_BYTES) return JSON.parse(text) as Json
-  const count = text.startsWith("[") ? { count: [...members(text, 0)].length } : {}
+  const count = text.startsWith("[") ? { count: countItems(text) } : {}
   const ref: PayloadRef = {
     $payload: { seq, field, bytes, hash: payloadHash(text), preview: beginning(text), ...count },
   }
   return ref as unknown as Json
+}
+
+function countItems(text: string): number {
+  let count = 0
+  for (const _ of members(text, 0)) count++
+  return count
 }
 
 export function payloadHash(text: string): string {
@@ -62,7 +80,10 @@ function beginning(text: string): string {
 }
 
 /** The JSON text of a payload of a fact; null: the fact has none in this field. */
-export function payloadText({ type, data }: { readonly type: string; readonly data: string }, field: string): string | null {
+export function payloadText(
+  { type, data }: { readonly type: string; readonly data: string },
+  field: string,
+): string | null {
   if (!(payloadFields(type) as readonly string[]).includes(field)) return null
   return textAt(data, field.split("."))
 }

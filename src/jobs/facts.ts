@@ -86,7 +86,10 @@ export class JobFacts {
     if (!whole) throw new UmbraError("E313", `Fact ${seq} of job ${jobId} has no payload "${field}".`)
     const text = textAt(whole, path)
     if (text === null)
-      throw new UmbraError("E313", `Payload "${field}" of fact ${seq} of job ${jobId} has no value at this path.`)
+      throw new UmbraError(
+        "E313",
+        `Payload "${field}" of fact ${seq} of job ${jobId} has no value at this path.`,
+      )
     return { text, hash: payloadHash(text) }
   }
 

@@ -23,7 +23,7 @@ const CACHE_BYTES = 64 * 1024 * 1024
 /** Facts of a page. */
 const PAGE = 500
 /** Facts between two checkpoints. Doubled for a job whose checkpoints would fill the cache. */
-const SPACING = 500
+const SPACING = 1000
 
 /** A moment of a job: after the facts up to this seq, after this many facts, or the last one before a later time. */
 export type Moment = { readonly seq: number } | { readonly index: number } | { readonly time: number }
@@ -196,7 +196,12 @@ export class History {
   }
 
   /** true: the next fact is after the moment. */
-  *#fold(walk: Walk, rows: readonly FactRow[], large: ReadonlyMap<number, Fact>, moment: Moment): Work<boolean> {
+  *#fold(
+    walk: Walk,
+    rows: readonly FactRow[],
+    large: ReadonlyMap<number, Fact>,
+    moment: Moment,
+  ): Work<boolean> {
     for (const { data, ...row } of rows) {
       const { seq, at } = row
       const place = { seq, index: walk.place.index + 1, at }

@@ -33,7 +33,12 @@ export async function routesAt(
   if (tails.reduce((sum, { tail }) => sum + tail, 0) > MOST_MESSAGES) return null
   const routes: PastRoute[] = []
   for (const [route, { name, inbound, outbound, adapters }] of pipeline.routes.entries()) {
-    const counts = await countsAt(pipelines, { execution: execution.execution, route, tail: tails[route]!.tail, at })
+    const counts = await countsAt(pipelines, {
+      execution: execution.execution,
+      route,
+      tail: tails[route]!.tail,
+      at,
+    })
     if (counts === null) return null
     const to = [...outbound].map(([kind, next]) => [kind, pipeline.routes[next]!.inbound])
     routes.push({
@@ -98,7 +103,10 @@ async function callsOf(
 }
 
 /** The last call of an attempt tells how it ended. */
-function triesBy(calls: readonly LineageRow[], at: number): { readonly failed: number; readonly isDone: boolean } {
+function triesBy(
+  calls: readonly LineageRow[],
+  at: number,
+): { readonly failed: number; readonly isDone: boolean } {
   const ends = new Map<number, LineageRow>()
   for (const call of calls) {
     const known = ends.get(call.attempt)
@@ -109,7 +117,10 @@ function triesBy(calls: readonly LineageRow[], at: number): { readonly failed: n
   return { failed, isDone: ended.length > failed }
 }
 
-async function deadLetters(store: PipelineStore, { execution, route }: RouteQuery): Promise<Map<number, number>> {
+async function deadLetters(
+  store: PipelineStore,
+  { execution, route }: RouteQuery,
+): Promise<Map<number, number>> {
   const failedAt = new Map<number, number>()
   for (let after: DeadLetterRow | undefined; ; ) {
     const page: DeadLetterRow[] = await store.listDeadLetters({ execution, route, after, limit: PAGE })

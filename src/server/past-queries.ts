@@ -17,7 +17,10 @@ export const graphQuery = z.strictObject({
 export function momentOf(text: string): Moment {
   const moment = parseMoment(text)
   if (moment === null)
-    throw wrong("at", "must be the seq of a fact, #INDEX, or a time with its zone, such as 2026-11-15T12:00:00Z")
+    throw wrong(
+      "at",
+      "must be the seq of a fact, #INDEX, or a time with its zone, such as 2026-11-15T12:00:00Z",
+    )
   return moment
 }
 

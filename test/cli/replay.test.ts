@@ -170,7 +170,8 @@ describe("on a store and through a server", () => {
     ]
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       output += text
-      while (keys.length > 0 && keys[0]!.when.test(stripVTControlCharacters(output))) child.stdin.write(keys.shift()!.press)
+      while (keys.length > 0 && keys[0]!.when.test(stripVTControlCharacters(output)))
+        child.stdin.write(keys.shift()!.press)
     })
     const code = await new Promise<number | null>(done => child.on("close", done))
     expect(code).toBe(0)

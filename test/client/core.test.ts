@@ -15,13 +15,19 @@ const flow = {
   name: "flow",
   nodes: [
     { id: "each", handler: "transform", for_each: "{{ input.list }}", config: { value: "{{ item.text }}" } },
-    { id: "fails", handler: "broken", retry: { max_attempts: 2, initial_seconds: 0 }, dependencies: ["each"] },
+    {
+      id: "fails",
+      handler: "broken",
+      retry: { max_attempts: 2, initial_seconds: 0 },
+      dependencies: ["each"],
+    },
     { id: "after", handler: "approval", dependencies: ["fails"] },
   ],
 }
 
 const entry = () =>
-  (JSON.parse(read("package.json")) as { exports: Record<string, { default: string }> }).exports["./core"]!.default
+  (JSON.parse(read("package.json")) as { exports: Record<string, { default: string }> }).exports["./core"]!
+    .default
 
 describe("umbra/core", () => {
   it("loads files of core alone, no package and nothing of Node, and decides nothing", () => {
@@ -30,7 +36,9 @@ describe("umbra/core", () => {
     expect(sources.length).toBeGreaterThan(10)
     expect(sources.filter(file => !file.startsWith("src/core/"))).toEqual([])
     // The rules of retries are shared with the view.
-    expect(sources.filter(file => file.startsWith("src/core/decide/"))).toEqual(["src/core/decide/backoff.ts"])
+    expect(sources.filter(file => file.startsWith("src/core/decide/"))).toEqual([
+      "src/core/decide/backoff.ts",
+    ])
   })
 
   it("folds a recorded journal in Chromium to the graph of the server, at every moment", async () => {

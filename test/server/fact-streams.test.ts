@@ -46,7 +46,8 @@ describe.each(Object.entries(stores))("following the facts of a job on %s", (_, 
     const seen: FactStreamEvent[] = []
     for await (const event of client.followFacts(id)) {
       seen.push(event)
-      if (event.type === "fact" && event.data.type === "node_waiting") await stage.umbra.signal(id, "approved")
+      if (event.type === "fact" && event.data.type === "node_waiting")
+        await stage.umbra.signal(id, "approved")
       if (event.type === "live" && event.data.nodes.some(({ status }) => status === "RUNNING")) finish()
     }
     const facts = seen.flatMap(event => (event.type === "fact" ? [event.data] : []))
@@ -72,7 +73,8 @@ describe.each(Object.entries(stores))("following the facts of a job on %s", (_, 
     const facts = [...first, ...rest].flatMap(event => (event.type === "fact" ? [event.data] : []))
     expect(facts).toEqual((await stage.ask(`/jobs/${id}/facts`)).body.facts)
     const again: FactStreamEvent[] = []
-    for await (const event of client.followFacts(id, { lastEventId: String(facts.at(-1)!.seq) })) again.push(event)
+    for await (const event of client.followFacts(id, { lastEventId: String(facts.at(-1)!.seq) }))
+      again.push(event)
     expect(again.map(({ type }) => type)).toEqual(["end"])
   })
 

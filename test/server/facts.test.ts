@@ -10,7 +10,11 @@ const flow = {
   name: "flow",
   nodes: [
     { id: "small", handler: "transform", config: { value: "{{ input.n }}" } },
-    { id: "large", handler: "transform", config: { value: { text: "{{ input.text }}", list: [1, { a: "b" }] } } },
+    {
+      id: "large",
+      handler: "transform",
+      config: { value: { text: "{{ input.text }}", list: [1, { a: "b" }] } },
+    },
     { id: "each", handler: "transform", for_each: "{{ input.list }}", config: { value: "{{ item }}" } },
     { id: "ask", handler: "approval", dependencies: ["small", "large", "each"] },
   ],
@@ -105,7 +109,13 @@ describe.each(Object.entries(stores))("the facts of a job on %s", (_, open) => {
 
   it("what is no payload is not found", async () => {
     const { seq } = all[0]
-    for (const path of [`${seq}/output`, `${seq}/owner`, `${seq}/__proto__`, `${seq + 10_000_000}/input`, "0/input"])
+    for (const path of [
+      `${seq}/output`,
+      `${seq}/owner`,
+      `${seq}/__proto__`,
+      `${seq + 10_000_000}/input`,
+      "0/input",
+    ])
       expect((await get(`/payloads/${path}`)).body, path).toMatchObject({ code: "E313", status: 404 })
     expect((await get("/payloads/x/input")).status).toBe(400)
   })

@@ -116,7 +116,10 @@ class Player {
   }
 
   #press({ name, sequence, ctrl = false }: Key): void {
-    if (name === "q" || (ctrl && (name === "c" || name === "d"))) return this.#leave()
+    if (name === "q" || (ctrl && (name === "c" || name === "d"))) {
+      this.#leave()
+      return
+    }
     const isPlaying = this.#timer !== null
     this.#pause()
     this.#isHeld = true

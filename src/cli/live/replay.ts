@@ -75,8 +75,11 @@ export class Replay {
 
   /** To the next fact that is a failure, or to the one before; stays where it is if there is none. */
   goToFailure(direction: 1 | -1): void {
-    for (let at = this.#position + direction; at >= 1 && at <= this.#steps.length; at += direction)
-      if (isFailure(this.#steps[at - 1]!.record)) return this.go(at)
+    for (let at = this.#position + direction; at >= 1 && at <= this.#steps.length; at += direction) {
+      if (!isFailure(this.#steps[at - 1]!.record)) continue
+      this.go(at)
+      return
+    }
   }
 
   /** The time until the next fact is shown: real time divided by `speed`, with idle time collapsed. */
@@ -112,7 +115,9 @@ export class Replay {
   #place(): string {
     const first = this.#steps[0]!.record.at
     const since = `+${duration(this.#current.record.at - first)}`
-    return [`#${this.#position} of ${this.#steps.length}`, since, this.#what(), ...this.#idleText()].join(" · ")
+    return [`#${this.#position} of ${this.#steps.length}`, since, this.#what(), ...this.#idleText()].join(
+      " · ",
+    )
   }
 
   #what(): string {
@@ -132,7 +137,14 @@ export class Replay {
 /** Shorter gaps are not mentioned. */
 const IDLE_TOLD_MS = 5000
 
-const failures = new Set(["node_failed", "item_failed", "job_failed", "job_expired", "tasks_lost", "items_lost"])
+const failures = new Set([
+  "node_failed",
+  "item_failed",
+  "job_failed",
+  "job_expired",
+  "tasks_lost",
+  "items_lost",
+])
 
 function isFailure({ type, job_fault, handed_over, postponed }: FactRecord): boolean {
   return (failures.has(type) && handed_over !== true && postponed !== true) || job_fault !== undefined

@@ -1,6 +1,7 @@
 /** The routes of an execution as a table: queued, in-flight and done messages, and the state of each route. */
-import type { RouteView } from "../../core/pipeline/view.ts"
+
 import type { PastRoute } from "../../client/index.ts"
+import type { RouteView } from "../../core/pipeline/view.ts"
 import { duration, type Paint, printable, shorten, width } from "./terminal.ts"
 
 /** At a past moment some figures are not recorded: null. */

@@ -95,7 +95,13 @@ export class SqlJournal implements port.Journal {
     return this.#database.query<port.FactRow>("readFacts", [jobIds, inlineBytes, after])
   }
 
-  async readFactPage({ jobId, after, upTo = Number.MAX_SAFE_INTEGER, limit, inlineBytes }: port.FactPageQuery) {
+  async readFactPage({
+    jobId,
+    after,
+    upTo = Number.MAX_SAFE_INTEGER,
+    limit,
+    inlineBytes,
+  }: port.FactPageQuery) {
     return this.#database.query<port.FactRow>("readFactPage", [jobId, after, limit, inlineBytes, upTo])
   }
 

@@ -59,7 +59,13 @@ export class SqliteJournal implements Verbs {
     )
   }
 
-  readFactPage({ jobId, after, upTo = Number.MAX_SAFE_INTEGER, limit, inlineBytes }: port.FactPageQuery): port.FactRow[] {
+  readFactPage({
+    jobId,
+    after,
+    upTo = Number.MAX_SAFE_INTEGER,
+    limit,
+    inlineBytes,
+  }: port.FactPageQuery): port.FactRow[] {
     return this.#connection.all<port.FactRow>(
       `select job_id as jobId, seq, at, type, case when bytes <= ? then data end as data, bytes
        from journal where job_id = ? and seq > ? and seq <= ? order by seq limit ?`,

@@ -63,7 +63,10 @@ export function factRoutes(app: App, { umbra }: RouteContext, streams: Streams):
       description:
         "The JSON value as it is stored, whole or the part at a JSON path. It never changes; its ETag is its hash.",
       params: params.extend({
-        seq: z.string().regex(/^\d{1,15}$/, "must be the seq of a fact").meta({ example: "17179869187" }),
+        seq: z
+          .string()
+          .regex(/^\d{1,15}$/, "must be the seq of a fact")
+          .meta({ example: "17179869187" }),
         field: z.string().max(100).meta({ description: "As in the reference.", example: "output" }),
       }),
       querystring: z.strictObject({
@@ -77,7 +80,8 @@ export function factRoutes(app: App, { umbra }: RouteContext, streams: Streams):
     async (request, reply) => {
       const { seq, field } = request.params
       const path = pathSteps(request.query.path ?? "$")
-      if (path === null) throw wrong("path", "must be a JSON path that selects one value, such as $.items[0].name")
+      if (path === null)
+        throw wrong("path", "must be a JSON path that selects one value, such as $.items[0].name")
       const { text, hash } = await facts.payload(request.job.job_id, { seq: Number(seq), field, path })
       if (isKnown(request, reply, hash)) return reply.code(304).send(null)
       reply.type("application/json; charset=utf-8").serializer((whole: string) => whole)

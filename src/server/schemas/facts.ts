@@ -31,7 +31,11 @@ const fact = z
     type: z.string().describe("A client ignores types that it does not know."),
     node: z.number().int().optional().describe("The position of the node in the definition."),
     item: z.number().int().optional(),
-    attempt: z.number().int().optional().describe("The fence of the attempt, not the number that people see."),
+    attempt: z
+      .number()
+      .int()
+      .optional()
+      .describe("The fence of the attempt, not the number that people see."),
     worker: z.string().optional(),
     code: z.string().optional().describe("The code of the fault."),
   })
@@ -43,7 +47,9 @@ export const factPage = z
     next: z
       .string()
       .nullable()
-      .describe("The value of `after` for the next page; null: the page is not full, and facts may follow later."),
+      .describe(
+        "The value of `after` for the next page; null: the page is not full, and facts may follow later.",
+      ),
   })
   .meta({ examples: [{ facts: [factExample], next: "17179869187.2" }] })
 
@@ -86,7 +92,9 @@ export const compiledGraph = z
         written_retry: z
           .record(z.string(), z.number())
           .optional()
-          .describe("What the definition sets; the defaults that a job was submitted with override the rest."),
+          .describe(
+            "What the definition sets; the defaults that a job was submitted with override the rest.",
+          ),
       }),
     ),
   })

@@ -82,12 +82,17 @@ export function dataContract(stage: () => Stage): void {
       const held = await hold(journal)
       const [jobId, other] = [newId(), newId()]
       const facts = Array.from({ length: 9 }, (_, counter) =>
-        fact(held, counter, { jobId: counter % 3 === 1 ? other : jobId, data: JSON.stringify("x".repeat(counter)) }),
+        fact(held, counter, {
+          jobId: counter % 3 === 1 ? other : jobId,
+          data: JSON.stringify("x".repeat(counter)),
+        }),
       )
       await journal.append(batch(held, { facts }))
       const own = facts.filter(each => each.jobId === jobId).map(({ seq }) => seq)
       const page = async (query: object) =>
-        (await journal.readFactPage({ jobId, after: -1, limit: 100, inlineBytes: 1000, ...query })).map(row => row.seq)
+        (await journal.readFactPage({ jobId, after: -1, limit: 100, inlineBytes: 1000, ...query })).map(
+          row => row.seq,
+        )
       expect(await page({})).toEqual(own)
       expect(await page({ limit: 2 })).toEqual(own.slice(0, 2))
       expect(await page({ after: own[1], limit: 3 })).toEqual(own.slice(2, 5))
