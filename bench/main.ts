@@ -10,6 +10,7 @@ import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { fleet } from "./fleet.ts"
+import { history } from "./history.ts"
 import { items } from "./items.ts"
 import { peers } from "./peers.ts"
 import { pipelines } from "./pipelines.ts"
@@ -31,6 +32,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   crowd,
   server,
   attacks,
+  history,
   fleet,
   roles,
   pipelines,

@@ -11,7 +11,7 @@ import { threadModules } from "../src/thread.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const dist = join(root, "dist")
-const entries = ["cli/main", "index", "client/index", "testing/index", ...threadModules]
+const entries = ["cli/main", "index", "client/index", "core/index", "testing/index", ...threadModules]
 
 const { metafile } = await build({
   absWorkingDir: root,

@@ -56,6 +56,7 @@ export const errorTable = {
   E310: kind("no such node", 404),
   E311: kind("invalid alias target", 422),
   E312: kind("resume token is stale", 409),
+  E313: kind("no such moment or payload of a job", 404),
   E320: kind("no such token", 404),
 
   E401: kind("handler failed", 500, true),

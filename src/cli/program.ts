@@ -190,6 +190,18 @@ function targetCommands(program: Command): void {
     .option("--json", "print one line of JSON per event")
     .action(run(() => import("./commands/submit.ts"), "watch"))
 
+  withTarget(program.command("replay"))
+    .summary("play the life of a job, fact by fact")
+    .description(
+      "Plays what the tree of a job's nodes showed after each of its facts; idle time is collapsed. Keys: left and right " +
+        "for the previous and the next fact, [ and ] for failures, space to play or pause, q to quit. Without a terminal " +
+        "it prints the steps.",
+    )
+    .argument("<job>", "the job's id")
+    .option("--speed <factor>", "how many times faster than it was", options.factor, 10)
+    .option("--step", "begin paused: only keys move it")
+    .action(run(() => import("./commands/replay.ts"), "replay"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(
@@ -290,6 +302,7 @@ function jobsProgram(): Command {
         .choices(["tree", "mermaid", "json"])
         .default("tree"),
     )
+    .option("--at <moment>", "at a past moment: the seq of a fact, #INDEX, or a time with its zone")
     .option("--json", "same as --format json")
     .action(run(() => import("./jobs/show.ts"), "graph"))
   command("events <job>", "print all events of a job")

@@ -15,6 +15,10 @@ import type {
   DeadLetterPage,
   DeadLettersOptions,
   EventPage,
+  FactPage,
+  FactRecord,
+  FactStreamEvent,
+  FactsOptions,
   ItemsOptions,
   JobPage,
   JobSnapshot,
@@ -24,8 +28,10 @@ import type {
   Lineage,
   LineageOptions,
   NodeOptions,
+  PayloadOptions,
   RemoteEvent,
   RemoteGraph,
+  RemoteGraphAt,
   RemoteItemPage,
   RemoteNodeDetails,
   ReplayJob,
@@ -47,7 +53,7 @@ type InputArguments<Input> =
 /** Shorter than the timeouts of usual proxies and load balancers. */
 const POLL_SECONDS = 25
 const SHORTEST_POLL_MS = 500
-/** The largest page that a server gives: each page costs it a fold of the whole job. */
+/** The largest page that a server gives. */
 const EVENTS = 10_000
 
 /**
@@ -169,6 +175,35 @@ export class UmbraClient {
 
   async graph(jobId: string, options: Signalled = {}): Promise<RemoteGraph> {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, options)
+  }
+
+  /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time as ISO 8601 text or Date. */
+  graphAt(jobId: string, at: number | string | Date, { signal }: Signalled = {}): Promise<RemoteGraphAt> {
+    const moment = at instanceof Date ? at.toISOString() : String(at)
+    return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: moment }, signal })
+  }
+
+  /** All facts, oldest first; pages are requested as needed. */
+  async *facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
+    const ask = (after?: string | number) => this.factPage(jobId, { ...options, after })
+    for await (const { facts } of pages<string | number, FactPage>(ask, options.after)) yield* facts
+  }
+
+  factPage(jobId: string, { after, limit, signal }: FactsOptions = {}): Promise<FactPage> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/facts`, { query: { after, limit }, signal })
+  }
+
+  /** Facts as they become durable, and the live state, until the job has ended. `lastEventId`: the seq of the last fact that is known. */
+  followFacts(jobId: string, options?: StreamOptions): AsyncIterable<FactStreamEvent> {
+    return resumingStream<FactStreamEvent>(this.#http, `/jobs/${segment(jobId)}/facts?follow=true`, options)
+  }
+
+  /** A payload that a fact refers to: `field` as in its reference. */
+  payload(jobId: string, seq: number, field: string, { path, signal }: PayloadOptions = {}): Promise<Json> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/payloads/${seq}/${segment(field)}`, {
+      query: { path },
+      signal,
+    })
   }
 
   async node(jobId: string, node: string, { item, signal }: NodeOptions = {}): Promise<RemoteNodeDetails> {
@@ -373,6 +408,26 @@ export class RemoteJob<Output = Json> {
 
   graph(options?: Signalled): Promise<RemoteGraph> {
     return this.#client.graph(this.id, options)
+  }
+
+  /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time. */
+  graphAt(at: number | string | Date, options?: Signalled): Promise<RemoteGraphAt> {
+    return this.#client.graphAt(this.id, at, options)
+  }
+
+  /** All facts, oldest first. */
+  facts(options?: FactsOptions): AsyncIterable<FactRecord> {
+    return this.#client.facts(this.id, options)
+  }
+
+  /** Facts as they become durable, and the live state, until the job has ended. */
+  followFacts(options?: StreamOptions): AsyncIterable<FactStreamEvent> {
+    return this.#client.followFacts(this.id, options)
+  }
+
+  /** A payload that a fact refers to. */
+  payload(seq: number, field: string, options?: PayloadOptions): Promise<Json> {
+    return this.#client.payload(this.id, seq, field, options)
   }
 
   /** One node, with its output and the history of its attempts, or of those of one of its items. */

@@ -27,7 +27,7 @@ interface Event {
 /** The default of the server. */
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
-const known = new Set(["snapshot", "job", "node", "progress", "reset", "end"])
+const known = new Set(["snapshot", "job", "node", "progress", "reset", "end", "fact", "live"])
 
 export async function* resumingStream<E extends Event>(
   http: Http,

@@ -1,6 +1,8 @@
 /** Types of requests and answers. They import only types of other modules, so nothing of those is loaded. */
 
+import type { CompiledGraph } from "../core/compiled-graph.ts"
 import type { Json } from "../core/json.ts"
+import type { FactRecord } from "../core/payloads.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { AttemptView, AttemptWait } from "../core/view/attempt-history.ts"
 import type { AttemptFields, LastAttempt } from "../core/view/attempt-view.ts"
@@ -10,7 +12,10 @@ import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live
 import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
 import type { Definition } from "../definition/typed/builder.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { FactPage } from "../jobs/facts.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
+import type { Place } from "../jobs/history.ts"
+import type { PastRoute } from "../jobs/past-routes.ts"
 import type { NodeDetails } from "../jobs/queries.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
@@ -23,7 +28,18 @@ import type {
   ReplayWhich,
 } from "../pipeline/queries.ts"
 
-export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalOptions }
+export type {
+  CompiledGraph,
+  DeadLetter,
+  DeadLetterPage,
+  FactPage,
+  FactRecord,
+  JobSnapshot,
+  Lineage,
+  Message,
+  PastRoute,
+  SignalOptions,
+}
 
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
@@ -96,7 +112,34 @@ export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live" | "un
   readonly live?: RemoteLiveGraph | null
 }
 
+/** The graph at a past moment: without live state. */
+export type RemoteGraphAt = Omit<RemoteGraph, "routes" | "dead_letters" | "live" | "unseen_operations"> & {
+  /** The last fact of the moment. */
+  readonly moment: Written<Place, "at">
+  /** For a pipeline; null: not recorded, or not kept any more. */
+  readonly routes?: readonly PastRoute[] | null
+}
+
 export type RemoteItem = WithTimes<ItemView>
+
+export interface FactsOptions extends Signalled {
+  /** `next` of the previous page, or the seq of a fact: only facts after it. */
+  readonly after?: string | number | undefined
+  /** Facts per page, at most 1,000. */
+  readonly limit?: number | undefined
+}
+
+export interface PayloadOptions extends Signalled {
+  /** A JSON path that selects one value in the payload: `$.items[0].name`. */
+  readonly path?: string | undefined
+}
+
+/** Events of `job.followFacts()`; it ends when the job has ended. */
+export type FactStreamEvent =
+  | Told<"fact", FactRecord>
+  /** What is never stored; times are milliseconds since 1970, as in facts. */
+  | Told<"live", LiveGraph>
+  | Told<"end", { readonly reason: "job_ended" | "job_deleted" }>
 
 export interface ItemsOptions extends Signalled {
   /** Only items after this index: `next` of the previous page. */
@@ -260,6 +303,12 @@ export interface WorkflowVersion {
 export interface StoredWorkflow extends WorkflowVersion {
   readonly definition: Definition
   readonly aliases?: readonly Alias[]
+}
+
+/** The compiled graph of a version: what `umbra/core` needs to fold the facts of its jobs. */
+export interface VersionGraph extends CompiledGraph {
+  readonly name: string
+  readonly version: number
 }
 
 /** Weights by version. */

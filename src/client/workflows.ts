@@ -11,6 +11,7 @@ import type {
   StoredWorkflow,
   Token,
   ValidWorkflow,
+  VersionGraph,
   WantedToken,
   Weights,
   WorkflowDiff,
@@ -70,6 +71,11 @@ export class Workflows {
     const { version, ...rest } = options
     const path = version === undefined ? "" : `/versions/${version}`
     return this.#http.ask(`${pathOf(name)}${path}`, rest)
+  }
+
+  /** The compiled graph of a version, also of a deleted one. It never changes. */
+  graph(name: string, version: number, options: Signalled = {}): Promise<VersionGraph> {
+    return this.#http.ask(`${pathOf(name)}/versions/${version}/graph`, options)
   }
 
   /** By name, each with its latest version. */

@@ -203,6 +203,8 @@ export interface JobState {
   unsettled: boolean
   /** Not later than the earliest timer; may be early after a timer was removed. */
   earliestTimer: number
+  /** Facts of types that this release does not know: they were ignored. */
+  unknownFacts: number
 }
 
 /** An attempt that has ended, while the node is retried. */
@@ -356,6 +358,7 @@ export function newJobState(
     orphans: [],
     unsettled: false,
     earliestTimer: Number.POSITIVE_INFINITY,
+    unknownFacts: 0,
   }
 }
 

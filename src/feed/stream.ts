@@ -17,6 +17,8 @@ export interface Sink {
   write(bytes: Buffer): void
   /** Writes bytes that may be left out when there is no room. */
   spare(bytes: Buffer): void
+  /** Resolves when everything was sent, or cannot be sent any more. */
+  flushed(): Promise<void>
   /** Writes the last bytes. */
   end(bytes: Buffer): void
   /** The stream cannot continue: the client reconnects with the last id it has seen. */

@@ -93,3 +93,7 @@ const unfit = /[\p{Cc}\p{Surrogate}]/u
 function wrong(what: string): never {
   throw new UmbraError("E309", `${what}.`)
 }
+
+export function noSuchJob(jobId: string): UmbraError {
+  return new UmbraError("E301", `Job ${jobId} does not exist. \`umbra jobs list\` shows those that do.`)
+}

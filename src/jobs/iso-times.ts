@@ -8,6 +8,7 @@ import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItems, LiveTask } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
+import type { GraphAt } from "./facts.ts"
 import type { ItemPage, NodeDetails } from "./queries.ts"
 
 export function isoGraph({ live, ...graph }: GraphView) {
@@ -23,6 +24,16 @@ export function isoGraph({ live, ...graph }: GraphView) {
             return { ...of, since: isoTime(since), held_until: isoTime(held_until) }
           }),
         }),
+  }
+}
+
+/** `GET /jobs/{job}/graph?at=` */
+export function isoGraphAt({ moment, routes, ...graph }: GraphAt) {
+  const { seq, index, at } = moment
+  return {
+    moment: { seq, index, at: isoTime(at) },
+    ...isoGraph(graph),
+    ...(routes === undefined ? {} : { routes }),
   }
 }
 

@@ -31,7 +31,9 @@ import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/l
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
+import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
+import { JobFacts } from "./facts.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
@@ -81,10 +83,13 @@ export interface ItemPage {
 
 /** Queries that need no ownership: they read the store and fold the journal. */
 export class Queries {
+  /** The journal of a job, and its past. */
+  readonly facts: JobFacts
   readonly #parts: QueryParts
 
   constructor(parts: QueryParts) {
     this.#parts = parts
+    this.facts = new JobFacts(parts)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {
@@ -194,6 +199,13 @@ export class Queries {
   ): Promise<T> {
     const job = this.#parts.live(jobId)
     return read(job !== undefined && !job.evicted && job.pendingBatches === 0 ? job : await this.fold(jobId))
+  }
+
+  /** The live overlay alone; undefined: the job has ended. */
+  async live(jobId: string): Promise<LiveGraph | null | undefined> {
+    const row = await this.row(jobId)
+    if (jobHasEnded(row.status)) return undefined
+    return ((await this.#parts.overlay?.({ jobId })) ?? null) as LiveGraph | null
   }
 
   /** `view`: of the state as it was read; `only`: positions in queues for slots are needed for this node alone. */
@@ -329,10 +341,9 @@ export class Queries {
     return facts.flatMap(recorded => expand(state, jobId, recorded))
   }
 
-  /** A page of events. Facts before it are folded without creating events; facts after it are not processed. */
-  async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
-    const { plan, facts } = await this.#facts(jobId)
-    return inTurnsIfMany(facts, () => eventPage(jobId, newJobState(plan), facts, query))
+  /** A page of events. */
+  eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
+    return eventPage(this.#parts, this.facts.history, jobId, query)
   }
 
   /** Events as they become durable, from the job's beginning until it has ended. */
@@ -439,8 +450,4 @@ const notBegun: LiveTask = {
   started_at: null,
   progress: null,
   waiting_on: null,
-}
-
-export function noSuchJob(jobId: string): UmbraError {
-  return new UmbraError("E301", `Job ${jobId} does not exist. \`umbra jobs list\` shows those that do.`)
 }

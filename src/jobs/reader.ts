@@ -14,6 +14,7 @@ import { UmbraError } from "../errors.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobRow, Journal } from "../journal/port/journal.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
+import type { JobFacts } from "./facts.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
 
@@ -74,6 +75,11 @@ export class Reader {
 
   graph(jobId: string): Promise<GraphView> {
     return this.#queries.graph(mustBeJobId(jobId))
+  }
+
+  /** The journal of jobs, and their past. */
+  get facts(): JobFacts {
+    return this.#queries.facts
   }
 
   node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {

@@ -74,16 +74,13 @@ function labelsOf(given: readonly string[]): Record<string, string> {
   )
 }
 
-function wrong(parameter: string, message: string): UmbraError {
+export function wrong(parameter: string, message: string): UmbraError {
   return new UmbraError("E633", `The parameter ${parameter} ${message}.`, {
     details: { errors: [{ path: `querystring.${parameter}`, message }] },
   })
 }
 
-/**
- * Most jobs fit into one page. Each page folds the whole job (50 to 100 ms for one of 10,000 nodes and 30,000 events, which
- * take 3 s in pages of 1,000 and 0.4 s in pages of 10,000), so a client that reads all events should use large pages.
- */
+/** Most jobs fit into one page. */
 const USUAL = 1000
 const MOST = 10_000
 const PAGE_BYTES = 4 * 1024 * 1024

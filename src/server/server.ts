@@ -23,6 +23,7 @@ import { ownerBounds, Unfinished } from "./http/unfinished.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
 import { type App, type RouteContext, readJobs, Stopping } from "./route-context.ts"
+import { factRoutes } from "./routes/facts.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { pipelineRoutes } from "./routes/pipelines.ts"
@@ -157,6 +158,7 @@ async function makeApp(
     workflowRoutes(routes, context)
     aliasRoutes(routes, context)
     jobRoutes(routes, context)
+    factRoutes(routes, context, streams)
     streamRoutes(routes, context, streams)
     jobCommandRoutes(routes, context)
     pipelineRoutes(routes, context)

@@ -21,6 +21,8 @@ export interface StreamsOptions {
 
 const RETRY = "retry: 1000\n\n"
 const HEARTBEAT = Buffer.from(": keep-alive\n\n")
+/** A client that does not read what it has asked for within this time is disconnected. */
+const FLUSH_MS = 30_000
 /** The time between two heartbeats is divided into this many slots, so that they are not all sent at once. */
 const SLICES = 25
 
@@ -165,6 +167,23 @@ class Client implements Sink {
 
   spare(bytes: Buffer): void {
     if (this.isOpen && this.#reply.raw.writableLength === 0) this.#reply.raw.write(bytes)
+  }
+
+  async flushed(): Promise<void> {
+    const { raw } = this.#reply
+    if (!this.isOpen || raw.writableLength === 0) return
+    await new Promise<void>(resolve => {
+      const tooLate = setTimeout(() => {
+        this.#options.dropped()
+        this.drop()
+      }, FLUSH_MS)
+      const done = () => {
+        clearTimeout(tooLate)
+        raw.off("drain", done).off("close", done)
+        resolve()
+      }
+      raw.once("drain", done).once("close", done)
+    })
   }
 
   end(bytes: Buffer): void {

@@ -65,6 +65,6 @@ describe("docs/operations", () => {
 
 describe("docs/start and docs/concepts", () => {
   const start = ["first-workflow", "first-pipeline", "first-provider"].map(name => `start/${name}`)
-  const concepts = ["shadow-graph", "attempts", "slots"].map(name => `concepts/${name}`)
+  const concepts = ["shadow-graph", "attempts", "slots", "past"].map(name => `concepts/${name}`)
   it.each([...start, ...concepts])("%s.md", name => runPage(`docs/${name}.md`))
 })

@@ -116,6 +116,6 @@ describe("docs/reference/api.md", () => {
   })
 
   it("has a section for each entry of the package", () => {
-    expect(entries).toEqual([".", "./client", "./testing"])
+    expect(entries).toEqual([".", "./client", "./core", "./testing"])
   })
 })

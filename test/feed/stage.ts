@@ -24,6 +24,8 @@ export class ListSink implements Sink {
     }
   }
 
+  async flushed(): Promise<void> {}
+
   spare(bytes: Buffer): void {
     this.write(bytes)
   }

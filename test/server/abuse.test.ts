@@ -64,7 +64,15 @@ describe("another owner's things", () => {
   }
   const pathTo = (path: string) => {
     const { name, job } = scene.victim
-    const values: Record<string, string> = { name, job, version: "1", alias: "stable", node: "ask" }
+    const values: Record<string, string> = {
+      name,
+      job,
+      version: "1",
+      alias: "stable",
+      node: "ask",
+      seq: "1",
+      field: "input",
+    }
     const filled = path.replace(/\{(\w+)\}/g, (_, part) => values[part] ?? part)
     if (path.endsWith("/lineage")) return `${filled}?message=route:1`
     return path.endsWith("/diff") ? `${filled}?from=1&to=1` : filled

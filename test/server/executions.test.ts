@@ -79,6 +79,34 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
     expect((await ask(`/jobs/${plain.job_id}/graph`)).body.routes).toBeUndefined()
   })
 
+  it("P1 shows the routes at a past moment as messages and lineage tell, and null for what was not recorded", async () => {
+    isMended = false
+    const { job_id, created_at, finished_at } = await run("flow")
+    const figures = [
+      "name",
+      "inbound",
+      "outbound",
+      "queued",
+      "waiting",
+      "done",
+      "failed",
+      "failed_tries",
+      "dead_lettered",
+    ]
+    const shown = (routes: Record<string, unknown>[]) =>
+      routes.map(each => Object.fromEntries(figures.map(name => [name, each[name]])))
+    const now = (await ask(`/jobs/${job_id}/graph`)).body
+    const at = async (moment: string) => (await ask(`/jobs/${job_id}/graph?at=${moment}`)).body
+    const end = await at(finished_at)
+    expect(shown(end.routes)).toEqual(shown(now.routes))
+    expect(end.routes[1]).toMatchObject({ in_flight: null, rate: null, latency_ms: null, concurrency: null })
+    const { at: stored } = (await ask(`/jobs/${job_id}/lineage?message=store:1`)).body.message
+    const before = await at(new Date(Date.parse(stored) - 1).toISOString())
+    expect(before.status).toBe("PROCESSING")
+    expect(before.routes[2]).toMatchObject({ name: "store", queued: 0, done: 0 })
+    expect((await at(new Date(Date.parse(created_at) - 1).toISOString())).code).toBe("E313")
+  })
+
   it("P5 walks from an output to its inputs and back", async () => {
     const { job_id } = await run("flow")
     const { status, body } = await ask(`/jobs/${job_id}/lineage?message=work:3`)

@@ -126,6 +126,31 @@ describe("two owners on one server", () => {
     expect(jobs).toEqual([])
   })
 
+  it("do not read each other's facts, payloads, past graphs and compiled graphs", async () => {
+    const { stage, alice, bob } = await twoOwners()
+    const nodes = [{ id: "a", handler: "transform", config: { value: "x".repeat(2000) } }]
+    const { job_id } = await runAs(stage, alice, { name: "report", nodes } as never)
+    const { facts } = (await stage.ask(`/jobs/${job_id}/facts`, { token: alice })).body
+    const { seq, output } = facts.find(({ type }: { type: string }) => type === "node_completed")
+    expect(output.$payload.bytes).toBe(2002)
+    const paths = [
+      `/jobs/${job_id}/facts`,
+      `/jobs/${job_id}/facts?follow`,
+      `/jobs/${job_id}/facts?after=${seq}`,
+      `/jobs/${job_id}/payloads/${seq}/output`,
+      `/jobs/${job_id}/graph?at=${seq}`,
+      `/jobs/${job_id}/graph?at=%231`,
+      "/workflows/report/versions/1/graph",
+    ]
+    const etag = (await stage.ask(paths[3]!, { token: alice })).headers.get("etag")!
+    for (const path of paths) {
+      expect((await stage.ask(path, { token: alice })).status, path).toBe(200)
+      const { status, body } = await stage.ask(path, { token: bob, headers: { "if-none-match": etag } })
+      expect([path, status]).toEqual([path, 404])
+      expect(JSON.stringify(body)).not.toContain("xxx")
+    }
+  })
+
   it("see nothing of each other in streams, whatever position they resume from", async () => {
     const { stage, alice, bob } = await twoOwners()
     const follow = (token: string, id?: string) =>

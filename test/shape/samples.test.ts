@@ -68,6 +68,7 @@ const compilerOptions = {
   paths: {
     umbra: [join(root, "src/index.ts")],
     "umbra/client": [join(root, "src/client/index.ts")],
+    "umbra/core": [join(root, "src/core/index.ts")],
     "umbra/testing": [join(root, "src/testing/index.ts")],
   },
 }

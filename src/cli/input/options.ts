@@ -109,6 +109,12 @@ export function seconds(text: string): number {
   return n
 }
 
+export function factor(text: string): number {
+  const n = Number(text)
+  if (!(n > 0 && Number.isFinite(n))) throw new InvalidArgumentError("It must be a number above 0.")
+  return n
+}
+
 /** null: never. */
 function secondsOrNever(text: string): number | null {
   return text === "never" ? null : seconds(text)

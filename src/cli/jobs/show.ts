@@ -2,6 +2,7 @@
 import type {
   RemoteAttempt,
   RemoteGraph,
+  RemoteGraphAt,
   RemoteNode,
   RemoteNodeDetails,
   RemoteWaitingOn,
@@ -25,7 +26,7 @@ import {
   nodeSummary,
   usageText,
 } from "../output/result.ts"
-import { routesTable } from "../output/routes-table.ts"
+import { routesTable, type ShownRoute } from "../output/routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -84,8 +85,12 @@ function deadText(left: DeadLettersView): string {
 }
 
 /** The routes of a pipeline replace its one node, unless it does not run. */
-export function partLines({ nodes, routes }: RemoteGraph, paint: Paint): string[] {
+export function partLines(
+  { nodes, routes }: Pick<RemoteGraph, "nodes"> & { readonly routes?: readonly ShownRoute[] | null },
+  paint: Paint,
+): string[] {
   if (routes === undefined) return nodeLines(nodes)
+  if (routes === null) return [...nodeLines(nodes), paint.dim("The routes at this moment are not recorded.")]
   const isPlain = nodes.every(({ waiting_on, error }) => waiting_on === null && error === null)
   return [...routesTable(routes, paint), ...(isPlain ? [] : nodeLines(nodes))]
 }
@@ -321,16 +326,25 @@ export type GraphFormat = "tree" | "mermaid" | "json"
 
 export interface JobGraphOptions extends TargetOptions {
   readonly format: GraphFormat
+  /** A past moment. */
+  readonly at?: string
 }
 
-const formats: Readonly<Record<GraphFormat, (jobId: string, graph: RemoteGraph) => string>> = {
+/** The graph now, or at a past moment: then some of a pipeline's figures are not recorded. */
+type ShownGraph = Omit<RemoteGraph, "routes"> &
+  Partial<Pick<RemoteGraphAt, "moment">> & { readonly routes?: readonly ShownRoute[] | null }
+
+const formats: Readonly<Record<GraphFormat, (jobId: string, graph: ShownGraph) => string>> = {
   json: (jobId, graph) => asJson({ job_id: jobId, ...graph }),
   mermaid: (_, graph) => jobPicture(withLive(graph)),
   tree: (_, graph) => tree(withLive(graph)),
 }
 
 export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
-  const found = await withTarget(options, ({ jobs }) => jobs.graph(jobId))
+  const { at } = options
+  const found = await withTarget<ShownGraph>(options, ({ jobs }) =>
+    at === undefined ? jobs.graph(jobId) : jobs.graphAt(jobId, at),
+  )
   process.stdout.write(formats[options.json ? "json" : options.format](jobId, found))
   return exitCode.ok
 }
@@ -346,8 +360,8 @@ const colours: Readonly<Record<NodeStatus, string>> = {
   CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
 }
 
-function jobPicture({ nodes, edges, routes }: RemoteGraph): string {
-  if (routes !== undefined) return routesPicture(routes)
+function jobPicture({ nodes, edges, routes }: ShownGraph): string {
+  if (routes) return routesPicture(routes)
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const used = new Set(nodes.map(({ status }) => status))
   const shapes = nodes.map(({ id, status, attempt }, i) => {
@@ -361,11 +375,11 @@ function jobPicture({ nodes, edges, routes }: RemoteGraph): string {
   ])
 }
 
-function routesPicture(routes: readonly RouteView[]): string {
+function routesPicture(routes: readonly ShownRoute[]): string {
   const readers = new Map(routes.map(({ inbound }, index) => [inbound, index]))
   const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, failed }, i) => [
     `  q${i}[(${mermaidLabel(inbound, `${queued} queued`)})]`,
-    `  r${i}[${mermaidLabel(name, `${in_flight} in flight, ${done} done, ${failed} failed`)}]`,
+    `  r${i}[${mermaidLabel(name, [...(in_flight === null ? [] : [`${in_flight} in flight`]), `${done} done`, `${failed} failed`].join(", "))}]`,
     `  q${i} --> r${i}`,
     ...Object.entries(outbound).map(
       ([kind, queue]) => `  r${i} ${mermaidArrow(kind)} q${readers.get(queue)}`,
@@ -374,13 +388,14 @@ function routesPicture(routes: readonly RouteView[]): string {
   return mermaid("LR", lines)
 }
 
-function tree(view: RemoteGraph): string {
+function tree(view: ShownGraph): string {
   const rows = treeOf(graphOf(view))
   const shown = rows.map(({ node, branch }) => {
     const found = view.nodes[node]!
     return { ...found, id: `${branch}${found.id}` }
   })
-  const { workflow_status, progress_pct, status } = view
-  const head = [status, workflow_status ?? "", `${progress_pct} %`].filter(Boolean).join("  ")
+  const { workflow_status, progress_pct, status, moment } = view
+  const when = moment === undefined ? "" : `at ${moment.at}, fact #${moment.index}`
+  const head = [status, workflow_status ?? "", `${progress_pct} %`, when].filter(Boolean).join("  ")
   return `${[head, ...partLines({ ...view, nodes: shown }, paintFor(process.stdout))].join("\n")}\n`
 }

@@ -1,14 +1,19 @@
 /** The routes of an execution as a table: queued, in-flight and done messages, and the state of each route. */
+
+import type { PastRoute } from "../../client/index.ts"
 import type { RouteView } from "../../core/pipeline/view.ts"
 import { duration, type Paint, printable, shorten, width } from "./terminal.ts"
 
+/** At a past moment some figures are not recorded: null. */
+export type ShownRoute = RouteView | PastRoute
+
 interface Column {
   readonly title: string
-  readonly text: (route: RouteView) => string
-  readonly style?: (route: RouteView, paint: Paint) => (text: string) => string
+  readonly text: (route: ShownRoute) => string
+  readonly style?: (route: ShownRoute, paint: Paint) => (text: string) => string
 }
 
-const number = (n: number): string => n.toLocaleString("en")
+const number = (n: number | null): string => (n === null ? NOTHING : n.toLocaleString("en"))
 const plain = (text: string): string => text
 const ifAny = (n: number, style: (text: string) => string) => (n > 0 ? style : plain)
 const NOTHING = "–"
@@ -33,13 +38,13 @@ const columns: readonly Column[] = [
     text: ({ failed }) => number(failed),
     style: ({ failed }, p) => ifAny(failed, p.red),
   },
-  { title: "rate", text: ({ rate }) => (rate === 0 ? NOTHING : `${number(rate)}/s`) },
-  { title: "latency", text: ({ latency_ms }) => (latency_ms === 0 ? NOTHING : latencyText(latency_ms)) },
+  { title: "rate", text: ({ rate }) => (!rate ? NOTHING : `${number(rate)}/s`) },
+  { title: "latency", text: ({ latency_ms }) => (!latency_ms ? NOTHING : latencyText(latency_ms)) },
   { title: "at once", text: ({ concurrency }) => (concurrency === null ? NOTHING : number(concurrency)) },
 ]
 
 /** `columns`: width of the terminal; longer lines are cut. */
-export function routesTable(routes: readonly RouteView[], paint: Paint, room = 1000): string[] {
+export function routesTable(routes: readonly ShownRoute[], paint: Paint, room = 1000): string[] {
   const names = routes.map(({ name }) => shorten(printable(name), LONGEST_NAME))
   const first = Math.max(5, ...names.map(width))
   const widths = columns.map(({ title, text }) =>
@@ -66,7 +71,7 @@ export function routesTable(routes: readonly RouteView[], paint: Paint, room = 1
 }
 
 function lineOf(
-  route: RouteView,
+  route: ShownRoute,
   name: string,
   { first, widths, paint }: { first: number; widths: readonly number[]; paint: Paint | null },
 ): string {
@@ -78,7 +83,7 @@ function lineOf(
 }
 
 /** Breakers that are not closed, with their adapters. */
-function breakerText({ adapters }: RouteView): string {
+function breakerText({ adapters }: ShownRoute): string {
   const states = adapters.filter(({ breaker }) => breaker !== null)
   if (states.length === 0) return NOTHING
   const trouble = states.filter(({ breaker }) => breaker !== "closed")

@@ -2,6 +2,7 @@
 
 import type { UmbraClient } from "../../client/client.ts"
 import { UmbraClientError } from "../../client/error.ts"
+import type { CompiledGraph, JobSnapshot } from "../../client/index.ts"
 import type { Tokens, Workflows } from "../../client/workflows.ts"
 import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
@@ -147,7 +148,7 @@ async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<
 
 export type TargetJobs = Pick<
   UmbraClient,
-  | ("job" | "jobPage" | "graph" | "node" | "events" | "watch" | "accept")
+  | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
 >
 
@@ -163,6 +164,8 @@ export interface Target {
   readonly flags: string
   readonly jobs: TargetJobs
   readonly workflows: TargetWorkflows
+  /** The compiled graph of the version that the job runs. */
+  compiledGraph(job: JobSnapshot): Promise<CompiledGraph>
   readonly tokens: Pick<Tokens, "create" | "list" | "revoke">
   /** Stores a workflow, given as the text of a document. */
   push(text: string): ReturnType<Workflows["push"]>

@@ -6,6 +6,8 @@
 import { pages } from "../../client/http.ts"
 import type {
   DeadLettersOptions,
+  FactPage,
+  FactsOptions,
   JobPage,
   JobSnapshot,
   JobsFilter,
@@ -14,6 +16,7 @@ import type {
   NodeOptions,
   RemoteEvent,
   RemoteGraph,
+  RemoteGraphAt,
   RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
@@ -30,8 +33,11 @@ import { Plans } from "../../engine/plans.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
-import { isoEvent, isoGraph, isoNodeDetails } from "../../jobs/iso-times.ts"
-import { noSuchJob, type Queries } from "../../jobs/queries.ts"
+import { noSuchJob } from "../../jobs/arguments.ts"
+import { factsAfter } from "../../jobs/facts.ts"
+import { noMoment, parseMoment } from "../../jobs/history.ts"
+import { isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
+import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
 import {
@@ -65,6 +71,9 @@ export function openStore(location: string, options: TargetOptions): Target {
     flags: storeFlags(options),
     jobs,
     workflows: storeWorkflows(store, owner),
+    async compiledGraph({ owner, workflow: name, workflow_version: version }) {
+      return (await store.reader()).facts.compiledGraph({ owner, name, version })
+    },
     tokens: tokensOf(store),
     push: text => push(store, text, owner, options),
     changes: options => jobs.changes(options),
@@ -238,6 +247,18 @@ class StoreJobs implements TargetJobs {
 
   async graph(id: string): Promise<RemoteGraph> {
     return isoGraph(await (await this.#store.reader()).graph(id)) as RemoteGraph
+  }
+
+  async graphAt(id: string, at: number | string | Date): Promise<RemoteGraphAt> {
+    const moment = parseMoment(at instanceof Date ? at.toISOString() : String(at))
+    if (moment === null) throw noMoment(String(at))
+    const { facts } = await this.#store.reader()
+    return isoGraphAt(await facts.graphAt(id, moment)) as RemoteGraphAt
+  }
+
+  async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {
+    const { facts } = await this.#store.reader()
+    return facts.page(id, { ...factsAfter(after === undefined ? undefined : String(after)), limit })
   }
 
   async node(id: string, node: string, of?: NodeOptions): Promise<RemoteNodeDetails> {

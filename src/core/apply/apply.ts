@@ -158,6 +158,9 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
       }
       state.unsettled = false
       state.orphans = []
+      break
+    default:
+      state.unknownFacts++
   }
 }
 

@@ -35,7 +35,8 @@ export function skipSpace(text: string, at: number): number {
 
 const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
 
-function skipValue(text: string, at: number): number {
+/** The offset after the value that begins at `at`. */
+export function skipValue(text: string, at: number): number {
   const first = text[at]
   if (first === '"') return skipString(text, at)
   let here = at

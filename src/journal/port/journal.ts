@@ -44,6 +44,13 @@ export interface Journal {
     jobIds: readonly string[],
     options?: { readonly inlineBytes?: number; readonly after?: number },
   ): Promise<FactRow[]>
+  /**
+   * Facts of one job after seq `after` and up to seq `upTo`, oldest first. Reads at most `limit` rows by index, whatever the size
+   * of the job. Data is left out as in `readFacts`.
+   */
+  readFactPage(query: FactPageQuery): Promise<FactRow[]>
+  /** How many facts the job has up to this seq. */
+  countFacts(jobId: string, upTo: number): Promise<number>
   /** The data of one fact (a large output, when a template needs it). */
   readFact(jobId: string, seq: number): Promise<string | null>
 
@@ -244,6 +251,15 @@ export interface NewFact {
   readonly at: number
   readonly type: string
   readonly data: string
+}
+
+export interface FactPageQuery {
+  readonly jobId: string
+  readonly after: number
+  /** Absent: to the last. */
+  readonly upTo?: number | undefined
+  readonly limit: number
+  readonly inlineBytes: number
 }
 
 export interface FactRow {

@@ -95,6 +95,20 @@ export class SqlJournal implements port.Journal {
     return this.#database.query<port.FactRow>("readFacts", [jobIds, inlineBytes, after])
   }
 
+  async readFactPage({
+    jobId,
+    after,
+    upTo = Number.MAX_SAFE_INTEGER,
+    limit,
+    inlineBytes,
+  }: port.FactPageQuery) {
+    return this.#database.query<port.FactRow>("readFactPage", [jobId, after, limit, inlineBytes, upTo])
+  }
+
+  async countFacts(jobId: string, upTo: number) {
+    return (await this.#database.query<{ count: number }>("countFacts", [jobId, upTo]))[0]!.count
+  }
+
   async readFact(jobId: string, seq: number) {
     const [row] = await this.#database.query<{ data: string }>("readFact", [jobId, seq])
     return row?.data ?? null

@@ -59,6 +59,29 @@ export class SqliteJournal implements Verbs {
     )
   }
 
+  readFactPage({
+    jobId,
+    after,
+    upTo = Number.MAX_SAFE_INTEGER,
+    limit,
+    inlineBytes,
+  }: port.FactPageQuery): port.FactRow[] {
+    return this.#connection.all<port.FactRow>(
+      `select job_id as jobId, seq, at, type, case when bytes <= ? then data end as data, bytes
+       from journal where job_id = ? and seq > ? and seq <= ? order by seq limit ?`,
+      inlineBytes,
+      jobId,
+      after,
+      upTo,
+      limit,
+    )
+  }
+
+  countFacts(jobId: string, upTo: number): number {
+    const sql = "select count(*) as count from journal where job_id = ? and seq <= ?"
+    return this.#connection.get<{ count: number }>(sql, jobId, upTo)!.count
+  }
+
   readFact(jobId: string, seq: number): string | null {
     const sql = "select data from journal where job_id = ? and seq = ?"
     return this.#connection.get<{ data: string }>(sql, jobId, seq)?.data ?? null

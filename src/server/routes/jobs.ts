@@ -1,19 +1,21 @@
 /** Submits and queries jobs. */
-import type { FastifyReply } from "fastify"
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
 import type { CheckedRequest } from "../../definition/index.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
-import { isoEvent, isoGraph, isoItems, isoNodeDetails } from "../../jobs/iso-times.ts"
+import type { EventPlace } from "../../jobs/event-page.ts"
+import { isoEvent, isoGraph, isoGraphAt, isoItems, isoNodeDetails } from "../../jobs/iso-times.ts"
 import type { AcceptOptions } from "../../jobs/submit.ts"
 import { cutPage } from "../../jobs/workflows.ts"
 import { isTraceparent } from "../../trace.ts"
-import { inTurns, nextTurnIfLate, type Work } from "../../turns.ts"
+import { nextTurnIfLate } from "../../turns.ts"
 import { type Caller, ownersOf } from "../auth/caller.ts"
 import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
+import { sendInTurns } from "../http/send-in-turns.ts"
 import { boundsOf } from "../http/unfinished.ts"
 import { eventsQuery, filterOf, listQuery, pageOf } from "../list-queries.ts"
+import { graphQuery, momentOf } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
 import * as schema from "../schemas/job.ts"
@@ -150,11 +152,14 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     read({
       summary: "Show the shadow graph",
       description:
-        "Every unfinished node shows what it waits for: dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` is the stored state; `live` shows which handlers run right now. A pipeline has `routes`, each with its counts of queued, in-flight and done messages.",
+        "Every unfinished node shows what it waits for: dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` is the stored state; `live` shows which handlers run right now. A pipeline has `routes`, each with its counts of queued, in-flight and done messages. With `at`: the graph at a past moment, as computed from the facts up to it, without `live`.",
       params: jobParams,
-      response: schema.answers({ 200: views.graph }, ["E301"]),
+      querystring: graphQuery,
+      response: schema.answers({ 200: views.graph }, ["E301", "E313"]),
     }),
-    async ({ job }, reply) => {
+    async ({ job, query: { at } }, reply) => {
+      if (at !== undefined)
+        return sendInTurns(reply, isoGraphAt(await umbra.queries.facts.graphAt(job.job_id, momentOf(at))))
       const graph = await umbra.graph(job.job_id)
       // A large graph is built without yielding.
       if (graph.nodes.length > LARGE_GRAPH) await new Promise<void>(resolve => setImmediate(resolve))
@@ -173,7 +178,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     }),
     async ({ job, query }) => {
       const { events, next } = await umbra.queries.eventPage(job.job_id, pageOf(query))
-      return { events: events.map(isoEvent), next: next === null ? null : `${next.seq}.${next.place}` }
+      return { events: events.map(isoEvent), next: next === null ? null : placeText(next) }
     },
   )
 
@@ -195,6 +200,10 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     async ({ job, params, query }) => isoNodeDetails(await umbra.node(job.job_id, params.node, query)),
   )
   itemRoute(app, parts)
+}
+
+function placeText({ seq, place }: EventPlace): string {
+  return place === Number.POSITIVE_INFINITY ? String(seq) : `${seq}.${place}`
 }
 
 /** J21. */
@@ -294,34 +303,4 @@ function keyOfMany(): UmbraError {
     "E633",
     "The header Idempotency-Key is for a single job. Give each job in the body its own idempotency_key.",
   )
-}
-
-/** Entries of a list that are serialized without yielding. */
-const PIECE = 200
-
-/** For an answer with long lists: a graph of 20,000 nodes takes 50 ms to serialize. */
-async function sendInTurns<T extends object>(reply: FastifyReply, value: T): Promise<T> {
-  const text = await inTurns(serialization(value))
-  reply.type("application/json; charset=utf-8").serializer((whole: string) => whole)
-  return reply.send(text) as unknown as T
-}
-
-/** As `JSON.stringify`, but yields to the event loop after each part of a list that is a member of `value`. */
-function* serialization(value: object): Work<string> {
-  const members: string[] = []
-  for (const [key, member] of Object.entries(value)) {
-    if (member === undefined) continue
-    const text = Array.isArray(member) ? yield* list(member) : JSON.stringify(member)
-    members.push(`${JSON.stringify(key)}:${text}`)
-  }
-  return `{${members.join()}}`
-}
-
-function* list(items: readonly unknown[]): Work<string> {
-  const pieces: string[] = []
-  for (let i = 0; i < items.length; i += PIECE) {
-    pieces.push(JSON.stringify(items.slice(i, i + PIECE)).slice(1, -1))
-    yield
-  }
-  return `[${pieces.join()}]`
 }

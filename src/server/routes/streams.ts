@@ -68,7 +68,7 @@ export function streamRoutes(app: App, { umbra }: RouteContext, streams: Streams
   )
 }
 
-function lastEventId(request: {
+export function lastEventId(request: {
   readonly headers: { readonly "last-event-id"?: string | undefined }
   readonly query: { readonly last_event_id?: string | undefined }
 }): string | undefined {
@@ -77,7 +77,7 @@ function lastEventId(request: {
   return id === "" ? undefined : id
 }
 
-function notAnId(): UmbraError {
+export function notAnId(): UmbraError {
   return new UmbraError(
     "E633",
     "Last-Event-ID is not an id of this stream. Send the last id that you received, or none to start with a snapshot.",

@@ -19,7 +19,10 @@ import {
 } from "../../jobs/workflows.ts"
 import type { AliasTarget } from "../../journal/port/registry.ts"
 import { inTurns, type Work } from "../../turns.ts"
+import { isKnown } from "../http/immutable.ts"
+import { sendInTurns } from "../http/send-in-turns.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
+import * as facts from "../schemas/facts.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
 
@@ -87,6 +90,23 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     }),
     async request =>
       versionView(await storedWorkflow(umbra, { owner: request.caller.owner, ...request.params })),
+  )
+
+  app.get(
+    "/workflows/:name/versions/:version/graph",
+    read({
+      summary: "Show the compiled graph of a version",
+      description:
+        "What a program needs to fold the facts of a job: nodes, handlers, dependencies and retry policies. It never changes, and is kept for jobs of a deleted workflow.",
+      params: params.extend({ version: schema.version }),
+      response: schema.answers({ 200: facts.compiledGraph, 304: facts.notModified }, ["E305"]),
+    }),
+    async (request, reply) => {
+      const { name, version } = request.params
+      const graph = await umbra.queries.facts.compiledGraph({ owner: request.caller.owner, name, version })
+      if (isKnown(request, reply, `${version}-${graph.hash}`)) return reply.code(304).send(null)
+      return sendInTurns(reply, { name, version, nodes: graph.nodes })
+    },
   )
 
   app.get(

@@ -43,6 +43,15 @@ const route = z
   })
   .meta({ id: "Route" })
 
+const notRecorded = z.null().describe("Not recorded for a past moment.")
+
+const pastRoute = route.extend({
+  in_flight: notRecorded,
+  rate: notRecorded,
+  latency_ms: notRecorded,
+  concurrency: notRecorded,
+})
+
 const waitKinds = [
   "dependencies",
   "retry",
@@ -220,6 +229,10 @@ export const item = z
   .meta({ id: "Item" })
 export const graph = z
   .looseObject({
+    moment: z
+      .object({ seq: z.number().int(), index: z.number().int(), at: time })
+      .optional()
+      .describe("With `at`: the last fact of that moment."),
     status: eg(z.string(), "PROCESSING"),
     workflow_status: z
       .enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"])
@@ -239,7 +252,13 @@ export const graph = z
     pending_operations: eg(z.number().int(), 1),
     completed_operations: z.number().int(),
     usage,
-    routes: z.array(route).optional().describe("Only for a pipeline."),
+    routes: z
+      .union([z.array(route), z.array(pastRoute)])
+      .nullable()
+      .optional()
+      .describe(
+        "Only for a pipeline. With `at`: counted from the times of its messages and their lineage; null: not recorded, or not kept any more.",
+      ),
     dead_letters: z
       .object({
         count: z.number().int().min(0),

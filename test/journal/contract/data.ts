@@ -77,6 +77,37 @@ export function dataContract(stage: () => Stage): void {
       expect(await journal.readFact(jobId, held.seq(2))).toBeNull()
     })
 
+    it("of one job comes in pages, by seq, however high the epoch of its owner is", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const [jobId, other] = [newId(), newId()]
+      const facts = Array.from({ length: 9 }, (_, counter) =>
+        fact(held, counter, {
+          jobId: counter % 3 === 1 ? other : jobId,
+          data: JSON.stringify("x".repeat(counter)),
+        }),
+      )
+      await journal.append(batch(held, { facts }))
+      const own = facts.filter(each => each.jobId === jobId).map(({ seq }) => seq)
+      const page = async (query: object) =>
+        (await journal.readFactPage({ jobId, after: -1, limit: 100, inlineBytes: 1000, ...query })).map(
+          row => row.seq,
+        )
+      expect(await page({})).toEqual(own)
+      expect(await page({ limit: 2 })).toEqual(own.slice(0, 2))
+      expect(await page({ after: own[1], limit: 3 })).toEqual(own.slice(2, 5))
+      expect(await page({ after: own[1], upTo: own[3] })).toEqual(own.slice(2, 4))
+      expect(await page({ upTo: own[0]! - 1 })).toEqual([])
+      expect(await page({ jobId: newId() })).toEqual([])
+      const [row] = await journal.readFactPage({ jobId, after: own[4]!, limit: 1, inlineBytes: 9 })
+      expect(row).toMatchObject({ seq: own[5], data: null, bytes: 10 })
+      expect(await journal.countFacts(jobId, own[2]!)).toBe(3)
+      expect(await journal.countFacts(jobId, Number.MAX_SAFE_INTEGER)).toBe(6)
+      const late = { ...held, epoch: held.epoch, seq: (counter: number) => 500 * 2 ** 34 + counter }
+      await journal.append(batch(held, { facts: [fact(late, 1, { jobId })] }))
+      expect((await page({})).at(-1)).toBe(late.seq(1))
+    })
+
     it("may be 10 MB", async () => {
       const { journal } = stage()
       const held = await hold(journal)

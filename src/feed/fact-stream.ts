@@ -1,0 +1,118 @@
+/** `GET /jobs/{id}/facts?follow`: the facts of one job as they become durable, until it has ended. */
+import { jobHasEnded } from "../core/states.ts"
+import type { LiveGraph } from "../core/view/live-view.ts"
+import type { JobFacts } from "../jobs/facts.ts"
+import type { Feed } from "./feed.ts"
+import { frame, type Sink, Stream } from "./stream.ts"
+import type { JobChanges } from "./watches.ts"
+
+/** Facts that are committed within this time are sent together. */
+const COALESCE_MS = 100
+/** How often the live overlay is queried; it is sent if it has changed. */
+const LIVE_MS = 1000
+const PAGE = 500
+
+export interface FactStreamParts {
+  readonly feed: Feed
+  readonly facts: JobFacts
+  readonly owner: string
+  readonly jobId: string
+  /** The seq of the last fact that the client has; null: none. */
+  readonly after: number | null
+  readonly sink: Sink
+  /** The live overlay; null: not known. */
+  live(): Promise<LiveGraph | null | undefined>
+}
+
+export class FactStream extends Stream<JobChanges> {
+  readonly #parts: FactStreamParts
+  #after: number
+  /** The index of the fact `#after`. */
+  #index: number | undefined
+  #timer: NodeJS.Timeout | null = null
+  #liveTimer: NodeJS.Timeout | null = null
+  #isReading = false
+  #isStale = false
+  #sentLive = ""
+
+  constructor(parts: FactStreamParts) {
+    super(parts.sink)
+    this.#parts = parts
+    this.#after = parts.after ?? -1
+    this.#index = parts.after === null ? 0 : undefined
+  }
+
+  begin(): Promise<void> {
+    const { feed, owner, jobId } = this.#parts
+    return this.open(() => feed.followJob(owner, jobId, this))
+  }
+
+  protected override async catchUp(): Promise<void> {
+    await this.#send()
+    if (this.isClosed) return
+    this.#liveTimer = setInterval(() => void this.#sendLive(), LIVE_MS)
+    await this.#sendLive()
+  }
+
+  protected override pass(): void {
+    this.#timer ??= setTimeout(() => void this.#read(), COALESCE_MS)
+  }
+
+  /** Progress is part of the live overlay. */
+  override progressed(): void {}
+
+  override close(): void {
+    clearTimeout(this.#timer ?? undefined)
+    clearInterval(this.#liveTimer ?? undefined)
+    super.close()
+  }
+
+  async #read(): Promise<void> {
+    this.#timer = null
+    this.#isStale = true
+    if (this.#isReading) return
+    this.#isReading = true
+    try {
+      while (this.#isStale && !this.isClosed) {
+        this.#isStale = false
+        await this.#send()
+      }
+    } catch {
+      // The store does not answer: the client reconnects with the last id that it has.
+      this.close()
+      this.sink.drop()
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  /** Sends all facts that are durable. The row is read first: if it has ended, so have the facts. */
+  async #send(): Promise<void> {
+    const { feed, facts, jobId, sink } = this.#parts
+    const row = await feed.parts.journal.readJob(jobId)
+    for (;;) {
+      const page = await facts.page(jobId, { after: this.#after, index: this.#index, limit: PAGE })
+      if (this.isClosed) return
+      const last = page.facts.at(-1)
+      if (last !== undefined) {
+        sink.write(Buffer.from(page.facts.map(fact => frame("fact", fact, String(fact.seq))).join("")))
+        this.#after = last.seq
+        this.#index = last.index
+      }
+      if (page.next === null) break
+      await sink.flushed()
+      if (this.isClosed) return
+    }
+    if (row === null || row.status === "DELETED") this.end("job_deleted")
+    else if (jobHasEnded(row.status)) this.end("job_ended")
+  }
+
+  async #sendLive(): Promise<void> {
+    const live = await this.#parts.live().catch(() => null)
+    if (this.isClosed || live === undefined || live === null) return
+    const shown = JSON.stringify(live.nodes)
+    if (shown === this.#sentLive) return
+    this.#sentLive = shown
+    this.sink.spare(Buffer.from(frame("live", live)))
+  }
+}
