@@ -158,11 +158,11 @@ describe("the canonical form of a route", () => {
     const { plan, problems } = compileWorkflow(
       {
         name: "p",
-        max_hops: 3,
-        init: [{ queue: "a" }],
+        init: [{ queue: "a" }, { queue: "b" }, { queue: "c" }],
         routes: [
           { name: "a", inbound: "a", adapters: [{ type: "echo" }], outbound },
           { name: "b", inbound: "b", adapters: [{ type: "echo" }] },
+          { name: "c", inbound: "c", adapters: [{ type: "echo" }] },
         ],
       },
       { handlers, adapters },
@@ -175,6 +175,6 @@ describe("the canonical form of a route", () => {
     expect(outboundOf("b")).toBe("b")
     expect(outboundOf({ default: "b" })).toBe("b")
     expect(outboundOf({ link: "b" })).toEqual({ link: "b" })
-    expect(outboundOf({ default: "b", link: "a" })).toEqual({ default: "b", link: "a" })
+    expect(outboundOf({ default: "b", link: "c" })).toEqual({ default: "b", link: "c" })
   })
 })
