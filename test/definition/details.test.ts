@@ -1,12 +1,15 @@
 /** Rules of definitions that concern one place each. */
 import { describe, expect, it } from "vitest"
 import { describe as described } from "../../src/definition/document/issues.ts"
-import { parseDocument } from "../../src/definition/index.ts"
+import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "../../src/definition/index.ts"
 import { InputChecker } from "../../src/definition/input/input.ts"
 import { CheckRun, StepsSpentError, shown } from "../../src/definition/input/schema-checks.ts"
 import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
 import { unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
-import { problemsOf } from "./catalog.ts"
+import { Suggester } from "../../src/definition/suggest.ts"
+import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
+import { handlers, problemsOf } from "./catalog.ts"
+import { adapters } from "./pipeline/catalog.ts"
 
 describe("a value in a message", () => {
   it.each([
@@ -110,6 +113,7 @@ describe("input schemas", () => {
     ["^a{2,3}?b+?$", ["aab", "aaabb"], ["ab"]],
     ["^😀$", ["😀"], ["😀😀", "\ud83d"]],
     ["^[😀-😂]x$", ["😁x"], ["😃x"]],
+    ["\\bcat\\b", ["cat", "a cat!"], ["concat", "cats"]],
   ])("the pattern %s means what it means in JavaScript", (source, fitting, others) => {
     const fits = (text: string) =>
       threadMatchers().pattern(source)(text, new CheckRun({ steps: Number.POSITIVE_INFINITY }))
@@ -124,5 +128,53 @@ describe("input schemas", () => {
     const input = { $ref: "#/$defs/d0", $defs: Object.fromEntries(links) }
     const workflow = JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] })
     expect(problemsOf(workflow).map(({ path }) => path)).toEqual(["input.$defs.d19.$ref"])
+  })
+})
+
+describe("a text where a number is needed", () => {
+  it("is a problem at its value, not at its key", () => {
+    const yaml =
+      'name: x\nnodes:\n  - id: a\n    handler: sleep\n    config:\n      seconds: "{{ input.minutes }}0"\n'
+    const [problem] = loadWorkflow(yaml, { handlers: handlerCatalog(builtinSpecs) }).problems ?? []
+    expect(problem).toMatchObject({ code: "E102", path: "nodes[0].config.seconds", line: 6, column: 16 })
+  })
+})
+
+describe("suggestions", () => {
+  it("are given until the characters that are compared are spent", () => {
+    const known = Array.from({ length: 100 }, (_, n) => `handler_number_${100 + n}`)
+    const suggester = new Suggester()
+    let given = 0
+    while (suggester.nearest("handler_numbr_100", known) === "handler_number_100") given++
+    // Each looks at 100 names of 18 characters; the name itself has 17. A near name ends the comparison of the others.
+    expect(given).toBeGreaterThan(10)
+    expect(given).toBeLessThan(2_000_000 / (17 * 18))
+    expect(suggester.nearest("handler_number_10", ["handler_number_100"])).toBeUndefined()
+  })
+})
+
+describe("the canonical form of a route", () => {
+  const outboundOf = (outbound: unknown) => {
+    const { plan, problems } = compileWorkflow(
+      {
+        name: "p",
+        init: [{ queue: "a" }, { queue: "b" }, { queue: "c" }],
+        routes: [
+          { name: "a", inbound: "a", adapters: [{ type: "echo" }], outbound },
+          { name: "b", inbound: "b", adapters: [{ type: "echo" }] },
+          { name: "c", inbound: "c", adapters: [{ type: "echo" }] },
+        ],
+      },
+      { handlers, adapters },
+    )
+    expect(problems).toBeUndefined()
+    return (plan!.canonical as { routes: { outbound?: unknown }[] }).routes[0]!.outbound
+  }
+
+  it("has one queue as a text, and several by their kind", () => {
+    expect(outboundOf("b")).toBe("b")
+    expect(outboundOf({ default: "b" })).toBe("b")
+    expect(outboundOf({ link: "b" })).toEqual({ link: "b" })
+    expect(outboundOf({ default: "b", link: "c" })).toEqual({ default: "b", link: "c" })
   })
 })
