@@ -1,7 +1,7 @@
 /** `umbra replay JOB`: plays the life of a job in the tree of its nodes; without a terminal it prints the steps. */
 import { emitKeypressEvents } from "node:readline"
-import type { FactRecord } from "../../client/index.ts"
 import { pages } from "../../client/http.ts"
+import type { FactRecord } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
 import { Replay } from "../live/replay.ts"
 import { Screen } from "../live/view.ts"
