@@ -7,7 +7,7 @@ import type {
   RemoteNodeDetails,
   RemoteWaitingOn,
 } from "../../client/index.ts"
-import type { DeadLettersView, RouteView } from "../../core/pipeline/view.ts"
+import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import type { ItemWaits } from "../../core/view/view.ts"
