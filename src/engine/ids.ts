@@ -21,6 +21,11 @@ export function newJobId(partition: number, now: number, cell = 0): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
 }
 
+/** When the id was made, in milliseconds since 1970. */
+export function idTime(jobId: string): number {
+  return Number.parseInt(jobId.slice(0, 8) + jobId.slice(9, 13), 16)
+}
+
 /** Lower than every id that is made from then on. */
 export function firstIdAt(time: number): string {
   const hex = Math.floor(time).toString(16).padStart(12, "0")

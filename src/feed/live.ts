@@ -79,7 +79,7 @@ export class Live implements EngineObserver {
     await this.#neighbours.stop()
   }
 
-  changed(job: LiveJob): void {
+  changed(job: Pick<LiveJob, "id" | "partition">): void {
     const { partition } = job
     this.#watchers.changed(job)
     if (this.feed.isFollowed) this.feed.changed([partition])

@@ -10,7 +10,7 @@ const LONGEST_TIMER_MS = 2 ** 31
 export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "progressed"> {
   readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
 
-  changed(job: LiveJob): void {
+  changed(job: Pick<LiveJob, "id">): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.notify(job.id, null)
   }
 

@@ -11,6 +11,8 @@ import {
   encodeFact,
   type OwnedPartition,
   partitionMoved,
+  type QueuedSubmission,
+  queuedRow,
   without,
   withoutPartition,
 } from "./batch.ts"
@@ -169,6 +171,21 @@ export class AppendLane {
       job.pendingBatches++
     }
     if (job.plan.providers.length > 0) this.operations.addFact(job, fact)
+    this.#schedule()
+  }
+
+  /** A new job that waits as a row: no state of it is in memory. */
+  recordQueued(job: QueuedSubmission): void {
+    const { id: jobId, partition, fact } = job
+    const owned = this.#owned.get(partition)
+    if (owned === undefined) throw partitionMoved(partition)
+    const batch = this.#open
+    const data = encodeFact(fact)
+    const seq = owned.nextSeq++
+    batch.facts.push({ partition, seq, jobId, at: fact.at, type: fact.type, data })
+    batch.queued.push(queuedRow(job, seq))
+    batch.epochs.set(partition, owned.epoch)
+    batch.bytes += data.length + FACT_OVERHEAD
     this.#schedule()
   }
 

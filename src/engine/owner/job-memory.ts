@@ -11,6 +11,7 @@ export interface JobMemoryParts {
   readonly alarms: Alarms
   readonly parkAfterMs: number
   readonly engine: Pick<OwnerEngine, "parked">
+  readonly left: (job: LiveJob) => void
 }
 
 /**
@@ -36,6 +37,7 @@ export class JobMemory {
   remove(job: LiveJob): void {
     job.evicted = true
     this.#parts.alarms.clear(job)
+    if (job.queue !== null) this.#parts.left(job)
     if (!this.#jobs.delete(job.id)) return
     const parent = this.#childCounts.removed(job)
     const inMemory = parent === null ? undefined : this.#jobs.get(parent)
@@ -53,7 +55,7 @@ export class JobMemory {
       return
     }
     this.remove(job)
-    if (!jobHasEnded(job.state.status)) engine.parked(wakeAt(job.state))
+    if (!jobHasEnded(job.state.status) && !job.isQueued) engine.parked(wakeAt(job.state))
   }
 }
 
@@ -67,6 +69,7 @@ function decideParking(
   context: { readonly now: number; readonly parkAfterMs: number },
 ): Parking {
   if (job.evicted || job.users > 0 || job.pendingBatches > 0) return "stays"
+  if (job.isQueued && !jobHasEnded(job.state.status)) return "leaves"
   if (isBusy(job.state) || job.state.unsettled) return "stays"
   if (jobHasEnded(job.state.status)) return "leaves"
   const wake = wakeAt(job.state)

@@ -225,6 +225,7 @@ export class Ownership {
     sweep.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)
+    owner.queue.partitionsAdded(held)
     const waiting = await journal.readMessages({ partitions: added, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
   }

@@ -23,7 +23,6 @@ export interface CommandsParts {
   readonly remoteEngines: RemoteEngines
   readonly family: Family
   readonly clock: Clock
-  readonly maxLiveJobs: number
   readonly claimExecution: ClaimExecution
   readonly mustBeOpen: () => void
 }
@@ -48,13 +47,13 @@ export class Commands {
       const createdAt = await remoteEngines.submit(id, command, hurry)
       return new Stored(id, command, createdAt ?? clock.now())
     }
-    const job = this.#submitHere(id, plan, command)
-    await owner.committer.durable(job)
-    return new Stored(id, command, job.state.createdAt, job)
+    const { createdAt, job } = this.#submitHere(id, plan, command)
+    await owner.committer.durable({ partition: partitionOf(id), id })
+    return new Stored(id, command, createdAt, job ?? "QUEUED")
   }
 
-  #submitHere(id: string, plan: Plan, command: Submit): LiveJob {
-    this.#checkRoom()
+  #submitHere(id: string, plan: Plan, command: Submit) {
+    this.#mustBeAvailable()
     return this.#parts.owner.submit(id, partitionOf(id), plan, command)
   }
 
@@ -69,12 +68,12 @@ export class Commands {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
-    const job = await owner.withJob<LiveJob | null>(
+    const submitted = await owner.withJob(
       id,
       () => null,
       () => this.#submitHere(id, plan, command),
     )
-    return job === null ? null : new Stored(id, command, job.state.createdAt, job)
+    return submitted && new Stored(id, command, submitted.createdAt, submitted.job ?? "QUEUED")
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
@@ -93,17 +92,11 @@ export class Commands {
     return answer ?? { refused: "no_such_job" }
   }
 
-  #checkRoom(): void {
-    const { owner, maxLiveJobs } = this.#parts
-    if (!owner.store.isAvailable)
+  #mustBeAvailable(): void {
+    if (!this.#parts.owner.store.isAvailable)
       throw new UmbraError(
         "E611",
         "The database is unavailable and the engine has paused; try again when the database is back.",
-      )
-    if (owner.jobs.size >= maxLiveJobs)
-      throw new UmbraError(
-        "E611",
-        `The engine has reached its limit of ${maxLiveJobs} jobs in progress; try again shortly.`,
       )
   }
 }
