@@ -8,7 +8,7 @@ import type { JobEvent } from "../core/view/events.ts"
 import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
-import type { Definition } from "../definition/typed/builder.ts"
+import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
 import type { NodeDetails } from "../jobs/queries.ts"
@@ -21,6 +21,8 @@ import type {
   WrittenMessage as Message,
 } from "../pipeline/iso-times.ts"
 import type { DeadLettersQuery, ReplayWhich } from "../pipeline/queries.ts"
+import type { UmbraClientError } from "./error.ts"
+import type { RemoteJob } from "./job.ts"
 
 export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalOptions }
 
@@ -28,6 +30,21 @@ export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalO
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
   readonly signal?: AbortSignal | undefined
 }
+
+/** One submission of `submitMany`. */
+export interface BulkJob {
+  readonly workflow: Workflow | Definition | string
+  readonly input?: unknown
+  readonly options?: Omit<SubmitOptions, "signal">
+}
+
+/** Options of one workflow with many inputs. */
+export type SubmitManyOptions = Omit<SubmitOptions, "idempotencyKey">
+
+/** `isNew` is false if the idempotency key was used before; `error`: why the submission was refused. */
+export type BulkResult<Output = Json> =
+  | { readonly job: RemoteJob<Output>; readonly isNew: boolean; readonly error?: undefined }
+  | { readonly error: UmbraClientError; readonly job?: undefined; readonly isNew?: undefined }
 
 /** As for `umbra.jobs`; `limit` is the size of a page. */
 export type JobsFilter = Partial<Omit<JobFilter, "owner">> & Signalled

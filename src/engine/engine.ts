@@ -73,7 +73,14 @@ export class Engine implements OwnerEngine {
     this.#partitions = partitions
     this.owner = new PartitionOwner({
       ...{ id: this.id, load, clock, settings, log, lease: this.#lease, metrics: this.metrics },
-      ...{ broker: parts.broker, observer: parts.observer, engine: this, providers, maxOutputBytes, partitions },
+      ...{
+        broker: parts.broker,
+        observer: parts.observer,
+        engine: this,
+        providers,
+        maxOutputBytes,
+        partitions,
+      },
     })
     const { owner, plans } = this
     this.workers = new Workers({

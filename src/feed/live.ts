@@ -90,6 +90,10 @@ export class Live implements EngineObserver {
     this.#watchers.ended(job)
   }
 
+  lost(partition: number): void {
+    this.#watchers.lost(partition)
+  }
+
   progressed(job: LiveJob, node: number): void {
     this.#watchers.progressed(job)
     const progress = job.progress?.get(node)

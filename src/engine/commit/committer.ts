@@ -13,6 +13,7 @@ import {
   partitionMoved,
   type QueuedSubmission,
   queuedRow,
+  type Waiter,
   without,
   withoutPartition,
 } from "./batch.ts"
@@ -205,12 +206,17 @@ export class AppendLane {
 
   /** Resolves when everything recorded so far is durable. Rejects if this engine loses the partition before that. */
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
+    return new Promise((resolve, reject) => this.whenDurable(job, { resolve, reject }))
+  }
+
+  /** The same with a callback. */
+  whenDurable(
+    { partition, id: jobId }: { readonly partition: number; readonly id: string },
+    { resolve, reject }: Pick<Waiter, "resolve" | "reject">,
+  ): void {
     const batch = this.#open.isEmpty ? (this.#closed.at(-1)?.batch ?? this.#inFlight) : this.#open
-    if (batch === null) return Promise.resolve()
-    const epoch = this.#owned.get(job.partition)?.epoch
-    return new Promise((resolve, reject) =>
-      batch.waiters.push({ partition: job.partition, epoch, jobId: job.id, resolve, reject }),
-    )
+    if (batch === null) resolve()
+    else batch.waiters.push({ partition, epoch: this.#owned.get(partition)?.epoch, jobId, resolve, reject })
   }
 
   /**

@@ -97,6 +97,8 @@ export interface OwnerEngine {
 export interface JobObserver {
   changed(job: Pick<LiveJob, "id" | "partition">): void
   ended(job: LiveJob): void
+  /** This engine does not own the partition any more. */
+  lost(partition: number): void
   progressed(job: LiveJob, node: number): void
 }
 
@@ -498,6 +500,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     for (const ids of [this.#quarantined, this.#unstored])
       for (const id of ids) if (partitionOf(id) === partition) ids.delete(id)
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, releaseTasks)
+    this.#parts.observer.lost(partition)
   }
 
   #refused(job: LiveJob, error: unknown): void {

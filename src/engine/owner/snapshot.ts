@@ -78,12 +78,7 @@ export class Stored {
   }
 }
 
-function initialSnapshot(
-  jobId: string,
-  command: Submit,
-  createdAt: number,
-  status: JobStatus,
-): JobSnapshot {
+function initialSnapshot(jobId: string, command: Submit, createdAt: number, status: JobStatus): JobSnapshot {
   const created_at = isoTime(createdAt)
   return {
     job_id: jobId,

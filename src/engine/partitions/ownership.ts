@@ -31,7 +31,7 @@ export interface OwnershipParts {
   readonly rebalanceMs: number
   /** The time that handlers running here get then. */
   readonly drainMs: number
-  readonly observer: Pick<EngineObserver, "followed" | "released">
+  readonly observer: Pick<EngineObserver, "followed" | "lost" | "released">
   readonly log: Log
 }
 
@@ -239,6 +239,7 @@ export class Ownership {
       held.push({ partition, epoch: owned.epoch })
       owner.owned.delete(partition)
       this.#parts.partitions.remove(partition)
+      this.#parts.observer.lost(partition)
     }
     owner.broker.remote?.left(partitions)
     if (held.length === 0) return

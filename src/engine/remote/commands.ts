@@ -4,6 +4,7 @@ import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
+import type { Waiter } from "../commit/batch.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -50,6 +51,23 @@ export class Commands {
     const { createdAt, job } = this.#submitHere(id, plan, command)
     await owner.committer.durable({ partition: partitionOf(id), id })
     return new Stored(id, command, createdAt, job ?? "QUEUED")
+  }
+
+  /** As `submit`, for one job of many: calls `ended` instead of returning a promise. */
+  submitThen(id: string, plan: Plan, command: Submit, ended: Pick<Waiter, "resolve" | "reject">): void {
+    const { owner, partitions } = this.#parts
+    const partition = partitionOf(id)
+    if (!partitions.owns(partition)) {
+      this.submit(id, plan, command).then(ended.resolve, ended.reject)
+      return
+    }
+    try {
+      this.#parts.mustBeOpen()
+      this.#submitHere(id, plan, command)
+      owner.committer.lane(partition).whenDurable({ partition, id }, ended)
+    } catch (error) {
+      ended.reject(error)
+    }
   }
 
   #submitHere(id: string, plan: Plan, command: Submit) {
