@@ -3,6 +3,7 @@ import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
+import { LazyMap } from "./lazy.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
 
@@ -266,6 +267,9 @@ const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
+/** The most 64-bit numbers that a typed array holds on the heap. */
+const ON_HEAP = 8
+
 /** A job; or, with `places` and `continuesOnFailure`, the items of a list. */
 export function newJobState(
   graph: Graph,
@@ -275,8 +279,9 @@ export function newJobState(
   }: { places?: number; continuesOnFailure?: boolean } = {},
 ): JobState {
   const size = graph.nodes.length
-  // Views of one buffer: a typed array of more than 64 bytes is an allocation outside of the heap each time.
-  const times = new Float64Array(3 * size)
+  // A typed array of more than 64 bytes is an allocation outside of the heap: the times of a large job share one.
+  const times = size > ON_HEAP ? new Float64Array(3 * size) : null
+  const timesAt = (part: number) => times?.subarray(part * size, (part + 1) * size) ?? new Float64Array(size)
   return {
     graph,
     status: "PENDING",
@@ -303,9 +308,9 @@ export function newJobState(
     tries: new Uint16Array(size),
     losses: new Uint16Array(size),
     outputs: new Array(size),
-    queuedAt: times.subarray(0, size),
-    endedAt: times.subarray(size, 2 * size),
-    startedAt: times.subarray(2 * size),
+    queuedAt: timesAt(0),
+    endedAt: timesAt(1),
+    startedAt: timesAt(2),
     workers: new Array(size),
     worker: undefined,
     waitingSince: noTimes,
@@ -313,21 +318,21 @@ export function newJobState(
     spentAttempts: noneSpent,
     unfinished: size,
     active: 0,
-    retryAt: new Map(),
-    waiting: new Map(),
-    awaitingSlot: new Map(),
-    pollAt: new Map(),
-    polls: new Map(),
+    retryAt: new LazyMap(),
+    waiting: new LazyMap(),
+    awaitingSlot: new LazyMap(),
+    pollAt: new LazyMap(),
+    polls: new LazyMap(),
     polling: new Set(),
-    operations: new Map(),
+    operations: new LazyMap(),
     unfollowed: noneUnfollowed,
     resumes: 0,
-    started: new Map(),
-    suspects: new Map(),
-    faults: new Map(),
-    previews: new Map(),
-    signals: new Map(),
-    usage: new Map(),
+    started: new LazyMap(),
+    suspects: new LazyMap(),
+    faults: new LazyMap(),
+    previews: new LazyMap(),
+    signals: new LazyMap(),
+    usage: new LazyMap(),
     nodeUsage: noUsage,
     childUsage: noChildUsage,
     lists: noLists,

@@ -34,6 +34,8 @@ export interface JobQueueParts {
   readonly capacity: () => number
   readonly liveJobs: () => number
   readonly maxLiveJobs: number
+  /** Do closed batches wait for an append? Then `wake` is called after each append. */
+  readonly isBehind: () => boolean
   /** Loads these jobs and dispatches them. Returns those that left memory meanwhile and must be read again. */
   begin(ids: readonly string[], queue: Queue): Promise<readonly string[]>
 }
@@ -55,6 +57,8 @@ export class JobQueue {
   readonly #queues = new Map<number, Queue>()
   /** Queues by owner, workflow and time to live: hashing their names for every job shows in profiles. */
   readonly #byName = new Map<string, Map<string, Queue>>()
+  /** Queues with rows. */
+  readonly #waiting = new Set<Queue>()
   /** Partitions whose queues are not known yet. */
   readonly #unread = new Set<number>()
   #running: Promise<void> | null = null
@@ -87,19 +91,24 @@ export class JobQueue {
     if (queue === null) return
     job.queue = null
     queue.add(job.state.priority, -1)
-    if (queue.levels.length > 0 && queue.size * 2 <= this.#window) this.wake()
+    if (queue.levels.length > 0 && this.#isLow(queue)) this.wake()
+  }
+
+  /** Is there room for a page of the highest priority that waits? */
+  #isLow(queue: Queue): boolean {
+    return queue.inWindow(queue.levels[0]!.priority) * 2 <= this.#window
   }
 
   /** A job that waits as a row is about to be stored. Returns the `wakeAt` of the row. */
   recorded(job: QueuedJob): number {
-    return this.#queueOf(job).level(job.priority).key
+    return this.#level(this.#queueOf(job), job.priority).key
   }
 
   /** It is stored. */
   stored(job: QueuedJob & { readonly id: string; readonly partition: number }): void {
     const queue = this.#queueOf(job)
-    queue.level(job.priority).line(job.partition).added(job.id)
-    if (queue.size * 2 <= this.#window) this.wake()
+    this.#level(queue, job.priority).line(job.partition).added(job.id)
+    if (this.#isLow(queue)) this.wake()
     else this.#armFor(queue, idTime(job.id))
   }
 
@@ -113,7 +122,7 @@ export class JobQueue {
   wake(): void {
     this.#runAgain = true
     if (this.#stopped || this.#running !== null) return
-    if (this.#unread.size === 0 && !this.#hasRows) return
+    if (this.#unread.size === 0 && this.#waiting.size === 0) return
     this.#running = this.#run().finally(() => {
       this.#running = null
       if (this.#runAgain) this.wake()
@@ -126,9 +135,9 @@ export class JobQueue {
     await this.#running
   }
 
-  get #hasRows(): boolean {
-    for (const { levels } of this.#queues.values()) if (levels.length > 0) return true
-    return false
+  #level(queue: Queue, priority: number): Level {
+    this.#waiting.add(queue)
+    return queue.level(priority)
   }
 
   /** With too many jobs in memory every queue still has one: none waits for the jobs of another. */
@@ -177,11 +186,11 @@ export class JobQueue {
         this.#window = Math.max(LEAST_WINDOW, 2 * this.#parts.capacity())
         if (this.#unread.size > 0) await this.#discover([...this.#unread])
         // Queues take turns, a page each.
-        for (const queue of [...this.#queues.values()]) await this.#fill(queue)
+        for (const queue of [...this.#waiting]) await this.#fill(queue)
       } while (this.#runAgain && !this.#stopped)
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read queued jobs; retrying")
-      for (const queue of this.#queues.values()) for (const level of queue.levels) level.reset()
+      for (const queue of this.#waiting) for (const level of queue.levels) level.reset()
       this.#runAgain = false
       this.#arm(this.#parts.clock.now() + RETRY_MS)
     }
@@ -200,7 +209,7 @@ export class JobQueue {
       const queue = this.#queue(base)
       if (queue.ttlSeconds === undefined) queue.ttlSeconds = await this.#ttlOf(first.id)
       queue.mayHaveBegun = this.#window
-      const level = queue.level(priority)
+      const level = this.#level(queue, priority)
       for (const partition of partitions) level.lines.set(partition, new Line())
     }
     for (const partition of partitions) this.#unread.delete(partition)
@@ -212,21 +221,29 @@ export class JobQueue {
   }
 
   async #fill(queue: Queue): Promise<void> {
-    if (this.#stopped || queue.levels.length === 0) return
-    const limit = this.#limit
+    if (this.#stopped) return
     const overdueBefore = this.#overdueBefore(queue)
-    const room = queue.size * 2 <= limit ? Math.min(limit - queue.size, PAGE) : 0
     const ids: string[] = []
     for (const level of [...queue.levels]) {
-      if (ids.length < room) await this.#take(level, ids, room - ids.length, null)
+      const room = this.#room(queue, level.priority)
+      if (room > 0 && ids.length < PAGE) await this.#take(level, ids, room, null)
       else if (overdueBefore !== null) await this.#take(level, ids, PAGE, overdueBefore)
       if (level.isRead) queue.levels.splice(queue.levels.indexOf(level), 1)
     }
+    if (queue.levels.length === 0) this.#waiting.delete(queue)
     this.#armFor(queue, queue.oldest(this.#parts.partitions.ready))
     if (ids.length === 0) return
     this.#runAgain = true
     const missed = await this.#parts.begin(ids, queue)
     for (const id of missed) for (const level of queue.levels) level.lines.get(partitionOf(id))?.reset()
+  }
+
+  /** How many jobs of this priority may be loaded now. None while the store is the bottleneck: they would end in memory. */
+  #room(queue: Queue, priority: number): number {
+    if (this.#parts.isBehind()) return 0
+    const limit = this.#limit
+    const size = queue.inWindow(priority)
+    return size * 2 <= limit ? Math.min(limit - size, PAGE) : 0
   }
 
   /** Ids with an earlier time belong to jobs that have expired. */

@@ -156,6 +156,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       ...{ journal, clock, log, partitions: parts.partitions, maxLiveJobs: settings.maxLiveJobs },
       capacity: () => engine.capacity(),
       liveJobs: () => this.jobs.size,
+      isBehind: () => this.committer.lanes.some(lane => lane.isBehind),
       begin: (ids, queue) => engine.begin(ids, queue),
     })
     this.#reports = new TaskReports(this)
@@ -322,6 +323,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#parts.engine.unsettled(job)
       this.parkIfIdle(job)
     }
+    this.queue.wake()
     failpoint("ack.after")
   }
 
@@ -454,7 +456,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   decided(job: LiveJob, command: Command, outputText: string | undefined): void {
     const timer = nextTimer(job.state)
     if (timer !== job.alarmAt || job.alarmIndex < 0) this.#alarms.set(job, timer)
-    if (job.queue !== null) this.queue.left(job)
+    // A job that is recovered begins again.
+    if (job.queue !== null && command.type !== "recover") this.queue.left(job)
     if (command.type === "recover") this.#deaths.learn(job)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
