@@ -31,7 +31,7 @@ export interface EngineSettings {
   readonly largeOutputBytes: number
   /** A job that only waits, and longer than this, leaves memory. */
   readonly parkAfterMs: number
-  /** The number of jobs in memory from which on new ones are rejected. */
+  /** The number of jobs in memory from which on new ones wait in the store. */
   readonly maxLiveJobs: number
   /** How deep workflows may be nested. */
   readonly maxDepth: number
