@@ -55,7 +55,7 @@ export class JobMemory {
       return
     }
     this.remove(job)
-    if (!jobHasEnded(job.state.status) && !job.isQueued) engine.parked(wakeAt(job.state))
+    if (!jobHasEnded(job.state.status) && job.state.status !== "QUEUED") engine.parked(wakeAt(job.state))
   }
 }
 
@@ -69,7 +69,7 @@ function decideParking(
   context: { readonly now: number; readonly parkAfterMs: number },
 ): Parking {
   if (job.evicted || job.users > 0 || job.pendingBatches > 0) return "stays"
-  if (job.isQueued && !jobHasEnded(job.state.status)) return "leaves"
+  if (job.isQueued && job.state.status === "QUEUED") return "leaves"
   if (isBusy(job.state) || job.state.unsettled) return "stays"
   if (jobHasEnded(job.state.status)) return "leaves"
   const wake = wakeAt(job.state)

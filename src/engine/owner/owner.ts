@@ -431,6 +431,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
   /** Called after a take-over. */
   recover(job: LiveJob): void {
+    job.isQueued = false
     adoptTasks(job, this.#parts.clock.now(), this)
   }
 
