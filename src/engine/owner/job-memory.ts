@@ -4,7 +4,7 @@ import { isBusy, nextTimer, wakeAt } from "../../core/timers.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
 import type { LiveJob } from "./live-job.ts"
-import type { OwnerEngine } from "./owner.ts"
+import type { OwnerEngine } from "./owner-parts.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock

@@ -131,6 +131,22 @@ export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] 
   return found
 }
 
+/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
+export function mayEndAttempts({ type }: Command): boolean {
+  switch (type) {
+    case "failed":
+    case "external":
+    case "wake":
+    case "recover":
+    case "hand_over":
+    case "fail_job":
+    case "cancel":
+      return true
+    default:
+      return false
+  }
+}
+
 /**
  * Evicts an output that is too large for memory as soon as it is durable; it is read from the journal when needed.
  * Called right after its fact was recorded.

@@ -1,4 +1,4 @@
-import type { Broker, BrokerHost, ChildRequest } from "../../broker/port.ts"
+import type { Broker, ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Command, DecisionContext, Reported, Submit } from "../../core/commands.ts"
 import { submission } from "../../core/decide/decide.ts"
 import { cut } from "../../core/faults.ts"
@@ -8,26 +8,18 @@ import { isRetried, nextTimer, takeDue } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
-import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
-import type { Clock } from "../clock.ts"
 import { type OwnedPartition, partitionMoved, type QueuedRow } from "../commit/batch.ts"
 import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
 import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { firstSeq, partitionOf } from "../ids.ts"
-import type { EngineMetrics } from "../metrics.ts"
 import { adoptTasks, cancelTasks, Handover, releaseTasks } from "../partitions/handover.ts"
-import type { Lease } from "../partitions/heartbeat.ts"
-import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import { Capacity } from "../providers/capacity.ts"
 import { LeftSubmissions } from "../providers/left-submissions.ts"
 import { Polls } from "../providers/polls.ts"
-import type { Providers } from "../providers/providers.ts"
 import { Slots } from "../providers/slots.ts"
-import type { LoadParts } from "../recovery/fold.ts"
 import { JobLoader } from "../recovery/loader.ts"
-import type { EngineSettings } from "../settings.ts"
 import { Alarms } from "./alarms.ts"
 import { JobMemory } from "./job-memory.ts"
 import { JobQueue, type Queue } from "./job-queue.ts"
@@ -37,9 +29,11 @@ import {
   evictOutput,
   hasLaterAttempt,
   type LiveJob,
+  mayEndAttempts,
   newLiveJob,
   runningAttempts,
 } from "./live-job.ts"
+import type { ExternalWork, OwnerParts, Submission } from "./owner-parts.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { type Decided, type TurnOwner, Turns } from "./turn.ts"
 
@@ -51,66 +45,6 @@ import { type Decided, type TurnOwner, Turns } from "./turn.ts"
  * 2. After a fence or a failure the memory is discarded, never patched.
  * 3. A job stays in memory no longer than it must (`job-memory.ts`).
  */
-export interface OwnerParts {
-  readonly load: LoadParts
-  readonly clock: Clock
-  readonly settings: EngineSettings
-  readonly log: Log
-  /** The id of the engine that this owner is part of. */
-  readonly id: string
-  readonly broker: (host: BrokerHost) => Broker
-  readonly lease: Lease
-  readonly observer: JobObserver
-  readonly engine: OwnerEngine
-  readonly metrics: EngineMetrics
-  readonly providers: Providers
-  readonly partitions: ReadyPartitions
-  /** Limit of a rendered value, as JSON. */
-  readonly maxOutputBytes: number
-}
-
-/** A new job, sent to the journal; `job` is null if it waits as a row. */
-interface Submission {
-  readonly createdAt: number
-  readonly job: LiveJob | null
-}
-
-/** What the engine does beside its owner. */
-export interface OwnerEngine {
-  /** A job was parked until this time; null: until a command arrives for it. */
-  parked(wakeAt: number | null): void
-  /** How many attempts the live workers can run at once. */
-  capacity(): number
-  /** Loads jobs that wait as rows and dispatches them. Returns those to be read again. */
-  begin(ids: readonly string[], queue: Queue): Promise<readonly string[]>
-  /** A node starts a child job. Resolves when the outcome of that request is decided. */
-  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
-  /** The job has ended, and its parent or children do not know yet. Called again whenever the job is loaded. */
-  unsettled(job: LiveJob): void
-  /** There are messages in the inboxes of these partitions. */
-  inboxChanged(partitions: readonly number[]): void
-  /** The outcome of a submission whose job had ended is known: its operation is to be cancelled, or its slot is free. */
-  submissionSettled(provider: string, isToCancel: boolean): void
-}
-
-/** Receives what callers outside the engine see of jobs. What changed and ended is durable. */
-export interface JobObserver {
-  changed(job: Pick<LiveJob, "id" | "partition">): void
-  ended(job: LiveJob): void
-  /** This engine does not own the partition any more. */
-  lost(partition: number): void
-  progressed(job: LiveJob, node: number): void
-}
-
-/** What an owner has beside its jobs for work at providers. */
-export interface ExternalWork {
-  readonly providers: Providers
-  readonly slots: Slots
-  readonly capacity: Capacity
-  readonly polls: Polls
-  readonly leftSubmissions: LeftSubmissions
-}
-
 export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned = new Map<number, OwnedPartition>()
@@ -552,19 +486,3 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
 type Use<T> = (job: LiveJob) => T | Promise<T>
 type Absent<T> = () => T | null | Promise<T>
-
-/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
-function mayEndAttempts({ type }: Command): boolean {
-  switch (type) {
-    case "failed":
-    case "external":
-    case "wake":
-    case "recover":
-    case "hand_over":
-    case "fail_job":
-    case "cancel":
-      return true
-    default:
-      return false
-  }
-}
