@@ -3,6 +3,7 @@ import { jobHasEnded } from "../../core/states.ts"
 import { isBusy, nextTimer, wakeAt } from "../../core/timers.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
+import type { Place } from "./job-queue.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { OwnerEngine } from "./owner-parts.ts"
 
@@ -11,7 +12,7 @@ export interface JobMemoryParts {
   readonly alarms: Alarms
   readonly parkAfterMs: number
   readonly engine: Pick<OwnerEngine, "parked">
-  readonly left: (job: LiveJob) => void
+  readonly left: (job: LiveJob, place: Place) => void
 }
 
 /**
@@ -37,7 +38,7 @@ export class JobMemory {
   remove(job: LiveJob): void {
     job.evicted = true
     this.#parts.alarms.clear(job)
-    if (job.queue !== null) this.#parts.left(job)
+    if (job.place !== null) this.#parts.left(job, job.place)
     if (!this.#jobs.delete(job.id)) return
     const parent = this.#childCounts.removed(job)
     const inMemory = parent === null ? undefined : this.#jobs.get(parent)

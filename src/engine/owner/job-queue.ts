@@ -58,7 +58,7 @@ export class JobQueue {
   /** Queues by owner, workflow and time to live: hashing their names for every job shows in profiles. */
   readonly #byName = new Map<string, Map<string, Queue>>()
   /** Queues with rows. */
-  readonly #waiting = new Set<Queue>()
+  readonly waiting: Set<Queue> = new Set()
   /** Partitions whose queues are not known yet. */
   readonly #unread = new Set<number>()
   #running: Promise<void> | null = null
@@ -81,16 +81,12 @@ export class JobQueue {
 
   /** The job is in memory, and nothing has happened to it. */
   entered(job: LiveJob): void {
-    job.queue = this.#queueOf(job.state)
-    job.queue.add(job.state.priority, 1)
+    job.place = this.#queueOf(job.state).place(job.state.priority)
+    job.place.count++
   }
 
-  /** Something has happened to the job, or it has left memory. */
-  left(job: LiveJob): void {
-    const { queue } = job
-    if (queue === null) return
-    job.queue = null
-    queue.add(job.state.priority, -1)
+  /** A place of a queue with rows is free. */
+  freed(queue: Queue): void {
     if (queue.levels.length > 0 && this.#isLow(queue)) this.wake()
   }
 
@@ -122,7 +118,7 @@ export class JobQueue {
   wake(): void {
     this.#runAgain = true
     if (this.#stopped || this.#running !== null) return
-    if (this.#unread.size === 0 && this.#waiting.size === 0) return
+    if (this.#unread.size === 0 && this.waiting.size === 0) return
     this.#running = this.#run().finally(() => {
       this.#running = null
       if (this.#runAgain) this.wake()
@@ -136,7 +132,7 @@ export class JobQueue {
   }
 
   #level(queue: Queue, priority: number): Level {
-    this.#waiting.add(queue)
+    this.waiting.add(queue)
     return queue.level(priority)
   }
 
@@ -186,11 +182,11 @@ export class JobQueue {
         this.#window = Math.max(LEAST_WINDOW, 2 * this.#parts.capacity())
         if (this.#unread.size > 0) await this.#discover([...this.#unread])
         // Queues take turns, a page each.
-        for (const queue of [...this.#waiting]) await this.#fill(queue)
+        for (const queue of [...this.waiting]) await this.#fill(queue)
       } while (this.#runAgain && !this.#stopped)
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read queued jobs; retrying")
-      for (const queue of this.#waiting) for (const level of queue.levels) level.reset()
+      for (const queue of this.waiting) for (const level of queue.levels) level.reset()
       this.#runAgain = false
       this.#arm(this.#parts.clock.now() + RETRY_MS)
     }
@@ -230,7 +226,7 @@ export class JobQueue {
       else if (overdueBefore !== null) await this.#take(level, ids, PAGE, overdueBefore)
       if (level.isRead) queue.levels.splice(queue.levels.indexOf(level), 1)
     }
-    if (queue.levels.length === 0) this.#waiting.delete(queue)
+    if (queue.levels.length === 0) this.waiting.delete(queue)
     this.#armFor(queue, queue.oldest(this.#parts.partitions.ready))
     if (ids.length === 0) return
     this.#runAgain = true
@@ -302,6 +298,12 @@ export class JobQueue {
   }
 }
 
+/** How many jobs with one priority are in the window of a queue. */
+export interface Place {
+  readonly queue: Queue
+  count: number
+}
+
 /** The jobs of one owner, workflow and time to live. */
 export class Queue {
   readonly base: number
@@ -311,28 +313,28 @@ export class Queue {
   ttlSeconds: number | null | undefined
   /** So many of the rows that are read next may have been dispatched by an earlier owner of their partition. */
   mayHaveBegun = 0
-  /** Jobs in the window. */
-  size = 0
-  readonly #byPriority = new Map<number, number>()
+  readonly #places = new Map<number, Place>()
 
   constructor(base: number) {
     this.base = base
   }
 
   get isIdle(): boolean {
-    return this.size === 0 && this.levels.length === 0
+    return this.levels.length === 0 && this.inWindow(Number.NEGATIVE_INFINITY) === 0
   }
 
-  add(priority: number, count: 1 | -1): void {
-    this.size += count
-    this.#byPriority.set(priority, (this.#byPriority.get(priority) ?? 0) + count)
+  place(priority: number): Place {
+    const known = this.#places.get(priority)
+    if (known !== undefined) return known
+    const made = { queue: this, count: 0 }
+    this.#places.set(priority, made)
+    return made
   }
 
   /** The jobs in the window with at least this priority. */
   inWindow(priority: number): number {
-    if (this.#byPriority.size === 1 && this.#byPriority.has(priority)) return this.size
     let count = 0
-    for (const [other, size] of this.#byPriority) if (other >= priority) count += size
+    for (const [other, place] of this.#places) if (other >= priority) count += place.count
     return count
   }
 

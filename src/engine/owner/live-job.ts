@@ -17,7 +17,7 @@ import type { JobStatus } from "../../core/states.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { OwnedPartition } from "../commit/batch.ts"
-import type { Queue } from "./job-queue.ts"
+import type { Place } from "./job-queue.ts"
 
 /** A job in its owner's memory. */
 export interface LiveJob {
@@ -56,8 +56,8 @@ export interface LiveJob {
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
   /** It waits as a row for a place in memory; whoever uses it now must not dispatch it. */
   isQueued: boolean
-  /** The queue whose window it is in; null: something has happened to it, or it needs no place. */
-  queue: Queue | null
+  /** Its place in the window of its queue; null: something has happened to it, or it needs none. */
+  place: Place | null
 }
 
 /** What the parts of an owner may do to its jobs. */
@@ -109,7 +109,7 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     evictingOutputs: null,
     fetched: null,
     isQueued: job.state.status === "QUEUED",
-    queue: null,
+    place: null,
   }
 }
 
@@ -129,22 +129,6 @@ export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] 
     found.push({ ...task, ran_ms: wholeMs(ranMs), worker, ...(usage === undefined ? {} : { usage }) })
   }
   return found
-}
-
-/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
-export function mayEndAttempts({ type }: Command): boolean {
-  switch (type) {
-    case "failed":
-    case "external":
-    case "wake":
-    case "recover":
-    case "hand_over":
-    case "fail_job":
-    case "cancel":
-      return true
-    default:
-      return false
-  }
 }
 
 /**

@@ -22,20 +22,19 @@ import { Slots } from "../providers/slots.ts"
 import { JobLoader } from "../recovery/loader.ts"
 import { Alarms } from "./alarms.ts"
 import { JobMemory } from "./job-memory.ts"
-import { JobQueue, type Queue } from "./job-queue.ts"
+import { JobQueue, type Place, type Queue } from "./job-queue.ts"
 import {
   currentTask,
   DeathsAlone,
   evictOutput,
   hasLaterAttempt,
   type LiveJob,
-  mayEndAttempts,
   newLiveJob,
   runningAttempts,
 } from "./live-job.ts"
 import type { ExternalWork, OwnerParts, Submission } from "./owner-parts.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
-import { type Decided, type TurnOwner, Turns } from "./turn.ts"
+import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -82,7 +81,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const { parkAfterMs } = settings
     this.#memory = new JobMemory({
       ...{ clock, alarms: this.#alarms, engine, parkAfterMs },
-      left: job => this.queue.left(job),
+      left: (job, place) => this.#leavePlace(job, place),
     })
     this.jobs = this.#memory.jobs
     this.loader = new JobLoader(this, parts.load)
@@ -257,7 +256,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#parts.engine.unsettled(job)
       this.parkIfIdle(job)
     }
-    this.queue.wake()
+    if (this.queue.waiting.size > 0) this.queue.wake()
     failpoint("ack.after")
   }
 
@@ -285,6 +284,12 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       queue.mayHaveBegun--
       this.recover(job)
     } else for (const task of tasksInFlight(job.state, now)) this.dispatch(job, task)
+  }
+
+  #leavePlace(job: LiveJob, place: Place): void {
+    job.place = null
+    place.count--
+    if (place.queue.levels.length > 0) this.queue.freed(place.queue)
   }
 
   /** Adds a job that a caller needs. If it was quarantined here, it continues. */
@@ -392,7 +397,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const timer = nextTimer(job.state)
     if (timer !== job.alarmAt || job.alarmIndex < 0) this.#alarms.set(job, timer)
     // A job that is recovered begins again.
-    if (job.queue !== null && command.type !== "recover") this.queue.left(job)
+    if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
