@@ -8,7 +8,7 @@ import { openUmbra as open, type Umbra as WholeUmbra } from "./umbra.ts"
 /** What docs/reference/embedding.md explains. The class has more, for the server and the command line. */
 export type Umbra = Pick<
   WholeUmbra,
-  | ("submit" | "register" | "addHandlers" | "handle" | "close")
+  | ("submit" | "submitMany" | "register" | "addHandlers" | "handle" | "close")
   | ("job" | "jobs" | "graph" | "node" | "items" | "events" | "wait" | "watch")
   | ("cancel" | "retry" | "delete" | "signal")
   | ("health" | "workers" | "providers" | "webhookEvents")
@@ -53,6 +53,7 @@ export { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
 export type { WorkflowSource } from "./jobs/register.ts"
 export type { SubmitOptions } from "./jobs/submit.ts"
+export type { BulkJob, BulkResult, SubmitManyOptions } from "./jobs/submit-many.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
 export {

@@ -20,6 +20,14 @@ import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queri
 import { mustBeJobId } from "./jobs/reader.ts"
 import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
 import type { AcceptOptions, Admit, SubmitOptions, Submitted } from "./jobs/submit.ts"
+import {
+  type Accepted,
+  type BulkEntry,
+  type BulkJob,
+  type BulkResult,
+  newSubmissions,
+  type SubmitManyOptions,
+} from "./jobs/submit-many.ts"
 import { waitForEnd } from "./jobs/watchers.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
@@ -66,6 +74,11 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
     await journal.close()
     throw error
   }
+}
+
+/** TypeScript does not narrow a union with a readonly array by `Array.isArray`. */
+function isList<T>(given: T | readonly BulkJob[]): given is readonly BulkJob[] {
+  return Array.isArray(given)
 }
 
 /** While Redis, or the database, is unavailable the process starts without knowing the workers. */
@@ -119,9 +132,7 @@ export class Umbra {
   ): Promise<JobHandle<Output>>
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
-    const isText = typeof workflow === "string" && isWorkflowText(workflow)
-    const source = isText ? this.#wired.submissions.registrations.text(workflow) : workflow
-    const { jobId } = await this.accept(source, input, options)
+    const { jobId } = await this.accept(this.#source(workflow), input, options)
     return new JobHandle(this, jobId)
   }
 
@@ -139,6 +150,64 @@ export class Umbra {
         this.#wired.submissions.submit(workflow, input, { owner: localOwner, ...rest, traceparent }, admit),
       ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
     )
+  }
+
+  /**
+   * Submits many jobs in few commits: one workflow with many inputs, or a list of submissions. Each result is a job or the
+   * error with which its submission was refused, in the order given. Resolves when every accepted job is durable.
+   */
+  async submitMany<Input, Output>(
+    workflow: Workflow<Input, Output>,
+    inputs: readonly Input[],
+    options?: SubmitManyOptions,
+  ): Promise<BulkResult<Output>[]>
+  async submitMany(
+    workflow: WorkflowSource,
+    inputs: readonly Json[],
+    options?: SubmitManyOptions,
+  ): Promise<BulkResult[]>
+  async submitMany(submissions: readonly BulkJob[]): Promise<BulkResult[]>
+  async submitMany(
+    given: WorkflowSource | readonly BulkJob[],
+    inputs: readonly unknown[] = [],
+    options: SubmitManyOptions = {},
+  ): Promise<BulkResult[]> {
+    const accepted = await this.acceptMany(this.#bulkEntries(given, inputs, options))
+    return accepted.map(each =>
+      "error" in each ? each : { job: new JobHandle(this, each.jobId), isNew: each.isNew },
+    )
+  }
+
+  *#bulkEntries(
+    given: WorkflowSource | readonly BulkJob[],
+    inputs: readonly unknown[],
+    options: SubmitManyOptions,
+  ): Generator<BulkEntry, void, undefined> {
+    if (isList(given)) for (const entry of given) yield { ...entry, workflow: this.#source(entry.workflow) }
+    else {
+      const workflow = this.#source(given)
+      for (const input of inputs) yield { workflow, input, options }
+    }
+  }
+
+  /** As `submitMany`, without handles. `traceparent`: of the caller, for all jobs without their own. */
+  acceptMany(
+    entries: Iterable<BulkEntry>,
+    {
+      traceparent,
+      admit,
+    }: { readonly traceparent?: string | undefined; readonly admit?: Admit | undefined } = {},
+  ): Promise<Accepted[]> {
+    return inSubmitSpan(
+      { traceparent, workflow: undefined },
+      active => this.#wired.submissions.submitMany(newSubmissions(entries, active), admit),
+      accepted => ({ "umbra.jobs": accepted.length }),
+    )
+  }
+
+  #source(workflow: WorkflowSource): WorkflowSource | WorkflowText {
+    const isText = typeof workflow === "string" && isWorkflowText(workflow)
+    return isText ? this.#wired.submissions.registrations.text(workflow) : workflow
   }
 
   /** The load of this process, and whether it can take more. */
@@ -223,6 +292,8 @@ export class Umbra {
     const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
       watchers: this.#wired.watchers,
       isHere: () => this.#wired.engine.live(mustBeJobId(jobId)) !== undefined,
+      isOwned: () => this.#wired.engine.owns(jobId),
+      findEnd: () => this.#wired.live.ends.find(jobId),
       read: () => this.summary(jobId),
       awaitRemoteEnd: () => this.#wired.live.ends.await(jobId),
     })

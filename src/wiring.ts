@@ -86,6 +86,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     observer: {
       changed: job => live.changed(job),
       ended: job => live.ended(job),
+      lost: partition => live.lost(partition),
       progressed: (job, node) => live.progressed(job, node),
       followed: isFollowed => live.followed(isFollowed),
       released: () => live.released(),

@@ -33,8 +33,11 @@ export async function open({ postgresUrl, folder, width, store }) {
     configuration: `one process, worker concurrency 1,000, ${store === "sqlite" ? "SQLite in a folder" : "PostgreSQL"}, defaults otherwise`,
     run: async (shape, x) => result(await submit(shape, x)),
     runAll(xs) {
-      const accepted = Promise.all(xs.map(x => submit("single", x)))
-      return { accepted, results: accepted.then(all => Promise.all(all.map(result))) }
+      const accepted = umbra.submitMany(
+        "single",
+        xs.map(x => ({ x })),
+      )
+      return { accepted, results: accepted.then(all => Promise.all(all.map(({ job }) => result(job)))) }
     },
     recorded: async () => ({ steps: await count.query() }),
     async close() {

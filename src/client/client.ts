@@ -7,10 +7,12 @@
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
-import { UmbraClientError } from "./error.ts"
+import { type ProblemDocument, problemError, UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, isAway, newKey, pages, pause } from "./http.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
+  BulkJob,
+  BulkResult,
   DeadLetter,
   DeadLetterPage,
   DeadLettersOptions,
@@ -39,6 +41,7 @@ import type {
   Signalled,
   SignalOptions,
   StreamedProgress,
+  SubmitManyOptions,
   SubmitOptions,
 } from "./types.ts"
 import { jobEvents } from "./watch.ts"
@@ -49,6 +52,13 @@ type InputArguments<Input> =
   Record<never, never> extends Input
     ? [input?: Input, options?: SubmitOptions]
     : [input: Input, options?: SubmitOptions]
+
+/** Jobs that a server takes with one request. */
+const BULK = 1000
+
+type BulkAnswer =
+  | { readonly job_id: string; readonly is_new: boolean }
+  | { readonly problem: ProblemDocument }
 
 /** Shorter than the timeouts of usual proxies and load balancers. */
 const POLL_SECONDS = 25
@@ -96,6 +106,72 @@ export class UmbraClient {
     return new RemoteJob(this, job_id)
   }
 
+  /**
+   * Submits many jobs: one workflow with many inputs, or a list of submissions. Each result is a job or the error with
+   * which its submission was refused, in the order given. 1,000 are sent with one request.
+   */
+  async submitMany<Input, Output>(
+    workflow: Workflow<Input, Output>,
+    inputs: readonly Input[],
+    options?: SubmitManyOptions,
+  ): Promise<BulkResult<Output>[]>
+  async submitMany(
+    workflow: Definition | string,
+    inputs: readonly unknown[],
+    options?: SubmitManyOptions,
+  ): Promise<BulkResult[]>
+  async submitMany(submissions: readonly BulkJob[], options?: Signalled): Promise<BulkResult[]>
+  async submitMany(
+    given: Workflow | Definition | string | readonly BulkJob[],
+    inputsOrOptions: readonly unknown[] | Signalled = [],
+    options: SubmitManyOptions = {},
+  ): Promise<BulkResult[]> {
+    const isList = Array.isArray(given)
+    const inputs = isList ? [] : (inputsOrOptions as readonly unknown[])
+    const { signal, ...shared } = isList ? (inputsOrOptions as SubmitManyOptions) : options
+    const jobs: readonly BulkJob[] = isList
+      ? given
+      : inputs.map(input => ({ workflow: given as BulkJob["workflow"], input, options: shared }))
+    const results: BulkResult[] = []
+    for (let next = 0; next < jobs.length; next += BULK)
+      for (const result of await this.#sendMany(jobs.slice(next, next + BULK), signal))
+        results.push(
+          "problem" in result
+            ? { error: problemError(result.problem) }
+            : { job: new RemoteJob(this, result.job_id), isNew: result.is_new },
+        )
+    return results
+  }
+
+  /** Each job has a key, for all tries of the request. */
+  async #sendMany(jobs: readonly BulkJob[], signal: AbortSignal | undefined): Promise<readonly BulkAnswer[]> {
+    const references = new Map<BulkJob["workflow"], string>()
+    for (const { workflow } of jobs)
+      if (!references.has(workflow)) references.set(workflow, await this.#reference(workflow, { signal }))
+    const body = {
+      jobs: jobs.map(({ workflow, input, options = {} }) => ({
+        workflow: references.get(workflow),
+        input,
+        priority: options.priority,
+        ttl_seconds: options.ttlSeconds,
+        labels: options.labels,
+        idempotency_key: options.idempotencyKey ?? newKey(),
+      })),
+    }
+    const request = { method: "POST", safe: true, body, signal } as const
+    const { value } = await this.#http.answer<{ readonly results: readonly BulkAnswer[] }>(
+      "/jobs/bulk",
+      request,
+    )
+    return value.results
+  }
+
+  async #reference(workflow: BulkJob["workflow"], { signal }: Signalled): Promise<string> {
+    if (typeof workflow === "string") return workflow
+    const { name, version } = await this.workflows.pushOnce(workflow, { signal })
+    return `${name}@${version}`
+  }
+
   /** As `submit`, but returns the job as submitted, and whether it is new. */
   async accept(
     workflow: Workflow | Definition | string,
@@ -120,8 +196,7 @@ export class UmbraClient {
     input: unknown,
     options: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { name, version } = await this.workflows.pushOnce(workflow, { signal: options.signal })
-    return this.#send(`${name}@${version}`, input, options)
+    return this.#send(await this.#reference(workflow, options), input, options)
   }
 
   async #send(

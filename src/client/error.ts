@@ -36,7 +36,7 @@ export class UmbraClientError extends Error {
   }
 }
 
-interface ProblemDocument {
+export interface ProblemDocument {
   readonly code: string
   readonly detail: string
   readonly errors?: readonly unknown[]
@@ -48,14 +48,7 @@ export async function errorOf(response: Response): Promise<UmbraClientError> {
   const { status } = response
   const retryAfterMs = retryAfter(response.headers.get("retry-after"))
   const problem = problemOf(await response.text().catch(() => ""))
-  if (problem !== null)
-    return new UmbraClientError(messageOf(problem), {
-      code: problem.code,
-      status,
-      problems: problem.errors ?? [],
-      moreProblems: problem.more_errors ?? 0,
-      retryAfterMs,
-    })
+  if (problem !== null) return problemError(problem, { status, retryAfterMs })
   const isAway = status === 502 || status === 503 || status === 504
   const code = isAway ? NOT_REACHABLE : status === 429 ? "E632" : NOT_UMBRA
   const what = isAway ? "The server is unavailable" : status === 429 ? "Too many requests" : notUmbra
@@ -63,6 +56,19 @@ export async function errorOf(response: Response): Promise<UmbraClientError> {
     code,
     status,
     retryAfterMs,
+  })
+}
+
+/** `response`: of a problem that was the whole answer. */
+export function problemError(
+  problem: ProblemDocument,
+  response: Pick<UmbraClientErrorOptions, "status" | "retryAfterMs"> = {},
+): UmbraClientError {
+  return new UmbraClientError(messageOf(problem), {
+    code: problem.code,
+    ...response,
+    problems: problem.errors ?? [],
+    moreProblems: problem.more_errors ?? 0,
   })
 }
 

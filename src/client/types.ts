@@ -10,7 +10,7 @@ import type { JobEvent } from "../core/view/events.ts"
 import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
-import type { Definition } from "../definition/typed/builder.ts"
+import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
@@ -27,6 +27,8 @@ import type {
   WrittenMessage as Message,
   ReplayWhich,
 } from "../pipeline/queries.ts"
+import type { RemoteJob } from "./client.ts"
+import type { UmbraClientError } from "./error.ts"
 
 export type {
   CompiledGraph,
@@ -45,6 +47,21 @@ export type {
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
   readonly signal?: AbortSignal | undefined
 }
+
+/** One submission of `submitMany`. */
+export interface BulkJob {
+  readonly workflow: Workflow | Definition | string
+  readonly input?: unknown
+  readonly options?: Omit<SubmitOptions, "signal">
+}
+
+/** Options of one workflow with many inputs. */
+export type SubmitManyOptions = Omit<SubmitOptions, "idempotencyKey">
+
+/** `isNew` is false if the idempotency key was used before; `error`: why the submission was refused. */
+export type BulkResult<Output = Json> =
+  | { readonly job: RemoteJob<Output>; readonly isNew: boolean; readonly error?: undefined }
+  | { readonly error: UmbraClientError; readonly job?: undefined; readonly isNew?: undefined }
 
 /** As for `umbra.jobs`; `limit` is the size of a page. */
 export type JobsFilter = Partial<Omit<JobFilter, "owner">> & Signalled

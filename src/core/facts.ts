@@ -58,6 +58,8 @@ export interface JobSubmitted {
   readonly parent?: ParentLink
   /** The `retry` policy of nodes that do not set it. Absent: as the definition was compiled, which is 3 tries from 15 s on. */
   readonly retry_defaults?: RecordedRetryPolicy
+  /** Its engine had no place for it: it was not dispatched, and waits in the store. */
+  readonly queued?: true
 }
 
 /** A retry policy as stored in facts. */

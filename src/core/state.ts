@@ -1,3 +1,4 @@
+import type { AbortedRun, EndedAttempt, Polls, SpentAttempts, Start, Suspect, Usage } from "./attempt-records.ts"
 import type { AttemptRef } from "./commands.ts"
 import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
@@ -5,6 +6,8 @@ import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
+
+export type { AbortedRun, EndedAttempt, Polls, SpentAttempts, Start, Suspect, Usage } from "./attempt-records.ts"
 
 /** Node states as small numbers, for typed arrays: a job of 100,000 nodes costs a few megabytes. */
 export const nodeStatuses = Object.keys(nodeTransitions) as NodeStatus[]
@@ -207,70 +210,6 @@ export interface JobState {
   unknownFacts: number
 }
 
-/** An attempt that has ended, while the node is retried. */
-export interface EndedAttempt {
-  readonly outcome: "failed" | "postponed" | "lost" | "handed_over" | "cancelled"
-  /** null: not known, or its handler never began. */
-  readonly startedAt: number | null
-  readonly endedAt: number
-  readonly worker: string | null
-  /** When the next attempt was due; null: at once. */
-  readonly retryAt: number | null
-}
-
-/** `earlier`: in total; `lost`: those among them that were running when their process died. */
-export interface SpentAttempts {
-  readonly earlier: number
-  readonly lost: number
-}
-
-export interface AbortedRun {
-  readonly attempt: number
-  /** The attempt's interval: its start is between them. */
-  readonly earliest: number
-  readonly endedAt: number
-  /** Its start is recorded. */
-  isBegun: boolean
-  /** The part of its usage that is counted. */
-  readonly usage: Usage
-}
-
-export interface Usage {
-  [key: string]: number
-}
-
-export interface Start {
-  readonly at: number
-  readonly worker: string
-  /** No other isolated node ran in its process. */
-  readonly alone?: true
-  /** Another node died alone since this one last began alone. */
-  readonly contested?: true
-  /** The start was stored before the handler began (suspects.ts). */
-  readonly announced?: true
-}
-
-/** The suspicion against a node that lost an attempt (suspects.ts). */
-export interface Suspect {
-  /** It was known to run when its process died: from now on it runs alone. */
-  readonly isolated: boolean
-  /** Deaths alone, and how many of them since another node last died alone. */
-  readonly deaths: number
-  readonly streak: number
-  /** When the attempt that last died alone began, and when its death was recorded; 0: none has. */
-  readonly begunAt: number
-  readonly diedAt: number
-  /** How often it ran so long that another suspect joined it. */
-  readonly joined: number
-}
-
-export interface Polls {
-  readonly count: number
-  /** Failed polls in a row. */
-  readonly errors: number
-  readonly fault: Fault | null
-}
-
 /** Most jobs have none of these: shared empty maps save an allocation each. */
 const noTimes: ReadonlyMap<number, number> = new Map()
 const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
@@ -282,6 +221,67 @@ const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
+/**
+ * Maps and sets that take no memory until something is added: a job has a dozen of them, most stay empty, and there may
+ * be a hundred thousand jobs in memory. An empty `Map` takes 200 bytes, one of these 16.
+ */
+class LazyMap<K, V> implements Map<K, V> {
+  #map: Map<K, V> | undefined
+
+  get size(): number {
+    return this.#map === undefined ? 0 : this.#map.size
+  }
+
+  get(key: K): V | undefined {
+    return this.#map === undefined ? undefined : this.#map.get(key)
+  }
+
+  has(key: K): boolean {
+    return this.#map?.has(key) ?? false
+  }
+
+  set(key: K, value: V): this {
+    this.#map ??= new Map()
+    this.#map.set(key, value)
+    return this
+  }
+
+  delete(key: K): boolean {
+    return this.#map?.delete(key) ?? false
+  }
+
+  clear(): void {
+    this.#map = undefined
+  }
+
+  forEach(callback: (value: V, key: K, map: Map<K, V>) => void): void {
+    this.#map?.forEach(callback)
+  }
+
+  keys(): MapIterator<K> {
+    return (this.#map ?? noTimes).keys() as unknown as MapIterator<K>
+  }
+
+  values(): MapIterator<V> {
+    return (this.#map ?? noTimes).values() as unknown as MapIterator<V>
+  }
+
+  entries(): MapIterator<[K, V]> {
+    return (this.#map ?? noTimes).entries() as unknown as MapIterator<[K, V]>
+  }
+
+  [Symbol.iterator](): MapIterator<[K, V]> {
+    return this.entries()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return "Map"
+  }
+}
+
+/** The most 64-bit numbers that a typed array holds on the heap. */
+const ON_HEAP = 8
+
 /** A job; or, with `places` and `continuesOnFailure`, the items of a list. */
 export function newJobState(
   graph: Graph,
@@ -291,8 +291,9 @@ export function newJobState(
   }: { places?: number; continuesOnFailure?: boolean } = {},
 ): JobState {
   const size = graph.nodes.length
-  // Views of one buffer: a typed array of more than 64 bytes is an allocation outside of the heap each time.
-  const times = new Float64Array(3 * size)
+  // A typed array of more than 64 bytes is an allocation outside of the heap: the times of a large job share one.
+  const times = size > ON_HEAP ? new Float64Array(3 * size) : null
+  const timesAt = (part: number) => times?.subarray(part * size, (part + 1) * size) ?? new Float64Array(size)
   return {
     graph,
     status: "PENDING",
@@ -319,9 +320,9 @@ export function newJobState(
     tries: new Uint16Array(size),
     losses: new Uint16Array(size),
     outputs: new Array(size),
-    queuedAt: times.subarray(0, size),
-    endedAt: times.subarray(size, 2 * size),
-    startedAt: times.subarray(2 * size),
+    queuedAt: timesAt(0),
+    endedAt: timesAt(1),
+    startedAt: timesAt(2),
     workers: new Array(size),
     worker: undefined,
     waitingSince: noTimes,
@@ -330,21 +331,21 @@ export function newJobState(
     abortedRuns: noneAborted,
     unfinished: size,
     active: 0,
-    retryAt: new Map(),
-    waiting: new Map(),
-    awaitingSlot: new Map(),
-    pollAt: new Map(),
-    polls: new Map(),
+    retryAt: new LazyMap(),
+    waiting: new LazyMap(),
+    awaitingSlot: new LazyMap(),
+    pollAt: new LazyMap(),
+    polls: new LazyMap(),
     polling: new Set(),
-    operations: new Map(),
+    operations: new LazyMap(),
     unfollowed: noneUnfollowed,
     resumes: 0,
-    started: new Map(),
-    suspects: new Map(),
-    faults: new Map(),
-    previews: new Map(),
-    signals: new Map(),
-    usage: new Map(),
+    started: new LazyMap(),
+    suspects: new LazyMap(),
+    faults: new LazyMap(),
+    previews: new LazyMap(),
+    signals: new LazyMap(),
+    usage: new LazyMap(),
     nodeUsage: noUsage,
     childUsage: noChildUsage,
     lists: noLists,

@@ -16,14 +16,61 @@ const AT_ONCE = 0
  * null: the job has ended and its relatives are notified, or it waits for an event without a time.
  */
 export function wakeAt(state: JobState): number | null {
+  if (state.status === "QUEUED") return queueKey(state)
   if (state.finishedAt !== null) return state.unsettled ? AT_ONCE : null
   return isBusy(state) ? AT_ONCE : nextTimer(state)
+}
+
+/** What places a job in the queues of its partition. */
+export type QueuedJob = Pick<JobState, "owner" | "workflow" | "ttlSeconds" | "priority">
+
+const LEVELS = 2048
+const HIGHEST = 1000
+
+/**
+ * The `wakeAt` of a QUEUED job: negative, so that it is never due. Jobs with the same owner, workflow and time to live
+ * are one queue, and its keys are ordered by priority, highest first. So an index range holds one priority of one queue,
+ * in the order of job ids, which is the order of submission and of expiry.
+ */
+function queueKey(job: QueuedJob): number {
+  return keyIn(queueBase(job), job.priority)
+}
+
+export function keyIn(base: number, priority: number): number {
+  return base + HIGHEST - priority
+}
+
+/** The part of the key that all priorities of a queue share. */
+export function queueBase({ owner, workflow, ttlSeconds }: Omit<QueuedJob, "priority">): number {
+  return hash41(`${owner}\n${workflow}\n${ttlSeconds}`) * LEVELS - 2 ** 52
+}
+
+/** The queue and priority of a key. */
+export function parseQueueKey(key: number): { readonly base: number; readonly priority: number } {
+  const level = (key + 2 ** 52) % LEVELS
+  return { base: key - level, priority: HIGHEST - level }
+}
+
+/** Before and after the keys of all QUEUED jobs. */
+export const FIRST_QUEUE_KEY = -(2 ** 52)
+export const LAST_QUEUE_KEY = -2
+
+/** Two FNV-1a hashes, the second seeded with the first. Queues with equal hashes would only share their turns. */
+function hash41(text: string): number {
+  const low = fnv(text, 0x811c9dc5)
+  return (fnv(text, low) % 512) * 2 ** 32 + low
+}
+
+function fnv(text: string, seed: number): number {
+  let hash = seed
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  return hash >>> 0
 }
 
 /** Is the job found in time with this `wakeAt` stored? A job with work in flight is, with any time in the past. */
 export function wakesInTime(state: JobState, stored: number | null, now: number): boolean {
   const wake = wakeAt(state)
-  if (wake === null || stored === null) return wake === stored
+  if (wake === null || stored === null || state.status === "QUEUED") return wake === stored
   return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, now) : stored <= wake
 }
 

@@ -12,8 +12,10 @@ import type { OperationRows } from "./commit/operation-rows.ts"
 import type { MustFit } from "./dispatch/pipeline-needs.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
+import type { Queue } from "./owner/job-queue.ts"
 import type { LiveJob } from "./owner/live-job.ts"
-import { type JobObserver, type OwnerEngine, PartitionOwner } from "./owner/owner.ts"
+import { PartitionOwner } from "./owner/owner.ts"
+import type { JobObserver, OwnerEngine } from "./owner/owner-parts.ts"
 import { Lease, type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
 import { Ownership } from "./partitions/ownership.ts"
 import { ReadyPartitions } from "./partitions/ready-partitions.ts"
@@ -72,7 +74,14 @@ export class Engine implements OwnerEngine {
     this.#partitions = partitions
     this.owner = new PartitionOwner({
       ...{ id: this.id, load, clock, settings, log, lease: this.#lease, metrics: this.metrics },
-      ...{ broker: parts.broker, observer: parts.observer, engine: this, providers, maxOutputBytes },
+      ...{
+        broker: parts.broker,
+        observer: parts.observer,
+        engine: this,
+        providers,
+        maxOutputBytes,
+        partitions,
+      },
     })
     const { owner, plans } = this
     this.workers = new Workers({
@@ -93,7 +102,6 @@ export class Engine implements OwnerEngine {
     this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, log })
     this.#inbox = new Inbox({
       ...{ journal, owner, plans, log, claimExecution, family: this.#family },
-      maxLiveJobs: settings.maxLiveJobs,
     })
     this.#remoteEngines = new RemoteEngines({
       ...{ journal, clock, settings },
@@ -101,7 +109,7 @@ export class Engine implements OwnerEngine {
     })
     this.commands = new Commands({
       ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, clock },
-      ...{ maxLiveJobs: settings.maxLiveJobs, claimExecution },
+      claimExecution,
       mustBeOpen: () => this.mustBeOpen(),
     })
     this.#retention = new Retention({
@@ -161,10 +169,21 @@ export class Engine implements OwnerEngine {
     this.#ownership.receive(heartbeat)
     this.#lease.renew(sentAt)
     this.owner.broker.remote?.resume()
+    this.owner.queue.wake()
   }
 
   inboxChanged(partitions: readonly number[]): void {
     for (const partition of partitions) if (this.#partitions.owns(partition)) void this.#inbox.read(partition)
+  }
+
+  capacity(): number {
+    let places = this.#parts.worker().concurrency
+    for (const { concurrency } of this.owner.broker.remote?.live ?? []) places += concurrency
+    return places
+  }
+
+  begin(ids: readonly string[], queue: Queue): Promise<readonly string[]> {
+    return this.#recovery.begin(ids, queue)
   }
 
   parked(wakeAt: number | null): void {
@@ -266,6 +285,7 @@ export class Engine implements OwnerEngine {
     this.#retention.stop()
     await this.#sweep.stop()
     this.#executions.stop()
+    await this.owner.queue.stop()
     await this.#wakeups.stop()
     const leaving = this.#handOverIdle()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)

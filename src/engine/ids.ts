@@ -8,17 +8,29 @@ import { createHash, randomBytes } from "node:crypto"
 const RANDOM_POOL = 4096
 let pool = Buffer.alloc(0)
 let used = 0
+/** Ids of one millisecond are counted, so that jobs of a bulk keep their order within a partition. */
+const VARIANT = 0x8000
+const MAX_COUNT = 0x3fff
+let lastTime = 0
+let count = 0
 
 export function newJobId(partition: number, now: number, cell = 0): string {
-  if (used + 8 > pool.length) {
+  if (used + 6 > pool.length) {
     pool = randomBytes(RANDOM_POOL)
     used = 0
   }
   const time = now.toString(16).padStart(12, "0")
-  const tail = pool.toString("hex", used, used + 8)
-  used += 8
-  const variant = "89ab"[Number.parseInt(tail[0]!, 16) & 3]
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
+  const tail = pool.toString("hex", used, used + 6)
+  used += 6
+  count = now === lastTime ? Math.min(count + 1, MAX_COUNT) : 0
+  lastTime = now
+  const inOrder = (VARIANT + count).toString(16)
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}-${inOrder}-${tail}`
+}
+
+/** When the id was made, in milliseconds since 1970. */
+export function idTime(jobId: string): number {
+  return Number.parseInt(jobId.slice(0, 8) + jobId.slice(9, 13), 16)
 }
 
 /** Lower than every id that is made from then on. */

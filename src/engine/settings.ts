@@ -42,7 +42,7 @@ export const engineTable = {
   largeOutputBytes: wholeNumber("large_output_bytes", 256 * 1024),
   /** A job that only waits, and longer than this, leaves memory. */
   parkAfterMs: amount("park_after_ms", 2000),
-  /** The number of jobs in memory from which on new ones are rejected. */
+  /** The number of jobs in memory from which on new ones wait in the store. */
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
   /** How deep workflows may be nested. */
   maxDepth: wholeNumber("max_depth", 16),

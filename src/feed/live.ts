@@ -78,7 +78,7 @@ export class Live implements EngineObserver {
     await this.#neighbours.stop()
   }
 
-  changed(job: LiveJob): void {
+  changed(job: Pick<LiveJob, "id" | "partition">): void {
     const { partition } = job
     this.#watchers.changed(job)
     if (this.feed.isFollowed) this.feed.changed([partition])
@@ -87,6 +87,10 @@ export class Live implements EngineObserver {
 
   ended(job: LiveJob): void {
     this.#watchers.ended(job)
+  }
+
+  lost(partition: number): void {
+    this.#watchers.lost(partition)
   }
 
   progressed(job: LiveJob, node: number): void {

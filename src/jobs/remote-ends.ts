@@ -28,6 +28,7 @@ export class RemoteEnds {
   #isQuerying = false
   #queriedAt = 0
   #queriedAllAt = 0
+  #unread: string[] = []
 
   constructor(parts: RemoteEndsParts) {
     this.#parts = parts
@@ -44,6 +45,20 @@ export class RemoteEnds {
       else this.#awaited.delete(jobId)
       if (this.#awaited.size === 0) this.#stopFollowing()
     }
+  }
+
+  /** Notifies `watchers` if the job has ended already. Callers of one moment share a query. */
+  find(jobId: string): void {
+    if (this.#unread.length === 0) setImmediate(() => void this.#findAll())
+    this.#unread.push(jobId)
+  }
+
+  async #findAll(): Promise<void> {
+    const ids = this.#unread
+    this.#unread = []
+    for (let next = 0; next < ids.length; next += PAGE)
+      // The store is unavailable: callers query it themselves in the end.
+      await this.#notifyEnded(ids.slice(next, next + PAGE)).catch(() => {})
   }
 
   /** Something was committed in these partitions. */
@@ -69,7 +84,7 @@ export class RemoteEnds {
   }
 
   async #query(): Promise<void> {
-    const { journal, watchers, pollMs } = this.#parts
+    const { pollMs } = this.#parts
     this.#queriedAt = performance.now()
     const isAll = this.#queriedAt - this.#queriedAllAt >= pollMs
     if (isAll) this.#queriedAllAt = this.#queriedAt
@@ -77,14 +92,22 @@ export class RemoteEnds {
     this.#dirty.clear()
     this.#isQuerying = true
     try {
-      for (const row of ids.length === 0 ? [] : await journal.finishedJobs(ids)) {
-        const isWhole = row.outputLeftOut === undefined && !lacksOutput(row)
-        watchers.notify(row.id, isWhole ? rowSnapshot(row, row.updatedAt) : null)
-      }
+      if (ids.length > 0) await this.#notifyEnded(ids)
     } catch {
       // The store is unavailable: callers that wait query it themselves in the end, and get the error.
     }
     this.#isQuerying = false
     this.#schedule()
   }
+
+  async #notifyEnded(ids: readonly string[]): Promise<void> {
+    const { journal, watchers } = this.#parts
+    for (const row of await journal.finishedJobs(ids)) {
+      const isWhole = row.outputLeftOut === undefined && !lacksOutput(row)
+      watchers.notify(row.id, isWhole ? rowSnapshot(row, row.updatedAt) : null)
+    }
+  }
 }
+
+/** Jobs that `find` reads with one query. */
+const PAGE = 1000

@@ -18,6 +18,7 @@ import {
   type WorkflowSource,
   type WorkflowText,
 } from "./register.ts"
+import { type Accepted, BulkSubmission, type NewSubmission } from "./submit-many.ts"
 
 export interface SubmitOptions {
   readonly owner?: string
@@ -76,10 +77,7 @@ export class Submissions {
     options: AcceptOptions & { owner: string },
     admit: Admit = (_, store) => store(),
   ): Promise<Submitted> {
-    this.#parts.engine.mustBeOpen()
-    checkOptions(options)
-    const stored = await this.registrations.resolve(source, options.owner)
-    this.#parts.mustFit?.(stored.plan, options.owner)
+    const stored = await this.#resolve(source, options)
     const checked = await checkSubmission(stored.plan, input, options)
     await this.#parts.engine.whenReady()
     const command = this.#command(stored, checked, options)
@@ -100,6 +98,31 @@ export class Submissions {
     }
     // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
     return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
+  }
+
+  /** Submits many jobs, each accepted or refused for itself. `admit`: absent if no limit applies to them. */
+  submitMany(entries: Iterable<NewSubmission>, admit?: Admit): Promise<Accepted[]> {
+    const { engine } = this.#parts
+    return new BulkSubmission({
+      engine,
+      resolve: ({ workflow, options }) => this.#resolve(workflow, options),
+      command: async ({ input, options }, stored) =>
+        this.#command(stored, await checkSubmission(stored.plan, input, options), options),
+      isApart: ({ options }, { pipeline }) =>
+        admit !== undefined || pipeline !== null || options.idempotencyKey !== undefined,
+      submitApart: ({ workflow, input, options }) => this.submit(workflow, input, options, admit),
+    }).submit(entries)
+  }
+
+  async #resolve(
+    source: WorkflowSource | WorkflowText,
+    options: AcceptOptions & { owner: string },
+  ): Promise<StoredPlan> {
+    this.#parts.engine.mustBeOpen()
+    checkOptions(options)
+    const stored = await this.registrations.resolve(source, options.owner)
+    this.#parts.mustFit?.(stored.plan, options.owner)
+    return stored
   }
 
   async #admitted(

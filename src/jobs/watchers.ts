@@ -1,5 +1,6 @@
 import { jobHasEnded } from "../core/states.ts"
 import type { EngineObserver } from "../engine/engine.ts"
+import { partitionOf } from "../engine/ids.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
 import { endSnapshot, type JobSnapshot } from "../engine/owner/snapshot.ts"
 
@@ -7,10 +8,10 @@ import { endSnapshot, type JobSnapshot } from "../engine/owner/snapshot.ts"
 const LONGEST_TIMER_MS = 2 ** 31
 
 /** Callers that wait for changes of jobs. Jobs owned here notify; for others the watcher polls after a moment. */
-export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "progressed"> {
+export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "lost" | "progressed"> {
   readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
 
-  changed(job: LiveJob): void {
+  changed(job: Pick<LiveJob, "id">): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.notify(job.id, null)
   }
 
@@ -46,6 +47,12 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
     return { settled, cancel: () => done(null) }
   }
 
+  /** This process does not own the partition any more: callers must look elsewhere. */
+  lost(partition: number): void {
+    for (const jobId of [...this.#byJob.keys()])
+      if (partitionOf(jobId) === partition) this.notify(jobId, null)
+  }
+
   close(): void {
     for (const jobId of [...this.#byJob.keys()]) this.notify(jobId, null)
   }
@@ -58,11 +65,17 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
 
 /** Changes are notified, wherever the job runs; after this time a query makes up for a lost notification. */
 const MAX_SILENCE_MS = 5000
+/** The same for a job of this process that is not in memory: a hundred thousand callers may wait for such jobs. */
+const MAX_OWN_SILENCE_MS = 60_000
 
 export interface Waiting {
   readonly watchers: Watchers
   /** Is the job in this process's memory? */
   isHere(): boolean
+  /** Does this process own the job's partition? Then it is notified of the job's end, and of the loss of the partition. */
+  isOwned(): boolean
+  /** Notifies `watchers` if the job has ended already. */
+  findEnd(): void
   read(): Promise<JobSnapshot>
   /** Notifies `watchers` of the job's end also when another process runs it; the returned function stops that. */
   awaitRemoteEnd(): () => void
@@ -76,7 +89,16 @@ export async function waitForEnd(jobId: string, timeoutMs: number, waiting: Wait
     for (;;) {
       const left = deadline - performance.now()
       const isHere = waiting.isHere()
-      const change = waiting.watchers.next(jobId, Math.min(left, MAX_SILENCE_MS))
+      const isQueued = !isHere && left > 0 && waiting.isOwned()
+      const silence = isQueued ? MAX_OWN_SILENCE_MS : MAX_SILENCE_MS
+      const change = waiting.watchers.next(jobId, Math.min(left, silence))
+      if (isQueued) {
+        // It waits as a row, or has ended: one query answers for all callers of this moment.
+        waiting.findEnd()
+        const ended = await change.settled
+        if (ended !== null) return ended
+        continue
+      }
       if (!isHere && left > 0) leave ??= waiting.awaitRemoteEnd()
       if (!isHere || left <= 0) {
         const job = await waiting.read()

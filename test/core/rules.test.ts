@@ -1,6 +1,20 @@
 import { describe, expect, it } from "vitest"
+import type { JobState } from "../../src/core/state.ts"
 import { chain, fan } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
+
+/** Maps that are empty until something is added have private fields, which a clone would lose. */
+function copyOf(state: JobState): unknown {
+  const fields = Object.entries({ ...state, graph: null })
+  return structuredClone(
+    fields.map(([name, value]) => [
+      name,
+      value instanceof Object && "keys" in value && "get" in value
+        ? new Map(value as Map<unknown, unknown>)
+        : value,
+    ]),
+  )
+}
 
 describe("J2 the job's state follows from its nodes", () => {
   it("J1 is PROCESSING from its submission on, since its first nodes were handed out, then COMPLETED", () => {
@@ -68,13 +82,13 @@ describe("J6 one action is one fact with all that follows", () => {
 
   it("a refused command changes nothing", () => {
     const job = new Job(chain("a", "b"))
-    const before = structuredClone({ ...job.state, graph: null })
+    const before = copyOf(job.state)
     expect(job.complete("b")).toBe("duplicate")
     expect(job.send({ type: "retry" })).toBe("job_not_ended")
     expect(job.send({ type: "delete" })).toBe("job_not_ended")
     expect(job.send({ type: "wake" })).toBe("nothing_due")
     expect(job.send({ type: "completed", node: 9, attempt: 1, output: 1 })).toBe("no_such_node")
-    expect(structuredClone({ ...job.state, graph: null })).toEqual(before)
+    expect(copyOf(job.state)).toEqual(before)
   })
 
   it("a job is submitted once", () => {

@@ -150,7 +150,7 @@ export class Fleet {
           starts: task => this.#starts(member as Member, task),
         }),
       worker: () => ({ version: "0", handlers: ["work"], concurrency: 1, running: 0, queued: 0 }),
-      observer: { changed() {}, ended() {}, progressed() {}, followed() {}, released() {} },
+      observer: { changed() {}, ended() {}, lost() {}, progressed() {}, followed() {}, released() {} },
     })
     void member.engine.start()
     this.#members.push(member as Member)

@@ -68,6 +68,7 @@ import { retried } from "./restart.ts"
  * 4. A dispatched node has all its dependencies done; a job that has ended has nothing in flight.
  */
 export function apply(state: JobState, fact: Fact, effects?: Effects): void {
+  if (state.status === "QUEUED" && isOfNode(fact)) state.status = "PROCESSING"
   switch (fact.type) {
     case "job_submitted":
       submitted(state, fact, fact.at, effects)
@@ -185,6 +186,12 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.createdAt = at
   setExpiry(state, fact.expires_at)
   startAll(state, at, effects)
+  if (fact.queued === true) state.status = "QUEUED"
+}
+
+/** The first fact about a node of a job that waited in the store: the job has been dispatched. */
+function isOfNode(fact: Fact): boolean {
+  return fact.type === "tasks_lost" || ("node" in fact && fact.type !== "signal_received")
 }
 
 function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {

@@ -15,7 +15,7 @@ import type {
   Reported,
   Submit,
 } from "../commands.ts"
-import type { Fact, NodeCompleted, Ran, Waiting } from "../facts.ts"
+import type { Fact, JobSubmitted, NodeCompleted, Ran, Waiting } from "../facts.ts"
 import { type Fault, isRateLimited } from "../faults.ts"
 import type { JsonObject } from "../json.ts"
 import {
@@ -217,25 +217,32 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
 }
 
 function submit(state: JobState, command: Submit, context: DecisionContext): readonly Fact[] | Refusal {
-  if (state.status !== "PENDING") return refuse("job_exists")
-  return [
-    {
-      type: "job_submitted",
-      at: context.now,
-      owner: command.owner,
-      workflow: command.workflow,
-      workflow_version: command.workflowVersion,
-      input: command.input,
-      ttl_seconds: command.ttlSeconds,
-      expires_at: expiry(command.ttlSeconds, context.now, command.expiresBy),
-      priority: command.priority,
-      ...(command.labels === undefined ? {} : { labels: command.labels }),
-      ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
-      ...(command.submittedBy === undefined ? {} : { submitted_by: command.submittedBy }),
-      ...(command.parent === undefined ? {} : { parent: command.parent }),
-      ...(command.retryDefaults === undefined ? {} : { retry_defaults: recordPolicy(command.retryDefaults) }),
-    },
-  ]
+  return state.status === "PENDING" ? [submission(command, context.now)] : refuse("job_exists")
+}
+
+type Submission = JobSubmitted & { readonly at: number }
+
+/** The first fact of a new job. `isQueued`: it is not dispatched yet. Built by hand: spreads show in profiles of bulk submissions. */
+export function submission(command: Submit, at: number, isQueued = false): Submission {
+  const { labels, traceparent, submittedBy, parent, retryDefaults } = command
+  const fact: Writable<JobSubmitted & { at: number }> = {
+    type: "job_submitted",
+    at,
+    owner: command.owner,
+    workflow: command.workflow,
+    workflow_version: command.workflowVersion,
+    input: command.input,
+    ttl_seconds: command.ttlSeconds,
+    expires_at: expiry(command.ttlSeconds, at, command.expiresBy),
+    priority: command.priority,
+  }
+  if (labels !== undefined) fact.labels = labels
+  if (traceparent !== undefined) fact.traceparent = traceparent
+  if (submittedBy !== undefined) fact.submitted_by = submittedBy
+  if (parent !== undefined) fact.parent = parent
+  if (retryDefaults !== undefined) fact.retry_defaults = recordPolicy(retryDefaults)
+  if (isQueued) fact.queued = true
+  return fact
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }

@@ -262,12 +262,20 @@ class EventList {
     if (type === "job_submitted") {
       this.#emitJobTransition({ from: null, to: "PENDING" })
       this.emitJob("QUEUED")
-      this.emitJob("DISPATCHING")
+      if (this.#fact.queued !== true) this.emitJob("DISPATCHING")
     } else if (type === "job_retried") {
       this.emitJob("QUEUED")
       this.emitJob("DISPATCHING")
+    } else if (this.#job === "QUEUED") {
+      if (this.#state.status === "PROCESSING" || this.#named.length > 0) this.#emitDispatched()
     } else if (this.#named.length > 0 && type !== "tasks_lost" && this.#job !== "PROCESSING")
       this.emitJob("PROCESSING")
+  }
+
+  /** A job that waited in the store: its dispatch is not recorded, but certain. */
+  #emitDispatched(): void {
+    this.emitJob("DISPATCHING")
+    this.emitJob("PROCESSING")
   }
 
   emitJob(to: JobStatus): void {

@@ -108,7 +108,7 @@ export class ChildStarts {
       expiresBy: this.#expiresBy(job, at.node),
     }
     owner.inOneCommit(job.partition, () => {
-      const child = owner.submit(id, job.partition, plan, command)
+      const child = owner.submitNow(id, job.partition, plan, command)
       this.#wait(job, at, child)
     })
   }

@@ -1,5 +1,5 @@
 import type { Effect } from "../../core/effects.ts"
-import type { Fact, ItemCompleted, NodeCompleted } from "../../core/facts.ts"
+import type { Fact, ItemCompleted, JobSubmitted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import { UmbraError } from "../../errors.ts"
 import type {
@@ -18,6 +18,8 @@ export class Batch {
   readonly facts: NewFact[] = []
   readonly epochs = new Map<number, number>()
   readonly jobs = new Set<LiveJob>()
+  /** New jobs that wait as rows. */
+  readonly queued: QueuedRow[] = []
   readonly answers: MessageAnswer[] = []
   readonly messages: NewMessage[] = []
   readonly waiters: Waiter[] = []
@@ -42,7 +44,7 @@ export class Batch {
    * an earlier one, so the live state is exactly what the projection must show.
    */
   close(now: number): ClosedBatch {
-    const newJobs: NewJob[] = []
+    const newJobs: NewJob[] = [...this.queued]
     const changedJobs: JobChange[] = []
     for (const job of this.jobs) {
       if (job.evicted) continue
@@ -68,6 +70,7 @@ export class Batch {
   forget(partition: number, error: Error): void {
     if (!this.epochs.delete(partition)) return
     keep(this.facts, fact => fact.partition !== partition)
+    keep(this.queued, job => job.partition !== partition)
     keep(this.answers, answer => answer.partition !== partition)
     keep(this.messages, message => message.cause?.partition !== partition)
     for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
@@ -78,8 +81,46 @@ export class Batch {
   /** Removes everything of an evicted job. */
   drop(jobId: string): void {
     keep(this.facts, fact => fact.jobId !== jobId)
+    keep(this.queued, job => job.id !== jobId)
     keep(this.answers, answer => answer.jobId !== jobId)
     this.operations?.keep(row => row.jobId !== jobId)
+  }
+}
+
+/** The row of a job that waits for a place in memory. */
+export interface QueuedRow extends NewJob {
+  readonly ttlSeconds: number | null
+  readonly wakeAt: number
+}
+
+export interface QueuedSubmission {
+  readonly id: string
+  readonly partition: number
+  readonly fact: JobSubmitted & { readonly at: number }
+  readonly wakeAt: number
+}
+
+export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq: number): QueuedRow {
+  const { at, labels } = fact
+  return {
+    id,
+    partition,
+    seq,
+    status: "QUEUED",
+    updatedAt: at,
+    finishedAt: null,
+    wakeAt,
+    output: null,
+    error: null,
+    owner: fact.owner,
+    workflow: fact.workflow,
+    workflowVersion: fact.workflow_version,
+    parentId: null,
+    labels: labels !== undefined && hasKeys(labels) ? JSON.stringify(labels) : null,
+    priority: fact.priority,
+    createdAt: at,
+    submittedBy: fact.submitted_by ?? null,
+    ttlSeconds: fact.ttl_seconds,
   }
 }
 

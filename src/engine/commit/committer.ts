@@ -11,6 +11,9 @@ import {
   encodeFact,
   type OwnedPartition,
   partitionMoved,
+  type QueuedSubmission,
+  queuedRow,
+  type Waiter,
   without,
   withoutPartition,
 } from "./batch.ts"
@@ -172,6 +175,21 @@ export class AppendLane {
     this.#schedule()
   }
 
+  /** A new job that waits as a row: no state of it is in memory. */
+  recordQueued(job: QueuedSubmission): void {
+    const { id: jobId, partition, fact } = job
+    const owned = this.#owned.get(partition)
+    if (owned === undefined) throw partitionMoved(partition)
+    const batch = this.#open
+    const data = encodeFact(fact)
+    const seq = owned.nextSeq++
+    batch.facts.push({ partition, seq, jobId, at: fact.at, type: fact.type, data })
+    batch.queued.push(queuedRow(job, seq))
+    batch.epochs.set(partition, owned.epoch)
+    batch.bytes += data.length + FACT_OVERHEAD
+    this.#schedule()
+  }
+
   /** Called before the facts of a command: its facts and the answer to its sender are one commit. */
   closeIfFull(): void {
     const { bytes, facts } = this.#open
@@ -188,12 +206,17 @@ export class AppendLane {
 
   /** Resolves when everything recorded so far is durable. Rejects if this engine loses the partition before that. */
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
+    return new Promise((resolve, reject) => this.whenDurable(job, { resolve, reject }))
+  }
+
+  /** The same with a callback. */
+  whenDurable(
+    { partition, id: jobId }: { readonly partition: number; readonly id: string },
+    { resolve, reject }: Pick<Waiter, "resolve" | "reject">,
+  ): void {
     const batch = this.#open.isEmpty ? (this.#closed.at(-1)?.batch ?? this.#inFlight) : this.#open
-    if (batch === null) return Promise.resolve()
-    const epoch = this.#owned.get(job.partition)?.epoch
-    return new Promise((resolve, reject) =>
-      batch.waiters.push({ partition: job.partition, epoch, jobId: job.id, resolve, reject }),
-    )
+    if (batch === null) resolve()
+    else batch.waiters.push({ partition, epoch: this.#owned.get(partition)?.epoch, jobId, resolve, reject })
   }
 
   /**

@@ -3,14 +3,16 @@ import { jobHasEnded } from "../../core/states.ts"
 import { isBusy, nextTimer, wakeAt } from "../../core/timers.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
+import type { Place } from "./job-queue.ts"
 import type { LiveJob } from "./live-job.ts"
-import type { OwnerEngine } from "./owner.ts"
+import type { OwnerEngine } from "./owner-parts.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock
   readonly alarms: Alarms
   readonly parkAfterMs: number
   readonly engine: Pick<OwnerEngine, "parked">
+  readonly left: (job: LiveJob, place: Place) => void
 }
 
 /**
@@ -36,6 +38,7 @@ export class JobMemory {
   remove(job: LiveJob): void {
     job.evicted = true
     this.#parts.alarms.clear(job)
+    if (job.place !== null) this.#parts.left(job, job.place)
     if (!this.#jobs.delete(job.id)) return
     const parent = this.#childCounts.removed(job)
     const inMemory = parent === null ? undefined : this.#jobs.get(parent)
@@ -53,7 +56,7 @@ export class JobMemory {
       return
     }
     this.remove(job)
-    if (!jobHasEnded(job.state.status)) engine.parked(wakeAt(job.state))
+    if (!jobHasEnded(job.state.status) && job.state.status !== "QUEUED") engine.parked(wakeAt(job.state))
   }
 }
 
@@ -67,6 +70,7 @@ function decideParking(
   context: { readonly now: number; readonly parkAfterMs: number },
 ): Parking {
   if (job.evicted || job.users > 0 || job.pendingBatches > 0) return "stays"
+  if (job.isQueued && job.state.status === "QUEUED") return "leaves"
   if (isBusy(job.state) || job.state.unsettled) return "stays"
   if (jobHasEnded(job.state.status)) return "leaves"
   const wake = wakeAt(job.state)

@@ -17,6 +17,7 @@ import type { JobStatus } from "../../core/states.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { OwnedPartition } from "../commit/batch.ts"
+import type { Place } from "./job-queue.ts"
 
 /** A job in its owner's memory. */
 export interface LiveJob {
@@ -53,6 +54,10 @@ export interface LiveJob {
   evictingOutputs: Set<number> | null
   /** Large outputs that the items of a node with `for_each` read, fetched once for all items. */
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
+  /** It waits as a row for a place in memory; whoever uses it now must not dispatch it. */
+  isQueued: boolean
+  /** Its place in the window of its queue; null: something has happened to it, or it needs none. */
+  place: Place | null
 }
 
 /** What the parts of an owner may do to its jobs. */
@@ -103,6 +108,8 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     activePolls: null,
     evictingOutputs: null,
     fetched: null,
+    isQueued: job.state.status === "QUEUED",
+    place: null,
   }
 }
 

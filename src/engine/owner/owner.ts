@@ -1,33 +1,30 @@
-import type { Broker, BrokerHost, ChildRequest } from "../../broker/port.ts"
+import type { Broker, ChildRequest } from "../../broker/port.ts"
 import { findAborted } from "../../core/attempt-times.ts"
-import type { AttemptRef, Command, DecisionContext, Reported } from "../../core/commands.ts"
+import type { AttemptRef, Command, DecisionContext, Reported, Submit } from "../../core/commands.ts"
+import { submission } from "../../core/decide/decide.ts"
 import { cut } from "../../core/faults.ts"
+import { tasksInFlight } from "../../core/item-list.ts"
 import { attemptRef, findTask, newJobState, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { isRetried, nextTimer, takeDue } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
-import type { Log } from "../../log.ts"
 import { defaultLimits } from "../../template/index.ts"
-import { type Clock, sleep, untilStoreAnswers } from "../clock.ts"
-import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
+import { sleep, untilStoreAnswers } from "../clock.ts"
+import { type OwnedPartition, partitionMoved, type QueuedRow } from "../commit/batch.ts"
 import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
 import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
-import { partitionOf } from "../ids.ts"
-import type { EngineMetrics } from "../metrics.ts"
+import { firstSeq, partitionOf } from "../ids.ts"
 import { adoptTasks, cancelTasks, Handover, releaseTasks } from "../partitions/handover.ts"
-import type { Lease } from "../partitions/heartbeat.ts"
 import { Capacity } from "../providers/capacity.ts"
 import { LeftSubmissions } from "../providers/left-submissions.ts"
 import { Polls } from "../providers/polls.ts"
-import type { Providers } from "../providers/providers.ts"
 import { Slots } from "../providers/slots.ts"
-import type { LoadParts } from "../recovery/fold.ts"
 import { JobLoader } from "../recovery/loader.ts"
-import type { EngineSettings } from "../settings.ts"
 import { Alarms } from "./alarms.ts"
 import { JobMemory } from "./job-memory.ts"
+import { JobQueue, type Place, type Queue } from "./job-queue.ts"
 import {
   currentTask,
   DeathsAlone,
@@ -37,8 +34,9 @@ import {
   newLiveJob,
   runningAttempts,
 } from "./live-job.ts"
+import type { ExternalWork, OwnerParts, Submission } from "./owner-parts.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
-import { type Decided, type TurnOwner, Turns } from "./turn.ts"
+import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -48,53 +46,6 @@ import { type Decided, type TurnOwner, Turns } from "./turn.ts"
  * 2. After a fence or a failure the memory is discarded, never patched.
  * 3. A job stays in memory no longer than it must (`job-memory.ts`).
  */
-export interface OwnerParts {
-  readonly load: LoadParts
-  readonly clock: Clock
-  readonly settings: EngineSettings
-  readonly log: Log
-  /** The id of the engine that this owner is part of. */
-  readonly id: string
-  readonly broker: (host: BrokerHost) => Broker
-  readonly lease: Lease
-  readonly observer: JobObserver
-  readonly engine: OwnerEngine
-  readonly metrics: EngineMetrics
-  readonly providers: Providers
-  /** Limit of a rendered value, as JSON. */
-  readonly maxOutputBytes: number
-}
-
-/** What the engine does beside its owner. */
-export interface OwnerEngine {
-  /** A job was parked until this time; null: until a command arrives for it. */
-  parked(wakeAt: number | null): void
-  /** A node starts a child job. Resolves when the outcome of that request is decided. */
-  childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
-  /** The job has ended, and its parent or children do not know yet. Called again whenever the job is loaded. */
-  unsettled(job: LiveJob): void
-  /** There are messages in the inboxes of these partitions. */
-  inboxChanged(partitions: readonly number[]): void
-  /** The outcome of a submission whose job had ended is known: its operation is to be cancelled, or its slot is free. */
-  submissionSettled(provider: string, isToCancel: boolean): void
-}
-
-/** Receives what callers outside the engine see of jobs. What changed and ended is durable. */
-export interface JobObserver {
-  changed(job: LiveJob): void
-  ended(job: LiveJob): void
-  progressed(job: LiveJob, node: number): void
-}
-
-/** What an owner has beside its jobs for work at providers. */
-export interface ExternalWork {
-  readonly providers: Providers
-  readonly slots: Slots
-  readonly capacity: Capacity
-  readonly polls: Polls
-  readonly leftSubmissions: LeftSubmissions
-}
-
 export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned = new Map<number, OwnedPartition>()
@@ -105,6 +56,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly external: ExternalWork
   readonly handover: Handover
   readonly pendingDecisions = new PendingDecisions()
+  readonly queue: JobQueue
   readonly #parts: OwnerParts
   readonly #alarms: Alarms
   readonly #memory: JobMemory
@@ -114,6 +66,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly #taskWaiters: (() => void)[] = []
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
+  /** New jobs that wait as rows, until their rows are stored. */
+  readonly #unstored = new Set<string>()
 
   constructor(parts: OwnerParts) {
     const { clock, settings, log, metrics, engine, providers } = parts
@@ -127,9 +81,19 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
     const { parkAfterMs } = settings
-    this.#memory = new JobMemory({ clock, alarms: this.#alarms, engine, parkAfterMs })
+    this.#memory = new JobMemory({
+      ...{ clock, alarms: this.#alarms, engine, parkAfterMs },
+      left: (job, place) => this.#leavePlace(job, place),
+    })
     this.jobs = this.#memory.jobs
     this.loader = new JobLoader(this, parts.load)
+    this.queue = new JobQueue({
+      ...{ journal, clock, log, partitions: parts.partitions, maxLiveJobs: settings.maxLiveJobs },
+      capacity: () => engine.capacity(),
+      liveJobs: () => this.jobs.size,
+      isBehind: () => this.committer.lanes.some(lane => lane.isBehind),
+      begin: (ids, queue) => engine.begin(ids, queue),
+    })
     this.#reports = new TaskReports(this)
     this.broker = parts.broker({
       id: parts.id,
@@ -194,8 +158,31 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.#dispatcher.dispatch(job, at)
   }
 
-  /** Adds a new job to memory and sends it to the journal. */
-  submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
+  /** Sends a new job to the journal. It is added to memory if its queue has a place; null: it waits as a row. */
+  submit(id: string, partition: number, plan: Plan, command: Submit): Submission {
+    const known = this.jobs.get(id)
+    if (known !== undefined) return { createdAt: known.state.createdAt, job: known }
+    if (plan.pipeline === null && !this.queue.mayBegin(command))
+      return this.#submitQueued(id, partition, command)
+    const job = this.submitNow(id, partition, plan, command)
+    this.queue.entered(job)
+    return { createdAt: job.state.createdAt, job }
+  }
+
+  #submitQueued(id: string, partition: number, command: Submit): Submission {
+    const createdAt = this.#parts.clock.now()
+    const lane = this.committer.lane(partition)
+    lane.closeIfFull()
+    const wakeAt = this.queue.recorded(command)
+    const fact = submission(command, createdAt, true)
+    lane.recordQueued({ id, partition, fact, wakeAt })
+    this.#unstored.add(id)
+    this.#parts.metrics.jobsSubmitted++
+    return { createdAt, job: null }
+  }
+
+  /** A child job begins with its parent: it never waits for a place. */
+  submitNow(id: string, partition: number, plan: Plan, command: Submit): LiveJob {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
     const state = newJobState(plan)
@@ -221,6 +208,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   }
 
   async #loadAndUse<T>(id: string, use: Use<T>, absent: Absent<T>): Promise<T | null> {
+    while (this.#unstored.has(id)) await this.committer.durable({ partition: partitionOf(id), id })
     for (;;) {
       // A caller that waited for the same load, and continued first, may have submitted the job.
       const job = (await this.loader.load(id)) ?? this.jobs.get(id)
@@ -264,12 +252,46 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     failpoint("ack.before")
     lane.release(batch)
     this.#turns.perform(batch)
+    for (const job of batch.queued) this.#stored(job)
     for (const job of batch.jobs) {
       this.#parts.observer.changed(job)
       if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#parts.engine.unsettled(job)
       this.parkIfIdle(job)
     }
+    if (this.queue.waiting.size > 0) this.queue.wake()
     failpoint("ack.after")
+  }
+
+  #stored(job: QueuedRow): void {
+    this.#unstored.delete(job.id)
+    this.queue.stored(job)
+    this.#parts.observer.changed(job)
+  }
+
+  /** Dispatches a job that waited as a row. */
+  begin(job: LiveJob, queue: Queue): void {
+    if (!job.isQueued) {
+      this.parkIfIdle(job)
+      return
+    }
+    job.isQueued = false
+    const now = this.#parts.clock.now()
+    if (job.state.expiresAt !== null && job.state.expiresAt <= now) {
+      this.fireTimers(job)
+      return
+    }
+    this.queue.entered(job)
+    const { epoch } = this.owned.get(job.partition)!
+    if (job.seq < firstSeq(epoch) && queue.mayHaveBegun > 0) {
+      queue.mayHaveBegun--
+      this.recover(job)
+    } else for (const task of tasksInFlight(job.state, now)) this.dispatch(job, task)
+  }
+
+  #leavePlace(job: LiveJob, place: Place): void {
+    job.place = null
+    place.count--
+    if (place.queue.levels.length > 0) this.queue.freed(place.queue)
   }
 
   /** Adds a job that a caller needs. If it was quarantined here, it continues. */
@@ -350,6 +372,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
   /** Called after a take-over. */
   recover(job: LiveJob): void {
+    job.isQueued = false
     adoptTasks(job, this.#parts.clock.now(), this)
   }
 
@@ -387,6 +410,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   decided(job: LiveJob, command: Command, outputText: string | undefined): void {
     const timer = nextTimer(job.state)
     if (timer !== job.alarmAt || job.alarmIndex < 0) this.#alarms.set(job, timer)
+    // A job that is recovered begins again.
+    if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
@@ -429,8 +454,10 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.owned.delete(partition)
     this.committer.lane(partition).forget(partition)
     this.broker.remote?.left([partition])
-    for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
+    for (const ids of [this.#quarantined, this.#unstored])
+      for (const id of ids) if (partitionOf(id) === partition) ids.delete(id)
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, releaseTasks)
+    this.#parts.observer.lost(partition)
   }
 
   #refused(job: LiveJob, error: unknown): void {
@@ -478,19 +505,3 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
 type Use<T> = (job: LiveJob) => T | Promise<T>
 type Absent<T> = () => T | null | Promise<T>
-
-/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
-function mayEndAttempts({ type }: Command): boolean {
-  switch (type) {
-    case "failed":
-    case "external":
-    case "wake":
-    case "recover":
-    case "hand_over":
-    case "fail_job":
-    case "cancel":
-      return true
-    default:
-      return false
-  }
-}

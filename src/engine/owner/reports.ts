@@ -15,7 +15,7 @@ import type { Progress } from "../../core/view/view.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 import { type JobOwner, type LiveJob, runningAttempt } from "./live-job.ts"
-import type { ExternalWork } from "./owner.ts"
+import type { ExternalWork } from "./owner-parts.ts"
 
 /** The owner of the jobs that workers report on. */
 export interface ReportedOwner extends JobOwner {

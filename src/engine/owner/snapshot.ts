@@ -55,10 +55,10 @@ export class Stored {
   readonly #id: string
   readonly #command: Submit
   readonly #createdAt: number
-  readonly #job: LiveJob | null
+  readonly #job: LiveJob | "QUEUED" | null
 
-  /** `job`: null if it is in the memory of another process. */
-  constructor(id: string, command: Submit, createdAt: number, job: LiveJob | null = null) {
+  /** `job`: null if it is in the memory of another process, QUEUED if it waits in the store. */
+  constructor(id: string, command: Submit, createdAt: number, job: LiveJob | "QUEUED" | null = null) {
     this.#id = id
     this.#command = command
     this.#createdAt = createdAt
@@ -67,16 +67,18 @@ export class Stored {
 
   /** The job as it was submitted, whatever has happened since. */
   get began(): JobSnapshot {
-    return initialSnapshot(this.#id, this.#command, this.#createdAt)
+    const status = this.#job === "QUEUED" ? this.#job : "PROCESSING"
+    return initialSnapshot(this.#id, this.#command, this.#createdAt, status)
   }
 
   /** null: the job has not ended, or this process does not know. */
   get ended(): JobSnapshot | null {
-    return this.#job === null || this.#job.pendingBatches > 0 ? null : endSnapshot(this.#job)
+    if (this.#job === null || this.#job === "QUEUED" || this.#job.pendingBatches > 0) return null
+    return endSnapshot(this.#job)
   }
 }
 
-function initialSnapshot(jobId: string, command: Submit, createdAt: number): JobSnapshot {
+function initialSnapshot(jobId: string, command: Submit, createdAt: number, status: JobStatus): JobSnapshot {
   const created_at = isoTime(createdAt)
   return {
     job_id: jobId,
@@ -84,7 +86,7 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number): Job
     workflow_version: command.workflowVersion,
     owner: command.owner,
     parent_id: null,
-    status: "PROCESSING",
+    status,
     output: null,
     error: null,
     reason: null,

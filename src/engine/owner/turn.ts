@@ -132,3 +132,19 @@ export class Turns {
     }
   }
 }
+
+/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
+export function mayEndAttempts({ type }: Command): boolean {
+  switch (type) {
+    case "failed":
+    case "external":
+    case "wake":
+    case "recover":
+    case "hand_over":
+    case "fail_job":
+    case "cancel":
+      return true
+    default:
+      return false
+  }
+}

@@ -31,7 +31,7 @@ export interface OwnershipParts {
   readonly rebalanceMs: number
   /** The time that handlers running here get then. */
   readonly drainMs: number
-  readonly observer: Pick<EngineObserver, "followed" | "released">
+  readonly observer: Pick<EngineObserver, "followed" | "lost" | "released">
   readonly log: Log
 }
 
@@ -225,6 +225,7 @@ export class Ownership {
     sweep.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)
+    owner.queue.partitionsAdded(held)
     const waiting = await journal.readMessages({ partitions: added, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
   }
@@ -238,6 +239,7 @@ export class Ownership {
       held.push({ partition, epoch: owned.epoch })
       owner.owned.delete(partition)
       this.#parts.partitions.remove(partition)
+      this.#parts.observer.lost(partition)
     }
     owner.broker.remote?.left(partitions)
     if (held.length === 0) return

@@ -3,7 +3,7 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { SlotKey, SlotRequest } from "../../journal/port/providers.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import type { OwnerEngine } from "../owner/owner.ts"
+import type { OwnerEngine } from "../owner/owner-parts.ts"
 import { type Providers, usesSlots } from "./providers.ts"
 
 export interface SlotsParts {

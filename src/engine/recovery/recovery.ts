@@ -5,6 +5,7 @@ import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { QUARANTINED_AT } from "../commit/batch.ts"
 import { partitionOf } from "../ids.ts"
+import type { Queue } from "../owner/job-queue.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
@@ -42,6 +43,25 @@ export class Recovery {
   /** Wakes parked jobs that became due since `after`. Returns when the next one is due. */
   async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
     return this.#eachDue(query, job => this.#parts.owner.fireTimers(job))
+  }
+
+  /** Loads jobs that waited as rows and dispatches them. Returns those that were in use and have left memory since. */
+  async begin(ids: readonly string[], queue: Queue): Promise<readonly string[]> {
+    const { owner } = this.#parts
+    const epochs = new Map([...owner.owned].map(([partition, { epoch }]) => [partition, epoch]))
+    const read = new Set<string>()
+    await owner.loader.blockDue(ids, absent => {
+      for (const id of absent) read.add(id)
+      return this.#wake(absent, { epochs, alarms: new Map() }, job => owner.begin(job, queue))
+    })
+    const missed: string[] = []
+    for (const id of ids) {
+      if (read.has(id)) continue
+      const job = owner.jobs.get(id)
+      if (job === undefined) missed.push(id)
+      else if (job.isQueued) owner.begin(job, queue)
+    }
+    return missed
   }
 
   async #eachDue(

@@ -4,6 +4,7 @@ import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
+import type { Waiter } from "../commit/batch.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -23,7 +24,6 @@ export interface CommandsParts {
   readonly remoteEngines: RemoteEngines
   readonly family: Family
   readonly clock: Clock
-  readonly maxLiveJobs: number
   readonly claimExecution: ClaimExecution
   readonly mustBeOpen: () => void
 }
@@ -48,13 +48,30 @@ export class Commands {
       const createdAt = await remoteEngines.submit(id, command, hurry)
       return new Stored(id, command, createdAt ?? clock.now())
     }
-    const job = this.#submitHere(id, plan, command)
-    await owner.committer.durable(job)
-    return new Stored(id, command, job.state.createdAt, job)
+    const { createdAt, job } = this.#submitHere(id, plan, command)
+    await owner.committer.durable({ partition: partitionOf(id), id })
+    return new Stored(id, command, createdAt, job ?? "QUEUED")
   }
 
-  #submitHere(id: string, plan: Plan, command: Submit): LiveJob {
-    this.#checkRoom()
+  /** As `submit`, for one job of many: calls `ended` instead of returning a promise. */
+  submitThen(id: string, plan: Plan, command: Submit, ended: Pick<Waiter, "resolve" | "reject">): void {
+    const { owner, partitions } = this.#parts
+    const partition = partitionOf(id)
+    if (!partitions.owns(partition)) {
+      this.submit(id, plan, command).then(ended.resolve, ended.reject)
+      return
+    }
+    try {
+      this.#parts.mustBeOpen()
+      this.#submitHere(id, plan, command)
+      owner.committer.lane(partition).whenDurable({ partition, id }, ended)
+    } catch (error) {
+      ended.reject(error)
+    }
+  }
+
+  #submitHere(id: string, plan: Plan, command: Submit) {
+    this.#mustBeAvailable()
     return this.#parts.owner.submit(id, partitionOf(id), plan, command)
   }
 
@@ -69,12 +86,12 @@ export class Commands {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
-    const job = await owner.withJob<LiveJob | null>(
+    const submitted = await owner.withJob(
       id,
       () => null,
       () => this.#submitHere(id, plan, command),
     )
-    return job === null ? null : new Stored(id, command, job.state.createdAt, job)
+    return submitted && new Stored(id, command, submitted.createdAt, submitted.job ?? "QUEUED")
   }
 
   async command(jobId: string, command: JobCommand): Promise<void> {
@@ -93,17 +110,11 @@ export class Commands {
     return answer ?? { refused: "no_such_job" }
   }
 
-  #checkRoom(): void {
-    const { owner, maxLiveJobs } = this.#parts
-    if (!owner.store.isAvailable)
+  #mustBeAvailable(): void {
+    if (!this.#parts.owner.store.isAvailable)
       throw new UmbraError(
         "E611",
         "The database is unavailable and the engine has paused; try again when the database is back.",
-      )
-    if (owner.jobs.size >= maxLiveJobs)
-      throw new UmbraError(
-        "E611",
-        `The engine has reached its limit of ${maxLiveJobs} jobs in progress; try again shortly.`,
       )
   }
 }

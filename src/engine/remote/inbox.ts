@@ -22,7 +22,6 @@ export interface InboxParts {
   readonly owner: PartitionOwner
   readonly plans: Plans
   readonly log: Log
-  readonly maxLiveJobs: number
   readonly family: Family
   readonly claimExecution: ClaimExecution
 }
@@ -141,12 +140,10 @@ export class Inbox {
     command: Command,
     plan: Plan | null,
   ): Promise<Answer> {
-    const { owner, maxLiveJobs } = this.#parts
     if (command.type === "grant_slot") await this.#releaseSlot(jobId, command)
     if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
-    if (owner.jobs.size >= maxLiveJobs) return { refused: "no_room" }
-    const { state } = owner.submit(jobId, partition, plan, command)
-    return { accepted: true, created_at: state.createdAt }
+    const { createdAt } = this.#parts.owner.submit(jobId, partition, plan, command)
+    return { accepted: true, created_at: createdAt }
   }
 
   /** Releases a slot that a node requested while it or its job ended: no other code would release it. */

@@ -3,14 +3,13 @@ import { UmbraError } from "../../errors.ts"
 
 /** The error that a caller gets for an owner's refusal of a command. */
 const refusals: {
-  readonly [reason in RefusalReason | "no_such_job" | "unreadable" | "no_room" | "no_place"]?: readonly [
+  readonly [reason in RefusalReason | "no_such_job" | "unreadable" | "no_place"]?: readonly [
     "E301" | "E302" | "E303" | "E307" | "E312" | "E507" | "E611" | "E702",
     string,
   ]
 } = {
   no_such_job: ["E301", "does not exist"],
   unreadable: ["E507", "cannot be read; the log of the engine that owns it says why"],
-  no_room: ["E611", "is refused: its engine has reached its limit of jobs in progress; try again shortly"],
   no_place: [
     "E702",
     "cannot be retried now: the limit of concurrent pipeline executions is reached (UMBRA_MAX_EXECUTIONS); try again when one has ended",

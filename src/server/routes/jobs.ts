@@ -9,7 +9,6 @@ import { isoEvent, isoGraph, isoGraphAt, isoItems, isoNodeDetails } from "../../
 import type { AcceptOptions } from "../../jobs/submit.ts"
 import { cutPage } from "../../jobs/workflows.ts"
 import { isTraceparent } from "../../trace.ts"
-import { nextTurnIfLate } from "../../turns.ts"
 import { type Caller, ownersOf } from "../auth/caller.ts"
 import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
@@ -96,21 +95,9 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     }),
     async (request, reply) => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
-      const { traceparent } = request.headers
-      const shared = { traceparent, request: { spentMs: 0 } }
-      const problems = new BulkProblems()
-      const results: Promise<BulkResult>[] = []
-      for (const wanted of request.body.jobs) {
-        const result = submitOneOf(parts, request.caller, { ...wanted, ...shared }, problems)
-        // Awaited below; it may have been rejected by then.
-        result.catch(() => {})
-        results.push(result)
-        // A thousand submissions without yielding would block all other requests.
-        await nextTurnIfLate()
-      }
-      const answer = { results: await Promise.all(results) }
-      if (problems.retryAfter !== null) reply.header("retry-after", String(problems.retryAfter))
-      return answer
+      const { results, retryAfter } = await submitJobs(parts, request.caller, request.body.jobs, request.headers)
+      if (retryAfter !== null) reply.header("retry-after", String(retryAfter))
+      return { results }
     },
   )
 
@@ -248,27 +235,42 @@ interface Submission extends Omit<Wanted, "idempotency_key"> {
 
 type BulkResult = { job_id: string; is_new: boolean } | { problem: ProblemDocument }
 
-async function submitOneOf(
+async function submitJobs(
   parts: RouteContext,
   caller: Caller,
-  wanted: Submission,
-  problems: BulkProblems,
-): Promise<BulkResult> {
-  try {
-    const { jobId, isNew } = await submitJob(parts, caller, wanted)
-    return { job_id: jobId, is_new: isNew }
-  } catch (error) {
-    if (error instanceof UmbraError) return { problem: problems.problem(error) }
-    throw error
-  }
+  jobs: readonly Wanted[],
+  { traceparent }: { readonly traceparent?: string | undefined },
+): Promise<{ readonly results: BulkResult[]; readonly retryAfter: number | null }> {
+  const { umbra, unfinished, settings } = parts
+  const request = { spentMs: 0 }
+  const bounds = boundsOf(caller, settings)
+  const entries = jobs.map(wanted => ({ ...wanted, options: optionsOf(caller, { ...wanted, request }) }))
+  const accepted = await umbra.acceptMany(entries, {
+    traceparent: isTraceparent(traceparent) ? traceparent : undefined,
+    ...(bounds.length === 0 ? {} : { admit: (jobId, store) => unfinished.admit(bounds, jobId, store) }),
+  })
+  const problems = new BulkProblems()
+  const results = accepted.map(each => {
+    if (!("error" in each)) return { job_id: each.jobId, is_new: each.isNew }
+    if (each.error instanceof UmbraError) return { problem: problems.problem(each.error) }
+    throw each.error
+  })
+  return { results, retryAfter: problems.retryAfter }
 }
 
-function submitJob(
-  { umbra, unfinished, settings }: RouteContext,
+function submitJob({ umbra, unfinished, settings }: RouteContext, caller: Caller, submission: Submission) {
+  const { workflow, input } = submission
+  const bounds = boundsOf(caller, settings)
+  return umbra.accept(workflow, input, optionsOf(caller, submission), (jobId, store) =>
+    unfinished.admit(bounds, jobId, store),
+  )
+}
+
+function optionsOf(
   caller: Caller,
-  { workflow, input, priority, ttl_seconds, labels, idempotency_key, traceparent, request }: Submission,
-) {
-  const options: AcceptOptions = {
+  { priority, ttl_seconds, labels, idempotency_key, traceparent, request }: Omit<Submission, "workflow">,
+): AcceptOptions {
+  return {
     owner: caller.owner,
     submittedBy: caller.limits === null ? undefined : caller.name,
     priority,
@@ -279,8 +281,6 @@ function submitJob(
     traceparent: isTraceparent(traceparent) ? traceparent : undefined,
     request,
   }
-  const bounds = boundsOf(caller, settings)
-  return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))
 }
 
 /** Resolves when the job has ended, when the time is up, or when this process stops. */

@@ -1,0 +1,67 @@
+import type { Fault } from "./faults.ts"
+
+/** What a state keeps of the attempts of its nodes. */
+
+/** An attempt that has ended, while the node is retried. */
+export interface EndedAttempt {
+  readonly outcome: "failed" | "postponed" | "lost" | "handed_over" | "cancelled"
+  /** null: not known, or its handler never began. */
+  readonly startedAt: number | null
+  readonly endedAt: number
+  readonly worker: string | null
+  /** When the next attempt was due; null: at once. */
+  readonly retryAt: number | null
+}
+
+/** `earlier`: in total; `lost`: those among them that were running when their process died. */
+export interface SpentAttempts {
+  readonly earlier: number
+  readonly lost: number
+}
+
+export interface AbortedRun {
+  readonly attempt: number
+  /** The attempt's interval: its start is between them. */
+  readonly earliest: number
+  readonly endedAt: number
+  /** Its start is recorded. */
+  isBegun: boolean
+  /** The part of its usage that is counted. */
+  readonly usage: Usage
+}
+
+export interface Usage {
+  [key: string]: number
+}
+
+export interface Start {
+  readonly at: number
+  readonly worker: string
+  /** No other isolated node ran in its process. */
+  readonly alone?: true
+  /** Another node died alone since this one last began alone. */
+  readonly contested?: true
+  /** The start was stored before the handler began (suspects.ts). */
+  readonly announced?: true
+}
+
+/** The suspicion against a node that lost an attempt (suspects.ts). */
+export interface Suspect {
+  /** It was known to run when its process died: from now on it runs alone. */
+  readonly isolated: boolean
+  /** Deaths alone, and how many of them since another node last died alone. */
+  readonly deaths: number
+  readonly streak: number
+  /** When the attempt that last died alone began, and when its death was recorded; 0: none has. */
+  readonly begunAt: number
+  readonly diedAt: number
+  /** How often it ran so long that another suspect joined it. */
+  readonly joined: number
+}
+
+export interface Polls {
+  readonly count: number
+  /** Failed polls in a row. */
+  readonly errors: number
+  readonly fault: Fault | null
+}

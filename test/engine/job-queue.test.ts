@@ -1,0 +1,233 @@
+/** Jobs that wait as rows: bounded memory, order, fairness, commands, expiry, take-over. */
+import { describe, expect, it } from "vitest"
+import type { Journal } from "../../src/journal/port/journal.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import type { Umbra } from "../../src/umbra.ts"
+import { flow, gate, handler, open, openOn } from "./stage.ts"
+
+/** With few workers a window has 1,000 places. */
+const WINDOW = 1000
+
+const inputs = (count: number) => Array.from({ length: count }, (_, x) => ({ x }))
+
+function counted() {
+  const runs = new Map<number, number>()
+  return {
+    runs,
+    handler: handler("count", (_config, { input }) => {
+      const { x } = input as { x: number }
+      runs.set(x, (runs.get(x) ?? 0) + 1)
+      return x
+    }),
+  }
+}
+
+const single = flow([{ id: "a", handler: "count" }], { output: "{{ a }}" })
+const held = flow([{ id: "a", handler: "gate" }], { name: "held" })
+
+async function idsOf(umbra: Umbra, workflow: typeof single, count: number, options = {}): Promise<string[]> {
+  const results = await umbra.submitMany(workflow, inputs(count), options)
+  return results.map(({ job, error }) => {
+    if (job === undefined) throw error
+    return job.id
+  })
+}
+
+describe("submitMany", () => {
+  it("accepts or refuses each submission for itself, in the order given, and honours keys", async () => {
+    const { handler: count } = counted()
+    const umbra = await open({ handlers: [count] })
+    const typed = flow([{ id: "a", handler: "count" }], {
+      name: "typed",
+      input: { type: "object", required: ["x"], properties: { x: { type: "number" } } },
+    })
+    await umbra.register(typed)
+    const results = await umbra.submitMany([
+      { workflow: single, input: { x: 1 } },
+      { workflow: "typed", input: { x: "one" } },
+      { workflow: "nobody-knows-it" },
+      { workflow: "typed", input: { x: 2 }, options: { idempotencyKey: "k" } },
+      { workflow: "typed", input: { x: 2 }, options: { idempotencyKey: "k" } },
+      { workflow: "typed", input: { x: 3 }, options: { idempotencyKey: "k" } },
+      { workflow: single, input: { x: 4 }, options: { priority: 0.5 } },
+    ])
+    const codes = results.map(({ error }) => (error as { code?: string } | undefined)?.code ?? null)
+    expect(codes).toEqual([null, "E304", "E305", null, null, "E306", "E309"])
+    expect(results.map(({ isNew }) => isNew)).toEqual([
+      true,
+      undefined,
+      undefined,
+      true,
+      false,
+      undefined,
+      undefined,
+    ])
+    expect(results[4]!.job!.id).toBe(results[3]!.job!.id)
+    expect((await results[0]!.job!.wait()).output).toBe(1)
+    expect((await results[3]!.job!.wait()).status).toBe("COMPLETED")
+  })
+
+  it("completes every job of a bulk once, with at most a window of them in memory", async () => {
+    const { runs, handler: count } = counted()
+    const umbra = await open({ handlers: [count] })
+    let most = 0
+    const watch = setInterval(() => {
+      most = Math.max(most, umbra.health().liveJobs)
+    }, 1)
+    const results = await umbra.submitMany(single, inputs(10_000))
+    most = Math.max(most, umbra.health().liveJobs)
+    const ended = await Promise.all(results.map(({ job }) => job!.wait()))
+    clearInterval(watch)
+    expect(ended.every(({ status, output }, x) => status === "COMPLETED" && output === x)).toBe(true)
+    expect(runs.size).toBe(10_000)
+    expect([...runs.values()].every(times => times === 1)).toBe(true)
+    // Those of the window, and those that have ended and are being stored.
+    expect(most).toBeLessThanOrEqual(3 * WINDOW)
+  })
+})
+
+describe("a job that waits as a row", () => {
+  it("is QUEUED, is not in memory, and can be cancelled; its events show when it was dispatched", async () => {
+    const busy = gate()
+    const umbra = await open({ handlers: [busy.handler], worker: { concurrency: 1 } })
+    const ids = await idsOf(umbra, held, WINDOW + 10)
+    expect(umbra.health().liveJobs).toBe(WINDOW)
+    const [last, other] = [ids.at(-1)!, ids.at(-2)!]
+    expect((await umbra.job(last)).status).toBe("QUEUED")
+    expect(await umbra.graph(last)).toMatchObject({ status: "QUEUED", nodes: [{ status: "QUEUED" }] })
+    await expect(umbra.delete(last)).rejects.toMatchObject({ code: "E303" })
+    await umbra.signal(other, "early", 1)
+    expect((await umbra.job(other)).status).toBe("QUEUED")
+    await umbra.cancel(last, "not wanted")
+    expect(await umbra.job(last)).toMatchObject({ status: "CANCELLED", reason: "not wanted" })
+    await umbra.delete(last)
+    expect(umbra.health().liveJobs).toBe(WINDOW)
+    busy.open()
+    expect((await umbra.wait(other)).status).toBe("COMPLETED")
+    const states = (await umbra.events(other))
+      .filter(({ type }) => type.startsWith("job."))
+      .map(({ to }) => to)
+    expect(states).toEqual(["PENDING", "QUEUED", "DISPATCHING", "PROCESSING", "COMPLETED"])
+    expect(busy.entered.some(({ jobId }) => jobId === last)).toBe(false)
+  })
+
+  it("expires in time, although its queue has no place", async () => {
+    const clock = new VirtualClock()
+    const busy = gate()
+    const umbra = await open({ handlers: [busy.handler], worker: { concurrency: 1 }, clock })
+    const ids = await idsOf(umbra, held, WINDOW + 20, { ttlSeconds: 60 })
+    await clock.advance(61_000)
+    for (const id of ids.slice(-20)) {
+      const { status } = await umbra.wait(id, { timeoutMs: 20_000 })
+      expect(status).toBe("EXPIRED")
+    }
+    busy.open()
+  })
+
+  it("does not make the job of another owner, workflow or priority wait", async () => {
+    const entered: string[] = []
+    let release = () => {}
+    const released = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const first = gate("first")
+    const note = handler("note", async (_config, { input }) => {
+      entered.push(String((input as { x: unknown }).x))
+      await released
+    })
+    const umbra = await open({ handlers: [first.handler, note], worker: { concurrency: 1 } })
+    await umbra.submit(flow([{ id: "a", handler: "first" }], { name: "blocker" }))
+    await first.came()
+    const many = flow([{ id: "a", handler: "note" }], { name: "many" })
+    await umbra.submitMany(many, inputs(5000), { owner: "big" })
+    expect(umbra.health().liveJobs).toBe(WINDOW + 1)
+    await umbra.submit(many, { x: "single" }, { owner: "small" })
+    await umbra.submit(
+      flow([{ id: "a", handler: "note" }], { name: "rare" }),
+      { x: "rare" },
+      { owner: "big" },
+    )
+    await umbra.submit(many, { x: "urgent" }, { owner: "big", priority: 10 })
+    expect(umbra.health().liveJobs).toBe(WINDOW + 4)
+    release()
+    first.open()
+    await expect.poll(() => entered.length, { timeout: 60_000 }).toBe(5003)
+    const place = (name: string) => entered.indexOf(name)
+    expect(place("urgent")).toBeLessThanOrEqual(1)
+    expect(place("single")).toBeLessThanOrEqual(1)
+    expect(place("rare")).toBeLessThanOrEqual(4)
+  })
+
+  it("begins in the order of submission, higher priorities first", async () => {
+    const order: number[] = []
+    const first = gate("gate")
+    // Handlers that take no time at all would end before a page can be read.
+    const note = handler("note", async (_config, { input }) => {
+      order.push((input as { x: number }).x)
+      await new Promise(resolve => setImmediate(resolve))
+    })
+    const umbra = await open({ handlers: [first.handler, note], worker: { concurrency: 1 } })
+    const noted = flow([{ id: "a", handler: "note" }], { name: "noted" })
+    await umbra.submit(held)
+    await first.came()
+    const low = await umbra.submitMany(noted, inputs(3000))
+    const high = await umbra.submitMany(
+      noted,
+      inputs(2000).map(({ x }) => ({ x: x + 10_000 })),
+      { priority: 5 },
+    )
+    first.open()
+    await Promise.all([...low, ...high].map(({ job }) => job!.wait()))
+    const of = (isHigh: boolean) => order.filter(x => x >= 10_000 === isHigh)
+    // Ids of one millisecond are in order within a partition only.
+    const disorder = (xs: readonly number[]) => Math.max(...xs.map((x, at) => Math.abs(at - (x % 10_000))))
+    expect(order.slice(0, 2000).every(x => x >= 10_000)).toBe(true)
+    expect(disorder(of(true))).toBeLessThan(1000)
+    expect(disorder(of(false))).toBeLessThan(1000)
+  })
+})
+
+describe("another owner of the partitions", () => {
+  it("reads waiting rows in pages, and every job completes", async () => {
+    const store = createMemoryStore()
+    const busy = gate()
+    const first = await openOn(store, {
+      handlers: [busy.handler],
+      engine: { drainSeconds: 0 },
+      worker: { concurrency: 1 },
+    })
+    const ids = await idsOf(first, held, 10_000)
+    await first.close()
+    const { journal, most } = counting(openMemory(store))
+    const next = gate()
+    const second = await open({ at: journal, handlers: [next.handler], worker: { concurrency: 1 } })
+    await next.came()
+    await expect.poll(() => second.health().liveJobs).toBeGreaterThan(WINDOW / 2)
+    // Those that were in memory before, and a window.
+    expect(second.health().liveJobs).toBeLessThanOrEqual(2 * WINDOW + 10)
+    expect(most()).toBeLessThanOrEqual(2 * WINDOW + 10)
+    next.open()
+    const ended = await Promise.all(ids.map(id => second.wait(id)))
+    expect(ended.every(({ status }) => status === "COMPLETED")).toBe(true)
+    expect(new Set(next.entered.map(({ jobId }) => jobId)).size).toBe(10_000)
+    expect(next.entered.length).toBe(10_000)
+  })
+})
+
+/** A journal that counts how many jobs were read. */
+function counting(journal: Journal): { readonly journal: Journal; readonly most: () => number } {
+  let read = 0
+  const wrapped = new Proxy(journal, {
+    get(target, name) {
+      if (name === "readFacts")
+        return (ids: readonly string[], options?: object) => {
+          read += ids.length
+          return target.readFacts(ids, options)
+        }
+      const value = Reflect.get(target, name)
+      return typeof value === "function" ? value.bind(target) : value
+    },
+  })
+  return { journal: wrapped, most: () => read }
+}
