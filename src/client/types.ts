@@ -11,7 +11,7 @@ import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from
 import type { Definition } from "../definition/typed/builder.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
-import type { NodeDetails } from "../jobs/queries.ts"
+import type { JobSnapshotPage, NodeDetails } from "../jobs/queries.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import type {
@@ -134,11 +134,7 @@ export interface ReplayJob extends JobSnapshot {
   readonly replayed: number
 }
 
-export interface JobPage {
-  readonly jobs: readonly JobSnapshot[]
-  /** The value of `after` for the next page; null: this is the last. */
-  readonly next: string | null
-}
+export type JobPage = JobSnapshotPage
 
 export interface Signalled {
   readonly signal?: AbortSignal | undefined

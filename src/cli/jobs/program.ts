@@ -8,12 +8,15 @@ import {
   handlersOption,
   jobId,
   label,
+  moment,
   privateAddressesOption,
   providersOption,
+  seconds,
   statusList,
   wholeNumber,
   withStore,
   withTarget,
+  workflowVersion,
 } from "../input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
@@ -34,10 +37,19 @@ export function jobsProgram(finish: Finish): Command {
         JobStatus[]
       >(statusList),
     )
-    .option("--workflow <name>", "only jobs of this workflow")
+    .option("--workflow <name>", "only jobs of this workflow, or of one version: order@3", workflowVersion)
     .addOption(
       new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(label),
     )
+    .option("--error-code <code>", "only jobs with this error, for example E405")
+    .option("--fingerprint <text>", "only jobs with the same error as the job that has this fingerprint")
+    .option(
+      "--error-text <words>",
+      "only jobs whose error message has these words; numbers and ids do not count",
+    )
+    .option("--min-duration <seconds>", "only jobs that have ended and took at least so long", seconds)
+    .option("--created-from <time>", "only jobs created at this time or later: 2026-11-15T12:00:00Z", moment)
+    .option("--created-before <time>", "only jobs created before this time", moment)
     .option("--parent <job>", "only the children of this job", jobId)
     .option("--top", "only jobs without a parent")
     .option("--limit <count>", "jobs per page", countFrom1, 20)

@@ -19,7 +19,6 @@ import { jobHasEnded } from "../../core/states.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import { UmbraError } from "../../errors.ts"
 import { isoEvent, isoGraph, isoNodeDetails } from "../../jobs/iso-times.ts"
-import { cutPage } from "../../jobs/workflows.ts"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import type { Umbra } from "../../umbra.ts"
 import { storeName } from "../input/store.ts"
@@ -43,9 +42,7 @@ export class StoreJobs implements TargetJobs {
   }
 
   async jobPage({ limit = 50, signal: _, ...filter }: JobsFilter = {}): Promise<JobPage> {
-    const found = await (await this.#store.reader()).jobs({ ...filter, ...this.#only, limit: limit + 1 })
-    const { page: jobs, next } = cutPage(found, limit, ({ job_id }) => job_id)
-    return { jobs, next }
+    return (await this.#store.reader()).jobPage({ ...filter, ...this.#only, limit })
   }
 
   async graph(id: string): Promise<RemoteGraph> {

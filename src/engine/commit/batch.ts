@@ -2,6 +2,7 @@ import type { Effect } from "../../core/effects.ts"
 import type { Fact, ItemCompleted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import { UmbraError } from "../../errors.ts"
+import { fingerprint } from "../../journal/fingerprint.ts"
 import type {
   JobChange,
   NewFact,
@@ -9,7 +10,7 @@ import type {
   NewMessage,
   Batch as StoredBatch,
 } from "../../journal/port/journal.ts"
-import { jobErrorText, jobOutputText, usageKey } from "../owner/job-result.ts"
+import { jobErrorText, jobFingerprint, jobOutputText, usageKey } from "../owner/job-result.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
@@ -130,6 +131,7 @@ function projectionChanged(job: LiveJob, now: number): boolean {
 
 function jobChange(job: LiveJob): JobChange {
   const { state } = job
+  const { labels } = state
   return {
     id: job.id,
     partition: job.partition,
@@ -140,6 +142,12 @@ function jobChange(job: LiveJob): JobChange {
     wakeAt: wakeAt(state),
     output: jobOutputText(job),
     error: jobErrorText(job),
+    fingerprint: jobFingerprint(job),
+    owner: state.owner,
+    workflow: state.workflow,
+    workflowVersion: state.workflowVersion,
+    createdAt: state.createdAt,
+    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
   }
 }
 
@@ -151,32 +159,22 @@ export const QUARANTINED_AT = 1
 
 /** The job's state may be half changed: the row keeps its status. */
 function quarantinedRow(job: LiveJob, error: string, now: number): JobChange {
-  const status = job.projected!.status
-  const { id, partition, seq } = job
+  const { id, partition, seq, state } = job
+  const { owner, workflow, workflowVersion, createdAt, labels } = state
   return {
-    id,
-    partition,
-    seq,
-    status,
-    updatedAt: now,
-    finishedAt: null,
-    wakeAt: QUARANTINED_AT,
-    output: null,
-    error,
+    ...{ id, partition, seq, status: job.projected!.status, updatedAt: now },
+    ...{ finishedAt: null, wakeAt: QUARANTINED_AT, output: null, error },
+    ...{ owner, workflow, workflowVersion, createdAt },
+    fingerprint: fingerprint(JSON.parse(error)),
+    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
   }
 }
 
 function newJobRow(job: LiveJob): NewJob {
   const { state } = job
-  const labels = state.labels
   return Object.assign(jobChange(job), {
-    owner: state.owner,
-    workflow: state.workflow,
-    workflowVersion: state.workflowVersion,
     parentId: state.parent?.job_id ?? null,
-    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
     priority: state.priority,
-    createdAt: state.createdAt,
     submittedBy: state.submittedBy,
   })
 }
