@@ -11,6 +11,7 @@ import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { fleet } from "./fleet.ts"
 import { items } from "./items.ts"
+import { lists } from "./lists.ts"
 import { peers } from "./peers.ts"
 import { pipelines } from "./pipelines.ts"
 import { roles } from "./roles.ts"
@@ -27,6 +28,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   append,
   engine,
   items,
+  lists,
   takeover,
   crowd,
   server,
