@@ -168,6 +168,7 @@ function job({ jobId, partition, seq, at }: NewFact): NewJob {
     wakeAt: at + 86_400_000,
     output: null,
     error: null,
+    fingerprint: null,
     owner: "bench",
     workflow: "bench",
     workflowVersion: 1,

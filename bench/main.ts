@@ -12,6 +12,7 @@ import { engine } from "./engine.ts"
 import { fleet } from "./fleet.ts"
 import { history } from "./history.ts"
 import { items } from "./items.ts"
+import { lists } from "./lists.ts"
 import { peers } from "./peers.ts"
 import { pipelines } from "./pipelines.ts"
 import { roles } from "./roles.ts"
@@ -28,6 +29,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   append,
   engine,
   items,
+  lists,
   takeover,
   crowd,
   server,

@@ -16,7 +16,7 @@ import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
-import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
+import type { ItemPage, ItemPageQuery, JobSnapshotPage, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
 import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
 import type { AcceptOptions, Admit, SubmitOptions, Submitted } from "./jobs/submit.ts"
@@ -356,10 +356,16 @@ export class Umbra {
     return this.#wired.engine.owns(mustBeJobId(jobId))
   }
 
+  /** The newest jobs that match, at most 50 unless `limit` is given. */
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
-    const rows = await this.#journal.listJobs({ owner: localOwner, limit: 50, ...filter })
-    return this.queries.snapshots(rows)
+    return this.queries.jobs({ owner: localOwner, limit: 50, ...filter })
+  }
+
+  /** The same, a page at a time: a page of rare jobs may end early. */
+  async jobPage(filter: Partial<JobFilter> = {}): Promise<JobSnapshotPage> {
+    checkFilter(filter)
+    return this.queries.jobPage({ owner: localOwner, limit: 50, ...filter })
   }
 
   /** Everything that happens to the job, from its beginning until it has ended, derived events included. */

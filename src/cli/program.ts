@@ -274,12 +274,29 @@ function jobsProgram(): Command {
         JobStatus[]
       >(options.statusList),
     )
-    .option("--workflow <name>", "only jobs of this workflow")
+    .option(
+      "--workflow <name>",
+      "only jobs of this workflow, or of one version: order@3",
+      options.workflowVersion,
+    )
     .addOption(
       new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(
         options.label,
       ),
     )
+    .option("--error-code <code>", "only jobs with this error, for example E405")
+    .option("--fingerprint <text>", "only jobs with the same error as the job that has this fingerprint")
+    .option(
+      "--error-text <words>",
+      "only jobs whose error message has these words; numbers and ids do not count",
+    )
+    .option("--min-duration <seconds>", "only jobs that have ended and took at least so long", options.seconds)
+    .option(
+      "--created-from <time>",
+      "only jobs created at this time or later: 2026-11-15T12:00:00Z",
+      options.moment,
+    )
+    .option("--created-before <time>", "only jobs created before this time", options.moment)
     .option("--parent <job>", "only the children of this job", options.jobId)
     .option("--top", "only jobs without a parent")
     .option("--limit <count>", "jobs per page", options.upTo(1000), 20)

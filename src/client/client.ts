@@ -229,13 +229,18 @@ export class UmbraClient {
   }
 
   jobPage(filter: JobsFilter = {}): Promise<JobPage> {
-    const { statuses, workflow, labels, parentId, createdFrom, createdBefore } = filter
-    const { after, limit, deleted, signal } = filter
+    const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
+    const { errorCode, fingerprint, errorText, minDurationMs, after, limit, deleted, signal } = filter
     const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
     return this.#http.ask("/jobs", {
       query: {
         status: statuses?.join(","),
         workflow,
+        version,
+        error_code: errorCode,
+        fingerprint,
+        error_text: errorText,
+        min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
         label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
         parent: parentId === null ? "none" : parentId,
         created_from: time(createdFrom),

@@ -16,7 +16,7 @@ import type { FactPage } from "../jobs/facts.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
-import type { NodeDetails } from "../jobs/queries.ts"
+import type { JobSnapshotPage, NodeDetails } from "../jobs/queries.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import type {
@@ -195,11 +195,7 @@ export interface ReplayJob extends JobSnapshot {
   readonly replayed: number
 }
 
-export interface JobPage {
-  readonly jobs: readonly JobSnapshot[]
-  /** The value of `after` for the next page; null: this is the last. */
-  readonly next: string | null
-}
+export type JobPage = JobSnapshotPage
 
 export interface Signalled {
   readonly signal?: AbortSignal | undefined

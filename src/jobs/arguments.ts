@@ -4,6 +4,7 @@ import { ProblemList } from "../definition/problem.ts"
 import { isJobId } from "../engine/ids.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
 import { UmbraError } from "../errors.ts"
+import { searchedWords } from "../journal/fingerprint.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import { isTraceparent } from "../trace.ts"
 import type { SubmitOptions } from "./submit.ts"
@@ -70,11 +71,18 @@ function checkSignal(name: unknown, data: unknown, maxBytes: number): Json {
 }
 
 /** Checks the filter of a list of jobs. */
-export function checkFilter({ limit, after, parentId }: Partial<JobFilter>): void {
+export function checkFilter(filter: Partial<JobFilter>): void {
+  const { limit, after, parentId, workflow, version, errorText, minDurationMs } = filter
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0))
     wrong("limit must be a whole number from 0")
   if (after != null && !isJobId(after)) wrong("after must be a job's id")
   if (parentId != null && !isJobId(parentId)) wrong("parentId must be a job's id, or null")
+  if (version !== undefined && (workflow === undefined || !Number.isSafeInteger(version)))
+    wrong("version must be a whole number, and workflow must be given with it")
+  if (errorText !== undefined && searchedWords(errorText).length === 0)
+    wrong("errorText must contain a word of at least two letters; numbers and ids are not searched")
+  if (minDurationMs !== undefined && !(Number.isFinite(minDurationMs) && minDurationMs >= 0))
+    wrong("minDurationMs must be a number from 0")
 }
 
 const signalBounds = { depth: 64, values: 10_000_000 }

@@ -11,6 +11,7 @@ import { type ItemView, itemAsNode, itemViews } from "../core/view/item-view.ts"
 import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/view/live-view.ts"
 import { type GraphView, graphView, type NodeView, nodeView } from "../core/view/view.ts"
 import type { Plan } from "../definition/plan.ts"
+import { isoTime } from "../engine/clock.ts"
 import { QUARANTINED_AT } from "../engine/commit/batch.ts"
 import { jobErrorText, outputInMemory, readEnd } from "../engine/owner/job-result.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
@@ -29,7 +30,7 @@ import {
 import type { AwayOwner } from "../engine/remote/known-engines.ts"
 import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/live-overlay.ts"
 import { UmbraError } from "../errors.ts"
-import type { FactRow, JobFilter, JobRow } from "../journal/port/journal.ts"
+import type { FactRow, JobFilter, JobPage, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
@@ -81,6 +82,17 @@ export interface ItemPage {
   readonly live?: LiveItems | null
 }
 
+/** A page of a list of jobs, newest first. */
+export interface JobSnapshotPage {
+  readonly jobs: readonly JobSnapshot[]
+  /** The value of `after` for the next page; null: this is the last. */
+  readonly next: string | null
+  /** How far back the page has searched; null: to the end. */
+  readonly scanned_to: string | null
+  /** false: the page ended before it was full, after a bounded search. */
+  readonly complete: boolean
+}
+
 /** Queries that need no ownership: they read the store and fold the journal. */
 export class Queries {
   /** The journal of a job, and its past. */
@@ -114,14 +126,28 @@ export class Queries {
     return row
   }
 
-  snapshots(rows: readonly JobRow[]): JobSnapshot[] {
-    const now = this.#parts.now()
-    return rows.map(row => rowSnapshot(row, now))
+  /** Newest first, of all owners unless one is given. */
+  list(filter: JobFilter): Promise<JobPage> {
+    return this.#parts.journal.listJobs(filter)
   }
 
-  /** Newest first, of all owners unless one is given. */
-  list(filter: JobFilter): Promise<JobRow[]> {
-    return this.#parts.journal.listJobs(filter)
+  /** The same as users see it. */
+  async jobPage(filter: JobFilter): Promise<JobSnapshotPage> {
+    const { jobs, next, scannedTo, complete } = await this.list(filter)
+    const now = this.#parts.now()
+    const scanned_to = scannedTo === null ? null : isoTime(scannedTo)
+    return { jobs: jobs.map(row => rowSnapshot(row, now)), next, scanned_to, complete }
+  }
+
+  /** Up to `limit` jobs, however many pages they take. */
+  async jobs(filter: JobFilter): Promise<JobSnapshot[]> {
+    const found: JobSnapshot[] = []
+    for (let after = filter.after; ; ) {
+      const { jobs, next } = await this.jobPage({ ...filter, after, limit: filter.limit - found.length })
+      found.push(...jobs)
+      if (next === null || found.length >= filter.limit) return found
+      after = next
+    }
   }
 
   async job(jobId: string): Promise<JobSnapshot> {

@@ -12,10 +12,10 @@ import { RemoteOverlays } from "../engine/remote/remote-overlays.ts"
 import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { openJournal } from "../journal/open.ts"
-import type { JobFilter, JobRow, Journal } from "../journal/port/journal.ts"
+import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
 import type { JobFacts } from "./facts.ts"
-import { type NodeDetails, Queries } from "./queries.ts"
+import { type JobSnapshotPage, type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
 
 /** A little more than a heartbeat interval: a live engine has read its inbox by then, even if it missed the notification. */
@@ -70,7 +70,13 @@ export class Reader {
   /** Newest first, of all owners unless one is given. */
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
-    return this.#queries.snapshots(await this.#queries.list({ limit: 50, ...filter }))
+    return this.#queries.jobs({ limit: 50, ...filter })
+  }
+
+  /** The same, a page at a time: a page of rare jobs may end early. */
+  async jobPage(filter: Partial<JobFilter> = {}): Promise<JobSnapshotPage> {
+    checkFilter(filter)
+    return this.#queries.jobPage({ limit: 50, ...filter })
   }
 
   graph(jobId: string): Promise<GraphView> {
@@ -105,16 +111,11 @@ export class Reader {
 
   /** Every job of the store, deleted ones too, in pages. */
   async *verifyAll(): AsyncGenerator<{ readonly jobId: string; readonly differences: string[] }> {
-    let after: string | undefined
-    for (;;) {
-      const rows: JobRow[] = await this.#queries.list({
-        limit: VERIFY_PAGE,
-        deleted: true,
-        after,
-      })
-      for (const row of rows) yield { jobId: row.id, differences: await this.#verified(row) }
-      if (rows.length < VERIFY_PAGE) return
-      after = rows.at(-1)!.id
+    for (let after: string | undefined; ; ) {
+      const { jobs, next }: JobPage = await this.#queries.list({ limit: VERIFY_PAGE, deleted: true, after })
+      for (const row of jobs) yield { jobId: row.id, differences: await this.#verified(row) }
+      if (next === null) return
+      after = next
     }
   }
 

@@ -20,7 +20,7 @@ export const RESTORED_EPOCHS = 1024
 
 export type Keys<T> = readonly (keyof T & string)[]
 
-/** The fields of a job: those that change, then all. */
+/** The fields of a job: those that a change writes, then all. */
 export const changeKeys: Keys<JobChange> = [
   "id",
   "partition",
@@ -31,6 +31,7 @@ export const changeKeys: Keys<JobChange> = [
   "wakeAt",
   "output",
   "error",
+  "fingerprint",
 ]
 export const jobKeys: Keys<NewJob> = [
   ...changeKeys,

@@ -4,6 +4,7 @@ import { type JobStatus, jobStatuses } from "../core/states.ts"
 import { isJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
 import type { EventPageQuery } from "../jobs/event-page.ts"
+import { searchedWords } from "../journal/fingerprint.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import * as schema from "./schemas/job.ts"
 
@@ -18,11 +19,35 @@ export const listQuery = z.strictObject({
     .optional()
     .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),
   workflow: schema.workflowName.optional(),
+  version: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(2 ** 31 - 1)
+    .optional()
+    .meta({ description: "A version of `workflow`, which must be given too.", example: 3 }),
   label: texts.optional().meta({ description: "NAME=VALUE; may be repeated.", example: "team=shop" }),
   parent: z.string().optional().meta({
     description: "A job's id: only its child jobs. `none`: only jobs without a parent.",
     example: "none",
   }),
+  error_code: z.string().min(1).max(200).optional().meta({ example: "E405" }),
+  fingerprint: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: "`fingerprint` of another job with the same error.", example: "5d41402abc4b2a76" }),
+  error_text: z.string().max(1000).optional().meta({
+    description: "Words of the error's message, all of them. Numbers, ids and quoted texts are not searched.",
+    example: "connection refused",
+  }),
+  min_duration: z.coerce
+    .number()
+    .min(0)
+    .max(1e10)
+    .optional()
+    .meta({ description: "Jobs that have ended and took at least so many seconds.", example: 60 }),
   created_from: moment.optional(),
   created_before: moment.optional(),
   deleted: z.enum(["true", "false"]).optional().describe("Show deleted jobs too."),
@@ -33,14 +58,32 @@ export const listQuery = z.strictObject({
   limit: schema.limit,
 })
 
+export const jobPage = z.object({
+  jobs: z.array(schema.job),
+  next: schema.jobId.nullable().describe("`after` of the next page; null: this is the last."),
+  scanned_to: z.string().nullable().describe("How far back the page has searched; null: to the end."),
+  complete: z.boolean().describe("false: the page ended before it was full, after a bounded search."),
+})
+
 export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
-  const { workflow, created_from, created_before, deleted, after, limit } = query
+  const { workflow, version, created_from, created_before, deleted, after, limit } = query
+  const { error_code, fingerprint, error_text, min_duration } = query
+  if (version !== undefined && workflow === undefined) throw wrong("version", "needs the parameter workflow")
+  if (error_text !== undefined && searchedWords(error_text).length === 0)
+    throw wrong("error_text", "must contain a word of at least two letters")
+  if ([error_code, fingerprint, error_text].some(text => text?.includes("\u0000")))
+    throw wrong("error_code", "must not contain the character U+0000")
   if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
   const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
   return {
     limit,
     statuses,
     workflow,
+    version,
+    errorCode: error_code,
+    fingerprint,
+    errorText: error_text,
+    minDurationMs: min_duration === undefined ? undefined : Math.round(min_duration * 1000),
     labels: query.label === undefined ? undefined : labelsOf([query.label].flat()),
     parentId: query.parent === undefined ? undefined : parentOf(query.parent),
     createdFrom: created_from === undefined ? undefined : Date.parse(created_from),

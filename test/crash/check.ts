@@ -8,7 +8,7 @@ import { childJobId } from "../../src/engine/ids.ts"
 import { Plans } from "../../src/engine/plans.ts"
 import type { FoldedJob } from "../../src/engine/recovery/fold.ts"
 import { Queries } from "../../src/jobs/queries.ts"
-import type { JobRow, Journal } from "../../src/journal/port/journal.ts"
+import type { JobPage, JobRow, Journal } from "../../src/journal/port/journal.ts"
 import type { Shape, Workload } from "./workload.ts"
 
 export interface Verdict {
@@ -153,10 +153,10 @@ function ranAgain(lines: readonly Execution[], { facts, plan }: FoldedJob, shape
 async function allJobs(journal: Journal): Promise<Map<string, JobRow>> {
   const rows = new Map<string, JobRow>()
   for (let after: string | undefined; ; ) {
-    const page = await journal.listJobs({ limit: 500, ...(after === undefined ? {} : { after }) })
-    for (const row of page) rows.set(row.id, row)
-    after = page.at(-1)?.id
-    if (page.length < 500) return rows
+    const { jobs, next }: JobPage = await journal.listJobs({ limit: 500, after })
+    for (const row of jobs) rows.set(row.id, row)
+    if (next === null) return rows
+    after = next
   }
 }
 

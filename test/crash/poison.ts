@@ -102,7 +102,7 @@ async function livesUntilIdle(options: ConstructorParameters<typeof Life>[0]): P
 async function outcomes(location: string): Promise<Omit<PoisonReport, "deaths">> {
   const journal = await openJournal(location)
   try {
-    const rows = await journal.listJobs({ limit: 500 })
+    const { jobs: rows } = await journal.listJobs({ limit: 500 }, { ms: 10_000 })
     const outcome = ({ status, error }: { status: string; error: string | null }) =>
       error === null ? status : `${status} ${(JSON.parse(error) as { code: string }).code}`
     return {

@@ -99,7 +99,7 @@ describe("processes", () => {
     onTestFinished(() => store.close())
     await until(
       "all jobs have ended",
-      async () => (await store.listJobs({ statuses: ["COMPLETED"], limit: 50 })).length === 12,
+      async () => (await store.listJobs({ statuses: ["COMPLETED"], limit: 50 })).jobs.length === 12,
       60_000,
     )
     await heir.close()
@@ -137,6 +137,6 @@ async function executions(folder: string): Promise<string> {
 }
 
 async function everything(store: Journal) {
-  const jobs = await store.listJobs({ limit: 100 })
+  const { jobs } = await store.listJobs({ limit: 100 }, { ms: 10_000 })
   return { jobs, facts: await store.readFacts(jobs.map(job => job.id)) }
 }

@@ -5,6 +5,7 @@ import { dataContract } from "./contract/data.ts"
 import { feedContract } from "./contract/feed.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
+import { listsContract } from "./contract/lists.ts"
 import { ownershipContract } from "./contract/ownership.ts"
 import { pipelineClaimsContract } from "./contract/pipeline-claims.ts"
 import { pipelineCommitsContract } from "./contract/pipeline-commits.ts"
@@ -33,6 +34,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     retentionContract,
     feedContract,
   ])
+  suite(`${name} keeps the contract of lists`, open, [listsContract])
   // On a store of their own: tests that take a partition each leave none.
   suite(`${name} keeps the contract of pipelines`, open, [
     pipelineCommitsContract,

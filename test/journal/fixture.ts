@@ -77,6 +77,7 @@ export function newJob(held: Held, counter: number, over: Partial<NewJob> = {}):
     wakeAt: null,
     output: null,
     error: null,
+    fingerprint: null,
     owner: "somebody",
     workflow: "flow",
     workflowVersion: 1,
@@ -90,8 +91,8 @@ export function newJob(held: Held, counter: number, over: Partial<NewJob> = {}):
 }
 
 export function change(job: NewJob, over: Partial<JobChange>): JobChange {
-  const { id, partition, seq, status, updatedAt, finishedAt, wakeAt, output, error } = job
-  return { id, partition, seq, status, updatedAt, finishedAt, wakeAt, output, error, ...over }
+  const { parentId: _, priority: __, submittedBy: ___, ...changed } = job
+  return { ...changed, ...over }
 }
 
 export function batch(fences: PartitionEpoch | readonly PartitionEpoch[], over: Partial<Batch>): Batch {

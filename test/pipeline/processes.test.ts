@@ -104,7 +104,7 @@ it("P2 a process that is asked to end lets messages in hand end; the next goes o
   const first = begin()
   await until("messages are under way", async () => (await calls()) > 300, 60_000)
   await first.close()
-  const executions = (await journal.listJobs({ limit: 10 })).map(({ id }) => id)
+  const executions = (await journal.listJobs({ limit: 10 }, { ms: 10_000 })).jobs.map(({ id }) => id)
   const stored = await Promise.all(executions.map(id => journal.pipelines.readExecution(id)))
   // One that had not begun has nothing.
   const begun = stored.flatMap(row =>
@@ -190,7 +190,7 @@ it("P4 a message that kills a process which has just taken over from one that en
   let deaths = 0
   for (; !(await begin().says("idle", 180_000)); deaths++)
     expect(deaths, "it dies again and again").toBeLessThan(8)
-  const [job] = await journal.listJobs({ limit: 1 })
+  const [job] = (await journal.listJobs({ limit: 1 })).jobs
   const { letters } = await readContent(journal.pipelines, job!.id)
   const blamed = letters.filter(({ error }) => (JSON.parse(error) as { code: string }).code === "E709")
   expect(blamed.map(({ body }) => (JSON.parse(body) as { n: number }).n)).toEqual([10])
@@ -207,7 +207,7 @@ it("P4 messages that kill their process are dead letters after 3 deaths each, an
     await life.close()
     break
   }
-  const [job] = await journal.listJobs({ limit: 1 })
+  const [job] = (await journal.listJobs({ limit: 1 })).jobs
   expect(job!.status).toBe("COMPLETED")
   const { progress, letters } = await readContent(journal.pipelines, job!.id)
   const blamed = letters.filter(({ error }) => (JSON.parse(error) as { code: string }).code === "E709")

@@ -124,7 +124,7 @@ describe("max_unfinished_jobs", () => {
     await second.umbra.cancel(job_id)
     expect((await submit(second, token)).status).toBe(201)
     expect((await submit(second, token)).status).toBe(429)
-    const row = (await second.umbra.queries.list({ limit: 1 }))[0]!
+    const row = (await second.umbra.queries.list({ limit: 1 })).jobs[0]!
     expect(await second.umbra.queries.verify(row)).toEqual([])
   })
 

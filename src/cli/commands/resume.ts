@@ -101,10 +101,11 @@ async function lookFirst(
 /** Newest first: the next job is taken from the end, so the oldest comes first. */
 async function unfinishedJobs(reader: Reader): Promise<string[]> {
   const ids: string[] = []
-  for (;;) {
-    const page = await reader.jobs({ statuses: UNFINISHED, limit: PAGE, after: ids.at(-1) })
-    ids.push(...page.map(job => job.job_id))
-    if (page.length < PAGE) return ids
+  for (let after: string | undefined; ; ) {
+    const { jobs, next } = await reader.jobPage({ statuses: UNFINISHED, limit: PAGE, after })
+    ids.push(...jobs.map(job => job.job_id))
+    if (next === null) return ids
+    after = next
   }
 }
 

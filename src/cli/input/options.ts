@@ -126,6 +126,19 @@ export function label(text: string, before: Readonly<Record<string, string>> = {
   return { ...before, [text.slice(0, mark)]: text.slice(mark + 1) }
 }
 
+/** NAME or NAME@VERSION. */
+export function workflowVersion(text: string): { readonly name: string; readonly version?: number } {
+  const [, name, version] = /^(.+)@(\d{1,9})$/.exec(text) ?? []
+  return name === undefined ? { name: text } : { name, version: Number(version) }
+}
+
+export function moment(text: string): number {
+  const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(at))
+    throw new InvalidArgumentError("It must be a time with its zone, such as 2026-11-15T12:00:00Z.")
+  return at
+}
+
 export function jobId(text: string): string {
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text))
     throw new InvalidArgumentError("It must be a job's id; `umbra jobs list` shows them.")

@@ -1,6 +1,6 @@
 /** `umbra jobs list`: newest first, one page at a time. */
 
-import type { RemoteEvent } from "../../client/index.ts"
+import type { JobPage, RemoteEvent } from "../../client/index.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
@@ -10,7 +10,13 @@ import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface ListOptions extends TargetOptions {
   readonly status?: readonly JobStatus[]
-  readonly workflow?: string
+  readonly workflow?: { readonly name: string; readonly version?: number }
+  readonly errorCode?: string
+  readonly fingerprint?: string
+  readonly errorText?: string
+  readonly minDuration?: number
+  readonly createdFrom?: number
+  readonly createdBefore?: number
   readonly label?: Readonly<Record<string, string>>
   readonly parent?: string
   readonly top?: boolean
@@ -20,30 +26,35 @@ export interface ListOptions extends TargetOptions {
 }
 
 export async function list(options: ListOptions): Promise<number> {
-  const { status, workflow, label, parent, top, limit, after, deleted } = options
+  const { status, workflow, label, parent, top, limit, after, deleted, minDuration } = options
+  const { errorCode, fingerprint, errorText, createdFrom, createdBefore } = options
   return withTarget(options, async ({ jobs: target, flags }) => {
-    const { jobs, next } = await target.jobPage({
+    const page = await target.jobPage({
       limit,
       statuses: status,
-      workflow,
+      workflow: workflow?.name,
+      version: workflow?.version,
+      ...{ errorCode, fingerprint, errorText, createdFrom, createdBefore },
+      minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
       labels: label,
       parentId: parent ?? (top ? null : undefined),
       after,
       deleted: deleted || status?.includes("DELETED") || undefined,
     })
-    return print(options, { jobs, next }, () => table(jobs, next, flags))
+    return print(options, page, () => table(page, flags))
   })
 }
 
-function table(jobs: readonly JobSnapshot[], next: string | null, flags: string): string {
-  if (jobs.length === 0) return "No jobs.\n"
+function table({ jobs, next, complete, scanned_to }: JobPage, flags: string): string {
+  if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
   const names = padded(jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`)))
   const lines = jobs.map((job, i) =>
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
   )
-  const more = next === null ? "" : paint.dim(`More: umbra jobs list --after ${next}${flags}\n`)
-  return `${lines.join("\n")}\n${more}`
+  const searched = complete ? "More" : `Searched back to ${scanned_to}. Continue with the same options`
+  const more = next === null ? "" : paint.dim(`${searched}: umbra jobs list --after ${next}${flags}\n`)
+  return `${lines.map(line => `${line}\n`).join("")}${more}`
 }
 
 const LONGEST_STATUS = "DISPATCHING".length

@@ -240,9 +240,7 @@ class StoreJobs implements TargetJobs {
   }
 
   async jobPage({ limit = 50, signal: _, ...filter }: JobsFilter = {}): Promise<JobPage> {
-    const found = await (await this.#store.reader()).jobs({ ...filter, ...this.#only, limit: limit + 1 })
-    const { page: jobs, next } = cutPage(found, limit, ({ job_id }) => job_id)
-    return { jobs, next }
+    return (await this.#store.reader()).jobPage({ ...filter, ...this.#only, limit })
   }
 
   async graph(id: string): Promise<RemoteGraph> {

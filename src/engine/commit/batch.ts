@@ -2,6 +2,7 @@ import type { Effect } from "../../core/effects.ts"
 import type { Fact, ItemCompleted, JobSubmitted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import { UmbraError } from "../../errors.ts"
+import { fingerprint } from "../../journal/fingerprint.ts"
 import type {
   JobChange,
   NewFact,
@@ -9,7 +10,7 @@ import type {
   NewMessage,
   Batch as StoredBatch,
 } from "../../journal/port/journal.ts"
-import { jobErrorText, jobOutputText, usageKey } from "../owner/job-result.ts"
+import { jobErrorText, jobFingerprint, jobOutputText, usageKey } from "../owner/job-result.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
@@ -112,6 +113,7 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     wakeAt,
     output: null,
     error: null,
+    fingerprint: null,
     owner: fact.owner,
     workflow: fact.workflow,
     workflowVersion: fact.workflow_version,
@@ -171,6 +173,7 @@ function projectionChanged(job: LiveJob, now: number): boolean {
 
 function jobChange(job: LiveJob): JobChange {
   const { state } = job
+  const { labels } = state
   return {
     id: job.id,
     partition: job.partition,
@@ -181,6 +184,12 @@ function jobChange(job: LiveJob): JobChange {
     wakeAt: wakeAt(state),
     output: jobOutputText(job),
     error: jobErrorText(job),
+    fingerprint: jobFingerprint(job),
+    owner: state.owner,
+    workflow: state.workflow,
+    workflowVersion: state.workflowVersion,
+    createdAt: state.createdAt,
+    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
   }
 }
 
@@ -192,32 +201,22 @@ export const QUARANTINED_AT = 1
 
 /** The job's state may be half changed: the row keeps its status. */
 function quarantinedRow(job: LiveJob, error: string, now: number): JobChange {
-  const status = job.projected!.status
-  const { id, partition, seq } = job
+  const { id, partition, seq, state } = job
+  const { owner, workflow, workflowVersion, createdAt, labels } = state
   return {
-    id,
-    partition,
-    seq,
-    status,
-    updatedAt: now,
-    finishedAt: null,
-    wakeAt: QUARANTINED_AT,
-    output: null,
-    error,
+    ...{ id, partition, seq, status: job.projected!.status, updatedAt: now },
+    ...{ finishedAt: null, wakeAt: QUARANTINED_AT, output: null, error },
+    ...{ owner, workflow, workflowVersion, createdAt },
+    fingerprint: fingerprint(JSON.parse(error)),
+    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
   }
 }
 
 function newJobRow(job: LiveJob): NewJob {
   const { state } = job
-  const labels = state.labels
   return Object.assign(jobChange(job), {
-    owner: state.owner,
-    workflow: state.workflow,
-    workflowVersion: state.workflowVersion,
     parentId: state.parent?.job_id ?? null,
-    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
     priority: state.priority,
-    createdAt: state.createdAt,
     submittedBy: state.submittedBy,
   })
 }

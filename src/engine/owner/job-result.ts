@@ -4,6 +4,7 @@ import { type JobState, wholeOutput } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import { noReason, unknownExpiry } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
+import { fingerprint } from "../../journal/fingerprint.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
 import type { LiveJob } from "./live-job.ts"
 
@@ -79,6 +80,12 @@ export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): 
   if (state.usage.size === 0)
     return error === null && reason === null ? null : JSON.stringify(error ?? reason)
   return JSON.stringify({ ...(error ?? reason), usage: Object.fromEntries(state.usage) })
+}
+
+/** null: the job has no error. */
+export function jobFingerprint({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
+  const error = jobError(plan, state)
+  return error === null ? null : fingerprint(error)
 }
 
 /** Reads the end of a job from its row, and the usage of the job when the row was written. */

@@ -4,7 +4,7 @@ import { type JobState, nodeStatusOf } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
 import { isoTime } from "../clock.ts"
-import { isIdle, type JobError, jobError, outputInMemory, readEnd } from "./job-result.ts"
+import { isIdle, type JobError, jobError, jobFingerprint, outputInMemory, readEnd } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** A job as users see it. */
@@ -20,6 +20,8 @@ export interface JobSnapshot {
   /** In lists: the job has an output that is too large for the list. */
   readonly output_left_out?: true
   readonly error: JobError | null
+  /** Equal for errors that differ only in numbers, ids and quoted texts. null: no error, or of a release before 0.2. */
+  readonly fingerprint: string | null
   /** Of a job that was cancelled or has expired: why. */
   readonly reason: string | null
   /**
@@ -89,6 +91,7 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
     status,
     output: null,
     error: null,
+    fingerprint: null,
     reason: null,
     usage: {},
     labels: command.labels ?? {},
@@ -113,6 +116,7 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     status: state.status,
     output,
     error: jobError(job.plan, state),
+    fingerprint: jobFingerprint(job),
     reason: state.endReason,
     usage: Object.fromEntries(state.usage),
     ...previewsField(state),
@@ -147,6 +151,7 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
     ...end,
+    fingerprint: row.fingerprint,
     usage: isIdle(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,

@@ -1,4 +1,5 @@
-import type { Journal } from "../../journal/port/journal.ts"
+import { REMEMBERED_MS } from "../../journal/marks.ts"
+import type { Journal, MarkEntry } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
@@ -9,6 +10,8 @@ const MIN_MS = 1000
 const PAGE = 1000
 /** Rows of pipelines that are removed in one statement. */
 const ROW_PAGE = 10_000
+/** Steps of 1,000 entries of job_marks in one run. */
+const MARK_STEPS = 1000
 const SHOW_DEAD_MS = 10 * 60_000
 /**
  * How long a webhook may wait for its submission, and a provider be asked to cancel an operation, also where jobs are
@@ -26,6 +29,7 @@ export class Retention {
   #cancel = () => {}
   #running: Promise<void> = Promise.resolve()
   #stopped = false
+  #lastMark: MarkEntry | null = null
 
   constructor(parts: RetentionParts) {
     this.#parts = parts
@@ -70,8 +74,20 @@ export class Retention {
       const silentSince = clock.now() - SHOW_DEAD_MS
       if (!this.#stopped)
         await journal.tidy({ before, unsettledBefore: this.#unsettledBefore(), silentSince })
+      if (retentionSeconds !== null) await this.#purgeMarks(before)
     } catch (error) {
       log.warn({ error: String(error) }, "could not remove old jobs; retrying later")
+    }
+  }
+
+  /** Continues where the last run ended. Entries that stay longer than their jobs only cost space. */
+  async #purgeMarks(before: number): Promise<void> {
+    const { journal, partitions, clock } = this.#parts
+    const old = Math.min(before, clock.now() - 2 * REMEMBERED_MS)
+    for (let step = 0; step < MARK_STEPS && !this.#stopped; step++) {
+      const purge = { partitions: partitions.all(), before: old, after: this.#lastMark, limit: PAGE }
+      this.#lastMark = (await journal.purgeMarks(purge)).next
+      if (this.#lastMark === null) return
     }
   }
 

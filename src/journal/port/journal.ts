@@ -55,8 +55,8 @@ export interface Journal {
   readFact(jobId: string, seq: number): Promise<string | null>
 
   readJob(id: string): Promise<JobRow | null>
-  /** Newest first; `after` is the last id of the previous page. */
-  listJobs(filter: JobFilter): Promise<JobRow[]>
+  /** Newest first, in bounded work: a page may end before it is full (journal/list-jobs.ts). */
+  listJobs(filter: JobFilter, bound?: ListBound): Promise<JobPage>
   /** Those of the given jobs that have ended, without outputs that are too large for a list. */
   finishedJobs(ids: readonly string[]): Promise<JobRow[]>
   /**
@@ -161,6 +161,17 @@ export interface Journal {
     readonly jobIds: readonly string[]
     readonly before: number
   }): Promise<number>
+  /**
+   * Removes entries of job_marks for ids from before the given time, if no job has such an id: one step, which reads at
+   * most `limit` entries, of those that were written for these partitions. `next`: where the next step begins; null: all
+   * entries were read.
+   */
+  purgeMarks(purge: {
+    readonly partitions: readonly number[]
+    readonly before: number
+    readonly after: MarkEntry | null
+    readonly limit: number
+  }): Promise<{ readonly removed: number; readonly next: MarkEntry | null }>
   /**
    * Removes keys whose job does not exist, settled messages and webhooks from before `before`; parked ones
    * only from before `unsettledBefore`; and engines that own nothing and have sent no heartbeat since the
@@ -282,17 +293,20 @@ export interface JobChange {
   readonly wakeAt: number | null
   readonly output: string | null
   readonly error: string | null
-}
-
-export interface NewJob extends JobChange {
+  /** Equal for errors that differ only in numbers, ids and quoted texts; null: no error, or of a release before 0.2. */
+  readonly fingerprint: string | null
+  /** These never change; the marks of the change depend on them (journal/marks.ts). */
   readonly owner: string
   readonly workflow: string
   readonly workflowVersion: number
-  readonly parentId: string | null
+  readonly createdAt: number
   /** A JSON object of strings. */
   readonly labels: string | null
+}
+
+export interface NewJob extends JobChange {
+  readonly parentId: string | null
   readonly priority: number
-  readonly createdAt: number
   /** The token or subject that submitted it; null: neither. */
   readonly submittedBy: string | null
 }
@@ -302,16 +316,47 @@ export interface JobRow extends NewJob {
   readonly outputLeftOut?: true
 }
 
+/** A row of job_marks (journal/marks.ts). */
+export interface MarkEntry {
+  readonly mark: number
+  readonly place: number
+}
+
+/** How much a page may read before it ends; by default 20,000 index entries and 50 ms. */
+export interface ListBound {
+  readonly entries?: number
+  readonly ms?: number
+}
+
+export interface JobPage {
+  readonly jobs: readonly JobRow[]
+  /** `after` of the next page; null: there are no more jobs. */
+  readonly next: string | null
+  /** How far back the page has searched, by the time in the ids; null: to the end. */
+  readonly scannedTo: number | null
+  /** false: the page reached its bound before it was full. */
+  readonly complete: boolean
+}
+
 export interface JobFilter {
   readonly owner?: string
   readonly statuses?: readonly JobStatus[] | undefined
   readonly workflow?: string | undefined
+  /** Only with `workflow`. */
+  readonly version?: number | undefined
+  readonly errorCode?: string | undefined
+  readonly fingerprint?: string | undefined
+  /** Words that the message of the error contains, all of them. Numbers, ids and quoted texts are not searched. */
+  readonly errorText?: string | undefined
+  /** Jobs that have ended and took at least so long, from their creation on. */
+  readonly minDurationMs?: number | undefined
   /** Jobs with all of these labels. */
   readonly labels?: { readonly [name: string]: string } | undefined
   /** The children of this job; null: jobs without a parent. */
   readonly parentId?: string | null | undefined
   readonly createdFrom?: number | undefined
   readonly createdBefore?: number | undefined
+  /** `next` of the previous page. */
   readonly after?: string | undefined
   readonly limit: number
   /** DELETED jobs are hidden unless requested. */

@@ -15,11 +15,11 @@ export interface EncodedBatch {
 }
 
 /** The shortest statement that suffices for this batch, and its parameters. */
-export function encodeBatch(batch: Batch): EncodedBatch {
+export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatch {
   const { fences, facts, newJobs, changedJobs, answers, messages, begun = [], left = [] } = batch
-  if (begun.length + left.length > 0) return { statement: "append", values: allValues(batch) }
+  if (begun.length + left.length > 0) return { statement: "append", values: allValues(batch, marks) }
   if (newJobs.length + changedJobs.length + answers.length + messages.length > 0)
-    return { statement: "appendJobs", values: jobValues(batch) }
+    return { statement: "appendJobs", values: jobValues(batch, marks) }
   const [fence, fact] = [fences[0], facts[0]]
   const isOne = facts.length === 1 && fences.length === 1 && fact!.partition === fence!.partition
   return isOne
@@ -28,8 +28,8 @@ export function encodeBatch(batch: Batch): EncodedBatch {
 }
 
 /** For a batch that may have been stored before. */
-export function encodeAgain(batch: Batch): EncodedBatch {
-  return { statement: "appendAgain", values: allValues(batch) }
+export function encodeAgain(batch: Batch, marks: readonly number[]): EncodedBatch {
+  return { statement: "appendAgain", values: allValues(batch, marks) }
 }
 
 export function epochs(list: readonly PartitionEpoch[]): [partitions: number[], epochs: number[]] {
@@ -40,7 +40,7 @@ function factValues({ fences, facts }: Batch): Values {
   return [...epochs(fences), records(facts, factHead), records(facts, fact => json(fact.data))]
 }
 
-function jobValues(batch: Batch): Values {
+function jobValues(batch: Batch, marks: readonly number[]): Values {
   const { newJobs, changedJobs, answers, messages } = batch
   return [
     ...factValues(batch),
@@ -49,12 +49,13 @@ function jobValues(batch: Batch): Values {
     answers.map(answer => answer.messageId),
     records(answers, answer => json(answer.answer)),
     messageRecords(messages),
+    marks,
   ]
 }
 
-function allValues(batch: Batch): Values {
+function allValues(batch: Batch, marks: readonly number[]): Values {
   const { begun = [], left = [] } = batch
-  return [...jobValues(batch), records(begun, begunRecord), records(left, leftRecord)]
+  return [...jobValues(batch, marks), records(begun, begunRecord), records(left, leftRecord)]
 }
 
 function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, data }: NewFact): Values {
@@ -108,6 +109,7 @@ function jobChangeRecord(job: JobChange): string {
     job.wakeAt ?? "",
     job.output === null ? "" : json(job.output),
     job.error === null ? "" : json(job.error),
+    job.fingerprint ?? "",
   ].join(FIELD)
 }
 

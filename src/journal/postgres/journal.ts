@@ -5,12 +5,20 @@
  */
 import { randomUUID } from "node:crypto"
 import { isDuplicate } from "../errors.ts"
+import {
+  type ListedStore,
+  listJobs,
+  type PlacesQuery,
+  type ScannedJobs,
+  type ScanQuery,
+} from "../list-jobs.ts"
+import { firstIdOf, firstPlaceAt, MarkWriter, purgedMarks, WRITERS } from "../marks.ts"
 import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
-import { BEFORE_ALL, FAMILY_LENGTH, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
+import { BEFORE_ALL, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
 import type { Database, Values } from "./database.ts"
 import { encodeAgain, encodeBatch, epochs, sentRecords } from "./encode.ts"
 import { type FeedNotifications, SqlFeed } from "./feed.ts"
@@ -33,7 +41,7 @@ export interface WakeUps {
   close(): Promise<void>
 }
 
-export class SqlJournal implements port.Journal {
+export class SqlJournal implements port.Journal, ListedStore {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
   readonly registry: Registry
@@ -42,6 +50,7 @@ export class SqlJournal implements port.Journal {
   readonly pipelines: PipelineStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
+  readonly #marks = new MarkWriter()
 
   constructor(database: Database, options: SqlJournalOptions) {
     this.#database = database
@@ -55,17 +64,20 @@ export class SqlJournal implements port.Journal {
   }
 
   async append(batch: port.Batch): Promise<port.AppendResult> {
-    const row = await this.#send(batch)
+    const marks = this.#marks.entries(batch)
+    const row = await this.#send(batch, marks.pairs)
     if (batch.messages.length > 0) {
       this.#wakeUps?.notify(batch.messages.map(message => message.partition))
     }
     if (row === undefined) return { held: new Set(), inserted: 0 }
     const { held, inserted } = row
+    // Without a partition that is held nothing was written.
+    if (held !== "") marks.written()
     return { held: new Set(held === "" ? [] : held.split(",").map(Number)), inserted }
   }
 
   async tryAppend(batch: port.Batch): Promise<void> {
-    const { statement, values } = encodeAgain(batch)
+    const { statement, values } = encodeAgain(batch, this.#marks.entries(batch).pairs)
     await this.#database.trial(statement, values)
   }
 
@@ -73,13 +85,16 @@ export class SqlJournal implements port.Journal {
    * A batch is nearly always new: only a batch that turns out to be stored already is sent with the slower
    * statement.
    */
-  async #send(batch: port.Batch): Promise<{ readonly held: string; readonly inserted: number } | undefined> {
-    const { statement, values } = encodeBatch(batch)
+  async #send(
+    batch: port.Batch,
+    marks: readonly number[],
+  ): Promise<{ readonly held: string; readonly inserted: number } | undefined> {
+    const { statement, values } = encodeBatch(batch, marks)
     try {
       return (await this.#database.append<{ held: string; inserted: number }>(statement, values))[0]
     } catch (error) {
       if (!isDuplicate(error)) throw error
-      const again = encodeAgain(batch)
+      const again = encodeAgain(batch, marks)
       return (
         await this.#database.append<{ held: string; inserted: number }>(again.statement, again.values)
       )[0]
@@ -118,36 +133,51 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query<port.JobRow>("readJob", [id]))[0] ?? null
   }
 
-  async listJobs(filter: port.JobFilter) {
+  listJobs(filter: port.JobFilter, bound?: port.ListBound) {
+    return listJobs(this, filter, bound)
+  }
+
+  async listedPlaces({ marks, unfinishedOf, before, limit }: PlacesQuery) {
+    const values = [marks, unfinishedOf, before, limit, firstIdOf(before / WRITERS)]
+    return (await this.#database.query<{ place: number }>("listedPlaces", values)).map(({ place }) => place)
+  }
+
+  async listedOwners(limit: number) {
+    return (await this.#database.query<{ owner: string }>("listedOwners", [limit])).map(({ owner }) => owner)
+  }
+
+  async scanJobs({ filter, ranges, most, limit }: ScanQuery): Promise<ScannedJobs> {
     const { owner, parentId, labels } = filter
     const values = [
-      filter.after,
+      ranges.map(({ low }) => low),
+      ranges.map(({ high }) => high),
+      most,
+      limit,
       filter.statuses,
       filter.workflow,
+      filter.version,
       filter.deleted ?? false,
-      filter.limit,
       filter.createdFrom,
       filter.createdBefore,
       labels && Object.keys(labels),
       labels && Object.values(labels),
       parentId === null,
+      parentId ?? undefined,
+      filter.errorCode,
+      filter.fingerprint,
+      filter.errorText !== undefined,
+      filter.minDurationMs,
     ]
-    if (typeof parentId === "string")
-      return this.#listed("listJobsOfParent", [...values, owner, parentId.slice(0, FAMILY_LENGTH), parentId])
-    return owner === undefined
-      ? this.#listed("listJobs", values)
-      : this.#listed("listJobsOfOwner", [...values, owner])
+    const found = await (owner === undefined
+      ? this.#database.query<ScannedRow>("listJobs", values)
+      : this.#database.query<ScannedRow>("listJobsOfOwner", [...values, owner]))
+    const { read, last } = found[0]!
+    const jobs = found.filter(({ id }) => id !== null).map(({ read: _, last: __, ...job }) => listedJob(job))
+    return { jobs, read, last }
   }
 
   async finishedJobs(ids: readonly string[]) {
-    return this.#listed("finishedJobs", [ids])
-  }
-
-  async #listed(
-    statement: "listJobs" | "listJobsOfOwner" | "listJobsOfParent" | "finishedJobs",
-    values: Values,
-  ) {
-    return (await this.#database.query<ListedJob>(statement, values)).map(listedJob)
+    return (await this.#database.query<ListedJob>("finishedJobs", [ids])).map(listedJob)
   }
 
   async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
@@ -251,6 +281,15 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query<{ count: number }>("purge", values))[0]!.count
   }
 
+  async purgeMarks({ partitions, before, after, limit }: Parameters<port.Journal["purgeMarks"]>[0]) {
+    const values = [after?.mark ?? -1, after?.place ?? -1, limit, firstPlaceAt(before), partitions]
+    const [row] = await this.#database.query<port.MarkEntry & { removed: number; read: number }>(
+      "purgeMarks",
+      values,
+    )
+    return purgedMarks(row, { before, limit })
+  }
+
   async tidy({ before, silentSince, unsettledBefore }: Parameters<port.Journal["tidy"]>[0]) {
     await this.#database.query("tidy", [before, silentSince, unsettledBefore])
   }
@@ -272,5 +311,7 @@ export class SqlJournal implements port.Journal {
     }
   }
 }
+
+interface ScannedRow extends ListedJob, Pick<ScannedJobs, "read" | "last"> {}
 
 type StoredWorkflow = Omit<port.WorkflowRow, "owner" | "name">

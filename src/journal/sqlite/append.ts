@@ -6,11 +6,12 @@ import { itemColumn } from "../rows.ts"
 import { jobKeys } from "../values.ts"
 import { type Connection, freeText, json, list } from "./database.ts"
 
-/** `causes`: the names of the batch's messages (message-cause.ts). */
+/** `causes`: the names of the batch's messages (message-cause.ts); `marks`: its entries (marks.ts). */
 export function append(
   connection: Connection,
   batch: port.Batch,
   causes: readonly string[],
+  marks: readonly number[],
 ): port.AppendResult {
   const held = heldPartitions(connection, batch.fences)
   for (const { messageId } of batch.answers) {
@@ -34,6 +35,7 @@ export function append(
     checkJob(job)
     if (held.has(job.partition)) changeJob(connection, job)
   }
+  if (held.size > 0) insertMarks(connection, marks)
   for (const { messageId, answer, partition } of batch.answers) {
     json(answer)
     if (held.has(partition))
@@ -94,12 +96,23 @@ function insertJob(connection: Connection, job: port.NewJob): void {
 
 const CHANGE_JOB = `
 update jobs
-set seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7
-where id = ?8 and seq < ?1`
+set seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7,
+  fingerprint = ?8
+where id = ?9 and seq < ?1`
 
 function changeJob(connection: Connection, job: port.JobChange): void {
-  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, id } = job
-  connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, output, error, id)
+  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, id } = job
+  connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, id)
+}
+
+/** Entries may be too many, never too few: those of a partition that is not held do no harm. */
+export function insertMarks(connection: Connection, marks: readonly number[]): void {
+  for (let at = 0; at < marks.length; at += 2)
+    connection.run(
+      "insert into job_marks (mark, place) values (?, ?) on conflict do nothing",
+      marks[at]!,
+      marks[at + 1]!,
+    )
 }
 
 const INSERT_MESSAGE = `

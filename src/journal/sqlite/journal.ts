@@ -1,26 +1,16 @@
 /** The methods of the journal on one SQLite connection: each is one transaction. */
 import { randomUUID } from "node:crypto"
+import type { ListedStore, PlacesQuery, ScannedJobs, ScanQuery } from "../list-jobs.ts"
 import { messageCauses } from "../message-cause.ts"
 import type * as port from "../port/journal.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
-import { BEFORE_ALL, FAMILY_LENGTH, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
+import { BEFORE_ALL, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
 import { append, insertMessage, purge } from "./append.ts"
 import { type Connection, freeText, json, list, type Sync } from "./database.ts"
 import type { Value } from "./driver.ts"
+import { JOB_COLUMNS, LISTED_COLUMNS, listedOwners, listedPlaces, purgeMarks, scanJobs } from "./list-jobs.ts"
 
-type Verbs = Sync<Omit<port.Journal, "close" | "sendMessages">>
-
-/** A list leaves out larger outputs. */
-const LISTED_OUTPUT_BYTES = 32_768
-
-const JOB_COLUMNS = `
-  id, partition, seq, status, updated_at as updatedAt, finished_at as finishedAt, wake_at as wakeAt, error, owner,
-  workflow, workflow_version as workflowVersion, parent_id as parentId, labels, priority, created_at as createdAt,
-  submitted_by as submittedBy`
-
-const LISTED_COLUMNS = `${JOB_COLUMNS},
-  case when octet_length(output) <= ${LISTED_OUTPUT_BYTES} then output end as output,
-  octet_length(output) > ${LISTED_OUTPUT_BYTES} as isLarge`
+type Verbs = Sync<Omit<port.Journal, "close" | "sendMessages" | "listJobs"> & ListedStore>
 
 const WORKFLOW_COLUMNS = `
   owner, name, version, hash, definition, created_at as createdAt, deleted_at as deletedAt, pushed_by as pushedBy, rules`
@@ -32,16 +22,17 @@ export class SqliteJournal implements Verbs {
     this.#connection = connection
   }
 
-  append(batch: port.Batch): port.AppendResult {
+  /** `marks`: the entries that belong to the batch (journal/marks.ts). */
+  append(batch: port.Batch, marks: readonly number[] = []): port.AppendResult {
     const causes = messageCauses(batch.messages)
-    const result = this.#connection.transaction(() => append(this.#connection, batch, causes))
+    const result = this.#connection.transaction(() => append(this.#connection, batch, causes, marks))
     if (batch.messages.length > 0) this.#connection.notify(batch.messages.map(({ partition }) => partition))
     return result
   }
 
   tryAppend(batch: port.Batch): void {
     const causes = messageCauses(batch.messages)
-    this.#connection.trial(() => append(this.#connection, batch, causes))
+    this.#connection.trial(() => append(this.#connection, batch, causes, []))
   }
 
   readFacts(
@@ -92,10 +83,16 @@ export class SqliteJournal implements Verbs {
     return this.#connection.get<port.JobRow>(sql, id) ?? null
   }
 
-  listJobs(filter: port.JobFilter): port.JobRow[] {
-    const { conditions, values } = jobConditions(filter)
-    const sql = `select ${LISTED_COLUMNS} from jobs where ${conditions.join(" and ")} order by id desc limit ?`
-    return this.#connection.all<ListedJob>(sql, ...values, filter.limit).map(listedJob)
+  listedPlaces(query: PlacesQuery): number[] {
+    return listedPlaces(this.#connection, query)
+  }
+
+  scanJobs(query: ScanQuery): ScannedJobs {
+    return scanJobs(this.#connection, query)
+  }
+
+  listedOwners(limit: number): string[] {
+    return listedOwners(this.#connection, limit)
   }
 
   finishedJobs(ids: readonly string[]): port.JobRow[] {
@@ -331,6 +328,10 @@ export class SqliteJournal implements Verbs {
     return this.#connection.transaction(() => purge(this.#connection, query))
   }
 
+  purgeMarks(query: Parameters<port.Journal["purgeMarks"]>[0]): ReturnType<typeof purgeMarks> {
+    return this.#connection.transaction(() => purgeMarks(this.#connection, query))
+  }
+
   tidy({ before, unsettledBefore, silentSince }: Parameters<port.Journal["tidy"]>[0]): void {
     this.#connection.transaction(() => {
       this.#connection.run(
@@ -374,30 +375,3 @@ export class SqliteJournal implements Verbs {
 }
 
 type StoredWorkflow = Omit<port.WorkflowRow, "unchanged">
-
-function jobConditions(filter: port.JobFilter): { conditions: string[]; values: Value[] } {
-  const conditions: string[] = []
-  const values: Value[] = []
-  const where = (condition: string, ...given: Value[]) => {
-    conditions.push(condition)
-    values.push(...given)
-  }
-  const { owner, statuses, workflow, after, parentId, createdFrom, createdBefore } = filter
-  if (owner !== undefined) where("owner = ?", owner)
-  // The children of a parent are one short range of the primary key.
-  if (typeof parentId === "string") {
-    const family = parentId.slice(0, FAMILY_LENGTH)
-    where("id > ? and id < ? and parent_id = ?", `${family}-0000`, `${family}-g`, parentId)
-  }
-  if (parentId === null) where("parent_id is null")
-  if (after !== undefined) where("id < ?", after)
-  if (statuses !== undefined) where("status in (select value from json_each(?))", list(statuses))
-  if (workflow !== undefined) where("workflow = ?", workflow)
-  if (!filter.deleted) where("status <> 'DELETED'")
-  if (createdFrom !== undefined) where("created_at >= ?", createdFrom)
-  if (createdBefore !== undefined) where("created_at < ?", createdBefore)
-  for (const [name, value] of Object.entries(filter.labels ?? {}))
-    where("exists (select 1 from json_each(labels) where key = ? and value = ?)", name, value)
-  if (conditions.length === 0) where("true")
-  return { conditions, values }
-}

@@ -3,6 +3,8 @@
  * the database's.
  */
 import { randomUUID } from "node:crypto"
+import { type ListedStore, listJobs } from "../list-jobs.ts"
+import { MarkWriter } from "../marks.ts"
 import type { JournalFeed } from "../port/feed.ts"
 import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
@@ -54,8 +56,19 @@ export function createJournal(options: JournalOptions): port.Journal {
   const { notifyFeed: notify = () => {}, listenToFeed = null } = options
   const feed = { ...verbs<JournalFeed>("feed", call), notify, listen: listenToFeed }
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
+  const marks = new MarkWriter()
+  const journal = verbs<port.Journal & ListedStore>("journal", call)
   return {
-    ...verbs<port.Journal>("journal", call),
+    ...journal,
+    // Each reading of a page is a request of its own: appends come between them.
+    listJobs: (filter, bound) => listJobs(journal, filter, bound),
+    append: async batch => {
+      const { pairs, written } = marks.entries(batch)
+      const result = (await call("journal", "append", [batch, pairs])) as port.AppendResult
+      // Without a partition that is held nothing was written.
+      if (result.held.size > 0) written()
+      return result
+    },
     // The names let a repeated call recognise what the first one has written.
     sendMessages: messages =>
       call("journal", "sendMessages", [messages, messages.map(() => randomUUID())]) as Promise<number[]>,

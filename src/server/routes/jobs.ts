@@ -7,13 +7,12 @@ import { UmbraError } from "../../errors.ts"
 import type { EventPlace } from "../../jobs/event-page.ts"
 import { isoEvent, isoGraph, isoGraphAt, isoItems, isoNodeDetails } from "../../jobs/iso-times.ts"
 import type { AcceptOptions } from "../../jobs/submit.ts"
-import { cutPage } from "../../jobs/workflows.ts"
 import { isTraceparent } from "../../trace.ts"
 import { type Caller, ownersOf } from "../auth/caller.ts"
 import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
 import { boundsOf } from "../http/unfinished.ts"
-import { eventsQuery, filterOf, listQuery, pageOf } from "../list-queries.ts"
+import { eventsQuery, filterOf, jobPage, listQuery, pageOf } from "../list-queries.ts"
 import { graphQuery, momentOf } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
@@ -105,19 +104,12 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     "/jobs",
     read({
       summary: "List jobs, newest first",
+      description:
+        "A page ends after `limit` jobs, or after it has searched for about 50 ms: then `complete` is false, and the next page continues at `next`.",
       querystring: listQuery,
-      response: schema.answers(
-        { 200: z.object({ jobs: z.array(schema.job), next: schema.jobId.nullable() }) },
-        [],
-      ),
+      response: schema.answers({ 200: jobPage }, []),
     }),
-    async request => {
-      const filter = filterOf(request.query)
-      const wanted = { ...filter, ...ownersOf(request.caller), limit: filter.limit + 1 }
-      const found = umbra.queries.snapshots(await umbra.queries.list(wanted))
-      const { page: jobs, next } = cutPage(found, filter.limit, ({ job_id }) => job_id)
-      return { jobs, next }
-    },
+    request => umbra.queries.jobPage({ ...filterOf(request.query), ...ownersOf(request.caller) }),
   )
 
   app.get(

@@ -66,6 +66,7 @@ export const jobExample = {
   status: "COMPLETED",
   output: { total: 42 },
   error: null,
+  fingerprint: null,
   reason: null,
   usage: { tokens: 1200 },
   labels: { team: "shop" },
@@ -97,6 +98,10 @@ export const job = z
       })
       .nullable()
       .describe("Why the job failed."),
+    fingerprint: z
+      .string()
+      .nullable()
+      .describe("The same for errors that differ only in numbers, ids and quoted texts. null: no error."),
     reason: z.string().nullable().describe("For a cancelled or expired job: the reason."),
     usage: z
       .record(z.string(), z.number())

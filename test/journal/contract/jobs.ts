@@ -1,5 +1,9 @@
 import { describe, expect, it } from "vitest"
+import type { JobPage } from "../../../src/journal/port/journal.ts"
 import { batch, change, hold, newId, newJob, type Stage, store } from "../fixture.ts"
+
+/** A slow machine must not end a page early. */
+const UNHURRIED = { ms: 60_000 }
 
 export function jobsContract(stage: () => Stage): void {
   describe("jobs", () => {
@@ -10,14 +14,11 @@ export function jobsContract(stage: () => Stage): void {
       await store(journal, held, jobs)
       const seen: string[] = []
       for (let after: string | undefined; ; ) {
-        const page = await journal.listJobs({
-          owner: "paging",
-          limit: 3,
-          ...(after === undefined ? {} : { after }),
-        })
-        if (page.length === 0) break
-        seen.push(...page.map(job => job.id))
-        after = seen.at(-1)
+        const page: JobPage = await journal.listJobs({ owner: "paging", limit: 3, after }, UNHURRIED)
+        seen.push(...page.jobs.map(job => job.id))
+        expect(page).toMatchObject({ complete: true, next: page.jobs.length < 3 ? null : seen.at(-1) })
+        if (page.next === null) break
+        after = page.next
       }
       expect(seen).toEqual(jobs.map(job => job.id).reverse())
     })
@@ -63,7 +64,9 @@ export function jobsContract(stage: () => Stage): void {
       const foreign = newJob(held, 4, { owner: "filtering-not", status: "FAILED" })
       await store(journal, held, [failed, completed, deleted, foreign])
       const list = async (filter: object) =>
-        (await journal.listJobs({ limit: 10, owner: "filtering", ...filter })).map(job => job.id)
+        (await journal.listJobs({ limit: 10, owner: "filtering", ...filter }, UNHURRIED)).jobs.map(
+          job => job.id,
+        )
       expect(await list({})).toEqual([completed.id, failed.id])
       expect(await list({ deleted: true })).toEqual([deleted.id, completed.id, failed.id])
       expect(await list({ statuses: ["FAILED", "DELETED"] })).toEqual([failed.id])
@@ -88,7 +91,9 @@ export function jobsContract(stage: () => Stage): void {
       const none = mine(3, null, 30)
       await store(journal, held, [both, one, none])
       const list = async (filter: object) =>
-        (await journal.listJobs({ limit: 10, owner: "labelling", ...filter })).map(job => job.id)
+        (await journal.listJobs({ limit: 10, owner: "labelling", ...filter }, UNHURRIED)).jobs.map(
+          job => job.id,
+        )
       expect(await list({ labels: { team: "a" } })).toEqual([one.id, both.id])
       expect(await list({ labels: { team: "a", 'odd, "key"': "b}\\" } })).toEqual([both.id])
       expect(await list({ labels: { team: "b" } })).toEqual([])
@@ -115,7 +120,7 @@ export function jobsContract(stage: () => Stage): void {
       const grandchild = newJob(held, 8, { owner, id: kinOf(top, "5"), parentId: first.id })
       await store(journal, held, [top, other, first, second, child(other, "4"), grandchild])
       const list = async (filter: object) =>
-        (await journal.listJobs({ limit: 10, ...filter })).map(job => job.id).sort()
+        (await journal.listJobs({ limit: 10, ...filter }, UNHURRIED)).jobs.map(job => job.id).sort()
       expect(await list({ parentId: top.id })).toEqual([first.id, second.id].sort())
       expect(await list({ parentId: top.id, owner: "somebody else" })).toEqual([])
       expect(await list({ parentId: top.id, owner, statuses: ["FAILED"] })).toEqual([second.id])

@@ -5,6 +5,8 @@
  */
 import { randomUUID } from "node:crypto"
 import { UmbraError } from "../../../errors.ts"
+import { storedEntries } from "../../marks.ts"
+import { insertMarks } from "../append.ts"
 import type { Connection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
 import { pipelineTables } from "./pipelines.ts"
@@ -193,19 +195,56 @@ drop table inbox_before;
 create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
 `
 
-const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n"), inboxColumns]
+/** stats is for figures of a job that has ended; nothing writes it yet. */
+const jobMarksTable = `
+alter table jobs add column fingerprint text;
+alter table jobs add column stats text;
+
+-- What lists are filtered by (journal/marks.ts): jobs with ids of the bucket place / 256 may have the value of the mark.
+create table job_marks (
+  mark integer not null,
+  place integer not null,
+  primary key (mark, place)
+) strict, without rowid;
+`
+
+type Step = string | ((connection: Connection) => void)
+
+const steps: readonly Step[] = [
+  [journalTables, providerTables, pipelineTables].join("\n"),
+  inboxColumns,
+  connection => {
+    connection.database.exec(jobMarksTable)
+    markStoredJobs(connection)
+  },
+]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
   const version = schemaVersion(connection, file)
   if (version === steps.length) return
   connection.transaction(() => {
-    for (const step of steps.slice(version)) connection.database.exec(step)
+    for (const step of steps.slice(version))
+      if (typeof step === "string") connection.database.exec(step)
+      else step(connection)
     if (version === 0) fill(connection, partitions)
     connection.database.exec(
       `pragma application_id = ${APPLICATION_ID}; pragma user_version = ${steps.length}`,
     )
   })
+}
+
+/** Jobs that an earlier version stored. */
+function markStoredJobs(connection: Connection): void {
+  const sql = `select id, partition, status, updated_at as updatedAt, finished_at as finishedAt, error, fingerprint, owner,
+      workflow, workflow_version as workflowVersion, created_at as createdAt, labels
+    from jobs where id > ? order by id limit 1000`
+  for (let after = ""; ; ) {
+    const jobs = connection.all<Parameters<typeof storedEntries>[0][number]>(sql, after)
+    if (jobs.length === 0) return
+    insertMarks(connection, storedEntries(jobs))
+    after = jobs.at(-1)!.id
+  }
 }
 
 function fill(connection: Connection, partitions: number): void {

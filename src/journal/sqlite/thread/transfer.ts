@@ -50,11 +50,13 @@ const encoders = new Map<string, (argument: never) => unknown>([
 
 export function sentArguments(verb: string, args: readonly unknown[]): readonly unknown[] {
   const encode = encoders.get(verb)
-  return encode === undefined ? args : [encode(args[0] as never)]
+  return encode === undefined ? args : [encode(args[0] as never), ...args.slice(1)]
 }
 
 export function receivedArguments(verb: string, args: readonly unknown[]): readonly unknown[] {
-  return verb === "append" || verb === "tryAppend" ? [receivedBatch(args[0] as SentBatch)] : args
+  return verb === "append" || verb === "tryAppend"
+    ? [receivedBatch(args[0] as SentBatch), ...args.slice(1)]
+    : args
 }
 
 /** The argument with its list of epochs, which may be objects that have more fields. */

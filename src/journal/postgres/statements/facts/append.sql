@@ -11,7 +11,8 @@
 -- $5, $6     new jobs and changed jobs, one record each
 -- $7, $8     answers: message ids as an array literal, and the JSON answers
 -- $9         messages caused by facts, one record each
--- $10, $11   operations at providers that began, and those that ended with the slots they release, one record
+-- $10        entries of job_marks: mark, place, mark, place, … as an array literal
+-- $11, $12   operations at providers that began, and those that ended with the slots they release, one record
 -- each
 --
 -- Records are joined by U+001E and their fields by U+001F, which JSON text never contains unescaped; an empty
@@ -65,14 +66,14 @@ facts as (
 -- not in append_facts
 new_jobs as (
   insert into umbra.jobs (
-    id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
+    id, partition, seq, status, updated_at, finished_at, wake_at, output, error, fingerprint,
     owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by
   )
   select
     j[1]::uuid, j[2]::int, j[3]::bigint, j[4], j[5]::bigint, nullif(j[6], '')::bigint, nullif(j[7], '')::bigint,
-    nullif(j[8], '')::json, nullif(j[9], '')::json,
-    j[10], j[11], j[12]::int, nullif(j[13], '')::uuid, nullif(j[14], '')::json, j[15]::int, j[16]::bigint,
-    nullif(j[17], '')
+    nullif(j[8], '')::json, nullif(j[9], '')::json, nullif(j[10], ''),
+    j[11], j[12], j[13]::int, nullif(j[14], '')::uuid, nullif(j[15], '')::json, j[16]::int, j[17]::bigint,
+    nullif(j[18], '')
   from (
     select string_to_array(record, chr(31)) as j
     from unnest(string_to_array($5::text, chr(30))) as u (record)
@@ -92,7 +93,8 @@ changed_jobs as (
     finished_at = nullif(c.j[6], '')::bigint,
     wake_at = nullif(c.j[7], '')::bigint,
     output = nullif(c.j[8], '')::json,
-    error = nullif(c.j[9], '')::json
+    error = nullif(c.j[9], '')::json,
+    fingerprint = nullif(c.j[10], '')
   from (
     select j, j[1]::uuid as id, j[2]::int as partition, j[3]::bigint as seq
     from (
@@ -122,6 +124,15 @@ messages as (
   where m[1]::int = any ((select ids from held)::int[])
   on conflict (cause) do nothing
 ),
+-- Entries may be too many, never too few: those of a partition that is not held do no harm.
+marks as (
+  insert into umbra.job_marks (mark, place)
+  select m.list[i], m.list[i + 1]
+  from (select $10::text::bigint[] as list, (select ids from held) as held) as m,
+    generate_series(1, cardinality(m.list), 2) as i
+  where m.held <> '{}'::int[]
+  on conflict do nothing
+),
 -- end
 -- not in append_facts, append_jobs
 begun as (
@@ -134,7 +145,7 @@ begun as (
     nullif(o[9], '')::bigint, nullif(o[10], '')::bigint, nullif(o[11], '')::bigint, o[12]::boolean, o[13]::int
   from (
     select string_to_array(record, chr(31)) as o
-    from unnest(string_to_array($10::text, chr(30))) as u (record)
+    from unnest(string_to_array($11::text, chr(30))) as u (record)
     offset 0
   ) as n
   where o[1]::int = any ((select ids from held)::int[])
@@ -149,7 +160,7 @@ leaving as materialized (
     nullif(o[7], '')::bigint as slot_until
   from (
     select string_to_array(record, chr(31)) as o
-    from unnest(string_to_array($11::text, chr(30))) as u (record)
+    from unnest(string_to_array($12::text, chr(30))) as u (record)
     offset 0
   ) as n
   where o[1]::int = any ((select ids from held)::int[])

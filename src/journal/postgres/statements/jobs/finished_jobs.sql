@@ -1,7 +1,7 @@
 -- Those of some jobs ($1) that have ended. A large output (over 32 KB as stored) is left out and flagged.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
-  case when pg_column_size(output) <= 32768 then output end as output, error,
+  case when pg_column_size(output) <= 32768 then output end as output, error, fingerprint,
   owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by,
   pg_column_size(output) > 32768 as is_large
 from umbra.jobs
