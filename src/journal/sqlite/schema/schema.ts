@@ -193,7 +193,25 @@ drop table inbox_before;
 create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
 `
 
-const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n"), inboxColumns]
+const retention = `
+-- Jobs that were removed, and whose facts up to seq are being removed in pages: a job may have a million. A job that is
+-- submitted again under the same id (its idempotency key outlived it) has only higher ones.
+create table journal_orphans (
+  job_id text primary key,
+  seq integer not null
+) strict, without rowid;
+
+-- A key is removed with its job. The ids begin with their time, so keys without a job are found in the same order as by
+-- created_at.
+create index idempotency_keys_job on idempotency_keys (job_id);
+drop index idempotency_keys_created_at;
+`
+
+const steps: readonly string[] = [
+  [journalTables, providerTables, pipelineTables].join("\n"),
+  inboxColumns,
+  retention,
+]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
