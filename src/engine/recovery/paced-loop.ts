@@ -9,8 +9,8 @@ const LONGER = 1.1
 const SHARE = 0.25
 const WHOLE_AFTER_MS = 5 * 60_000
 /** How fast pages grow where pauses cannot become shorter, and shrink again. */
-const LARGER = 1.25
-const SMALLER = 0.9
+const LARGER = 1.05
+const SMALLER = 0.95
 
 export interface PacedLoopParts {
   readonly clock: Clock
