@@ -1,7 +1,7 @@
 /**
  * `npm run bench` runs everything of Umbra's own; `npm run bench -- engine takeover` the named ones. `BENCH_SCALE=0.2`
  * makes it shorter. `npm run bench -- peers` measures other engines beside Umbra; it installs them and has options of
- * its own (peers.ts).
+ * its own (peers.ts). `npm run bench -- retention` runs for minutes and has options of its own too (retention.ts).
  */
 import { parseArgs } from "node:util"
 import { append } from "./append.ts"
@@ -15,6 +15,7 @@ import { items } from "./items.ts"
 import { lists } from "./lists.ts"
 import { peers } from "./peers.ts"
 import { pipelines } from "./pipelines.ts"
+import { retention } from "./retention.ts"
 import { roles } from "./roles.ts"
 import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
@@ -48,6 +49,11 @@ const { positionals: asked, values } = parseArgs({
     repetitions: { type: "string", default: "3" },
     write: { type: "boolean", default: false },
     from: { type: "string" },
+    minutes: { type: "string", default: "3" },
+    rate: { type: "string", default: "4000" },
+    retention: { type: "string", default: "10" },
+    store: { type: "string", default: "postgres" },
+    pipeline: { type: "boolean", default: false },
   },
 })
 const named: typeof benches = {
@@ -58,6 +64,11 @@ const named: typeof benches = {
       only: values.only.split(",").filter(name => name !== ""),
       repetitions: Number(values.repetitions),
       from: values.from,
+    }),
+  retention: () =>
+    retention({
+      ...{ minutes: Number(values.minutes), rate: Number(values.rate), retention: Number(values.retention) },
+      ...{ store: values.store, pipeline: values.pipeline },
     }),
 }
 const unknown = asked.filter(name => named[name] === undefined)

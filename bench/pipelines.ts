@@ -6,57 +6,10 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { defineAdapter, openUmbra, type Umbra } from "umbra"
-import { z } from "zod"
+import { openUmbra, type Umbra } from "umbra"
 import { BullChain } from "./bullmq-chain.ts"
+import { lastCallAt, adapters as ours, pipeline } from "./pipeline-load.ts"
 import { databaseUrl, redisUrl } from "./services.ts"
-
-const nothing = z.strictObject({}).optional()
-
-/** Emits the numbers from 1 to `count`, a thousand per message. */
-const source = defineAdapter({
-  type: "bench_source",
-  config: nothing,
-  process({ body }, { emit, continueWith }) {
-    const { count, from = 1 } = body as { count: number; from?: number }
-    const to = Math.min(count, from + 999)
-    for (let n = from; n <= to; n++) emit({ n, text: "some words of a message" })
-    if (to < count) continueWith({ count, from: to + 1 })
-  },
-})
-
-const step = defineAdapter({
-  type: "bench_step",
-  config: nothing,
-  process: ({ body }) => ({ ...(body as { n: number }), isDone: true }),
-})
-
-let lastAt = 0
-const last = defineAdapter({
-  type: "bench_last",
-  config: nothing,
-  process() {
-    lastAt = performance.now()
-  },
-})
-
-const pipeline = (adapters: number) => ({
-  name: `bench_${adapters}`,
-  init: { body: { count: "{{ input.count }}" } },
-  routes: [
-    { name: "source", inbound: "source", adapters: [{ type: "bench_source" }], outbound: "work" },
-    {
-      name: "work",
-      inbound: "work",
-      concurrency: 100,
-      prefetch: 1000,
-      adapters: [
-        ...Array.from({ length: adapters - 1 }, () => ({ type: "bench_step" })),
-        { type: "bench_last" },
-      ],
-    },
-  ],
-})
 
 export async function pipelines(): Promise<void> {
   const scale = Number(process.env.BENCH_SCALE ?? 1)
@@ -91,7 +44,7 @@ async function drains(umbra: Umbra, name: string): Promise<void> {
   for (let n = 0; n < 100; n++) {
     const job = await umbra.submit(pipeline(1), { count: 20 })
     await job.wait()
-    times.push(performance.now() - lastAt)
+    times.push(performance.now() - lastCallAt())
   }
   times.sort((a, b) => a - b)
   const ms = (share: number) => times[Math.floor((times.length - 1) * share)]!.toFixed(1)
@@ -136,7 +89,7 @@ async function bull(count: number): Promise<void> {
 
 async function onPostgres() {
   const { url, drop } = await databaseUrl()
-  const umbra = await openUmbra(url, { adapters: [source, step, last] })
+  const umbra = await openUmbra(url, { adapters: ours })
   return {
     umbra,
     name: "PostgreSQL",
@@ -149,7 +102,7 @@ async function onPostgres() {
 
 async function onSqlite() {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
-  const umbra = await openUmbra(folder, { adapters: [source, step, last] })
+  const umbra = await openUmbra(folder, { adapters: ours })
   return {
     umbra,
     name: "SQLite",

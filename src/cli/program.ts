@@ -290,7 +290,11 @@ function jobsProgram(): Command {
       "--error-text <words>",
       "only jobs whose error message has these words; numbers and ids do not count",
     )
-    .option("--min-duration <seconds>", "only jobs that have ended and took at least so long", options.seconds)
+    .option(
+      "--min-duration <seconds>",
+      "only jobs that have ended and took at least so long",
+      options.seconds,
+    )
     .option(
       "--created-from <time>",
       "only jobs created at this time or later: 2026-11-15T12:00:00Z",

@@ -27,8 +27,8 @@ import type {
   WrittenMessage as Message,
   ReplayWhich,
 } from "../pipeline/queries.ts"
-import type { RemoteJob } from "./client.ts"
 import type { UmbraClientError } from "./error.ts"
+import type { RemoteJob } from "./job.ts"
 
 export type {
   CompiledGraph,

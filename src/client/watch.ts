@@ -2,9 +2,10 @@
  * All events of a job as they happen. The stream notifies that something has changed, and the list of events has the
  * changes: they arrive complete, in order and once, however often the connection is lost.
  */
-import type { UmbraClient, WatchOptions } from "./client.ts"
+import type { UmbraClient } from "./client.ts"
 import { UmbraClientError } from "./error.ts"
 import { backoffMs, type Http, isAway, pause } from "./http.ts"
+import type { WatchOptions } from "./job.ts"
 import type { JobStreamEvent, RemoteEvent } from "./types.ts"
 
 /** The pause after a query, as a multiple of its duration: for a very large job the server folds everything each time. */

@@ -1,12 +1,15 @@
 /** Values that both stores use. */
-import type { DueJob, JobChange, NewJob } from "./port/journal.ts"
+import type { DueJob, EndedJobKey, JobChange, NewJob } from "./port/journal.ts"
 import type { MessageKey } from "./port/pipelines.ts"
 
 /** Larger than anything stored: read everything. */
 export const NO_LIMIT = 2 ** 40
 
-/** Before every due job, and before every message of a pipeline. */
-export const BEFORE_ALL: DueJob = { wakeAt: -1, id: "00000000-0000-0000-0000-000000000000" }
+const NO_ID = "00000000-0000-0000-0000-000000000000"
+
+/** Before every due job, every ended one, and every message of a pipeline. */
+export const BEFORE_ALL: DueJob = { wakeAt: -1, id: NO_ID }
+export const BEFORE_ALL_ENDED: EndedJobKey = { finishedAt: -1, id: NO_ID }
 export const BEFORE_ALL_KEYS: MessageKey = { route: -1, seq: -1 }
 
 /** The length of the common prefix of the ids of a job and its children. */

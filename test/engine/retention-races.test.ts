@@ -1,9 +1,6 @@
 /** What can happen to a job between the moment in which it is found to be old and the one in which it is purged. */
 import { describe, expect, it } from "vitest"
-import type { PartitionOwner } from "../../src/engine/owner/owner.ts"
-import { Retention } from "../../src/engine/recovery/retention.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
-import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { hasEngine, putEngine, robPartition } from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
@@ -28,43 +25,6 @@ describe("retention", () => {
     await until("it is forgotten", () => !hasEngine(store, "dead"))
     expect((await umbra.job(job.id)).status).toBe("FAILED")
   })
-
-  it.each([
-    [5, null, 600, 1000],
-    [60, null, 600, 6000],
-    [null, 60, 600, 6000],
-    [3600, 60, 600, 6000],
-    [7 * day, null, 600, 600_000],
-    [null, null, 600, 600_000],
-    [7 * day, null, 30, 30_000],
-    [60, null, 0.5, 500],
-    [7 * day, null, 3600, 3_600_000],
-  ])(
-    "J17 with jobs kept for %s s, lineage for %s s and a sweep of %s s looks every %s ms",
-    async (jobs, lineage, sweep, everyMs) => {
-      const timers: { readonly ms: number; readonly fire: () => void }[] = []
-      const retention = new Retention({
-        ...{ retentionSeconds: jobs, lineageRetentionSeconds: lineage, log: silentLog },
-        retentionSweepSeconds: sweep,
-        clock: {
-          ...{ now: () => 0, random: () => 0 },
-          after(ms, fire) {
-            timers.push({ ms, fire })
-            return () => {}
-          },
-        },
-        journal: openMemory(),
-        partitions: { all: () => [] },
-        owner: {} as PartitionOwner,
-      })
-      retention.partitionsAdded()
-      for (let look = 1; look <= 3; look++) {
-        timers.at(-1)!.fire()
-        await until("the next look is planned", () => timers.length === look + 1)
-      }
-      expect(timers.map(({ ms }) => ms)).toEqual([0, everyMs, everyMs, everyMs])
-    },
-  )
 
   it("J17 a job that is retried in the moment it would be purged keeps its history", async () => {
     const [clock, journal] = [new VirtualClock(), openMemory()]

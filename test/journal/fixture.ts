@@ -113,3 +113,13 @@ export async function store(journal: Journal, held: Held, jobs: readonly NewJob[
   const facts = jobs.map(job => ({ ...fact(held, 0), seq: job.seq, jobId: job.id }))
   await journal.append(batch(held, { facts, newJobs: jobs }))
 }
+
+/** The jobs of a partition that retention may remove, oldest first. */
+export async function freeJobs(
+  journal: Journal,
+  { partition }: PartitionEpoch,
+  { before, unsettledBefore = 0 }: { readonly before: number; readonly unsettledBefore?: number },
+): Promise<string[]> {
+  const query = { partitions: [partition], before, unsettledBefore, limit: 10_000 }
+  return (await journal.endedJobs(query)).filter(({ isFree }) => isFree).map(({ id }) => id)
+}

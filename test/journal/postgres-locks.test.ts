@@ -87,6 +87,31 @@ describe("PostgreSQL under concurrency", () => {
     expect((await journal.append(sent)).held).toEqual(new Set([held.partition]))
   })
 
+  it("J17 an append does not wait for a purge of its partition that is under way, nor for one of facts", async () => {
+    const { open, bystander, waitingForLock } = await postgresStage()
+    const [journal, peer] = [await open(), await open()]
+    const held = await hold(journal)
+    const [ended, large, other] = [1, 2, 3].map(counter =>
+      newJob(held, counter * 10, { status: "COMPLETED", finishedAt: 10 }),
+    )
+    const facts = [1, 2, 3].map(counter => fact(held, counter, { jobId: large!.id }))
+    await journal.append(batch(held, { facts, newJobs: [large!] }))
+    await store(journal, held, [ended!, other!])
+    const purge = (id: string) => peer.purge({ fences: [held], jobIds: [id], before: 40, limit: 2 })
+    expect(await purge(large!.id)).toBe(1)
+    await bystander.query("begin")
+    await bystander.query("select from umbra.jobs where id = $1 for update", [ended!.id])
+    await bystander.query("select from umbra.journal where job_id = $1 for update", [large!.id])
+    const purging = [purge(ended!.id), peer.purgeFacts({ limit: 10 })]
+    await waitingForLock(2)
+    const job = newJob(held, 50)
+    await store(journal, held, [job])
+    await journal.append(batch(held, { changedJobs: [change(job, { seq: held.seq(51), finishedAt: 60 })] }))
+    expect(await purge(other!.id)).toBe(1)
+    await bystander.query("commit")
+    expect(await Promise.all(purging)).toEqual([1, 2])
+  })
+
   it("two appends over the same partitions do not wait for each other", async () => {
     const { open, bystander, waitingForLock, held, append } = await appendInFlight()
     const peer = await open()

@@ -42,7 +42,6 @@ import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
 import {
   aliasHistory,
-  cutPage,
   deleteWorkflow,
   versionPage,
   workflowPage,

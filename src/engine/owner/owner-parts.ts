@@ -74,3 +74,6 @@ export interface ExternalWork {
   readonly polls: Polls
   readonly leftSubmissions: LeftSubmissions
 }
+
+export type Use<T> = (job: LiveJob) => T | Promise<T>
+export type Absent<T> = () => T | null | Promise<T>

@@ -3,7 +3,6 @@ import { findAborted } from "../../core/attempt-times.ts"
 import type { AttemptRef, Command, DecisionContext, Reported, Submit } from "../../core/commands.ts"
 import { submission } from "../../core/decide/decide.ts"
 import { cut } from "../../core/faults.ts"
-import { tasksInFlight } from "../../core/item-list.ts"
 import { attemptRef, findTask, newJobState, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { isRetried, nextTimer, takeDue } from "../../core/timers.ts"
 import { abortReason } from "../../core/view/reasons.ts"
@@ -11,11 +10,11 @@ import type { Plan } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
 import { defaultLimits } from "../../template/index.ts"
 import { sleep, untilStoreAnswers } from "../clock.ts"
-import { type OwnedPartition, partitionMoved, type QueuedRow } from "../commit/batch.ts"
+import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
 import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
 import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
-import { firstSeq, partitionOf } from "../ids.ts"
+import { partitionOf } from "../ids.ts"
 import { adoptTasks, cancelTasks, Handover, releaseTasks } from "../partitions/handover.ts"
 import { Capacity } from "../providers/capacity.ts"
 import { LeftSubmissions } from "../providers/left-submissions.ts"
@@ -24,7 +23,7 @@ import { Slots } from "../providers/slots.ts"
 import { JobLoader } from "../recovery/loader.ts"
 import { Alarms } from "./alarms.ts"
 import { JobMemory } from "./job-memory.ts"
-import { JobQueue, type Place, type Queue } from "./job-queue.ts"
+import { JobQueue, type Place } from "./job-queue.ts"
 import {
   currentTask,
   DeathsAlone,
@@ -34,7 +33,7 @@ import {
   newLiveJob,
   runningAttempts,
 } from "./live-job.ts"
-import type { ExternalWork, OwnerParts, Submission } from "./owner-parts.ts"
+import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
 
@@ -80,9 +79,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       slotLeaseMs: leaseMs,
     })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
-    const { parkAfterMs } = settings
     this.#memory = new JobMemory({
-      ...{ clock, alarms: this.#alarms, engine, parkAfterMs },
+      ...{ clock, alarms: this.#alarms, engine, parkAfterMs: settings.parkAfterMs },
       left: (job, place) => this.#leavePlace(job, place),
     })
     this.jobs = this.#memory.jobs
@@ -117,8 +115,13 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
     this.external = { providers, slots, capacity, polls, leftSubmissions }
     this.handover = new Handover(this)
-    const { committer } = this
-    this.#turns = new Turns({ clock, committer, dispatcher, owner: this, templateLimits: templates })
+    this.#turns = new Turns({
+      clock,
+      committer: this.committer,
+      dispatcher,
+      owner: this,
+      templateLimits: templates,
+    })
   }
 
   /** Resolves when all decisions for the partition are stored. */
@@ -252,7 +255,11 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     failpoint("ack.before")
     lane.release(batch)
     this.#turns.perform(batch)
-    for (const job of batch.queued) this.#stored(job)
+    for (const job of batch.queued) {
+      this.#unstored.delete(job.id)
+      this.queue.stored(job)
+      this.#parts.observer.changed(job)
+    }
     for (const job of batch.jobs) {
       this.#parts.observer.changed(job)
       if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#parts.engine.unsettled(job)
@@ -260,32 +267,6 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     }
     if (this.queue.waiting.size > 0) this.queue.wake()
     failpoint("ack.after")
-  }
-
-  #stored(job: QueuedRow): void {
-    this.#unstored.delete(job.id)
-    this.queue.stored(job)
-    this.#parts.observer.changed(job)
-  }
-
-  /** Dispatches a job that waited as a row. */
-  begin(job: LiveJob, queue: Queue): void {
-    if (!job.isQueued) {
-      this.parkIfIdle(job)
-      return
-    }
-    job.isQueued = false
-    const now = this.#parts.clock.now()
-    if (job.state.expiresAt !== null && job.state.expiresAt <= now) {
-      this.fireTimers(job)
-      return
-    }
-    this.queue.entered(job)
-    const { epoch } = this.owned.get(job.partition)!
-    if (job.seq < firstSeq(epoch) && queue.mayHaveBegun > 0) {
-      queue.mayHaveBegun--
-      this.recover(job)
-    } else for (const task of tasksInFlight(job.state, now)) this.dispatch(job, task)
   }
 
   #leavePlace(job: LiveJob, place: Place): void {
@@ -354,7 +335,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
 
   /** A worker can run this handler now, or this process knows this provider now. */
   handlerAdded(name: string): void {
-    for (const job of this.jobs.values()) {
+    for (const job of this.jobs.values())
       for (const key of [...(job.awaitingHandler ?? [])]) {
         const task = parseTaskKey(key)
         const { handler, provider } = job.plan.nodes[task.node]!
@@ -362,7 +343,6 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
         job.awaitingHandler?.delete(key)
         this.#dispatchCurrent(job, task)
       }
-    }
   }
 
   #dispatchCurrent(job: LiveJob, task: TaskRef): void {
@@ -502,6 +482,3 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.#memory.parkIfIdle(job)
   }
 }
-
-type Use<T> = (job: LiveJob) => T | Promise<T>
-type Absent<T> = () => T | null | Promise<T>

@@ -1,10 +1,11 @@
+import { tasksInFlight } from "../../core/item-list.ts"
 import { failpoint } from "../../failpoints.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { DueJob } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { QUARANTINED_AT } from "../commit/batch.ts"
-import { partitionOf } from "../ids.ts"
+import { firstSeq, partitionOf } from "../ids.ts"
 import type { Queue } from "../owner/job-queue.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -52,16 +53,37 @@ export class Recovery {
     const read = new Set<string>()
     await owner.loader.blockDue(ids, absent => {
       for (const id of absent) read.add(id)
-      return this.#wake(absent, { epochs, alarms: new Map() }, job => owner.begin(job, queue))
+      return this.#wake(absent, { epochs, alarms: new Map() }, job => this.#dispatchQueued(job, queue))
     })
     const missed: string[] = []
     for (const id of ids) {
       if (read.has(id)) continue
       const job = owner.jobs.get(id)
       if (job === undefined) missed.push(id)
-      else if (job.isQueued) owner.begin(job, queue)
+      else if (job.isQueued) this.#dispatchQueued(job, queue)
     }
     return missed
+  }
+
+  /** Dispatches a job that waited as a row. */
+  #dispatchQueued(job: LiveJob, queue: Queue): void {
+    const { owner, clock } = this.#parts
+    if (!job.isQueued) {
+      owner.parkIfIdle(job)
+      return
+    }
+    job.isQueued = false
+    const now = clock.now()
+    if (job.state.expiresAt !== null && job.state.expiresAt <= now) {
+      owner.fireTimers(job)
+      return
+    }
+    owner.queue.entered(job)
+    const { epoch } = owner.owned.get(job.partition)!
+    if (job.seq < firstSeq(epoch) && queue.mayHaveBegun > 0) {
+      queue.mayHaveBegun--
+      owner.recover(job)
+    } else for (const task of tasksInFlight(job.state, now)) owner.dispatch(job, task)
   }
 
   async #eachDue(

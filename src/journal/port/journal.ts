@@ -6,13 +6,10 @@ import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
 
 /**
- * The whole storage contract. Every adapter passes test/journal/contract.ts; differences are declared
- * capabilities.
+ * The whole storage contract. Every adapter passes test/journal/contract.ts; differences are declared capabilities.
  *
- * 1. The journal is the source of truth; `jobs` is a projection written in the same commit as the facts it
- *    follows from.
- * 2. Every write of a running job carries its fence: the epoch of its partition. A stale epoch writes
- *    nothing.
+ * 1. The journal is the source of truth; `jobs` is a projection, written in the same commit as the facts.
+ * 2. Every write of a running job carries its fence: the epoch of its partition. A stale epoch writes nothing.
  * 3. Resending a batch is harmless: facts, projections, answers and messages are recognised.
  * 4. Times are milliseconds since 1970, given by the caller. JSON is passed as text, unchanged.
  */
@@ -45,8 +42,8 @@ export interface Journal {
     options?: { readonly inlineBytes?: number; readonly after?: number },
   ): Promise<FactRow[]>
   /**
-   * Facts of one job after seq `after` and up to seq `upTo`, oldest first. Reads at most `limit` rows by index, whatever the size
-   * of the job. Data is left out as in `readFacts`.
+   * Facts of one job after seq `after` and up to seq `upTo`, oldest first. Reads at most `limit` rows by index, whatever
+   * the size of the job. Data is left out as in `readFacts`.
    */
   readFactPage(query: FactPageQuery): Promise<FactRow[]>
   /** How many facts the job has up to this seq. */
@@ -141,25 +138,29 @@ export interface Journal {
   withdrawMessage(messageId: number): Promise<boolean>
 
   /**
-   * Jobs of these partitions that ended before the given time, oldest first. Never a child before its parent,
-   * nor a job that still has to report its end; a job with an operation that is yet to be cancelled only if
-   * it ended before `unsettledBefore`.
+   * At most `limit` jobs of all partitions that ended before the given time, by (finishedAt, id), starting after
+   * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, nor a
+   * job that still has to report its end; a job with an operation that is yet to be cancelled only if it ended
+   * before `unsettledBefore`.
    */
   endedJobs(query: {
     readonly partitions: readonly number[]
     readonly before: number
     readonly unsettledBefore: number
+    readonly after?: EndedJobKey
     readonly limit: number
-  }): Promise<string[]>
+  }): Promise<EndedJob[]>
   /**
-   * Removes jobs with their facts, of partitions whose fence holds, if they still ended before the given
-   * time. Only the owner does this: any other process may race with a retry. Returns the number of removed
-   * jobs.
+   * Removes jobs with their keys and facts, of partitions whose fence holds, if they still ended before the given
+   * time. Only the owner does this: any other process may race with a retry. Removes at most `limit` facts: the other
+   * facts of the last job no longer exist for readers, and `purgeFacts` removes them; the jobs after it stay. Returns
+   * the number of removed jobs.
    */
   purge(purge: {
     readonly fences: readonly PartitionEpoch[]
     readonly jobIds: readonly string[]
     readonly before: number
+    readonly limit: number
   }): Promise<number>
   /**
    * Removes entries of job_marks for ids from before the given time, if no job has such an id: one step, which reads at
@@ -173,15 +174,30 @@ export interface Journal {
     readonly limit: number
   }): Promise<{ readonly removed: number; readonly next: MarkEntry | null }>
   /**
-   * Removes keys whose job does not exist, settled messages and webhooks from before `before`; parked ones
-   * only from before `unsettledBefore`; and engines that own nothing and have sent no heartbeat since the
-   * last time nor after `silentSince`.
+   * Removes at most `limit` facts of jobs that `purge` has removed. Any engine does this. Returns their number, plus
+   * that of the jobs that have none left; 0: nothing is left.
+   */
+  purgeFacts(purge: { readonly limit: number }): Promise<number>
+  /**
+   * Of at most `limit` keys after that of job `after`, in the order of their jobs' ids, removes those from before the
+   * given time whose job does not exist. Returns the last job if there may be more; null: that was the last page.
+   */
+  purgeKeys(purge: {
+    readonly before: number
+    readonly after: string | null
+    readonly limit: number
+  }): Promise<string | null>
+  /**
+   * Removes claims of operations that do not exist, settled messages and webhooks from before `before`, parked ones
+   * only from before `unsettledBefore`, at most `limit` of each kind; and engines that own nothing and have sent no
+   * heartbeat since the last time nor after `silentSince`. Returns whether there may be more.
    */
   tidy(tidy: {
     readonly before: number
     readonly unsettledBefore: number
     readonly silentSince: number
-  }): Promise<void>
+    readonly limit: number
+  }): Promise<boolean>
 
   /**
    * The store was restored from a backup: engines that have seen more than it contains are fenced, and
@@ -208,6 +224,8 @@ export interface Capabilities {
   readonly partitions: number
   /** The number of concurrent appends that improves throughput. */
   readonly appendLanes: number
+  /** Nothing is appended while rows are being removed: that must be short. */
+  readonly purgesHoldAppends: boolean
   /** How an append that was not answered is resent: after `tries` the engine reports that it has paused. */
   readonly retry: RetryPolicy
 }
@@ -366,6 +384,18 @@ export interface JobFilter {
 export interface DueJob {
   readonly wakeAt: number
   readonly id: string
+}
+
+export interface EndedJobKey {
+  readonly finishedAt: number
+  readonly id: string
+}
+
+export interface EndedJob extends EndedJobKey {
+  /** It is of one of the given partitions. */
+  readonly isMine: boolean
+  /** It may be removed. */
+  readonly isFree: boolean
 }
 
 export interface DueJobs {

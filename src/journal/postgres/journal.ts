@@ -18,13 +18,16 @@ import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
-import { BEFORE_ALL, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
+import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
 import type { Database, Values } from "./database.ts"
 import { encodeAgain, encodeBatch, epochs, sentRecords } from "./encode.ts"
 import { type FeedNotifications, SqlFeed } from "./feed.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
+
+/** The number of removed jobs that one statement removes facts of. */
+const ORPHANS_PAGE = 100
 
 export interface SqlJournalOptions {
   readonly capabilities: port.Capabilities
@@ -182,11 +185,8 @@ export class SqlJournal implements port.Journal, ListedStore {
 
   async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
     const { owner, submittedBy, known, after, limit } = query
-    return this.#ids("unfinishedJobs", [owner, known, after, limit, submittedBy])
-  }
-
-  async #ids(statement: "unfinishedJobs" | "endedJobs", values: Values) {
-    return (await this.#database.query<{ id: string }>(statement, values)).map(({ id }) => id)
+    const values = [owner, known, after, limit, submittedBy]
+    return (await this.#database.query<{ id: string }>("unfinishedJobs", values)).map(({ id }) => id)
   }
 
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
@@ -272,12 +272,13 @@ export class SqlJournal implements port.Journal, ListedStore {
   }
 
   async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
-    const { partitions, before, limit, unsettledBefore } = query
-    return this.#ids("endedJobs", [partitions, before, limit, unsettledBefore])
+    const { partitions, before, unsettledBefore, after = BEFORE_ALL_ENDED, limit } = query
+    const values = [partitions, before, limit, after.finishedAt, after.id, unsettledBefore]
+    return this.#database.query<port.EndedJob>("endedJobs", values)
   }
 
-  async purge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]) {
-    const values = [...epochs(fences), jobIds, before]
+  async purge({ fences, jobIds, before, limit }: Parameters<port.Journal["purge"]>[0]) {
+    const values = [...epochs(fences), jobIds, before, limit]
     return (await this.#database.query<{ count: number }>("purge", values))[0]!.count
   }
 
@@ -290,8 +291,21 @@ export class SqlJournal implements port.Journal, ListedStore {
     return purgedMarks(row, { before, limit })
   }
 
-  async tidy({ before, silentSince, unsettledBefore }: Parameters<port.Journal["tidy"]>[0]) {
-    await this.#database.query("tidy", [before, silentSince, unsettledBefore])
+  async purgeFacts({ limit }: Parameters<port.Journal["purgeFacts"]>[0]) {
+    const values = [limit, ORPHANS_PAGE]
+    const [removed] = await this.#database.query<{ facts: number; jobs: number }>("purgeFacts", values)
+    return removed!.facts + removed!.jobs
+  }
+
+  async purgeKeys({ before, after, limit }: Parameters<port.Journal["purgeKeys"]>[0]) {
+    const values = [before, limit, after ?? BEFORE_ALL.id]
+    const [page] = await this.#database.query<{ read: number; last: string | null }>("purgeKeys", values)
+    return page!.read < limit ? null : page!.last
+  }
+
+  async tidy({ before, silentSince, unsettledBefore, limit }: Parameters<port.Journal["tidy"]>[0]) {
+    const values = [before, silentSince, unsettledBefore, limit]
+    return (await this.#database.query<{ removed: number }>("tidy", values))[0]!.removed >= limit
   }
 
   async restored() {

@@ -19,7 +19,15 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     const partitions = (await database.query("readPartitions", [])).length
     const wakeUps = new PostgresWakeUps({ ...settings, database, partitions })
     return new SqlJournal(database, {
-      capabilities: { exclusive: false, durable: true, label, partitions, appendLanes, retry },
+      capabilities: {
+        exclusive: false,
+        durable: true,
+        label,
+        partitions,
+        appendLanes,
+        purgesHoldAppends: false,
+        retry,
+      },
       wakeUps,
       feedNews: wakeUps.feed,
     })

@@ -1,10 +1,10 @@
-/** `append` and `purge`: the writes behind a fence. They run inside a transaction of the caller. */
+/** `append`: the write behind a fence. It runs inside a transaction of the caller. */
 
 import type * as port from "../port/journal.ts"
 import type { BegunOperation, LeftBehind } from "../port/providers.ts"
 import { itemColumn } from "../rows.ts"
 import { jobKeys } from "../values.ts"
-import { type Connection, freeText, json, list } from "./database.ts"
+import { type Connection, freeText, json } from "./database.ts"
 
 /** `causes`: the names of the batch's messages (message-cause.ts); `marks`: its entries (marks.ts). */
 export function append(
@@ -57,7 +57,7 @@ export function append(
 }
 
 /** The partitions whose epoch is still the expected one. */
-function heldPartitions(connection: Connection, fences: readonly port.PartitionEpoch[]): Set<number> {
+export function heldPartitions(connection: Connection, fences: readonly port.PartitionEpoch[]): Set<number> {
   const held = new Set<number>()
   for (const { partition, epoch } of fences) {
     const row = connection.get<{ epoch: number }>("select epoch from partitions where id = ?", partition)
@@ -174,31 +174,4 @@ function leaveOperation(connection: Connection, left: LeftBehind): void {
   const cancelAt = operation === "cancel" ? at : null
   if (operation !== "none") connection.run(END_OPERATION, jobId, node, item, at, cancelAt, slotUntil ?? null)
   connection.run("delete from slots where job_id = ? and node = ? and item = ?", jobId, node, item)
-}
-
-/** A pipeline may have millions of rows: they are only marked, and `purgeLineage` removes them in pages. */
-export function purge(
-  connection: Connection,
-  { fences, jobIds, before }: Parameters<port.Journal["purge"]>[0],
-): number {
-  const held = heldPartitions(connection, fences)
-  const ended = connection
-    .all<{ id: string; partition: number }>(
-      "select id, partition from jobs where id in (select value from json_each(?)) and finished_at < ?",
-      list(jobIds),
-      before,
-    )
-    .filter(job => held.has(job.partition))
-  for (const { id } of ended) {
-    connection.run("delete from journal where job_id = ?", id)
-    connection.run("delete from operations where job_id = ?", id)
-    connection.run("delete from slots where job_id = ?", id)
-    connection.run(
-      "update executions set is_orphan = 1, ended_at = coalesce(ended_at, ?) where job_id = ? and is_orphan = 0",
-      before,
-      id,
-    )
-    connection.run("delete from jobs where id = ?", id)
-  }
-  return ended.length
 }

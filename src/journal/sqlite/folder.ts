@@ -40,7 +40,15 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
     const partitions = ((await call("journal", "readPartitions", [])) as unknown[]).length
     return createJournal({
       call,
-      capabilities: { exclusive: true, durable: true, label, partitions, appendLanes: 1, retry },
+      capabilities: {
+        exclusive: true,
+        durable: true,
+        label,
+        partitions,
+        appendLanes: 1,
+        purgesHoldAppends: true,
+        retry,
+      },
       close: async () => {
         await client.close()
         await lock.release()

@@ -4,16 +4,39 @@ import type { ListedStore, PlacesQuery, ScannedJobs, ScanQuery } from "../list-j
 import { messageCauses } from "../message-cause.ts"
 import type * as port from "../port/journal.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
-import { BEFORE_ALL, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
-import { append, insertMessage, purge } from "./append.ts"
+import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
+import { append, insertMessage } from "./append.ts"
 import { type Connection, freeText, json, list, type Sync } from "./database.ts"
 import type { Value } from "./driver.ts"
 import { JOB_COLUMNS, LISTED_COLUMNS, listedOwners, listedPlaces, purgeMarks, scanJobs } from "./list-jobs.ts"
+import { purge, purgeFacts } from "./purge.ts"
 
 type Verbs = Sync<Omit<port.Journal, "close" | "sendMessages" | "listJobs"> & ListedStore>
 
 const WORKFLOW_COLUMNS = `
   owner, name, version, hash, definition, created_at as createdAt, deleted_at as deletedAt, pushed_by as pushedBy, rules`
+
+const ENDED_JOBS = `
+select
+  j.id, j.finished_at as finishedAt, j.is_mine as isMine,
+  j.is_mine
+    and j.wake_at is null
+    and not exists (select 1 from jobs as p where p.id = j.parent_id)
+    and (
+      j.finished_at < ?3
+      or not exists (
+        select 1 from operations as o
+        where o.job_id = j.id and (o.cancel_at is not null or (o.unseen = 1 and o.ended_at is null))
+      )
+    ) as isFree
+from (
+  select id, finished_at, partition in (select value from json_each(?2)) as is_mine, wake_at, parent_id
+  from jobs
+  where finished_at < ?1 and (finished_at, id) > (?4, ?5)
+  order by finished_at, id
+  limit ?6
+) as j
+order by j.finished_at, j.id`
 
 export class SqliteJournal implements Verbs {
   readonly #connection: Connection
@@ -41,8 +64,10 @@ export class SqliteJournal implements Verbs {
   ): port.FactRow[] {
     return [...new Set(jobIds)].sort().flatMap(id =>
       this.#connection.all<port.FactRow>(
-        `select job_id as jobId, seq, at, type, case when bytes <= ? then data end as data, bytes
-         from journal where job_id = ? and seq > ? order by seq`,
+        `select job_id as jobId, seq, at, type, case when bytes <= ?1 then data end as data, bytes
+         from journal
+         where job_id = ?2 and seq > max(?3, coalesce((select seq from journal_orphans where job_id = ?2), -1))
+         order by seq`,
         inlineBytes,
         id,
         after,
@@ -300,24 +325,13 @@ export class SqliteJournal implements Verbs {
     return this.#connection.run(sql, messageId) > 0
   }
 
-  endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
-    const sql = `
-      select j.id from jobs as j
-      where j.finished_at < ?1
-        and j.partition in (select value from json_each(?2))
-        and j.wake_at is null
-        and not exists (select 1 from jobs as p where p.id = j.parent_id)
-        and (
-          j.finished_at < ?3
-          or not exists (
-            select 1 from operations as o
-            where o.job_id = j.id and (o.cancel_at is not null or (o.unseen = 1 and o.ended_at is null))
-          )
-        )
-      order by j.finished_at
-      limit ?4`
-    const { partitions, before, unsettledBefore, limit } = query
-    return this.#ids(sql, before, list(partitions), unsettledBefore, limit)
+  endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]): port.EndedJob[] {
+    const { partitions, before, unsettledBefore, after = BEFORE_ALL_ENDED, limit } = query
+    const rows = this.#connection.all<StoredEndedJob>(
+      ENDED_JOBS,
+      ...[before, list(partitions), unsettledBefore, after.finishedAt, after.id, limit],
+    )
+    return rows.map(row => ({ ...row, isMine: Boolean(row.isMine), isFree: Boolean(row.isFree) }))
   }
 
   #ids(sql: string, ...values: Value[]): string[] {
@@ -332,28 +346,49 @@ export class SqliteJournal implements Verbs {
     return this.#connection.transaction(() => purgeMarks(this.#connection, query))
   }
 
-  tidy({ before, unsettledBefore, silentSince }: Parameters<port.Journal["tidy"]>[0]): void {
-    this.#connection.transaction(() => {
-      this.#connection.run(
-        `delete from idempotency_keys
-         where created_at < ? and not exists (select 1 from jobs where jobs.id = idempotency_keys.job_id)`,
-        before,
+  purgeFacts({ limit }: Parameters<port.Journal["purgeFacts"]>[0]): number {
+    return this.#connection.transaction(() => purgeFacts(this.#connection, limit))
+  }
+
+  purgeKeys({ before, after, limit }: Parameters<port.Journal["purgeKeys"]>[0]): string | null {
+    return this.#connection.transaction(() => {
+      const page = this.#connection.all<KeyOfJob>(
+        `select owner, key, job_id as jobId,
+           created_at < ? and not exists (select 1 from jobs where jobs.id = idempotency_keys.job_id) as isAbandoned
+         from idempotency_keys where job_id > ? order by job_id limit ?`,
+        ...[before, after ?? BEFORE_ALL.id, limit],
       )
-      this.#connection.run(
-        "delete from inbox where sent_at < ? and (answer is not null or withdrawn = 1)",
-        before,
-      )
-      this.#connection.run(
-        `delete from operation_claims as c
-         where c.claimed_at < ? and not exists (
-           select 1 from operations as o where o.provider = c.provider and o.external_id = c.external_id
+      for (const { owner, key, isAbandoned } of page)
+        if (isAbandoned)
+          this.#connection.run("delete from idempotency_keys where owner = ? and key = ?", owner, key)
+      return page.length < limit ? null : page.at(-1)!.jobId
+    })
+  }
+
+  tidy({ before, unsettledBefore, silentSince, limit }: Parameters<port.Journal["tidy"]>[0]): boolean {
+    return this.#connection.transaction(() => {
+      const settled = this.#connection.run(
+        `delete from inbox where id in (
+           select id from inbox where sent_at < ? and (answer is not null or withdrawn = 1) order by id limit ?
          )`,
-        before,
+        ...[before, limit],
       )
-      this.#connection.run(
-        "delete from webhook_events where received_at < ?1 and (verdict <> 'parked' or received_at < ?2)",
-        before,
-        unsettledBefore,
+      const claims = this.#connection.run(
+        `delete from operation_claims where (provider, external_id) in (
+           select c.provider, c.external_id from operation_claims as c
+           where c.claimed_at < ? and not exists (
+             select 1 from operations as o where o.provider = c.provider and o.external_id = c.external_id
+           )
+           order by c.claimed_at limit ?
+         )`,
+        ...[before, limit],
+      )
+      const events = this.#connection.run(
+        `delete from webhook_events where id in (
+           select id from webhook_events
+           where received_at < ?1 and (verdict <> 'parked' or received_at < ?2) order by received_at limit ?3
+         )`,
+        ...[before, unsettledBefore, limit],
       )
       this.#connection.run(
         `delete from engines
@@ -362,6 +397,7 @@ export class SqliteJournal implements Verbs {
         silentSince,
       )
       this.#connection.run("update engines set purged_beat = beat where purged_beat is not beat")
+      return Math.max(settled, claims, events) >= limit
     })
   }
 
@@ -372,6 +408,15 @@ export class SqliteJournal implements Verbs {
       this.#connection.run("update store set id = ?", randomUUID())
     })
   }
+}
+
+type StoredEndedJob = port.EndedJobKey & { readonly isMine: number; readonly isFree: number }
+
+interface KeyOfJob {
+  readonly owner: string
+  readonly key: string
+  readonly jobId: string
+  readonly isAbandoned: number
 }
 
 type StoredWorkflow = Omit<port.WorkflowRow, "unchanged">

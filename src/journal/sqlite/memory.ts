@@ -47,6 +47,7 @@ export function openMemory(shared?: MemoryStore): port.Journal {
       label: "memory",
       partitions: store.partitions,
       appendLanes: 2,
+      purgesHoldAppends: true,
       retry: retryDefaults,
     },
     call: async (name, verb, args) => {

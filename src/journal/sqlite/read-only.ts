@@ -55,6 +55,7 @@ export async function openReadOnly(path: string): Promise<ReadOnlyFolder> {
       label,
       partitions: 64,
       appendLanes: 1,
+      purgesHoldAppends: true,
       retry: retryDefaults,
     },
     close: async () => connection.close(),

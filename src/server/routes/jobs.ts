@@ -94,7 +94,12 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     }),
     async (request, reply) => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
-      const { results, retryAfter } = await submitJobs(parts, request.caller, request.body.jobs, request.headers)
+      const { results, retryAfter } = await submitJobs(
+        parts,
+        request.caller,
+        request.body.jobs,
+        request.headers,
+      )
       if (retryAfter !== null) reply.header("retry-after", String(retryAfter))
       return { results }
     },

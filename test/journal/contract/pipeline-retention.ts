@@ -98,7 +98,7 @@ export function pipelineRetentionContract(stage: () => Stage): void {
       const held = await holdForPipelines(journal)
       const [gone, kept] = [await ended(NOW), await ended(NOW)]
       await finishJob(journal, gone.jobId, EARLY - 1)
-      const purge = { fences: [held], jobIds: [gone.jobId, kept.jobId], before: EARLY }
+      const purge = { fences: [held], jobIds: [gone.jobId, kept.jobId], before: EARLY, limit: 100 }
       expect(await journal.purge(purge)).toBe(1)
       expect(await peer.pipelines.readExecution(gone.jobId)).toBeNull()
       await expect(peer.pipelines.commit(gone.next())).rejects.toThrow(/which does not exist/)

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import type { BegunOperation, LeftBehind } from "../../../src/journal/port/providers.ts"
-import { batch, fact, type Held, newId, newJob, type Stage, store } from "../fixture.ts"
+import { batch, fact, freeJobs, type Held, newId, newJob, type Stage, store } from "../fixture.ts"
 
 const NOW = 5_000_000
 const terms = { limit: 1, leaseMs: 1000, at: NOW }
@@ -128,8 +128,10 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
         await claim(`op-${n}`, "ada", 10)
         await begin(held, provider, id, `op-${n}`)
       }
-      expect(await journal.purge({ fences: [held], jobIds: jobs.map(({ id }) => id), before: 40 })).toBe(1)
-      await journal.tidy({ before: 40, unsettledBefore: 40, silentSince: 0 })
+      expect(
+        await journal.purge({ fences: [held], jobIds: jobs.map(({ id }) => id), before: 40, limit: 1000 }),
+      ).toBe(1)
+      await journal.tidy({ before: 40, unsettledBefore: 40, silentSince: 0, limit: 1000 })
       expect([await claim("op-0", "bob"), await claim("op-1", "bob")]).toEqual([true, false])
     })
   })
@@ -229,8 +231,7 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       const held = await common()
       const jobId = await ended(held)
       await append(held, [unseen(held, fresh("acme"), jobId)])
-      const find = (unsettledBefore: number) =>
-        journal.endedJobs({ partitions: [held.partition], before: NOW + 1, unsettledBefore, limit: 1000 })
+      const find = (unsettledBefore: number) => freeJobs(journal, held, { before: NOW + 1, unsettledBefore })
       expect(await find(NOW)).not.toContain(jobId)
       expect(await find(NOW + 1)).toContain(jobId)
       await settle(jobId, null)

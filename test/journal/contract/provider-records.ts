@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import type { NewWebhookEvent } from "../../../src/journal/port/providers.ts"
-import { batch, fact, type Held, newJob, type Stage, store } from "../fixture.ts"
+import { batch, fact, freeJobs, type Held, newJob, type Stage, store } from "../fixture.ts"
 
 const NOW = 5_000_000
 
@@ -54,7 +54,7 @@ export function providerRecordsContract(stage: () => Stage, common: () => Promis
           const eventId = `${verdict} ${receivedAt}`
           await journal.providers.receiveEvent(event(provider, { verdict, eventId, receivedAt }))
         }
-      await journal.tidy({ before: 40, unsettledBefore: 15, silentSince: 0 })
+      await journal.tidy({ before: 40, unsettledBefore: 15, silentSince: 0, limit: 1000 })
       const events = await journal.providers.listEvents({ provider, limit: 10 })
       expect(events.map(({ eventId }) => eventId)).toEqual(["refused 50", "parked 50", "parked 20"])
     })
@@ -69,10 +69,8 @@ export function providerRecordsContract(stage: () => Stage, common: () => Promis
         ...{ attempt: 1, submittedAt: 5, endedAt: 10, cancelAt: 10 },
       }
       await journal.append(batch(held, { facts: [fact(held, 1)], begun: [operation] }))
-      const isPurged = async (unsettledBefore: number) => {
-        const query = { partitions: [held.partition], before: 40, unsettledBefore, limit: 10 }
-        return (await journal.endedJobs(query)).includes(job.id)
-      }
+      const isPurged = async (unsettledBefore: number) =>
+        (await freeJobs(journal, held, { before: 40, unsettledBefore })).includes(job.id)
       expect([await isPurged(10), await isPurged(11)]).toEqual([false, true])
       await journal.providers.settleCancel({ ...operation, again: null })
       expect(await isPurged(10)).toBe(true)

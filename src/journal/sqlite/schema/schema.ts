@@ -208,6 +208,20 @@ create table job_marks (
 ) strict, without rowid;
 `
 
+const retention = `
+-- Jobs that were removed, and whose facts up to seq are being removed in pages: a job may have a million. A job that is
+-- submitted again under the same id (its idempotency key outlived it) has only higher ones.
+create table journal_orphans (
+  job_id text primary key,
+  seq integer not null
+) strict, without rowid;
+
+-- A key is removed with its job. The ids begin with their time, so keys without a job are found in the same order as by
+-- created_at.
+create index idempotency_keys_job on idempotency_keys (job_id);
+drop index idempotency_keys_created_at;
+`
+
 type Step = string | ((connection: Connection) => void)
 
 const steps: readonly Step[] = [
@@ -217,6 +231,7 @@ const steps: readonly Step[] = [
     connection.database.exec(jobMarksTable)
     markStoredJobs(connection)
   },
+  retention,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */

@@ -1,7 +1,8 @@
--- Retention: removes these jobs ($3) with their facts, operations and slots, where the fence ($1 partitions,
--- $2 epochs) holds as in append.sql and the job still is one that ended before $4. So a job that was retried
--- meanwhile, by this owner or the next, keeps its history. A pipeline may have millions of rows:
--- pipeline_remove_orphans.sql removes them.
+-- Retention: removes these jobs ($3) with their keys, facts, operations and slots, where the fence ($1
+-- partitions, $2 epochs) holds as in append.sql and the job still is one that ended before $4. So a job that was
+-- retried meanwhile, by this owner or the next, keeps its history. At most $5 facts are removed. The last job
+-- that some of them belong to may have more: it becomes an orphan, whose facts purge_facts.sql removes; the jobs
+-- after it stay. A pipeline may have millions of rows: pipeline_remove_orphans.sql removes them.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
@@ -10,30 +11,54 @@ with fence as materialized (
   for share of p
 ),
 ended as materialized (
-  select j.id
+  select j.id, j.seq
   from umbra.jobs as j
   where j.id = any ($3::text::uuid[])
     and j.finished_at < $4::text::bigint
-    and j.partition in (select id from fence)
+    and j.partition = any (array(select id from fence))
   order by j.id
   for update of j
 ),
+page as materialized (
+  select id, place, row_number() over () as number
+  from (
+    select ended.id, l.place
+    from ended
+    cross join lateral (
+      select ctid as place from umbra.journal where job_id = ended.id limit $5::text::bigint
+    ) as l
+  ) as f
+  limit $5::text::bigint
+),
+chosen as materialized (
+  select id, seq
+  from ended
+  where (select count(*) from page) < $5::text::bigint or id in (select id from page)
+),
 facts as (
-  delete from umbra.journal using ended where journal.job_id = ended.id
+  delete from umbra.journal where ctid = any (array(select place from page))
+),
+orphans as (
+  insert into umbra.journal_orphans (job_id, seq)
+  select id, seq from chosen where id = (select id from page where number = $5::text::bigint)
+  on conflict (job_id) do update set seq = excluded.seq
 ),
 jobs as (
-  delete from umbra.jobs using ended where jobs.id = ended.id returning 1
+  delete from umbra.jobs using chosen where jobs.id = chosen.id returning 1
+),
+keys as (
+  delete from umbra.idempotency_keys using chosen where idempotency_keys.job_id = chosen.id
 ),
 operations as (
-  delete from umbra.operations using ended where operations.job_id = ended.id
+  delete from umbra.operations using chosen where operations.job_id = chosen.id
 ),
 slots as (
-  delete from umbra.slots using ended where slots.job_id = ended.id
+  delete from umbra.slots using chosen where slots.job_id = chosen.id
 ),
 executions as (
   update umbra.executions as e
   set is_orphan = true, ended_at = coalesce(e.ended_at, $4::text::bigint)
-  from ended
-  where e.job_id = ended.id
+  from chosen
+  where e.job_id = chosen.id
 )
 select count(*) from jobs

@@ -1,28 +1,49 @@
--- Removes rows that belong to no existing job: keys, claims of operations, settled messages and webhooks
--- older than $1, parked ones older than $3; and engines that own nothing and whose heartbeat has not changed
--- since the last time, nor since $2 (an engine that is alive after all returns with its next heartbeat).
-with keys as (
-  delete from umbra.idempotency_keys as k
-  where k.created_at < $1::text::bigint and not exists (select from umbra.jobs as j where j.id = k.job_id)
-),
-settled as (
-  delete from umbra.inbox where sent_at < $1::text::bigint and (answer is not null or withdrawn)
+-- Removes rows that belong to no existing job, at most $4 of each kind: claims of operations, settled messages
+-- and webhooks older than $1, parked ones older than $3; and engines that own nothing and whose heartbeat has
+-- not changed since the last time, nor since $2 (an engine that is alive after all returns with its next
+-- heartbeat). Returns the largest number of one kind.
+with settled as (
+  delete from umbra.inbox
+  where ctid = any (array(
+    select ctid from umbra.inbox
+    where sent_at < $1::text::bigint and (answer is not null or withdrawn)
+    order by id
+    limit $4::text::bigint
+  ))
+  returning 1
 ),
 claims as (
-  delete from umbra.operation_claims as c
-  where c.claimed_at < $1::text::bigint
-    and not exists (
-      select from umbra.operations as o where o.provider = c.provider and o.external_id = c.external_id
-    )
+  delete from umbra.operation_claims
+  where ctid = any (array(
+    select c.ctid from umbra.operation_claims as c
+    where c.claimed_at < $1::text::bigint
+      and not exists (
+        select from umbra.operations as o where o.provider = c.provider and o.external_id = c.external_id
+      )
+    order by c.claimed_at
+    limit $4::text::bigint
+  ))
+  returning 1
 ),
 events as (
   delete from umbra.webhook_events
-  where received_at < $1::text::bigint and (verdict <> 'parked' or received_at < $3::text::bigint)
+  where ctid = any (array(
+    select ctid from umbra.webhook_events
+    where received_at < $1::text::bigint and (verdict <> 'parked' or received_at < $3::text::bigint)
+    order by received_at
+    limit $4::text::bigint
+  ))
+  returning 1
 ),
 dead as (
   delete from umbra.engines as e
   where e.beat = e.purged_beat
     and e.beat <= $2::text::bigint
     and not exists (select from umbra.partitions as p where p.owner = e.id)
+),
+alive as (
+  update umbra.engines as e set purged_beat = e.beat where e.beat is distinct from e.purged_beat
 )
-update umbra.engines as e set purged_beat = e.beat where e.beat is distinct from e.purged_beat
+select greatest(
+  (select count(*) from settled), (select count(*) from claims), (select count(*) from events)
+) as removed

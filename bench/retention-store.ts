@@ -1,0 +1,115 @@
+/** The stores of `bench -- retention`, and their figures: rows, bytes, vacuum, and what waits to be removed. */
+import { mkdtemp, rm, stat } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Worker } from "node:worker_threads"
+import pg from "pg"
+import { startPostgres } from "../scripts/services/postgres.ts"
+
+export interface Figures {
+  /** Rows of the large tables, and rows that were removed and not vacuumed yet. */
+  readonly rows: number
+  readonly dead: number
+  /** Bytes of each table and index. */
+  readonly bytes: ReadonlyMap<string, number>
+  readonly vacuums: number
+  /** Ended jobs that are older than the retention. */
+  readonly backlog: number
+  /** Samples since the last figures in which an append waited for a lock. */
+  readonly blocked: number
+}
+
+export interface BenchStore {
+  readonly name: string
+  readonly location: string
+  /** `before`: jobs that ended earlier should have been removed. */
+  figures(before: number): Promise<Figures>
+  close(): Promise<void>
+}
+
+const SAMPLE_MS = 50
+
+const FIGURES = `
+select relname, n_live_tup::bigint as rows, n_dead_tup::bigint as dead, vacuum_count + autovacuum_count as vacuums
+from pg_stat_user_tables
+where schemaname = 'umbra' and relname in ('jobs', 'journal', 'executions', 'pipeline_messages', 'pipeline_lineage', 'pipeline_parked')`
+
+const BYTES = `
+select relname, pg_relation_size(c.oid) + coalesce(pg_relation_size(nullif(c.reltoastrelid, 0)), 0) as bytes
+from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname = 'umbra' and c.relkind in ('r', 'i')`
+
+const BACKLOG = "select count(*) from umbra.jobs where finished_at < $1"
+
+/** A commit of a pipeline counts as an append. */
+const BLOCKED = `
+select count(*) from pg_stat_activity
+where wait_event_type = 'Lock' and (query like '%insert into umbra.journal%' or query like '%insert into umbra.pipeline_messages%')`
+
+export async function postgresStore(): Promise<BenchStore> {
+  const server = await startPostgres()
+  const connect = async () => {
+    const client = new pg.Client({ connectionString: server.url })
+    await client.connect()
+    return client
+  }
+  const [client, sampler] = [await connect(), await connect()]
+  let [blocked, isOpen] = [0, true]
+  const sampling = (async () => {
+    while (isOpen) {
+      if (Number((await sampler.query(BLOCKED)).rows[0].count) > 0) blocked++
+      await new Promise(resolve => setTimeout(resolve, SAMPLE_MS))
+    }
+  })()
+  return {
+    name: `PostgreSQL ${server.version}`,
+    location: server.url,
+    async figures(before) {
+      const tables = (await client.query(FIGURES)).rows
+      const sum = (key: string) => tables.reduce((total, row) => total + Number(row[key]), 0)
+      const bytes = new Map((await client.query(BYTES)).rows.map(row => [row.relname, Number(row.bytes)]))
+      const backlog = Number((await client.query(BACKLOG, [before])).rows[0].count)
+      const figures = { rows: sum("rows"), dead: sum("dead"), vacuums: sum("vacuums") }
+      const taken = { ...figures, bytes, backlog, blocked }
+      blocked = 0
+      return taken
+    },
+    async close() {
+      isOpen = false
+      await sampling
+      await Promise.all([client.end(), sampler.end()])
+      await server.stop()
+    },
+  }
+}
+
+/** The figures are read in a thread: they are queries of up to a second. */
+export async function sqliteStore(): Promise<BenchStore> {
+  const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
+  const file = join(folder, "umbra.db")
+  const thread = new Worker(new URL("./retention-sqlite.js", import.meta.url))
+  return {
+    name: "SQLite",
+    location: folder,
+    async figures(before) {
+      const answer = new Promise<{ rows: number; backlog: number; bytes: [string, number][] }>(
+        (resolve, reject) => {
+          thread.once("message", resolve)
+          thread.once("error", reject)
+        },
+      )
+      thread.postMessage({ file, before })
+      const { rows, backlog, bytes } = await answer
+      const sizes: [string, number][] = [
+        ...bytes,
+        ["file", (await stat(file)).size],
+        ["wal", (await stat(`${file}-wal`)).size],
+      ]
+      return { rows, dead: 0, bytes: new Map(sizes), vacuums: 0, backlog, blocked: 0 }
+    },
+    async close() {
+      await thread.terminate()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
