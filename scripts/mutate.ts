@@ -50,6 +50,8 @@ await main(async signal => {
   const runs = new TestRuns(folder, Math.max(1, lanes))
   try {
     const drawn = await drawMutants(folder, { rooms, wanted, seed })
+    // Interrupted while the compiler ran.
+    signal.throwIfAborted()
     const ids = values.ids?.split(",").map(Number)
     const mutants = ids === undefined ? drawn : drawn.filter(({ id }) => ids.includes(id))
     await putIn(folder, mutants)

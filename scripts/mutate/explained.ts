@@ -58,6 +58,24 @@ const EXPLANATIONS: readonly Explanation[] = [
     replacement: "1",
     why: "The text is JSON: every string has its closing quote.",
   },
+  {
+    file: "src/core/apply/apply.ts",
+    line: 'if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"',
+    replacement: "true",
+    why: "A fact about a node reaches a job in one of these two states, or in PROCESSING.",
+  },
+  {
+    file: "src/definition/document/issues.ts",
+    line: "if (issues.length === 0) return source",
+    replacement: "",
+    why: "A short cut: without issues the copy is equal.",
+  },
+  {
+    file: "src/definition/document/yaml-document.ts",
+    line: 'if ("anchor" in node && node.anchor !== undefined && this.#aliasDepth === 0)',
+    replacement: '"anchor" in node || node.anchor !== undefined',
+    why: "Then nodes without an anchor are stored under no name, which no alias has.",
+  },
 ]
 
 export function explanationOf({ file, start, replacement }: Mutant, text: string): string | null {

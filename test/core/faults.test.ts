@@ -172,4 +172,27 @@ describe("Retry-After", () => {
     expect(retryAfterSeconds("1.0004", now)).toBe(1.001)
     expect(retryAfterSeconds(2, now)).toBe(2)
   })
+
+  it("is a year at most, and never negative", () => {
+    expect(retryAfterSeconds(1e12, now)).toBe(31_536_000)
+    expect(retryAfterSeconds(-5, now)).toBe(0)
+  })
+})
+
+describe("codes of a network that fails for a while", () => {
+  it.each([
+    ...["ABORT_ERR", "EAI_AGAIN", "ECONNABORTED", "ECONNREFUSED", "ECONNRESET", "EHOSTDOWN", "EHOSTUNREACH"],
+    ...["ENETDOWN", "ENETRESET", "ENETUNREACH", "ENOTFOUND", "EPIPE", "ESOCKETTIMEDOUT", "ETIMEDOUT"],
+    ...["UND_ERR_BODY_TIMEOUT", "UND_ERR_CLOSED", "UND_ERR_CONNECT_TIMEOUT", "UND_ERR_DESTROYED"],
+    ...["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_SOCKET", "RATE_LIMITED"],
+  ])("%s is tried again, also beside a status that is final", code => {
+    expect(fault(error({ code, status: 400 })).retryable).toBe(true)
+  })
+
+  it.each([
+    ...["ERR_INVALID_ARG_TYPE", "UND_ERR_INVALID_ARG", "CERT_HAS_EXPIRED", "DEPTH_ZERO_SELF_SIGNED_CERT"],
+    ...["UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"],
+  ])("%s is final", code => {
+    expect(fault(error({ code })).retryable).toBe(false)
+  })
 })

@@ -8,7 +8,7 @@ import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
 import { unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
 import { Suggester } from "../../src/definition/suggest.ts"
 import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
-import { handlers, problemsOf } from "./catalog.ts"
+import { handlers, planOf, problemsOf } from "./catalog.ts"
 import { adapters } from "./pipeline/catalog.ts"
 
 describe("a value in a message", () => {
@@ -176,5 +176,42 @@ describe("the canonical form of a route", () => {
     expect(outboundOf({ default: "b" })).toBe("b")
     expect(outboundOf({ link: "b" })).toEqual({ link: "b" })
     expect(outboundOf({ default: "b", link: "c" })).toEqual({ default: "b", link: "c" })
+  })
+})
+
+describe("the depth of YAML", () => {
+  const problem = (text: string) => parseDocument(text).problems[0]
+  const nested = /Nested more than (\d+) levels deep/
+
+  it.each([
+    ["a: ", "["],
+    ["a: ", "{"],
+    ["", "- "],
+    ["", "? "],
+  ])("is bounded while it is read: %s%s", (before, opening) => {
+    const found = problem(before + opening.repeat(5000))
+    const limit = Number(nested.exec(found?.message ?? "")?.[1])
+    expect(found).toMatchObject({ line: 1, column: before.length + 2 * limit * opening.length + 1 })
+  })
+
+  it.each([
+    ["lists beside each other", `[${"[],".repeat(3000)}[]]`],
+    ["mappings beside each other", `[${"{},".repeat(3000)}{}]`],
+    ["items, each on its line", "- a\n".repeat(3000)],
+    ["brackets in quotes", '- "[["\n'.repeat(3000)],
+    ["brackets in plain text", "- a [ b\n".repeat(3000)],
+  ])("counts what is open, not %s", (_, text) => {
+    expect(problem(text)).toBeUndefined()
+  })
+})
+
+describe("the document of a plan", () => {
+  it("keeps a retry that is written with its defaults; the canonical form, which is hashed, does not", () => {
+    const plan = planOf(
+      "name: x\nnodes:\n  - {id: a, handler: echo, retry: {max_attempts: 3}}\n  - {id: b, handler: echo}\n",
+    )
+    const nodes = (of: unknown) => (of as { nodes: { retry?: object }[] }).nodes.map(({ retry }) => retry)
+    expect(nodes(plan.canonical)).toEqual([undefined, undefined])
+    expect(nodes(plan.document)).toEqual([{ max_attempts: 3 }, undefined])
   })
 })
