@@ -65,3 +65,17 @@ export interface Polls {
   readonly errors: number
   readonly fault: Fault | null
 }
+
+export interface NodeFault {
+  readonly fault: Fault
+  /** The node whose failure made this one fail. */
+  readonly cause?: number
+  /** For a node with `for_each`: the item that failed. */
+  readonly item?: number
+}
+
+/** A node, or one of its items; without `item`: the node itself. */
+export interface TaskRef {
+  readonly node: number
+  readonly item?: number | undefined
+}

@@ -1,10 +1,12 @@
 import type {
   AbortedRun,
   EndedAttempt,
+  NodeFault,
   Polls,
   SpentAttempts,
   Start,
   Suspect,
+  TaskRef,
   Usage,
 } from "./attempt-records.ts"
 import type { AttemptRef } from "./commands.ts"
@@ -12,12 +14,10 @@ import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
-import type { Output } from "./outputs.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
 
 export type * from "./attempt-records.ts"
-export * from "./outputs.ts"
 
 /** Node states as small numbers, for typed arrays: a job of 100,000 nodes costs a few megabytes. */
 export const nodeStatuses = Object.keys(nodeTransitions) as NodeStatus[]
@@ -31,16 +31,69 @@ export const SKIPPED = code("SKIPPED")
 export const FAILED = code("FAILED")
 export const CANCELLED = code("CANCELLED")
 
+/** An output that is too large to keep in memory: it is read from its fact. */
+export class LargeOutput {
+  readonly seq: number
+  readonly bytes: number
+  constructor(seq: number, bytes: number) {
+    this.seq = seq
+    this.bytes = bytes
+  }
+}
+
+/**
+ * The outputs of a node's items, in their order; some may be too large to keep. They are read as a whole repeatedly, so
+ * the result is cached, and dropped when a part leaves memory (`partLeft`).
+ */
+export class ListOutput {
+  readonly outputs: readonly (Output | undefined)[]
+  #large: readonly LargeOutput[] | undefined
+  #whole: readonly Json[] | undefined
+
+  constructor(outputs: readonly (Output | undefined)[]) {
+    this.outputs = outputs
+  }
+
+  get large(): readonly LargeOutput[] {
+    this.#large ??= this.outputs.filter(part => part instanceof LargeOutput)
+    return this.#large
+  }
+
+  /** A copy: the reader keeps it while parts of this one leave memory. */
+  whole(read: (large: LargeOutput) => Json): readonly Json[] {
+    if (this.large.length > 0) return this.outputs.map(part => wholeOutput(part ?? null, read))
+    this.#whole ??= this.outputs.slice() as Json[]
+    return this.#whole
+  }
+
+  partLeft(): void {
+    this.#large = undefined
+    this.#whole = undefined
+  }
+}
+
+export type Output = Json | LargeOutput | ListOutput
+
+/** The output as JSON; `read` returns the value for a part that is not in memory. */
+export function wholeOutput(output: Output, read: (large: LargeOutput) => Json): Json {
+  if (output instanceof LargeOutput) return read(output)
+  return output instanceof ListOutput ? output.whole(read) : output
+}
+
+export function largeParts(output: Output | undefined): readonly LargeOutput[] {
+  if (output instanceof LargeOutput) return [output]
+  return output instanceof ListOutput ? output.large : noParts
+}
+
+const noParts: readonly LargeOutput[] = []
+
+/** The output for display: a part that is not in memory is shown by its size and the seq of its fact. */
+export function shownOutput(output: Output): Json {
+  return wholeOutput(output, ({ bytes, seq }) => ({ $large: { bytes, seq } }))
+}
+
 /** J12 */
 export const skippedOutput: Json = Object.freeze({ skipped: true })
-
-export interface NodeFault {
-  readonly fault: Fault
-  /** The node whose failure made this one fail. */
-  readonly cause?: number
-  /** For a node with `for_each`: the item that failed. */
-  readonly item?: number
-}
 
 /** The shadow graph of one job: its facts, folded. Changed by `apply` and by the functions of timers.ts that take due timers. */
 export interface JobState {
@@ -407,12 +460,6 @@ export function resumeToken({ resumes, lists }: JobState): string {
 export function isDone(state: JobState, node: number): boolean {
   const status = state.nodeStatus[node]
   return status === COMPLETED || status === SKIPPED
-}
-
-/** A node, or one of its items; without `item`: the node itself. */
-export interface TaskRef {
-  readonly node: number
-  readonly item?: number | undefined
 }
 
 /** Where the state of a node or an item is: in the job, or in one of its lists. null: there is no such list. */

@@ -37,7 +37,7 @@ export class Checkpoint {
         this.#columns.set(name, chunksOf(value, before === undefined ? undefined : before.#columns.get(name)))
       else {
         rest[name] = copyOf(value)
-        if (value instanceof Map || value instanceof Set) bytes += ENTRY_BYTES * value.size
+        if (isMap(value) || value instanceof Set) bytes += ENTRY_BYTES * value.size
       }
     }
     for (const [node, { items, state: list }] of state.lists) {
@@ -119,8 +119,13 @@ function joined(chunks: Chunks): Column {
 /** Maps and sets are changed in place, and so are the sums of usage and the lists of signals in them. */
 function copyOf(value: unknown): unknown {
   if (value instanceof Set) return new Set(value)
-  if (!(value instanceof Map)) return value
+  if (!isMap(value)) return value
   return new Map([...value].map(([key, entry]) => [key, copyOfEntry(entry)]))
+}
+
+/** The maps of a state are not all of the class Map (`LazyMap` in core/state.ts). */
+function isMap(value: unknown): value is ReadonlyMap<unknown, unknown> {
+  return Object.prototype.toString.call(value) === "[object Map]"
 }
 
 function copyOfEntry(entry: unknown): unknown {

@@ -97,6 +97,9 @@ export async function waitForEnd(jobId: string, timeoutMs: number, waiting: Wait
         waiting.findEnd()
         const ended = await change.settled
         if (ended !== null) return ended
+        // It has changed, or has ended with an output that is too large for that query.
+        const job = await waiting.read()
+        if (jobHasEnded(job.status)) return job
         continue
       }
       if (!isHere && left > 0) leave ??= waiting.awaitRemoteEnd()

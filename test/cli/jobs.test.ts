@@ -69,10 +69,9 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
     const all = await json("list")
     expect(all.jobs.map((job: { workflow: string }) => job.workflow)).toEqual(["echo", "failing"])
     const page = await json("list", "--limit", "1")
-    expect(page).toEqual({ jobs: [all.jobs[0]], next: all.jobs[0].job_id })
+    expect(page).toMatchObject({ jobs: [all.jobs[0]], next: all.jobs[0].job_id, complete: true })
     expect(await json("list", "--limit", "1", "--after", page.next)).toEqual({
-      jobs: [all.jobs[1]],
-      next: null,
+      ...{ jobs: [all.jobs[1]], next: null, complete: true, scanned_to: null },
     })
     expect((await json("list", "--status", "failed,expired")).jobs).toEqual([all.jobs[1]])
     expect((await json("list", "--workflow", "echo")).jobs).toEqual([all.jobs[0]])

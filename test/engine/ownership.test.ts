@@ -33,7 +33,7 @@ it("a heartbeat that arrives while partitions are being taken is not lost", asyn
       releasePartitions: async () => {},
       readMessages: async () => [],
     },
-    owner: { owned, jobs: new Map(), broker: {} },
+    owner: { owned, jobs: new Map(), broker: {}, queue: { partitionsAdded: () => {} } },
     partitions: new ReadyPartitions(1),
     recovery: { recover: () => recovering },
     wakeups: { partitionsAdded: async () => {} },

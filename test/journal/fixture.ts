@@ -25,13 +25,13 @@ export interface Held extends PartitionEpoch {
 
 const nextPartition = new WeakMap<Journal, number>()
 
-/** A partition no other test of this file uses, owned by a new engine. */
+/** The partition that was not used for longest, owned by a new engine. */
 export async function hold(journal: Journal): Promise<Held> {
-  const partition = nextPartition.get(journal) ?? 0
-  nextPartition.set(journal, partition + 1)
   const engine = `engine-${randomUUID()}`
-  const epoch = (await journal.readPartitions())[partition]?.epoch
-  if (epoch === undefined) throw new Error("this file has more tests than partitions: share some")
+  const partitions = await journal.readPartitions()
+  const partition = (nextPartition.get(journal) ?? 0) % partitions.length
+  nextPartition.set(journal, partition + 1)
+  const { epoch } = partitions[partition]!
   const [taken] = await journal.takePartitions({ engine, expected: [{ partition, epoch }] })
   if (!taken) throw new Error(`partition ${partition} could not be taken`)
   return { ...taken, engine, seq: counter => taken.epoch * 2 ** 34 + counter }

@@ -53,6 +53,18 @@ const endSessions =
   "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'umbra'"
 
 describe("PostgreSQL connections", () => {
+  it("S1 a notification that waits for a connection is sent before the store is closed", async () => {
+    const stage = await postgresStage()
+    const [leaving, peer] = [await stage.open(), await stage.open()]
+    const received: string[] = []
+    await peer.feed.listen!(text => void received.push(text))
+    // More queries than the pool has connections: the notification waits behind them.
+    for (let query = 0; query < 100; query++) leaving.readPartitions().catch(() => {})
+    leaving.feed.notify("released")
+    await leaving.close()
+    await expect.poll(() => received).toEqual(["released"])
+  })
+
   it("X7 half-open ones are given up after the time limit, for appends and for queries", async () => {
     const stage = await postgresStage()
     const proxy = await proxyTo(stage.url)

@@ -166,6 +166,9 @@ describe("a folder's database", () => {
        insert into inbox (partition, job_id, sent_at, cause, command) values
          (3, '${jobId}', 1, 'a', '{"type":"grant_slot","node":4}'), (3, '${jobId}', 2, 'b', '{}');
        delete from inbox where cause = 'b';
+       drop table job_marks;
+       alter table jobs drop column fingerprint;
+       alter table jobs drop column stats;
        drop table journal_orphans;
        drop index idempotency_keys_job;
        create index idempotency_keys_created_at on idempotency_keys (created_at);

@@ -82,8 +82,13 @@ describe("while somebody has to do with what is large, others are answered", () 
     const input = Array.from({ length: 20_000 }, (_, i) => i)
     const { body: job } = await ask("/jobs?wait=60", { method: "POST", body: { workflow: "each", input } })
     expect(job.status).toBe("COMPLETED")
+    /** All pages of it. */
+    const all = async (path: string, after = ""): ReturnType<typeof ask> => {
+      const page = await ask(`/jobs/${job.job_id}/${path}${after}`)
+      return page.body.next == null ? page : all(path, `?after=${page.body.next}`)
+    }
     for (const path of ["graph", "events", "nodes/e/items"]) {
-      const { count, answer } = await answeredDuring(server.url, ask(`/jobs/${job.job_id}/${path}`))
+      const { count, answer } = await answeredDuring(server.url, all(path))
       expect(answer.status, path).toBe(200)
       expect(count, path).toBeGreaterThan(1)
     }

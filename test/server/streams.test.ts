@@ -64,8 +64,12 @@ const handlers = [
   defineHandler({
     name: "painter",
     run: async (config, { preview, nodeId }) => {
-      preview({ by: nodeId, strokes: "x".repeat((config as { strokes: number }).strokes) })
+      const picture = { by: nodeId, strokes: "x".repeat((config as { strokes: number }).strokes) }
+      preview(picture)
+      // Again and again: the start of the node, recorded after a second, ends the state PREVIEW.
+      const again = setInterval(() => preview(picture), 100)
       await new Promise<void>(resolve => painters.push(resolve))
+      clearInterval(again)
     },
   }),
   defineHandler({
@@ -119,16 +123,22 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
   it("J15 the job and its streams show a preview with its node", async () => {
     const job = await submit("paint")
     const streams = [await started(`/jobs/${job}/stream`), await started("/jobs/stream")]
-    await expect.poll(async () => (await stage.ask(`/jobs/${job}`)).body.status).toBe("PREVIEW")
     const preview = { by: "small", strokes: "xxx" }
-    const shown = await stage.ask(`/jobs/${job}`)
-    expect(shown.body.previews).toEqual([{ node: "small", preview }])
-    expect((await stage.umbra.queries.job(job)).previews).toEqual([{ node: "small", preview }])
+    await expect
+      .poll(async () => (await stage.ask(`/jobs/${job}`)).body)
+      .toMatchObject({ status: "PREVIEW", previews: [{ node: "small", preview }] })
+    await expect
+      .poll(async () => (await stage.umbra.queries.job(job)).previews)
+      .toEqual([{ node: "small", preview }])
     const { jobs } = (await stage.ask("/jobs?limit=1")).body
     expect(jobs[0].previews).toBeUndefined()
-    const joined = await started(`/jobs/${job}/stream`)
-    await joined.until(() => joined.of("snapshot").length > 0, "a snapshot")
-    expect(joined.of("snapshot")[0]!.data.job.previews).toEqual([{ node: "small", data: preview }])
+    await expect
+      .poll(async () => {
+        const joined = await started(`/jobs/${job}/stream`)
+        await joined.until(() => joined.of("snapshot").length > 0, "a snapshot")
+        return joined.of("snapshot")[0]!.data.job.previews
+      })
+      .toEqual([{ node: "small", data: preview }])
     painters.shift()!()
     await expect.poll(() => painters.length).toBe(1)
     await expect

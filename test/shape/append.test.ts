@@ -24,7 +24,7 @@ describe("the statements of an append", () => {
 
   it("append_again is append, and skips the rows that exist", () => {
     const added = "\n  on conflict do nothing"
-    expect(sql.appendAgain.replaceAll(added, "")).toBe(sql.append)
-    expect(sql.appendAgain.split(added)).toHaveLength(3)
+    expect(sql.appendAgain.replaceAll(added, "")).toBe(sql.append.replaceAll(added, ""))
+    expect(sql.appendAgain.split(added)).toHaveLength(sql.append.split(added).length + 2)
   })
 })

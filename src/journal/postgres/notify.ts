@@ -24,6 +24,8 @@ export class PostgresWakeUps implements WakeUps {
   readonly #feedListeners = new Set<(news: string) => void>()
   readonly #waiting = new Set<number>()
   #notifying: Promise<void> | null = null
+  /** Notifications of the feed that are in flight, or wait for a connection. */
+  readonly #sending = new Set<Promise<unknown>>()
   #client: pg.Client | null = null
   #connecting: Promise<void> | null = null
   #closed = false
@@ -45,7 +47,13 @@ export class PostgresWakeUps implements WakeUps {
 
   /** Not repeated: the next poll of the store finds what is lost here. */
   readonly feed: FeedNotifications = {
-    notify: payload => void this.#options.database.query("notifyFeed", [payload]).catch(() => {}),
+    notify: payload => {
+      const sent: Promise<unknown> = this.#options.database
+        .query("notifyFeed", [payload])
+        .catch(() => {})
+        .finally(() => this.#sending.delete(sent))
+      this.#sending.add(sent)
+    },
     listen: listener => this.#add(this.#feedListeners, listener),
   }
 
@@ -68,7 +76,8 @@ export class PostgresWakeUps implements WakeUps {
     this.#listeners.clear()
     this.#feedListeners.clear()
     this.#hangUp()
-    await this.#notifying
+    // The last one says that this engine has released its partitions.
+    await Promise.all([this.#notifying, ...this.#sending])
   }
 
   /**
