@@ -15,7 +15,7 @@ import { isoTime } from "../engine/clock.ts"
 import { QUARANTINED_AT } from "../engine/commit/batch.ts"
 import { jobErrorText, outputInMemory, readEnd } from "../engine/owner/job-result.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { type JobSnapshot, previewsField, rowSnapshot } from "../engine/owner/snapshot.ts"
+import { type JobSnapshot, previewsField, rowSnapshot, shownStatus } from "../engine/owner/snapshot.ts"
 import {
   decodeRows,
   type FoldedJob,
@@ -136,7 +136,16 @@ export class Queries {
     const { jobs, next, scannedTo, complete } = await this.list(filter)
     const now = this.#parts.now()
     const scanned_to = scannedTo === null ? null : isoTime(scannedTo)
-    return { jobs: jobs.map(row => rowSnapshot(row, now)), next, scanned_to, complete }
+    const shown = jobs.map(row => this.#snapshot(row, now))
+    const { statuses } = filter
+    const wanted = statuses === undefined ? shown : shown.filter(({ status }) => statuses.includes(status))
+    return { jobs: wanted, next, scanned_to, complete }
+  }
+
+  #snapshot(row: JobRow, now: number): JobSnapshot {
+    const snapshot = rowSnapshot(row, now)
+    const live = row.status === "QUEUED" ? this.#parts.live(row.id) : undefined
+    return live === undefined ? snapshot : { ...snapshot, status: shownStatus(live) }
   }
 
   /** Up to `limit` jobs, however many pages they take. */
@@ -156,7 +165,7 @@ export class Queries {
 
   /** The job as shown in lists. */
   async summary(jobId: string): Promise<JobSnapshot> {
-    return rowSnapshot(await this.row(jobId), this.#parts.now())
+    return this.#snapshot(await this.row(jobId), this.#parts.now())
   }
 
   /**

@@ -4,7 +4,7 @@ import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
-import { flow, gate, handler, open, openOn } from "./stage.ts"
+import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 /** With few workers a window has 1,000 places. */
 const WINDOW = 1000
@@ -88,6 +88,31 @@ describe("submitMany", () => {
 })
 
 describe("a job that waits as a row", () => {
+  it("is PROCESSING as soon as it is dispatched, also in lists", async () => {
+    let release = () => {}
+    const released = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const begun = new Set<number>()
+    const late = handler("late", async (_config, { input }) => {
+      const { x } = input as { x: number }
+      begun.add(x)
+      if (x >= WINDOW) await released
+    })
+    const umbra = await open({ handlers: [late], worker: { concurrency: 100 } })
+    const ids = await idsOf(umbra, flow([{ id: "a", handler: "late" }], { name: "late" }), 2 * WINDOW)
+    await until("a job that waited as a row has begun", () => [...begun].some(x => x >= WINDOW))
+    const first = Math.min(...[...begun].filter(x => x >= WINDOW))
+    expect((await umbra.job(ids[first]!)).status).toBe("PROCESSING")
+    const { jobs } = await umbra.jobPage({ limit: 1000 })
+    const shown = new Map(jobs.map(({ job_id, status }) => [job_id, status]))
+    for (const x of begun) if (x >= WINDOW) expect(shown.get(ids[x]!)).not.toBe("QUEUED")
+    const queued = await umbra.jobPage({ statuses: ["QUEUED"], limit: 1000 })
+    expect(queued.jobs.every(({ status }) => status === "QUEUED")).toBe(true)
+    release()
+    for (const id of ids) expect((await umbra.wait(id)).status).toBe("COMPLETED")
+  })
+
   it("is QUEUED, is not in memory, and can be cancelled; its events show when it was dispatched", async () => {
     const busy = gate()
     const umbra = await open({ handlers: [busy.handler], worker: { concurrency: 1 } })

@@ -102,6 +102,11 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
   }
 }
 
+/** That a job which waited as a row was dispatched is not recorded: its facts, and its row, still say QUEUED. */
+export function shownStatus({ state: { status }, isQueued }: LiveJob): JobStatus {
+  return status === "QUEUED" && !isQueued ? "PROCESSING" : status
+}
+
 /** null: a large part of its output is only in the journal. */
 export function liveSnapshot(job: LiveJob): JobSnapshot | null {
   const { state } = job
@@ -113,7 +118,7 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     workflow_version: state.workflowVersion,
     owner: state.owner,
     parent_id: state.parent?.job_id ?? null,
-    status: state.status,
+    status: shownStatus(job),
     output,
     error: jobError(job.plan, state),
     fingerprint: jobFingerprint(job),
