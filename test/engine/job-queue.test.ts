@@ -89,18 +89,17 @@ describe("submitMany", () => {
 
 describe("a job that waits as a row", () => {
   it("is PROCESSING as soon as it is dispatched, also in lists", async () => {
-    let release = () => {}
-    const released = new Promise<void>(resolve => {
-      release = resolve
-    })
+    const gates = [gate(), gate()]
     const begun = new Set<number>()
-    const late = handler("late", async (_config, { input }) => {
-      const { x } = input as { x: number }
+    const late = handler("late", async (_config, context) => {
+      const { x } = context.input as { x: number }
       begun.add(x)
-      if (x >= WINDOW) await released
+      await gates[x < WINDOW ? 0 : 1]!.left
     })
     const umbra = await open({ handlers: [late], worker: { concurrency: 100 } })
     const ids = await idsOf(umbra, flow([{ id: "a", handler: "late" }], { name: "late" }), 2 * WINDOW)
+    expect((await umbra.job(ids[WINDOW]!)).status).toBe("QUEUED")
+    gates[0]!.open()
     await until("a job that waited as a row has begun", () => [...begun].some(x => x >= WINDOW))
     const first = Math.min(...[...begun].filter(x => x >= WINDOW))
     expect((await umbra.job(ids[first]!)).status).toBe("PROCESSING")
@@ -109,7 +108,7 @@ describe("a job that waits as a row", () => {
     for (const x of begun) if (x >= WINDOW) expect(shown.get(ids[x]!)).not.toBe("QUEUED")
     const queued = await umbra.jobPage({ statuses: ["QUEUED"], limit: 1000 })
     expect(queued.jobs.every(({ status }) => status === "QUEUED")).toBe(true)
-    release()
+    gates[1]!.open()
     for (const id of ids) expect((await umbra.wait(id)).status).toBe("COMPLETED")
   })
 
