@@ -25,6 +25,7 @@ const job = await umbra.submit(
         handler: "fetch_size",
         for_each: "{{ input.pages }}",
         max_parallel: 3,
+        fail_fast: false, // the other items continue when one fails
         config: { page: "{{ item }}", number: "{{ index }}" },
       },
     ],
