@@ -12,6 +12,7 @@ import { countStates, type EngineHealth } from "./engine/metrics.ts"
 import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
+import { UmbraError } from "./errors.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
@@ -169,7 +170,7 @@ export class Umbra {
   async submitMany(submissions: readonly BulkJob[]): Promise<BulkResult[]>
   async submitMany(
     given: WorkflowSource | readonly BulkJob[],
-    inputs: readonly unknown[] = [],
+    inputs?: readonly unknown[],
     options: SubmitManyOptions = {},
   ): Promise<BulkResult[]> {
     const accepted = await this.acceptMany(this.#bulkEntries(given, inputs, options))
@@ -180,11 +181,18 @@ export class Umbra {
 
   *#bulkEntries(
     given: WorkflowSource | readonly BulkJob[],
-    inputs: readonly unknown[],
+    inputs: readonly unknown[] | undefined,
     options: SubmitManyOptions,
   ): Generator<BulkEntry, void, undefined> {
-    if (isList(given)) for (const entry of given) yield { ...entry, workflow: this.#source(entry.workflow) }
-    else {
+    if (isList(given)) {
+      // Checked first: no job is accepted if the list is not one of submissions.
+      for (const [index, entry] of given.entries())
+        if (typeof entry !== "object" || entry === null)
+          throw new UmbraError("E309", `submitMany: entry ${index} is not an object with a workflow.`)
+      for (const entry of given) yield { ...entry, workflow: this.#source(entry.workflow) }
+    } else {
+      if (!Array.isArray(inputs))
+        throw new UmbraError("E309", "submitMany needs a list of inputs, one for each job.")
       const workflow = this.#source(given)
       for (const input of inputs) yield { workflow, input, options }
     }

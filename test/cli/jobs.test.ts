@@ -75,6 +75,8 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
     })
     expect((await json("list", "--status", "failed,expired")).jobs).toEqual([all.jobs[1]])
     expect((await json("list", "--workflow", "echo")).jobs).toEqual([all.jobs[0]])
+    const { stdout } = await umbra(["jobs", "list", "--limit", "1", "--status", "failed,completed", ...flags])
+    expect(stdout).toContain(`More, with the same options: umbra jobs list --after ${page.next}`)
   })
 
   itOnPostgres("J9 show and graph tell what failed, and which nodes were brought down by it", async () => {

@@ -1,5 +1,6 @@
 /** Jobs that wait as rows: bounded memory, order, fairness, commands, expiry, take-over. */
 import { describe, expect, it } from "vitest"
+import { withLive } from "../../src/core/view/live-view.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
@@ -68,6 +69,19 @@ describe("submitMany", () => {
     expect((await results[3]!.job!.wait()).status).toBe("COMPLETED")
   })
 
+  it("rejects a list that is not one of submissions, and accepts nothing of it", async () => {
+    const { handler: count } = counted()
+    const umbra = await open({ handlers: [count] })
+    const entry = { workflow: single, input: { x: 1 } }
+    for (const list of [
+      [entry, null],
+      [entry, 7],
+    ])
+      await expect(umbra.submitMany(list as never)).rejects.toMatchObject({ code: "E309" })
+    await expect(umbra.submitMany(single as never)).rejects.toMatchObject({ code: "E309" })
+    expect(await umbra.jobs()).toEqual([])
+  })
+
   it("completes every job of a bulk once, with at most a window of them in memory", async () => {
     const { runs, handler: count } = counted()
     const umbra = await open({ handlers: [count] })
@@ -103,6 +117,7 @@ describe("a job that waits as a row", () => {
     await until("a job that waited as a row has begun", () => [...begun].some(x => x >= WINDOW))
     const first = Math.min(...[...begun].filter(x => x >= WINDOW))
     expect((await umbra.job(ids[first]!)).status).toBe("PROCESSING")
+    expect(withLive(await umbra.graph(ids[first]!)).status).toBe("PROCESSING")
     const { jobs } = await umbra.jobPage({ limit: 1000 })
     const shown = new Map(jobs.map(({ job_id, status }) => [job_id, status]))
     for (const x of begun) if (x >= WINDOW) expect(shown.get(ids[x]!)).not.toBe("QUEUED")

@@ -29,8 +29,7 @@ export async function list(options: ListOptions): Promise<number> {
   const { status, workflow, label, parent, top, limit, after, deleted, minDuration } = options
   const { errorCode, fingerprint, errorText, createdFrom, createdBefore } = options
   return withTarget(options, async ({ jobs: target, flags }) => {
-    const page = await target.jobPage({
-      limit,
+    const filter = {
       statuses: status,
       workflow: workflow?.name,
       version: workflow?.version,
@@ -38,22 +37,28 @@ export async function list(options: ListOptions): Promise<number> {
       minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
       labels: label,
       parentId: parent ?? (top ? null : undefined),
-      after,
       deleted: deleted || status?.includes("DELETED") || undefined,
-    })
-    return print(options, page, () => table(page, flags))
+    }
+    const page = await target.jobPage({ ...filter, limit, after })
+    const isFiltered = Object.values(filter).some(value => value !== undefined)
+    return print(options, page, () => table(page, { flags, isFiltered }))
   })
 }
 
-function table({ jobs, next, complete, scanned_to }: JobPage, flags: string): string {
+/** The options of the page, except those of `flags`, are not repeated in the line for the next page. */
+function table(
+  { jobs, next, complete, scanned_to }: JobPage,
+  { flags, isFiltered }: { readonly flags: string; readonly isFiltered: boolean },
+): string {
   if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
   const names = padded(jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`)))
   const lines = jobs.map((job, i) =>
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
   )
-  const searched = complete ? "More" : `Searched back to ${scanned_to}. Continue with the same options`
-  const more = next === null ? "" : paint.dim(`${searched}: umbra jobs list --after ${next}${flags}\n`)
+  const searched = complete ? "More" : `Searched back to ${scanned_to}. More`
+  const same = isFiltered ? ", with the same options" : ""
+  const more = next === null ? "" : paint.dim(`${searched}${same}: umbra jobs list --after ${next}${flags}\n`)
   return `${lines.map(line => `${line}\n`).join("")}${more}`
 }
 

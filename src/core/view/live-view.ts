@@ -62,6 +62,7 @@ interface ShownWait {
 }
 
 interface ShownGraph {
+  readonly status: string
   readonly workflow_status: WorkflowStatus | null
   readonly nodes: readonly ShownNode[]
   readonly live?: { readonly nodes: readonly (ShownTask & { readonly id: string })[] } | null
@@ -73,8 +74,11 @@ export function withLive<G extends ShownGraph>(graph: G): G {
   if (live === undefined || live === null) return graph
   const byId = new Map(live.nodes.map(task => [task.id, task]))
   const nodes = graph.nodes.map(node => mergedNode(node, byId.get(node.id)))
+  // That a job which waited as a row was dispatched is not recorded, but its handlers tell.
+  const isDispatched = graph.status === "QUEUED" && nodes.some(({ status }) => status === "RUNNING")
   return {
     ...graph,
+    ...(isDispatched ? { status: "PROCESSING" } : {}),
     nodes,
     workflow_status: graph.workflow_status === null ? null : workflowStatus(nodes),
     ready_queue: readyQueue(nodes),
