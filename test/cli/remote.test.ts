@@ -92,7 +92,8 @@ describe("commands on a server", () => {
     for (let i = 0; i < 3; i++) await run("submit", "hello", "--input", `{"name":"${i}"}`, "--label", "run=p")
     const flags = ["--server", stage.server.url]
     const { stdout } = await run("jobs", "list", "--limit", "2", "--label", "run=p", ...flags)
-    const [, after, server] = /More: umbra jobs list --after (\S+)( --server \S+)\n$/.exec(stdout)!
+    const [, after, server] =
+      /More, with the same options: umbra jobs list --after (\S+)( --server \S+)\n$/.exec(stdout)!
     expect(server).toBe(` --server ${stage.server.url}`)
     const next = await json("jobs", "list", "--limit", "2", "--label", "run=p", "--after", after!)
     expect(next.jobs).toHaveLength(1)
