@@ -74,7 +74,7 @@ export function withLive<G extends ShownGraph>(graph: G): G {
   if (live === undefined || live === null) return graph
   const byId = new Map(live.nodes.map(task => [task.id, task]))
   const nodes = graph.nodes.map(node => mergedNode(node, byId.get(node.id)))
-  // That a job which waited as a row was dispatched is not recorded, but its handlers tell.
+  // The dispatch of a job that waited as a row is not recorded; a running handler shows it.
   const isDispatched = graph.status === "QUEUED" && nodes.some(({ status }) => status === "RUNNING")
   return {
     ...graph,

@@ -54,7 +54,7 @@ export interface LiveJob {
   evictingOutputs: Set<number> | null
   /** Large outputs that the items of a node with `for_each` read, fetched once for all items. */
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
-  /** It waits as a row for a place in memory; whoever uses it now must not dispatch it. */
+  /** It waits as a row for a place in memory; code that uses it now must not dispatch it. */
   isQueued: boolean
   /** Its place in the window of its queue; null: something has happened to it, or it needs none. */
   place: Place | null

@@ -102,7 +102,7 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
   }
 }
 
-/** That a job which waited as a row was dispatched is not recorded: its facts, and its row, still say QUEUED. */
+/** The dispatch of a job that waited as a row is not recorded: its facts and its row are still QUEUED. */
 export function shownStatus({ state: { status }, isQueued }: LiveJob): JobStatus {
   return status === "QUEUED" && !isQueued ? "PROCESSING" : status
 }
