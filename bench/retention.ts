@@ -114,7 +114,10 @@ class Run {
     const sorted = [...times].sort((a, b) => a - b)
     const period = { ...figures, until, rate, p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) }
     this.#periods.push(period)
-    if (until <= (this.#isShort ? SHORT_BASELINE_SECONDS : BASELINE_SECONDS) + 1) this.#firsts.push(...times)
+    if (until <= (this.#isShort ? SHORT_BASELINE_SECONDS : BASELINE_SECONDS) + 1) {
+      // Not `push(...times)`: a minute has more entries than a call may have arguments.
+      for (const time of times) this.#firsts.push(time)
+    }
     const { calls, longest, removed, largest, perSecond } = this.#removals.take()
     const total = [...figures.bytes.values()].reduce((sum, size) => sum + size, 0)
     const sizes = [...figures.bytes]
