@@ -42,20 +42,44 @@ export function inTurns<T>(work: Work<T>): Promise<T> {
 }
 
 let turnBegan: number | undefined
+/** Resumes short works that wait for time, oldest first; those before `resumed` have been resumed. */
+let late: (() => void)[] = []
+let resumed = 0
 
 /**
- * For many short works in a row: `undefined` while this turn of the event loop has time for another one, otherwise a
- * promise that resolves in the next turn.
+ * For many short works: `undefined` while this turn of the event loop has time for another one and none waits,
+ * otherwise a promise that resolves in a turn that has. Works are resumed one by one: with 100,000 that wait, a turn
+ * costs as much as the works that it has time for.
  */
 export function nextTurnIfLate(): Promise<void> | undefined {
+  if (late.length === 0 && hasTimeLeft()) return undefined
+  return new Promise(resolve => {
+    if (late.push(resolve) === 1) setImmediate(resumeLate)
+  })
+}
+
+function hasTimeLeft(): boolean {
   if (turnBegan === undefined) {
     turnBegan = performance.now()
     setImmediate(() => {
       turnBegan = undefined
     })
   }
-  if (performance.now() - turnBegan < TURN_MS) return undefined
-  return new Promise(resolve => setImmediate(resolve))
+  return performance.now() - turnBegan < TURN_MS
+}
+
+/** A resumed work runs before the microtask that is queued here, so its time counts before the next one is resumed. */
+function resumeLate(): void {
+  if (!hasTimeLeft()) {
+    setImmediate(resumeLate)
+    return
+  }
+  late[resumed++]!()
+  if (resumed * 2 > late.length) {
+    late = late.slice(resumed)
+    resumed = 0
+  }
+  if (late.length > 0) queueMicrotask(resumeLate)
 }
 
 /** Each runs one piece; true: it is done. */

@@ -1,5 +1,5 @@
 /** Large documents: what is done in turns gives what is done at once, and the event loop goes on between. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { loadInTurns, loadWorkflow } from "../../src/definition/index.ts"
 import { inTurns, nextTurnIfLate, type Work } from "../../src/turns.ts"
 import { handlers } from "./catalog.ts"
@@ -110,5 +110,37 @@ describe("work in turns", () => {
     while (turns < 3 && performance.now() < until) await nextTurnIfLate()
     clearImmediate(next)
     expect(turns).toBe(3)
+  })
+
+  it("resumes each of many short works once, in order", async () => {
+    const spend = () => {
+      for (const until = performance.now() + 12; performance.now() < until; );
+    }
+    let turns = 0
+    const count = () => {
+      turns++
+      next = immediate(count)
+    }
+    const immediate = setImmediate
+    let next = immediate(count)
+    const immediates = vi.spyOn(globalThis, "setImmediate")
+    onTestFinished(() => {
+      clearImmediate(next)
+      immediates.mockRestore()
+    })
+    await nextTurnIfLate()
+    spend()
+    const order: number[] = []
+    const works = Array.from({ length: 5_000 }, async (_, index) => {
+      const late = nextTurnIfLate()
+      expect(late).toBeDefined()
+      await late
+      order.push(index)
+      if (index % 1_000 === 0) spend()
+    })
+    await Promise.all(works)
+    expect(order).toEqual(works.map((_, index) => index))
+    // One that ends the turn and one that resumes works in the next, however many works wait.
+    expect(immediates.mock.calls.length).toBeLessThanOrEqual(2 * (turns + 2))
   })
 })
