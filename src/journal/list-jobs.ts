@@ -67,9 +67,9 @@ const UNTIMED_ENTRIES = 1_000
 /** Jobs of the first and of the largest scan. The next is four times as large: a page has few requests to the store. */
 const FIRST_SCAN = 512
 const LARGEST_SCAN = 8_192
-/** Ranges of the first and of the largest scan. */
-const FIRST_RANGES = 16
-const MOST_RANGES = 256
+/** Buckets that are found for the first scan, and for the largest. Neighbours are one range. */
+const FIRST_BUCKETS = 16
+const MOST_BUCKETS = 256
 /** Entries of the first and of the largest reading of one set. */
 const FIRST_PLACES = 64
 const MOST_PLACES = 2_048
@@ -119,7 +119,7 @@ class Walk {
     const { limit } = this.#filter
     for (let round = 0; ; round++) {
       if (this.#ranges.length === 0)
-        await this.#collect(sets, Math.min(FIRST_RANGES * 4 ** round, MOST_RANGES))
+        await this.#collect(sets, Math.min(FIRST_BUCKETS * 4 ** round, MOST_BUCKETS))
       // Without marks most jobs match: the first scan is as large as the page.
       const size = round === 0 && sets.length === 0 ? 0 : Math.min(FIRST_SCAN * 4 ** round, LARGEST_SCAN)
       if (this.#ranges.length > 0) await this.#scan(size)
@@ -135,9 +135,11 @@ class Walk {
     const lowest = bucketOf(this.#range.low)
     const begin = this.#bucket
     const runs: Run[] = []
-    while (runs.length < most && this.#bucket >= lowest && !(this.#bucket < begin && this.#budget.isSpent)) {
+    let found = 0
+    while (found < most && this.#bucket >= lowest && !(this.#bucket < begin && this.#budget.isSpent)) {
       const run = await this.#next(sets)
       if (run === null) continue
+      found++
       const before = runs.at(-1)
       if (before?.bottom === run.top + 1) before.bottom = run.bottom
       else runs.push(run)

@@ -1,7 +1,7 @@
 /** What pages of lists read on each store: by indexes alone, and a bounded number of entries. */
 import { describe, expect, it } from "vitest"
 import { type ListedStore, listJobs } from "../../src/journal/list-jobs.ts"
-import { storedEntries, WRITERS } from "../../src/journal/marks.ts"
+import { bucketOf, firstIdOf, storedEntries, WRITERS } from "../../src/journal/marks.ts"
 import type { JobFilter, JobRow } from "../../src/journal/port/journal.ts"
 import type { Statement } from "../../src/journal/postgres/database.ts"
 import { sql } from "../../src/journal/postgres/sql.generated.ts"
@@ -111,6 +111,36 @@ const values = (row: JobRow) => [
   ...[row.fingerprint, row.owner, row.workflow, row.workflowVersion, row.parentId, row.labels, row.priority],
   ...[row.createdAt, row.submittedBy],
 ]
+
+it("S2 a value that every one of 50,000 buckets has fills a page from the newest buckets", async () => {
+  const newest = bucketOf(rows[0]!.id)
+  const lowest = newest - 50_000
+  let read = 0
+  const store: ListedStore = {
+    listedOwners: async () => [owner],
+    listedPlaces: async ({ before, limit }) => {
+      const top = Math.min(newest, before / WRITERS - 1)
+      const places = Array.from({ length: Math.max(0, Math.min(limit, top - lowest)) }, (_, i) => top - i)
+      read += places.length
+      return places.map(bucket => bucket * WRITERS)
+    },
+    // One job in each bucket.
+    scanJobs: async ({ ranges, most, limit }) => {
+      const jobs: JobRow[] = []
+      for (const { low, high } of ranges)
+        for (let bucket = bucketOf(high); bucket >= bucketOf(low) && jobs.length < most; bucket--) {
+          const id = firstIdOf(bucket)
+          if (id >= low && id < high) jobs.push({ ...rows[0]!, id })
+        }
+      read += jobs.length
+      return { jobs: jobs.slice(0, limit), read: jobs.length, last: jobs.at(-1)?.id ?? null }
+    },
+  }
+  const page = await listJobs(store, { owner, limit: 50, errorCode: "E405" }, { ms: 60_000 })
+  expect(page).toMatchObject({ complete: true })
+  expect(page.jobs.map(({ id }) => id)).toEqual(Array.from({ length: 50 }, (_, i) => firstIdOf(newest - i)))
+  expect(read).toBeLessThan(1_000)
+})
 
 describe("lists on SQLite", () => {
   it("S2 read by indexes alone, and few entries for rare values", async () => {
