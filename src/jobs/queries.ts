@@ -35,6 +35,7 @@ import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
+import { type StatisticsRequest, type WorkflowStatistics, workflowStatistics } from "./statistics.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
@@ -157,6 +158,11 @@ export class Queries {
       if (next === null || found.length >= filter.limit) return found
       after = next
     }
+  }
+
+  /** Percentiles, failures and usage of a workflow, from roll-ups. */
+  statistics(request: StatisticsRequest): Promise<WorkflowStatistics> {
+    return workflowStatistics(this.#parts, request)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {

@@ -11,6 +11,7 @@ import type { Connection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
 import { pipelineTables } from "./pipelines.ts"
 import { providerTables } from "./providers.ts"
+import { statisticsTables } from "./statistics.ts"
 
 /** "Umbr": distinguishes our files from other SQLite databases. */
 export const APPLICATION_ID = 0x556d6272
@@ -232,6 +233,7 @@ const steps: readonly Step[] = [
     markStoredJobs(connection)
   },
   retention,
+  statisticsTables,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
