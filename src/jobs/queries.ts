@@ -35,7 +35,7 @@ import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
-import { type StatisticsRequest, type WorkflowStatistics, workflowStatistics } from "./statistics.ts"
+import { StatisticsQueries } from "./statistics.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
@@ -98,11 +98,13 @@ export interface JobSnapshotPage {
 export class Queries {
   /** The journal of a job, and its past. */
   readonly facts: JobFacts
+  readonly statistics: StatisticsQueries
   readonly #parts: QueryParts
 
   constructor(parts: QueryParts) {
     this.#parts = parts
     this.facts = new JobFacts(parts)
+    this.statistics = new StatisticsQueries(parts)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {
@@ -158,11 +160,6 @@ export class Queries {
       if (next === null || found.length >= filter.limit) return found
       after = next
     }
-  }
-
-  /** Percentiles, failures and usage of a workflow, from roll-ups. */
-  statistics(request: StatisticsRequest): Promise<WorkflowStatistics> {
-    return workflowStatistics(this.#parts, request)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {

@@ -14,13 +14,15 @@ import {
 } from "../core/statistics/totals.ts"
 import type { Plan } from "../definition/plan.ts"
 import { isoTime } from "../engine/clock.ts"
+import { readEnd } from "../engine/owner/job-result.ts"
 import type { Plans } from "../engine/plans.ts"
 import { noSuchWorkflow } from "../engine/versions.ts"
-import type { Journal } from "../journal/port/journal.ts"
+import { fingerprint, normalizedMessage } from "../journal/fingerprint.ts"
+import type { JobRow, Journal } from "../journal/port/journal.ts"
 import type { StoredTotals } from "../journal/port/statistics.ts"
 import { inTurns, type Work } from "../turns.ts"
 
-export const HOUR_MS = 3_600_000
+const HOUR_MS = 3_600_000
 /** Without `from`. */
 const DEFAULT_MS = 24 * HOUR_MS
 
@@ -94,9 +96,32 @@ export interface WorkflowStatistics {
   readonly critical_path: readonly CriticalNode[]
 }
 
+interface StatisticsParts {
+  readonly journal: Journal
+  readonly plans: Plans
+  now(): number
+}
+
+/** The functions below, for one store. */
+export class StatisticsQueries {
+  readonly #parts: StatisticsParts
+
+  constructor(parts: StatisticsParts) {
+    this.#parts = parts
+  }
+
+  workflow(request: StatisticsRequest): Promise<WorkflowStatistics> {
+    return workflowStatistics(this.#parts, request)
+  }
+
+  failures(request: FailuresRequest): Promise<FailurePage> {
+    return failureGroups(this.#parts, request)
+  }
+}
+
 /** Throws E305 if there is neither such a workflow nor data of one. */
 export async function workflowStatistics(
-  { journal, plans, now }: { readonly journal: Journal; readonly plans: Plans; now(): number },
+  { journal, plans, now }: StatisticsParts,
   request: StatisticsRequest,
 ): Promise<WorkflowStatistics> {
   const { owner, workflow, version } = request
@@ -176,4 +201,122 @@ function slowestPath(plan: Plan, nodes: readonly NodeStatistics[]): CriticalNode
   })
   const timeOf = (node: number) => (medians[node]!.duration_ms ?? 0) + (medians[node]!.queued_ms ?? 0)
   return criticalPath(plan, timeOf).map(node => medians[node]!)
+}
+
+/** Failed jobs are read in pages like those of lists, until one of these is reached. */
+const FAILURES_PAGE = 500
+const MAX_FAILURES = 5000
+const MAX_FAILURES_MS = 500
+
+export interface FailuresRequest {
+  /** Absent: of all owners. */
+  readonly owner?: string | undefined
+  readonly workflow?: string | undefined
+  /** Of jobs that were submitted then, in milliseconds since 1970. Absent: 24 hours before `to`. */
+  readonly from?: number | undefined
+  /** Absent: now. */
+  readonly to?: number | undefined
+  /** `next` of the previous page. */
+  readonly after?: string | undefined
+}
+
+/** Failed jobs of one workflow whose errors differ only in numbers, ids and quoted texts. */
+export interface FailureGroup {
+  readonly fingerprint: string
+  readonly workflow: string
+  readonly code: string
+  /** The node that failed; null: none caused the failure. */
+  readonly node: string | null
+  /** Of the error, with ? for numbers, ids and quoted texts. */
+  readonly message: string
+  readonly count: number
+  readonly first_at: string
+  readonly last_at: string
+  /** The newest of these jobs. */
+  readonly example_job_id: string
+}
+
+export interface FailurePage {
+  readonly from: string
+  readonly to: string
+  /** The largest first. */
+  readonly groups: readonly FailureGroup[]
+  /** The number of failed jobs in these groups. */
+  readonly jobs: number
+  /** false: the search ended early, after a bounded amount of work; `next` continues it. */
+  readonly complete: boolean
+  /** How far back it has searched; null: to the end. */
+  readonly scanned_to: string | null
+  readonly next: string | null
+}
+
+/** Failed jobs by the fingerprint of their error, from the newest to the oldest. */
+export async function failureGroups(
+  { journal, now }: Pick<StatisticsParts, "journal" | "now">,
+  { owner, workflow, after, ...request }: FailuresRequest,
+): Promise<FailurePage> {
+  const to = request.to ?? now()
+  const from = request.from ?? to - DEFAULT_MS
+  const groups = new Map<string, Grouped>()
+  const filter = {
+    ...(owner === undefined ? {} : { owner }),
+    ...{
+      workflow,
+      statuses: ["FAILED" as const],
+      createdFrom: from,
+      createdBefore: to,
+      limit: FAILURES_PAGE,
+    },
+  }
+  const begun = performance.now()
+  let jobs = 0
+  for (let next = after; ; ) {
+    const page = await journal.listJobs({ ...filter, after: next })
+    for (const row of page.jobs) addFailure(groups, row)
+    jobs += page.jobs.length
+    next = page.next ?? undefined
+    const isOver = jobs >= MAX_FAILURES || performance.now() - begun >= MAX_FAILURES_MS
+    if (next !== undefined && !isOver) continue
+    return {
+      ...{ from: isoTime(from), to: isoTime(to) },
+      groups: [...groups.values()].sort(byCount).map(failureGroup),
+      ...{ jobs, complete: next === undefined, next: next ?? null },
+      scanned_to: page.scannedTo === null ? null : isoTime(page.scannedTo),
+    }
+  }
+}
+
+type Grouped = Omit<FailureGroup, "count" | "first_at" | "last_at"> & {
+  count: number
+  first: number
+  last: number
+}
+
+/** Rows of a release before 0.2 have no fingerprint. */
+function addFailure(groups: Map<string, Grouped>, row: JobRow): void {
+  const { error } = readEnd(row)
+  if (error === null) return
+  const at = row.finishedAt ?? row.updatedAt
+  const print = row.fingerprint ?? fingerprint(error)
+  const key = `${print} ${row.owner} ${row.workflow}`
+  const known = groups.get(key)
+  if (known !== undefined) {
+    known.count++
+    known.first = Math.min(known.first, at)
+    known.last = Math.max(known.last, at)
+    return
+  }
+  const { code, node = null } = error
+  groups.set(key, {
+    ...{ fingerprint: print, workflow: row.workflow, code, node, message: normalizedMessage(error.message) },
+    ...{ example_job_id: row.id, count: 1, first: at, last: at },
+  })
+}
+
+function byCount(a: Grouped, b: Grouped): number {
+  return b.count - a.count || b.last - a.last
+}
+
+function failureGroup({ first, last, ...group }: Grouped): FailureGroup {
+  return { ...group, first_at: isoTime(first), last_at: isoTime(last) }
 }

@@ -146,8 +146,8 @@ export interface Journal {
   /**
    * At most `limit` jobs of all partitions that ended before the given time, by (finishedAt, id), starting after
    * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, nor a
-   * job that still has to report its end; a job with an operation that is yet to be cancelled only if it ended
-   * before `unsettledBefore`.
+   * job that still has to report its end or that the statistics have not counted; a job with an operation that
+   * is yet to be cancelled only if it ended before `unsettledBefore`.
    */
   endedJobs(query: {
     readonly partitions: readonly number[]

@@ -264,9 +264,14 @@ function markStoredJobs(connection: Connection): void {
   }
 }
 
+/** The last seq before the first owner of a partition. */
+const NO_EPOCH_END = 2 ** 34 - 1
+
 function fill(connection: Connection, partitions: number): void {
-  for (let id = 0; id < partitions; id++)
+  for (let id = 0; id < partitions; id++) {
     connection.run("insert into partitions (id, owner, epoch) values (?, null, 0)", id)
+    connection.run("insert into statistics_watermarks (partition, seq) values (?, ?)", id, NO_EPOCH_END)
+  }
   connection.run("insert into store (id) values (?)", randomUUID())
 }
 
