@@ -119,6 +119,7 @@ export class Engine implements OwnerEngine {
       retentionSeconds: settings.retentionSeconds,
       lineageRetentionSeconds: settings.lineageRetentionSeconds,
       retentionSweepSeconds: settings.retentionSweepSeconds,
+      statisticsRetentionDays: settings.statisticsRetentionDays,
     })
     this.#rollUps = new RollUps({ load, owner, clock, log, retentionSeconds: settings.retentionSeconds })
     this.#sweep = new ProviderSweep({

@@ -15,7 +15,7 @@ export function criticalPath({ order, dependencies }: Graph, timeOf: (node: numb
       before[node] = dependency
     }
     until[node] = latest + timeOf(node)
-    if (last === -1 || until[node]! > until[last]!) last = node
+    if (last === -1 || until[node]! >= until[last]!) last = node
   }
   const path: number[] = []
   for (let node = last; node !== -1; node = before[node]!) path.push(node)
