@@ -1,7 +1,7 @@
 /**
  * The journal as an interface: pages of 10 facts and of 10 events of a job with 50 MB of outputs and of one with 1,000,000
  * facts, and the graph at any moment of a job with 100,000 facts, all over HTTP: decision 49. `BENCH_SCALE` scales the
- * last two jobs.
+ * last two jobs. Also a day's statistics (bench/statistics.ts).
  */
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -14,7 +14,9 @@ import { silentLog } from "../src/log.ts"
 import { startServer } from "../src/server/server.ts"
 import { openUmbra } from "../src/umbra.ts"
 import { databaseUrl } from "./services.ts"
+import { fillDay, measured, readDay } from "./statistics.ts"
 
+const HOUR = 3_600_000
 const scale = Number(process.env.BENCH_SCALE ?? 1)
 const RUNS = 30
 const MOMENTS = 60
@@ -35,7 +37,25 @@ export async function history(): Promise<void> {
   await database.drop()
 }
 
+/** For one engine, and for sixteen, which have as many rows of each hour. */
+async function statistics(store: string, location: string): Promise<void> {
+  const to = Math.floor(Date.now() / HOUR) * HOUR
+  for (const engines of [1, 16]) {
+    const setUp = await openUmbra(location, { log: silentLog })
+    for (const version of [1, 2]) await setUp.register(measured(version) as never)
+    await setUp.close()
+    const journal = await openJournal(location)
+    const rows = await fillDay(journal, engines, to)
+    await journal.close()
+    const umbra = await openUmbra(location, { log: silentLog })
+    await readDay(`${store}, ${engines} engines, ${rows.toLocaleString("en")} rows`, umbra, to)
+    await umbra.close()
+  }
+}
+
 async function measure(store: string, location: string): Promise<void> {
+  await statistics(store, location)
+  if (process.env.BENCH_ONLY === "statistics") return
   const setUp = await openUmbra(location, { log: silentLog })
   await setUp.register(each as never)
   await setUp.close()

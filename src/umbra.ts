@@ -20,6 +20,12 @@ import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, JobSnapshotPage, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
 import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
+import type {
+  FailurePage,
+  FailuresRequest,
+  StatisticsRequest,
+  WorkflowStatistics,
+} from "./jobs/statistics.ts"
 import type { AcceptOptions, Admit, SubmitOptions, Submitted } from "./jobs/submit.ts"
 import {
   type Accepted,
@@ -374,6 +380,16 @@ export class Umbra {
   async jobPage(filter: Partial<JobFilter> = {}): Promise<JobSnapshotPage> {
     checkFilter(filter)
     return this.queries.jobPage({ owner: localOwner, limit: 50, ...filter })
+  }
+
+  /** What the jobs of a workflow took, used and failed with, by the hour in which they ended; at most a minute old. */
+  statistics(workflow: string, options: Partial<StatisticsRequest> = {}): Promise<WorkflowStatistics> {
+    return this.queries.statistics.workflow({ owner: localOwner, ...options, workflow })
+  }
+
+  /** Failed jobs, grouped by their errors. */
+  failures(options: FailuresRequest = {}): Promise<FailurePage> {
+    return this.queries.statistics.failures({ owner: localOwner, ...options })
   }
 
   /** Everything that happens to the job, from its beginning until it has ended, derived events included. */

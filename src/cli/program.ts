@@ -202,6 +202,31 @@ function targetCommands(program: Command): void {
     .option("--step", "begin paused: only keys move it")
     .action(run(() => import("./commands/replay.ts"), "replay"))
 
+  withTarget(program.command("stats"))
+    .summary("show what the jobs of a workflow took, used and failed with")
+    .description(
+      "Shows percentiles of run times and waits, failures, attempts and usage of a workflow and its nodes, of jobs that " +
+        "ended lately. Whole hours are counted; ends of the last minute may be missing.",
+    )
+    .argument("<workflow>", "name, or name@3 for one version", options.workflowVersion)
+    .option("--version <number>", "only jobs of this version", options.upTo(2 ** 31 - 1))
+    .option("--since <time>", "how far back: 90m, 24h, 7d", options.since, 24 * 3600_000)
+    .addOption(owner())
+    .addOption(json())
+    .action(run(() => import("./commands/statistics.ts"), "stats"))
+
+  withTarget(program.command("failures"))
+    .summary("group failed jobs by their errors")
+    .description(
+      "Groups failed jobs whose errors differ only in numbers, ids and quoted texts: how many, since when, and one of them.",
+    )
+    .option("--workflow <name>", "only jobs of this workflow")
+    .option("--since <time>", "how far back: 90m, 24h, 7d", options.since, 24 * 3600_000)
+    .option("--after <job>", "continue a search that ended early", options.jobId)
+    .option("--owner <name>", "only jobs of this owner, on a folder or a database")
+    .addOption(json())
+    .action(run(() => import("./commands/statistics.ts"), "failures"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(

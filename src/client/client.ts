@@ -22,6 +22,8 @@ import type {
   FactRecord,
   FactStreamEvent,
   FactsOptions,
+  FailurePage,
+  FailuresOptions,
   ItemsOptions,
   JobPage,
   JobSnapshot,
@@ -45,7 +47,7 @@ import type {
   SubmitOptions,
 } from "./types.ts"
 import { jobEvents } from "./watch.ts"
-import { segment, Tokens, Workflows } from "./workflows.ts"
+import { isoText, segment, Tokens, Workflows } from "./workflows.ts"
 
 /** The input may be left out if `{}` is a valid input. */
 type InputArguments<Input> =
@@ -228,10 +230,15 @@ export class UmbraClient {
     for await (const { jobs } of pages(ask, filter.after)) yield* jobs
   }
 
+  /** Failed jobs, grouped by their errors; by default those submitted in the last 24 hours. */
+  failures({ workflow, from, to, after, signal }: FailuresOptions = {}): Promise<FailurePage> {
+    const query = { workflow, from: isoText(from), to: isoText(to), after }
+    return this.#http.ask("/failures", { query, signal })
+  }
+
   jobPage(filter: JobsFilter = {}): Promise<JobPage> {
     const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
     const { errorCode, fingerprint, errorText, minDurationMs, after, limit, deleted, signal } = filter
-    const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
     return this.#http.ask("/jobs", {
       query: {
         status: statuses?.join(","),
@@ -243,8 +250,8 @@ export class UmbraClient {
         min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
         label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
         parent: parentId === null ? "none" : parentId,
-        created_from: time(createdFrom),
-        created_before: time(createdBefore),
+        created_from: isoText(createdFrom),
+        created_before: isoText(createdBefore),
         deleted,
         after,
         limit,

@@ -17,6 +17,16 @@ import type { SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
 import type { JobSnapshotPage, NodeDetails } from "../jobs/queries.ts"
+import type {
+  CriticalNode,
+  FailureGroup,
+  FailurePage,
+  JobStatistics,
+  NodeStatistics,
+  Percentiles,
+  UsageStatistics,
+  WorkflowStatistics,
+} from "../jobs/statistics.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import type {
@@ -32,15 +42,35 @@ import type { RemoteJob } from "./job.ts"
 
 export type {
   CompiledGraph,
+  CriticalNode,
   DeadLetter,
   DeadLetterPage,
   FactPage,
   FactRecord,
+  FailureGroup,
+  FailurePage,
   JobSnapshot,
+  JobStatistics,
   Lineage,
   Message,
+  NodeStatistics,
   PastRoute,
+  Percentiles,
   SignalOptions,
+  UsageStatistics,
+  WorkflowStatistics,
+}
+
+/** `from` and `to` in milliseconds since 1970. */
+export interface StatisticsOptions extends Signalled {
+  readonly from?: number | undefined
+  readonly to?: number | undefined
+}
+
+export interface FailuresOptions extends StatisticsOptions {
+  readonly workflow?: string | undefined
+  /** `next` of the previous answer. */
+  readonly after?: string | undefined
 }
 
 /** The token determines the owner of the job. */

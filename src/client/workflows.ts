@@ -8,6 +8,7 @@ import type {
   NewToken,
   PushedWorkflow,
   Signalled,
+  StatisticsOptions,
   StoredWorkflow,
   Token,
   ValidWorkflow,
@@ -15,6 +16,7 @@ import type {
   WantedToken,
   Weights,
   WorkflowDiff,
+  WorkflowStatistics,
   WorkflowVersion,
 } from "./types.ts"
 
@@ -78,6 +80,15 @@ export class Workflows {
     return this.#http.ask(`${pathOf(name)}/versions/${version}/graph`, options)
   }
 
+  /** What its jobs took, used and failed with, of all versions or one; by default in the last 24 hours. */
+  statistics(
+    name: string,
+    { version, from, to, signal }: StatisticsOptions & { readonly version?: number | undefined } = {},
+  ): Promise<WorkflowStatistics> {
+    const query = { version, from: isoText(from), to: isoText(to) }
+    return this.#http.ask(`${pathOf(name)}/stats`, { query, signal })
+  }
+
   /** By name, each with its latest version. */
   async *list(
     options: Signalled & { readonly pageSize?: number } = {},
@@ -130,6 +141,11 @@ export class Workflows {
   async delete(name: string): Promise<void> {
     await this.#http.ask(pathOf(name), { method: "DELETE" })
   }
+}
+
+/** Times of a request are milliseconds since 1970. */
+export function isoText(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString()
 }
 
 const pathOf = (name: string): string => `/workflows/${segment(name)}`

@@ -5,6 +5,7 @@ import type { JsonObject } from "./json.ts"
 import {
   type AbortedRun,
   CANCELLED,
+  COMPLETED,
   childUsageOf,
   type EndedAttempt,
   FAILED,
@@ -65,6 +66,16 @@ export function maxAttempts(state: JobState, node: number): number {
 /** Attempts that were running when their process died. */
 export function lostAttempts(state: JobState, node: number): number {
   return (state.spentAttempts.get(node) ?? noneSpent).lost
+}
+
+/** Attempts that have begun and were not handed over. */
+export function begunAttempts(state: JobState, node: number): number {
+  const { spentAttempts } = state
+  const earlier = spentAttempts.size === 0 ? 0 : (spentAttempts.get(node)?.earlier ?? 0)
+  const status = state.nodeStatus[node]
+  // The failure of a node that FAILED is one of its tries.
+  const current = status === COMPLETED || (status !== FAILED && hasBegun(state, node)) ? 1 : 0
+  return earlier + state.tries[node]! + current
 }
 
 const noneSpent = { earlier: 0, lost: 0 }

@@ -16,6 +16,7 @@ import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
+import type { CountedBefore } from "./statistics/job-figures.ts"
 
 export type * from "./attempt-records.ts"
 
@@ -210,6 +211,8 @@ export interface JobState {
   earliestTimer: number
   /** Facts of types that this release does not know: they were ignored. */
   unknownFacts: number
+  /** null: the job was never retried. */
+  counted: CountedBefore | null
 }
 
 /** Most jobs have none of these: shared empty maps save an allocation each. */
@@ -362,6 +365,7 @@ export function newJobState(
     unsettled: false,
     earliestTimer: Number.POSITIVE_INFINITY,
     unknownFacts: 0,
+    counted: null,
   }
 }
 
@@ -444,9 +448,8 @@ export function isRunningAt(state: JobState, node: number, now: number): boolean
 }
 
 /** Is the node running, or about to be dispatched? */
-export function isInFlight(state: JobState, node: number): boolean {
-  const status = state.nodeStatus[node]
-  return status === QUEUED || status === RUNNING
+export function isInFlight({ nodeStatus }: JobState, node: number): boolean {
+  return nodeStatus[node] === QUEUED || nodeStatus[node] === RUNNING
 }
 
 /** X1: changes with each resume. Not a secret: it shows whether the job has continued since it was read. */
@@ -457,9 +460,8 @@ export function resumeToken({ resumes, lists }: JobState): string {
 }
 
 /** Is the node finished with an output that others can read? */
-export function isDone(state: JobState, node: number): boolean {
-  const status = state.nodeStatus[node]
-  return status === COMPLETED || status === SKIPPED
+export function isDone({ nodeStatus }: JobState, node: number): boolean {
+  return nodeStatus[node] === COMPLETED || nodeStatus[node] === SKIPPED
 }
 
 /** Where the state of a node or an item is: in the job, or in one of its lists. null: there is no such list. */

@@ -32,6 +32,7 @@ import type { AwayOwner } from "./remote/known-engines.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
+import { RollUps } from "./statistics/roll-ups.ts"
 import { type WorkerFacts, Workers } from "./workers.ts"
 
 const REFRESH_MS = 1000
@@ -55,6 +56,7 @@ export class Engine implements OwnerEngine {
   readonly #partitions: ReadyPartitions
   readonly #ownership: Ownership
   readonly #retention: Retention
+  readonly #rollUps: RollUps
   readonly #sweep: ProviderSweep
   #heartbeat: RunningHeartbeat | null = null
   readonly #lease: Lease
@@ -117,7 +119,9 @@ export class Engine implements OwnerEngine {
       retentionSeconds: settings.retentionSeconds,
       lineageRetentionSeconds: settings.lineageRetentionSeconds,
       retentionSweepSeconds: settings.retentionSweepSeconds,
+      statisticsRetentionDays: settings.statisticsRetentionDays,
     })
+    this.#rollUps = new RollUps({ load, owner, clock, log, retentionSeconds: settings.retentionSeconds })
     this.#sweep = new ProviderSweep({
       ...{ journal, clock, log, partitions, owner, engine: this },
       everyMs: settings.providerSweepSeconds * 1000,
@@ -127,6 +131,7 @@ export class Engine implements OwnerEngine {
     this.#ownership = new Ownership({
       ...{ engine: this.id, journal, owner, partitions, recovery: this.#recovery, wakeups: this.#wakeups },
       ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, log },
+      rollUps: this.#rollUps,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
@@ -287,12 +292,14 @@ export class Engine implements OwnerEngine {
     this.#executions.stop()
     await this.owner.queue.stop()
     await this.#wakeups.stop()
+    if (this.owner.store.isAvailable) await this.#rollUps.flush()
     const leaving = this.#handOverIdle()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
     this.owner.handover.handOverAll()
     // Results that arrive while draining become durable, unless the database is unavailable.
     await Promise.race([this.owner.committer.whenIdle(), this.owner.store.whenUnavailable()])
+    await this.#rollUps.close(this.owner.store.isAvailable)
     await this.#heartbeat?.stop()
     await this.#unlisten?.()
     this.owner.stop()
@@ -318,6 +325,7 @@ export class Engine implements OwnerEngine {
   async #performAll(lane: AppendLane): Promise<void> {
     for (let next = await lane.next(); next !== null; next = await lane.next()) {
       this.owner.perform(lane, next)
+      this.#rollUps.add(next)
       const { batch, fenced, refused } = next
       for (const partition of fenced) this.#partitions.remove(partition)
       for (const { job, error } of refused) void this.#family.failRefused(job, error)

@@ -27,6 +27,8 @@ export const engineTable = {
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
   /** The lineage of a pipeline's messages is removed this long after its end; null: with the job. */
   lineageRetentionSeconds: amountOrNever("UMBRA_LINEAGE_RETENTION_SECONDS", 3 * 24 * 3600),
+  /** Statistics are kept for this many days, longer than the jobs they were counted from; null: for ever. */
+  statisticsRetentionDays: amountOrNever("statistics_retention_days", 90),
   /** The longest interval of the sweep over jobs and lineage that may be removed. */
   retentionSweepSeconds: amount("retention_sweep_seconds", 600),
   /** A peer whose heartbeat has not changed for this long is dead. */

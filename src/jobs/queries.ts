@@ -35,6 +35,7 @@ import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
+import { StatisticsQueries } from "./statistics.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** Jobs of other processes are polled: they send no notifications to this one. */
@@ -97,11 +98,13 @@ export interface JobSnapshotPage {
 export class Queries {
   /** The journal of a job, and its past. */
   readonly facts: JobFacts
+  readonly statistics: StatisticsQueries
   readonly #parts: QueryParts
 
   constructor(parts: QueryParts) {
     this.#parts = parts
     this.facts = new JobFacts(parts)
+    this.statistics = new StatisticsQueries(parts)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {

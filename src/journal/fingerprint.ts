@@ -22,7 +22,7 @@ export function fingerprint({ code, message, node = "" }: FingerprintedError): s
 }
 
 /** An apostrophe inside a word ("couldn't") begins no quoted text. A word with a digit is an id. */
-function normalizedMessage(message: string): string {
+export function normalizedMessage(message: string): string {
   return message
     .slice(0, MAX_MESSAGE)
     .replaceAll(/"[^"]*"|`[^`]*`|(?<![\p{L}\p{N}])'[^']*'(?![\p{L}\p{N}])/gu, "?")

@@ -35,6 +35,7 @@ export const changeKeys: Keys<JobChange> = [
   "output",
   "error",
   "fingerprint",
+  "stats",
 ]
 export const jobKeys: Keys<NewJob> = [
   ...changeKeys,

@@ -10,7 +10,7 @@ import * as schema from "./schemas/job.ts"
 
 const texts = z.union([z.string(), z.array(z.string()).max(20)])
 
-const moment = z.iso
+export const moment = z.iso
   .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
   .meta({ example: "2026-11-15T12:00:00Z" })
 

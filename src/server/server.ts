@@ -29,6 +29,7 @@ import { jobRoutes } from "./routes/jobs.ts"
 import { pipelineRoutes } from "./routes/pipelines.ts"
 import { documentRoutes, processRoutes, workerRoutes } from "./routes/process.ts"
 import { providerRoutes, webhookRoute } from "./routes/providers.ts"
+import { statisticsRoutes } from "./routes/statistics.ts"
 import { streamRoutes } from "./routes/streams.ts"
 import { tokenRoutes } from "./routes/tokens.ts"
 import { aliasRoutes, workflowRoutes } from "./routes/workflows.ts"
@@ -157,6 +158,7 @@ async function makeApp(
     documentRoutes(routes)
     workflowRoutes(routes, context)
     aliasRoutes(routes, context)
+    statisticsRoutes(routes, context)
     jobRoutes(routes, context)
     factRoutes(routes, context, streams)
     streamRoutes(routes, context, streams)

@@ -39,6 +39,7 @@ it("a heartbeat that arrives while partitions are being taken is not lost", asyn
     wakeups: { partitionsAdded: async () => {} },
     inbox: { read: async () => {} },
     retention: { partitionsAdded: () => {} },
+    rollUps: { partitionsAdded: () => {} },
     sweep: { partitionsAdded: () => {} },
     observer: { followed: () => {}, released: () => {} },
     log: { warn: (fields: object) => expect.fail(JSON.stringify(fields)) },

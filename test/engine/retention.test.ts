@@ -7,7 +7,7 @@ import type { Journal, NewJob, PartitionEpoch } from "../../src/journal/port/jou
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { batch } from "../journal/fixture.ts"
+import { batch, countAll } from "../journal/fixture.ts"
 
 const JOBS = 100
 const ROWS = 1000
@@ -34,7 +34,9 @@ class Stage {
   async take(engine: string, partitions: readonly number[]): Promise<PartitionEpoch[]> {
     const epochs = await this.journal.readPartitions()
     const expected = partitions.map(partition => ({ partition, epoch: epochs[partition]!.epoch }))
-    return this.journal.takePartitions({ engine, expected })
+    const taken = await this.journal.takePartitions({ engine, expected })
+    await countAll(this.journal, taken)
+    return taken
   }
 
   /** A job that ended `ago`, with a key, and with this number of facts. */

@@ -14,6 +14,7 @@ import { pipelineRetentionContract } from "./contract/pipeline-retention.ts"
 import { providersContract } from "./contract/providers.ts"
 import { registryContract } from "./contract/registry.ts"
 import { retentionContract } from "./contract/retention.ts"
+import { statisticsContract } from "./contract/statistics.ts"
 import { workflowsContract } from "./contract/workflows.ts"
 import type { Stage } from "./fixture.ts"
 
@@ -32,6 +33,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     ownershipContract,
     inboxContract,
     retentionContract,
+    statisticsContract,
     feedContract,
   ])
   suite(`${name} keeps the contract of lists`, open, [listsContract])

@@ -25,8 +25,18 @@ export interface Held extends PartitionEpoch {
 
 const nextPartition = new WeakMap<Journal, number>()
 
-/** The partition that was not used for longest, owned by a new engine. */
-export async function hold(journal: Journal): Promise<Held> {
+/** Retention takes the jobs of these epochs as counted by the statistics. */
+export async function countAll(journal: Journal, held: readonly PartitionEpoch[]): Promise<void> {
+  const found = await journal.statistics.watermarks(held.map(({ partition }) => ({ partition, upTo: 0 })))
+  const moves = held.map(({ partition, epoch }) => {
+    const { seq: from } = found.find(each => each.partition === partition)!
+    return { partition, epoch, from, to: (epoch + 1) * 2 ** 34 - 1 }
+  })
+  await journal.statistics.write({ partition: held[0]!.partition, moves, rollUps: [] })
+}
+
+/** As `hold`; the statistics have counted nothing of it. */
+export async function holdUncounted(journal: Journal): Promise<Held> {
   const engine = `engine-${randomUUID()}`
   const partitions = await journal.readPartitions()
   const partition = (nextPartition.get(journal) ?? 0) % partitions.length
@@ -35,6 +45,13 @@ export async function hold(journal: Journal): Promise<Held> {
   const [taken] = await journal.takePartitions({ engine, expected: [{ partition, epoch }] })
   if (!taken) throw new Error(`partition ${partition} could not be taken`)
   return { ...taken, engine, seq: counter => taken.epoch * 2 ** 34 + counter }
+}
+
+/** The partition that was not used for longest, owned by a new engine. */
+export async function hold(journal: Journal): Promise<Held> {
+  const held = await holdUncounted(journal)
+  await countAll(journal, [held])
+  return held
 }
 
 export async function sendOne(journal: Journal, message: NewMessage): Promise<number> {

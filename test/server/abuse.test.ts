@@ -41,6 +41,7 @@ async function operations(): Promise<Operation[]> {
 const unnamed: Readonly<Record<string, number>> = {
   "GET /jobs": 200,
   "GET /jobs/stream": 200,
+  "GET /failures": 200,
   "POST /jobs": 404,
   "POST /jobs/bulk": 200,
   "GET /workflows": 200,

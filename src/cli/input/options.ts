@@ -132,6 +132,15 @@ export function workflowVersion(text: string): { readonly name: string; readonly
   return name === undefined ? { name: text } : { name, version: Number(version) }
 }
 
+const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `90m`, `24h`, `7d`, as milliseconds. */
+export function since(text: string): number {
+  const [, amount, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+  if (amount === undefined) throw new InvalidArgumentError("It must be a length of time: 90m, 24h, 7d.")
+  return Number(amount) * units[unit!]!
+}
+
 export function moment(text: string): number {
   const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(at))

@@ -149,12 +149,12 @@ async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<
 export type TargetJobs = Pick<
   UmbraClient,
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
-  | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+  | ("failures" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
 >
 
 export type TargetWorkflows = Pick<
   Workflows,
-  "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
+  "get" | "list" | "versions" | "statistics" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
 >
 
 export interface Target {

@@ -8,6 +8,8 @@ import type {
   DeadLettersOptions,
   FactPage,
   FactsOptions,
+  FailurePage,
+  FailuresOptions,
   JobPage,
   JobSnapshot,
   JobsFilter,
@@ -40,6 +42,7 @@ import { isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-t
 import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
+import { failureGroups, workflowStatistics } from "../../jobs/statistics.ts"
 import {
   aliasHistory,
   deleteWorkflow,
@@ -114,6 +117,11 @@ class Store {
       return found
     }
     return new PipelineQueries({ store: journal.pipelines, plans, row })
+  }
+
+  async statistics() {
+    const journal = await this.journal()
+    return { journal, plans: new Plans(journal), now: Date.now }
   }
 
   async registry(): Promise<Registry> {
@@ -193,6 +201,9 @@ function storeWorkflows(store: Store, owner: string): TargetWorkflows {
       const workflows = { registry: journal.registry, workflow: journal.readWorkflow.bind(journal) }
       return workflowWithAliases(workflows, { owner, name, version })
     },
+    async statistics(workflow, { version, from, to } = {}) {
+      return workflowStatistics(await store.statistics(), { owner, workflow, version, from, to })
+    },
     async *list() {
       const registry = await store.registry()
       const ask = (after?: string) => workflowPage(registry, { owner, after, limit: PAGE })
@@ -236,6 +247,10 @@ class StoreJobs implements TargetJobs {
 
   async job(id: string): Promise<JobSnapshot> {
     return (await this.#store.reader()).job(id)
+  }
+
+  async failures({ signal: _, ...request }: FailuresOptions = {}): Promise<FailurePage> {
+    return failureGroups(await this.#store.statistics(), { ...request, ...this.#only })
   }
 
   async jobPage({ limit = 50, signal: _, ...filter }: JobsFilter = {}): Promise<JobPage> {

@@ -43,6 +43,7 @@ import {
   WAITING,
 } from "../state.ts"
 import type { JobStatus } from "../states.ts"
+import { countedBefore } from "../statistics/job-figures.ts"
 import { foldLoss, foldStart } from "../suspects.ts"
 import { setExpiry } from "../timers.ts"
 import { expiryReason, noReason } from "../view/reasons.ts"
@@ -146,6 +147,7 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
       end(state, "EXPIRED", fact.at, effects)
       break
     case "job_retried":
+      state.counted = countedBefore(state, fact.at)
       retried(state, fact, fact.at, effects)
       break
     case "job_deleted":

@@ -12,6 +12,7 @@ import type {
 } from "../../journal/port/journal.ts"
 import { jobErrorText, jobFingerprint, jobOutputText, usageKey } from "../owner/job-result.ts"
 import type { LiveJob } from "../owner/live-job.ts"
+import type { End } from "../statistics/ended-facts.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
 /** Facts that are committed together, and the effects to perform after the commit. */
@@ -28,6 +29,10 @@ export class Batch {
   readonly effects: Effect[] = []
   readonly effectJobs: LiveJob[] = []
   bytes = 0
+  /** Jobs that ended with facts of this batch, for the statistics. */
+  readonly ends: EndedJob[] = []
+  /** By partition: the highest seq of the rows of ended jobs in this batch. */
+  readonly lastEnded = new Map<number, number>()
   /** Rows to write without a fact: with the error for a quarantined job, null for a job that leaves quarantine. */
   readonly rows = new Map<LiveJob, string | null>()
   /** null: nothing in this batch concerns providers. */
@@ -53,7 +58,11 @@ export class Batch {
       if (!projectionChanged(job, now)) continue
       if (job.projected === null) newJobs.push(newJobRow(job))
       else changedJobs.push(jobChange(job))
+      job.stats = null
       const { status } = job.state
+      // Seqs rise from job to job only within a partition, and jobs of a batch are in the order of their first facts.
+      if (job.state.finishedAt !== null)
+        this.lastEnded.set(job.partition, Math.max(job.seq, this.lastEnded.get(job.partition) ?? 0))
       job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usageKey(job.state) }
     }
     for (const [job, error] of this.rows)
@@ -72,6 +81,7 @@ export class Batch {
     if (!this.epochs.delete(partition)) return
     keep(this.facts, fact => fact.partition !== partition)
     keep(this.queued, job => job.partition !== partition)
+    keep(this.ends, end => end.partition !== partition)
     keep(this.answers, answer => answer.partition !== partition)
     keep(this.messages, message => message.cause?.partition !== partition)
     for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
@@ -83,9 +93,19 @@ export class Batch {
   drop(jobId: string): void {
     keep(this.facts, fact => fact.jobId !== jobId)
     keep(this.queued, job => job.id !== jobId)
+    this.dropEnds(jobId)
     keep(this.answers, answer => answer.jobId !== jobId)
     this.operations?.keep(row => row.jobId !== jobId)
   }
+
+  dropEnds(jobId: string): void {
+    keep(this.ends, end => end.jobId !== jobId)
+  }
+}
+
+export interface EndedJob extends End {
+  readonly jobId: string
+  readonly partition: number
 }
 
 /** The row of a job that waits for a place in memory. */
@@ -185,6 +205,7 @@ function jobChange(job: LiveJob): JobChange {
     output: jobOutputText(job),
     error: jobErrorText(job),
     fingerprint: jobFingerprint(job),
+    stats: job.stats,
     owner: state.owner,
     workflow: state.workflow,
     workflowVersion: state.workflowVersion,

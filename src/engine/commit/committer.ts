@@ -1,5 +1,6 @@
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
+import { encodeFigures, jobFigures } from "../../core/statistics/job-figures.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
@@ -175,6 +176,23 @@ export class AppendLane {
     this.#schedule()
   }
 
+  /** The fact recorded last has ended the job. */
+  recordEnd(job: LiveJob): void {
+    const { state, partition, seq } = job
+    const { owner, workflow, workflowVersion: version } = state
+    const figures = jobFigures(state)
+    job.stats = encodeFigures(figures, seq)
+    this.#open.ends.push({
+      jobId: job.id,
+      partition,
+      owner,
+      workflow,
+      version,
+      at: state.finishedAt!,
+      figures,
+    })
+  }
+
   /** A new job that waits as a row: no state of it is in memory. */
   recordQueued(job: QueuedSubmission): void {
     const { id: jobId, partition, fact } = job
@@ -330,7 +348,10 @@ export class AppendLane {
     for (const { waiters } of [batch, ...this.#closed.map(closed => closed.batch), this.#open])
       for (const waiter of waiters) if (waiter.jobId === jobId) waiter.reject(error)
     this.#open.drop(jobId)
-    for (const closed of this.#closed) closed.stored = without(closed.stored, jobId)
+    for (const closed of this.#closed) {
+      closed.stored = without(closed.stored, jobId)
+      closed.batch.dropEnds(jobId)
+    }
   }
 
   /** Answers the waiters of the batch that `next` returned. From now on it counts as durable. */

@@ -33,6 +33,8 @@ export interface LiveJob {
   size: number
   /** What the store's projection shows, or will show once the pending batches are durable; undefined: not known for sure. */
   projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number; used: string } | null
+  /** What the statistics count of its last end, until its row has it. */
+  stats: string | null
   /** Batches that hold facts of this job and are not durable yet. */
   pendingBatches: number
   /** Callers of `PartitionOwner.withJob` that use it now: it stays in memory. */
@@ -97,6 +99,7 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     at: job.at,
     size: job.size,
     projected: job.projected,
+    stats: null,
     pendingBatches: 0,
     users: 0,
     evicted: false,

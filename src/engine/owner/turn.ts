@@ -81,7 +81,11 @@ export class Turns {
     const lane = committer.lane(job.partition)
     if (!this.#isInOneCommit) lane.closeIfFull()
     try {
-      for (const fact of facts) lane.record(job, this.#apply(lane, job, fact, read), outputText)
+      for (const fact of facts) {
+        const wasOpen = job.state.finishedAt === null
+        lane.record(job, this.#apply(lane, job, fact, read), outputText)
+        if (wasOpen && job.state.finishedAt !== null) lane.recordEnd(job)
+      }
     } catch (error) {
       owner.quarantine(job, error)
       throw error

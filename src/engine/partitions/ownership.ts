@@ -8,6 +8,7 @@ import type { Recovery } from "../recovery/recovery.ts"
 import type { Retention } from "../recovery/retention.ts"
 import type { Wakeups } from "../recovery/wakeups.ts"
 import type { Inbox } from "../remote/inbox.ts"
+import type { RollUps } from "../statistics/roll-ups.ts"
 import { Peers, takesPartitions } from "./peers.ts"
 import type { ReadyPartitions } from "./ready-partitions.ts"
 
@@ -24,6 +25,7 @@ export interface OwnershipParts {
   readonly wakeups: Wakeups
   readonly inbox: Inbox
   readonly retention: Pick<Retention, "partitionsAdded">
+  readonly rollUps: Pick<RollUps, "partitionsAdded">
   readonly sweep: Pick<ProviderSweep, "partitionsAdded">
   readonly leaseMs: number
   readonly beatMs: number
@@ -222,6 +224,7 @@ export class Ownership {
     owner.broker.remote?.partitionsTaken(held)
     this.#announce()
     retention.partitionsAdded()
+    this.#parts.rollUps.partitionsAdded()
     sweep.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)

@@ -79,15 +79,21 @@ export async function readJob(
   return { plan, facts }
 }
 
-export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
+/** `applied` is called after each fact. */
+export async function foldJob(
+  parts: LoadParts,
+  rows: readonly FactRow[],
+  applied?: (state: JobState, seq: number) => void,
+): Promise<FoldedJob> {
   const { plan, facts } = await readJob(parts, rows)
   const state = newJobState(plan)
   for (let next = 0; next < facts.length; ) {
-    const { fact } = facts[next]!
+    const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) {
       apply(state, await withItems(parts, rows[0]!.jobId, state, fact))
+      applied?.(state, seq)
       next++
-    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next))
+    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next, applied))
   }
   resetEarliestTimer(state)
   const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
@@ -95,11 +101,17 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
 }
 
 /** Applies facts up to one that needs something from the store. Returns its index. */
-function* applyFacts(state: JobState, facts: FoldedJob["facts"], from: number): Work<number> {
+function* applyFacts(
+  state: JobState,
+  facts: FoldedJob["facts"],
+  from: number,
+  applied?: (state: JobState, seq: number) => void,
+): Work<number> {
   for (let next = from; next < facts.length; next++) {
-    const { fact } = facts[next]!
+    const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) return next
     apply(state, fact)
+    applied?.(state, seq)
     yield
   }
   return facts.length

@@ -26,6 +26,7 @@ const SHOW_DEAD_MS = 10 * 60_000
  * How long a webhook may wait for its submission, and a provider be asked to cancel an operation, also where jobs are
  * kept for less. A provider that never answers does not keep them for ever.
  */
+const HOUR_MS = 3600_000
 const UNSETTLED_MS = 24 * 3600_000
 
 /**
@@ -69,6 +70,7 @@ export class Retention {
       loop(() => this.#purgeKeys(), this.#tenthMs()),
       loop(() => this.#purgeMarks(), this.#tenthMs()),
       loop(() => this.#tidy(), this.#tenthMs()),
+      loop(() => this.#purgeStatistics(), HOUR_MS),
     ]
   }
 
@@ -202,6 +204,13 @@ export class Retention {
     return this.#lastMark !== null
   }
 
+  async #purgeStatistics(): Promise<boolean> {
+    const { journal, statisticsRetentionDays: days = null } = this.#parts
+    if (days === null) return false
+    const purge = { before: this.#before(days * 24 * 3600), limit: ROWS }
+    return (await journal.statistics.purge(purge)) >= ROWS
+  }
+
   async #tidy(): Promise<boolean> {
     const { journal, clock, retentionSeconds } = this.#parts
     return journal.tidy({
@@ -223,5 +232,7 @@ interface RetentionParts {
   readonly lineageRetentionSeconds: number | null
   /** The longest interval between two walks over all that is kept. */
   readonly retentionSweepSeconds: number
+  /** Absent or null: statistics are kept for ever. */
+  readonly statisticsRetentionDays?: number | null
   readonly log: Log
 }

@@ -1,9 +1,13 @@
 import type { JobStatus } from "../../core/states.ts"
 import type { RetryPolicy } from "../retry.ts"
 import type { JournalFeed } from "./feed.ts"
+import type { Notice } from "./notices.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
+import type { StatisticsStore } from "./statistics.ts"
+
+export type * from "./notices.ts"
 
 /**
  * The whole storage contract. Every adapter passes test/journal/contract.ts; differences are declared capabilities.
@@ -23,6 +27,8 @@ export interface Journal {
   readonly providers: ProviderStore
   /** Executions of pipelines: messages, lineage, dead letters. */
   readonly pipelines: PipelineStore
+  /** Roll-ups of what ended jobs took and used. */
+  readonly statistics: StatisticsStore
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: resend the
@@ -140,8 +146,8 @@ export interface Journal {
   /**
    * At most `limit` jobs of all partitions that ended before the given time, by (finishedAt, id), starting after
    * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, nor a
-   * job that still has to report its end; a job with an operation that is yet to be cancelled only if it ended
-   * before `unsettledBefore`.
+   * job that still has to report its end or that the statistics have not counted; a job with an operation that
+   * is yet to be cancelled only if it ended before `unsettledBefore`.
    */
   endedJobs(query: {
     readonly partitions: readonly number[]
@@ -313,6 +319,8 @@ export interface JobChange {
   readonly error: string | null
   /** Equal for errors that differ only in numbers, ids and quoted texts; null: no error, or of a release before 0.2. */
   readonly fingerprint: string | null
+  /** What the statistics count, of a job that ended in this batch. Otherwise the stored value stays. Rows that are read do not have it. */
+  readonly stats?: string | null
   /** These never change; the marks of the change depend on them (journal/marks.ts). */
   readonly owner: string
   readonly workflow: string
@@ -478,23 +486,4 @@ export interface MessageRow {
   /** A command that another process built, as JSON; null: `notice` says what it is. */
   readonly command: string | null
   readonly notice: Notice | null
-}
-
-/** A message that the store itself sends to a job, about a node or an item of it. */
-export type Notice = SlotNotice | OperationNotice
-
-/** A slot was granted. */
-export interface SlotNotice {
-  readonly kind: "grant_slot"
-  readonly node: number
-  readonly item?: number
-}
-
-/** A webhook arrived for an operation. */
-export interface OperationNotice {
-  readonly kind: "external"
-  readonly node: number
-  readonly item?: number
-  /** As in `NewWebhookEvent`. */
-  readonly news: string
 }

@@ -110,6 +110,7 @@ function jobChangeRecord(job: JobChange): string {
     job.output === null ? "" : json(job.output),
     job.error === null ? "" : json(job.error),
     job.fingerprint ?? "",
+    job.stats == null ? "" : json(job.stats),
   ].join(FIELD)
 }
 

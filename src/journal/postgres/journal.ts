@@ -17,6 +17,7 @@ import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
+import type { StatisticsStore } from "../port/statistics.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
 import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
 import type { Database, Values } from "./database.ts"
@@ -25,6 +26,7 @@ import { type FeedNotifications, SqlFeed } from "./feed.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
+import { SqlStatistics } from "./statistics.ts"
 
 /** The number of removed jobs that one statement removes facts of. */
 const ORPHANS_PAGE = 100
@@ -51,6 +53,7 @@ export class SqlJournal implements port.Journal, ListedStore {
   readonly feed: SqlFeed
   readonly providers: ProviderStore
   readonly pipelines: PipelineStore
+  readonly statistics: StatisticsStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #marks = new MarkWriter()
@@ -61,6 +64,7 @@ export class SqlJournal implements port.Journal, ListedStore {
     this.feed = new SqlFeed(database, options.feedNews ?? null)
     this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
     this.pipelines = new SqlPipelineStore(database)
+    this.statistics = new SqlStatistics(database)
     this.#wakeUps = options.wakeUps ?? null
     this.capabilities = options.capabilities
     this.listen = this.#wakeUps?.listen.bind(this.#wakeUps) ?? null

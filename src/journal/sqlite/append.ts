@@ -91,18 +91,19 @@ function columnOf(key: string): string {
 
 function insertJob(connection: Connection, job: port.NewJob): void {
   for (const text of [job.owner, job.workflow, job.submittedBy ?? ""]) freeText(text)
-  connection.run(INSERT_JOB, ...jobKeys.map(key => job[key]))
+  connection.run(INSERT_JOB, ...jobKeys.map(key => job[key] ?? null))
 }
 
 const CHANGE_JOB = `
 update jobs
 set seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7,
-  fingerprint = ?8
-where id = ?9 and seq < ?1`
+  fingerprint = ?8, stats = coalesce(?9, stats)
+where id = ?10 and seq < ?1`
 
 function changeJob(connection: Connection, job: port.JobChange): void {
-  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, id } = job
-  connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, id)
+  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, stats = null, id } = job
+  const end = [output, error, fingerprint, stats] as const
+  connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, ...end, id)
 }
 
 /** Entries may be too many, never too few: those of a partition that is not held do no harm. */

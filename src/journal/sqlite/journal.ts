@@ -21,6 +21,7 @@ select
   j.id, j.finished_at as finishedAt, j.is_mine as isMine,
   j.is_mine
     and j.wake_at is null
+    and j.seq <= (select w.seq from statistics_watermarks as w where w.partition = j.partition)
     and not exists (select 1 from jobs as p where p.id = j.parent_id)
     and (
       j.finished_at < ?3
@@ -30,7 +31,8 @@ select
       )
     ) as isFree
 from (
-  select id, finished_at, partition in (select value from json_each(?2)) as is_mine, wake_at, parent_id
+  select
+    id, seq, partition, finished_at, partition in (select value from json_each(?2)) as is_mine, wake_at, parent_id
   from jobs
   where finished_at < ?1 and (finished_at, id) > (?4, ?5)
   order by finished_at, id

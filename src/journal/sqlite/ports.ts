@@ -10,12 +10,14 @@ import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
+import type { StatisticsStore } from "../port/statistics.ts"
 import type { Connection } from "./database.ts"
 import { SqliteFeed } from "./feed.ts"
 import { SqliteJournal } from "./journal.ts"
 import { claimDeadLettersInPages, type DeadLetterPages, SqlitePipelines } from "./pipelines.ts"
 import { SqliteProviders } from "./providers.ts"
 import { SqliteRegistry } from "./registry.ts"
+import { SqliteStatistics } from "./statistics/store.ts"
 
 const types = {
   journal: SqliteJournal,
@@ -23,6 +25,7 @@ const types = {
   feed: SqliteFeed,
   providers: SqliteProviders,
   pipelines: SqlitePipelines,
+  statistics: SqliteStatistics,
 }
 
 export type StoreName = keyof typeof types
@@ -76,6 +79,7 @@ export function createJournal(options: JournalOptions): port.Journal {
     registry: verbs<Registry>("registry", call),
     feed,
     providers: verbs<ProviderStore>("providers", call),
+    statistics: verbs<StatisticsStore>("statistics", call),
     pipelines: { ...pipelines, claimDeadLetters: claim => claimDeadLettersInPages(claim, pipelines) },
     listen,
     close,

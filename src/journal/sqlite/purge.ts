@@ -14,7 +14,9 @@ export function purge(
   const held = heldPartitions(connection, fences)
   const ended = connection
     .all<{ id: string; seq: number; partition: number }>(
-      "select id, seq, partition from jobs where id in (select value from json_each(?)) and finished_at < ?",
+      `select id, seq, partition from jobs as j
+       where id in (select value from json_each(?)) and finished_at < ?
+         and seq <= (select w.seq from statistics_watermarks as w where w.partition = j.partition)`,
       list(jobIds),
       before,
     )

@@ -11,6 +11,7 @@ import type { Connection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
 import { pipelineTables } from "./pipelines.ts"
 import { providerTables } from "./providers.ts"
+import { statisticsTables } from "./statistics.ts"
 
 /** "Umbr": distinguishes our files from other SQLite databases. */
 export const APPLICATION_ID = 0x556d6272
@@ -232,6 +233,7 @@ const steps: readonly Step[] = [
     markStoredJobs(connection)
   },
   retention,
+  statisticsTables,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
@@ -262,9 +264,14 @@ function markStoredJobs(connection: Connection): void {
   }
 }
 
+/** The last seq before the first owner of a partition. */
+const NO_EPOCH_END = 2 ** 34 - 1
+
 function fill(connection: Connection, partitions: number): void {
-  for (let id = 0; id < partitions; id++)
+  for (let id = 0; id < partitions; id++) {
     connection.run("insert into partitions (id, owner, epoch) values (?, null, 0)", id)
+    connection.run("insert into statistics_watermarks (partition, seq) values (?, ?)", id, NO_EPOCH_END)
+  }
   connection.run("insert into store (id) values (?)", randomUUID())
 }
 

@@ -2,10 +2,10 @@
 -- them are of these partitions ($1), and which of those may be removed. A child stays as long as its parent,
 -- which may be retried and read its output; a job that still has to report its end (`wake_at`) until it has; a
 -- job with an operation that is yet to be cancelled until its provider was asked, and one with a submission
--- whose outcome is unknown until it is known; both at the latest when the job ended before $6. Whatever is
--- kept, the statement reads $3 jobs.
+-- whose outcome is unknown until it is known; both at the latest when the job ended before $6; and every job until
+-- the statistics have counted it. Whatever is kept, the statement reads $3 jobs.
 with page as materialized (
-  select id, finished_at, partition = any ($1::text::int[]) as is_mine, wake_at, parent_id
+  select id, seq, partition, finished_at, partition = any ($1::text::int[]) as is_mine, wake_at, parent_id
   from umbra.jobs
   where finished_at < $2::text::bigint
     and finished_at >= $4::text::bigint
@@ -17,6 +17,7 @@ select
   j.id, j.finished_at, j.is_mine,
   j.is_mine
     and j.wake_at is null
+    and j.seq <= (select w.seq from umbra.statistics_watermarks as w where w.partition = j.partition)
     and not exists (select from umbra.jobs as p where p.id = j.parent_id)
     and (
       j.finished_at < $6::text::bigint

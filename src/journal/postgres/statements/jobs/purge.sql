@@ -1,6 +1,7 @@
 -- Retention: removes these jobs ($3) with their keys, facts, operations and slots, where the fence ($1
 -- partitions, $2 epochs) holds as in append.sql and the job still is one that ended before $4. So a job that was
--- retried meanwhile, by this owner or the next, keeps its history. At most $5 facts are removed. The last job
+-- retried meanwhile, by this owner or the next, keeps its history; and so does one that the statistics have not
+-- counted. At most $5 facts are removed. The last job
 -- that some of them belong to may have more: it becomes an orphan, whose facts purge_facts.sql removes; the jobs
 -- after it stay. A pipeline may have millions of rows: pipeline_remove_orphans.sql removes them.
 with fence as materialized (
@@ -16,6 +17,7 @@ ended as materialized (
   where j.id = any ($3::text::uuid[])
     and j.finished_at < $4::text::bigint
     and j.partition = any (array(select id from fence))
+    and j.seq <= (select w.seq from umbra.statistics_watermarks as w where w.partition = j.partition)
   order by j.id
   for update of j
 ),

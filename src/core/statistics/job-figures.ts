@@ -1,0 +1,245 @@
+import { begunAttempts, lostAttempts, readyAt } from "../attempt-times.ts"
+import { CANCELLED, COMPLETED, FAILED, isDone, type JobState, type Usage } from "../state.ts"
+import type { JobStatus } from "../states.ts"
+import { addNode, decodeTotals, encodeTotals, newTotals, type Totals } from "./totals.ts"
+
+/**
+ * What the statistics count of a job that has ended.
+ *
+ * 1. Every end of a job is counted once: a job that is retried and ends again counts twice. The second time only what
+ *    happened since the retry counts: nodes that were done before, attempts and usage are not counted again.
+ * 2. A node counts if it ended COMPLETED or FAILED by itself; one that was skipped, or failed because of another node, does
+ *    not. Of one that was cancelled, attempts and usage count.
+ */
+export interface JobFigures {
+  readonly status: JobStatus
+  /** The code of its error; null: it has none. */
+  readonly code: string | null
+  /** From its submission, or its retry, to its end. */
+  readonly durationMs: number
+  /** Until its first handler began; null: none did. */
+  readonly queuedMs: number | null
+  readonly usage: Usage | null
+  /** How often it was retried before. */
+  readonly retries: number
+  readonly nodes: readonly NodeFigures[]
+  /** The nodes after the first `MAX_NODES`; null: none. */
+  readonly rest: Totals | null
+}
+
+export interface NodeFigures {
+  readonly node: string
+  readonly outcome: "completed" | "failed" | "cancelled"
+  readonly code: string | null
+  /** From when its last attempt began until it ended, waits included; null: not known. For a list: since it was ready. */
+  readonly durationMs: number | null
+  /** From when its last attempt was ready until its handler began; null: not known. */
+  readonly queuedMs: number | null
+  readonly attempts: number
+  readonly losses: number
+  readonly usage: Usage | null
+}
+
+/** What was counted, or will never be, when a job was retried. */
+export interface CountedBefore {
+  readonly retries: number
+  readonly retriedAt: number
+  readonly usage: ReadonlyMap<string, number>
+  readonly nodes: ReadonlyMap<number, CountedNode>
+}
+
+interface CountedNode {
+  readonly isDone: boolean
+  readonly attempts: number
+  readonly losses: number
+  readonly usage: Usage | null
+}
+
+/** Nodes of one job that are counted apart. */
+const MAX_NODES = 1000
+
+/** Called before a retry of the job is applied. */
+export function countedBefore(state: JobState, at: number): CountedBefore {
+  const nodes = new Map<number, CountedNode>()
+  for (let node = 0; node < state.nodeStatus.length; node++) {
+    const { attempts, losses } = attemptsOf(state, node)
+    const usage = state.nodeUsage.get(node)
+    if (isDone(state, node) || attempts > 0 || usage !== undefined)
+      nodes.set(node, { isDone: isDone(state, node), attempts, losses, usage: usage ? { ...usage } : null })
+  }
+  return { retries: (state.counted?.retries ?? 0) + 1, retriedAt: at, usage: new Map(state.usage), nodes }
+}
+
+/** `state`: of a job that has just ended. */
+export function jobFigures(state: JobState): JobFigures {
+  const { counted } = state
+  const begin = counted?.retriedAt ?? state.createdAt
+  const nodes: NodeFigures[] = []
+  let rest: Totals | null = null
+  let firstStart = Number.POSITIVE_INFINITY
+  for (let node = 0; node < state.nodeStatus.length; node++) {
+    const figures = nodeFigures(state, node, counted?.nodes.get(node))
+    if (figures === null) continue
+    firstStart = Math.min(firstStart, startOf(state, node))
+    if (node < MAX_NODES) nodes.push(figures)
+    else {
+      rest ??= newTotals()
+      addNode(rest, figures)
+    }
+  }
+  return {
+    status: state.endedAs ?? state.status,
+    code: state.fault?.fault.code ?? null,
+    durationMs: Math.max(0, state.finishedAt! - begin),
+    queuedMs: firstStart === Number.POSITIVE_INFINITY ? null : Math.max(0, firstStart - begin),
+    usage: state.usage.size === 0 ? null : jobUsage(state),
+    retries: counted?.retries ?? 0,
+    ...{ nodes, rest },
+  }
+}
+
+/** null: nothing of the node counts. */
+function nodeFigures(state: JobState, node: number, before: CountedNode | undefined): NodeFigures | null {
+  const status = state.nodeStatus[node]
+  if (before?.isDone === true) return null
+  const all = attemptsOf(state, node)
+  const attempts = all.attempts - (before?.attempts ?? 0)
+  const isCompleted = status === COMPLETED
+  const fault = status === FAILED ? state.faults.get(node) : undefined
+  const hasFailed = status === FAILED && fault?.cause === undefined
+  if (!isCompleted && !hasFailed && !(status === CANCELLED && attempts > 0)) return null
+  const { losses } = all
+  return {
+    node: state.graph.nodes[node]!.id,
+    outcome: isCompleted ? "completed" : hasFailed ? "failed" : "cancelled",
+    code: hasFailed ? (fault?.fault.code ?? null) : null,
+    durationMs: isCompleted ? durationOf(state, node) : null,
+    queuedMs: queuedOf(state, node),
+    attempts,
+    losses: losses - (before?.losses ?? 0),
+    usage: usageSince(state.nodeUsage.get(node), before?.usage ?? null),
+  }
+}
+
+/** Of a node with `for_each`: of all its items. */
+function attemptsOf(state: JobState, node: number): { attempts: number; losses: number } {
+  const list = state.lists.size === 0 ? undefined : state.lists.get(node)?.state
+  if (list === undefined) return { attempts: begunAttempts(state, node), losses: lostAttempts(state, node) }
+  let [attempts, losses] = [0, 0]
+  for (let item = 0; item < list.nodeStatus.length; item++) {
+    attempts += begunAttempts(list, item)
+    losses += lostAttempts(list, item)
+  }
+  return { attempts, losses }
+}
+
+function durationOf(state: JobState, node: number): number | null {
+  const waitingSince = state.waitingSince.size === 0 ? undefined : state.waitingSince.get(node)
+  const begun = state.lists.has(node) ? state.queuedAt[node]! : state.startedAt[node]!
+  const since = begun || waitingSince
+  return since === undefined ? null : Math.max(0, state.endedAt[node]! - since)
+}
+
+function queuedOf(state: JobState, node: number): number | null {
+  const startedAt = state.startedAt[node]!
+  return startedAt === 0 ? null : startedAt - Math.min(startedAt, readyAt(state, node))
+}
+
+function startOf(state: JobState, node: number): number {
+  const list = state.lists.size === 0 ? undefined : state.lists.get(node)?.state
+  let first = state.startedAt[node] || Number.POSITIVE_INFINITY
+  if (list === undefined) return first
+  for (const at of list.startedAt) if (at > 0 && at < first) first = at
+  return first
+}
+
+function jobUsage({ usage, counted }: JobState): Usage | null {
+  return usageSince(Object.fromEntries(usage), counted === null ? null : Object.fromEntries(counted.usage))
+}
+
+function usageSince(usage: Usage | undefined, before: Usage | null): Usage | null {
+  if (usage === undefined) return null
+  if (before === null) return { ...usage }
+  const rest = Object.entries(usage).map(([key, sum]) => [key, sum - (before[key] ?? 0)] as const)
+  const used = rest.filter(([, amount]) => amount !== 0)
+  return used.length === 0 ? null : Object.fromEntries(used)
+}
+
+/** As in the column `stats` of a job. */
+interface StoredFigures {
+  /** The seq of the fact that ended the job. */
+  readonly e: number
+  readonly s?: JobStatus
+  readonly c?: string
+  readonly d: number
+  readonly q?: number
+  readonly u?: Usage
+  readonly r?: number
+  readonly n: readonly StoredNode[]
+  readonly o?: string
+}
+
+/** `code`: 0 for a node that completed, 1 for one that was cancelled, else the code of its error. */
+type StoredNode = readonly [
+  node: string,
+  durationMs: number | null,
+  queuedMs: number | null,
+  attempts?: number,
+  losses?: number,
+  code?: string | 0 | 1,
+  usage?: Usage,
+]
+
+/** By hand: nearly all jobs end with short figures, and `JSON.stringify` of them shows in profiles. */
+export function encodeFigures(figures: JobFigures, seq: number): string {
+  const { status, code, durationMs, queuedMs, usage, retries, nodes, rest } = figures
+  let text = `{"e":${seq},"d":${durationMs}`
+  if (status !== "COMPLETED") text += `,"s":"${status}"`
+  if (code !== null) text += `,"c":${JSON.stringify(code)}`
+  if (queuedMs !== null) text += `,"q":${queuedMs}`
+  if (usage !== null) text += `,"u":${JSON.stringify(usage)}`
+  if (retries > 0) text += `,"r":${retries}`
+  if (rest !== null) text += `,"o":${JSON.stringify(encodeTotals(rest))}`
+  text += ',"n":['
+  for (let i = 0; i < nodes.length; i++) text += (i === 0 ? "" : ",") + encodeNode(nodes[i]!)
+  return `${text}]}`
+}
+
+/** Ids of nodes need no escapes (`idPattern` of definitions). Usual values at the end are left out. */
+function encodeNode({
+  node,
+  outcome,
+  code,
+  durationMs,
+  queuedMs,
+  attempts,
+  losses,
+  usage,
+}: NodeFigures): string {
+  const head = `["${node}",${durationMs},${queuedMs}`
+  if (outcome === "completed" && usage === null && losses === 0)
+    return attempts === 1 ? `${head}]` : `${head},${attempts}]`
+  const ending = outcome === "completed" ? 0 : outcome === "cancelled" ? 1 : JSON.stringify(code)
+  const used = usage === null ? "" : `,${JSON.stringify(usage)}`
+  return `${head},${attempts},${losses},${ending}${used}]`
+}
+
+export function decodeFigures(text: string): { readonly seq: number; readonly figures: JobFigures } {
+  const { e, s, c, d, q, u, r, n, o } = JSON.parse(text) as StoredFigures
+  return {
+    seq: e,
+    figures: {
+      ...{ status: s ?? "COMPLETED", code: c ?? null, durationMs: d, queuedMs: q ?? null },
+      ...{ usage: u ?? null, retries: r ?? 0, nodes: n.map(decodeNode) },
+      rest: o === undefined ? null : decodeTotals(o),
+    },
+  }
+}
+
+function decodeNode([node, durationMs, queuedMs, attempts = 1, losses = 0, ending = 0, usage]: StoredNode) {
+  return {
+    ...{ node, durationMs, queuedMs, attempts, losses, usage: usage ?? null },
+    outcome: ending === 0 ? "completed" : ending === 1 ? "cancelled" : "failed",
+    code: ending === 1 || ending === 0 ? null : ending,
+  } satisfies NodeFigures
+}

@@ -1,0 +1,75 @@
+/** What the jobs of a workflow take, use and fail with. */
+import { z } from "zod"
+import { isJobId } from "../../engine/ids.ts"
+import { sendInTurns } from "../http/send-in-turns.ts"
+import { moment, wrong } from "../list-queries.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
+import * as views from "../schemas/statistics.ts"
+
+const range = {
+  from: moment.optional().describe("Default: 24 hours before `to`."),
+  to: moment.optional().describe("Default: now."),
+}
+
+export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
+  const { statistics } = umbra.queries
+
+  app.get(
+    "/workflows/:name/stats",
+    operations("workflows").read({
+      summary: "Show what the jobs of a workflow took, used and failed with",
+      description:
+        "Of jobs that ended between `from` and `to`, in whole hours, at most a minute old. Kept for 90 days by default, longer than the jobs themselves. Percentiles are within 5 %.",
+      params: z.object({ name: schema.workflowName }),
+      querystring: z.strictObject({
+        version: schema.version.optional().describe("Default: all versions."),
+        ...range,
+      }),
+      response: schema.answers({ 200: views.workflowStatistics }, ["E305"]),
+    }),
+    async (request, reply) => {
+      const { version } = request.query
+      const { owner } = request.caller
+      const found = await statistics.workflow({
+        ...{ owner, workflow: request.params.name, version },
+        ...rangeOf(request.query),
+      })
+      return sendInTurns(reply, found)
+    },
+  )
+
+  app.get(
+    "/failures",
+    operations("jobs").read({
+      summary: "Group failed jobs by their errors",
+      description:
+        "Errors that differ only in numbers, ids and quoted texts have one fingerprint. Counts jobs that were submitted between `from` and `to` and are FAILED now, from the newest to the oldest, at most about 5,000 in one request.",
+      querystring: z.strictObject({
+        ...range,
+        group_by: z.literal("fingerprint").optional().meta({ example: "fingerprint" }),
+        workflow: schema.workflowName.optional(),
+        after: z
+          .string()
+          .optional()
+          .meta({ description: "`next` of the previous answer.", example: schema.jobIdExample }),
+      }),
+      response: schema.answers({ 200: views.failures }, []),
+    }),
+    async request => {
+      const { workflow, after } = request.query
+      if (after !== undefined && !isJobId(after))
+        throw wrong("after", "must be `next` of the previous answer")
+      return statistics.failures({
+        ...{ owner: request.caller.owner, workflow, after },
+        ...rangeOf(request.query),
+      })
+    },
+  )
+}
+
+function rangeOf({ from, to }: { readonly from?: string | undefined; readonly to?: string | undefined }) {
+  const [begin, end] = [from, to].map(text => (text === undefined ? undefined : Date.parse(text)))
+  if (begin !== undefined && begin >= (end ?? Date.now())) throw wrong("from", "must be before `to`")
+  return { from: begin, to: end }
+}
