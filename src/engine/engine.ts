@@ -252,6 +252,12 @@ export class Engine implements OwnerEngine {
     return this.#parts.takesPartitions ? null : this.#remoteEngines.known.awayOwner(partitionOf(jobId))
   }
 
+  /** The partitions of live engines in other processes. */
+  remotePartitions(): ReadonlySet<number> {
+    const { livePartitions } = this.#remoteEngines.known
+    return new Set([...livePartitions].filter(partition => !this.#partitions.owns(partition)))
+  }
+
   newJobId(): string {
     const { clock, settings } = this.#parts
     return newJobId(this.#partitions.pick() ?? this.#remoteEngines.pick(), clock.now(), settings.cell)
