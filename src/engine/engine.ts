@@ -297,6 +297,9 @@ export class Engine implements OwnerEngine {
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
     this.owner.handover.handOverAll()
+    // Reports of aborted runs, which may have to load their job.
+    const { store, pendingDecisions } = this.owner
+    await Promise.race([pendingDecisions.whenAllDecided(), store.whenUnavailable()])
     // Results that arrive while draining become durable, unless the database is unavailable.
     await Promise.race([this.owner.committer.whenIdle(), this.owner.store.whenUnavailable()])
     await this.#heartbeat?.stop()

@@ -350,4 +350,9 @@ export class PendingDecisions {
     const open = this.#byPartition.get(partition)
     return open === undefined || open.size === 0 ? undefined : Promise.allSettled(open)
   }
+
+  /** The same for all partitions. */
+  async whenAllDecided(): Promise<void> {
+    await Promise.allSettled([...this.#byPartition.values()].flatMap(open => [...open]))
+  }
 }
