@@ -4,6 +4,7 @@ import { type JobSnapshot, rowSnapshot } from "../engine/owner/snapshot.ts"
 import type { DispatchedJobs, DispatchedQuery } from "../engine/remote/dispatched-jobs.ts"
 import { HIGHEST_ID, idTime } from "../journal/marks.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
+import { namedFilter } from "./arguments.ts"
 
 /** A page of a list of jobs, newest first. */
 export interface JobSnapshotPage {
@@ -35,8 +36,10 @@ export class JobLists {
     this.#parts = parts
   }
 
-  async page(filter: JobFilter): Promise<JobSnapshotPage> {
+  /** Throws E309 for a filter that no job can match. */
+  async page(given: JobFilter): Promise<JobSnapshotPage> {
     const { journal, now } = this.#parts
+    const filter = namedFilter(given)
     const { statuses } = filter
     const isMissed = statuses?.includes("PROCESSING") === true && !statuses.includes("QUEUED")
     const page = isMissed ? await this.#withDispatched(filter) : await journal.listJobs(filter)
