@@ -427,18 +427,18 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     if (this.#cancelled !== null) return true
     this.#cancelled = reason
     this.#known = known
-    this.#reportAborted(performance.now(), this.#run?.used?.())
+    this.#reportAborted(performance.now(), this.#run?.used?.(), false)
     this.#run?.abort(reason)
     return true
   }
 
-  #reportAborted(now: number, usage: JsonObject | undefined): void {
+  #reportAborted(now: number, usage: JsonObject | undefined, hasEnded: boolean): void {
     if (Number.isNaN(this.begunAt)) return
     const { isBegun = false, usage: known = {} } = this.#known ?? {}
     if (isBegun && JSON.stringify(usage ?? {}) === JSON.stringify(known)) return
     this.#known = { isBegun: true, usage: usage && { ...usage } }
     const { worker, events } = this.#pool
-    const times = { worker, heldMs: this.begunAt - this.receivedAt, ranMs: now - this.begunAt }
+    const times = { worker, heldMs: this.begunAt - this.receivedAt, ranMs: now - this.begunAt, hasEnded }
     events.aborted(this.#task, times, this.#known.usage)
   }
 
@@ -481,7 +481,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     metrics.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
-    if (this.#cancelled !== null) this.#reportAborted(now, outcome?.usage ?? this.#run?.used?.())
+    if (this.#cancelled !== null) this.#reportAborted(now, outcome?.usage ?? this.#run?.used?.(), true)
     else if (outcome !== null)
       events.finished(this.#task, outcome, {
         worker,

@@ -198,6 +198,35 @@ describe("the usage of failed attempts", () => {
     return { costly, begun: begun.left }
   }
 
+  it("shows how long an aborted handler ran until it ended, if that was reported", async () => {
+    let [begunAt, ranMs] = [0, 0]
+    const slow = handler("slow", (_, ctx) => {
+      begunAt = performance.now()
+      return new Promise((_resolve, reject) => {
+        ctx.signal.addEventListener("abort", () =>
+          setTimeout(() => {
+            ctx.usage({ tokens: 3 })
+            ranMs = performance.now() - begunAt
+            reject(ctx.signal.reason)
+          }, 400),
+        )
+      })
+    })
+    const umbra = await open({ handlers: [slow] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "slow" }]))
+    await until("the handler runs", () => begunAt > 0)
+    await job.cancel()
+    await until("its usage is counted", async () => (await umbra.node(job.id, "a")).usage?.tokens === 3)
+    const { attempts, ...node } = await umbra.node(job.id, "a")
+    expect(node.duration_ms).toBeGreaterThanOrEqual(Math.floor(ranMs))
+    expect(node.finished_at! - node.started_at!).toBeLessThan(node.duration_ms!)
+    expect(attempts).toMatchObject([{ duration_ms: node.duration_ms, started_at: node.started_at }])
+    const { nodes } = await umbra.graph(job.id)
+    expect(nodes[0]).toMatchObject({ duration_ms: node.duration_ms })
+    const aborted = (await umbra.events(job.id)).findLast(({ type }) => type === "attempt.aborted")
+    expect(aborted?.payload).toMatchObject({ duration_ms: node.duration_ms, started_at: node.started_at })
+  })
+
   it("counts what a handler reports after its abort signal, also if its engine is closed meanwhile", async () => {
     for (const others of [0, 1]) {
       const store = createMemoryStore()

@@ -132,7 +132,7 @@ export class TaskReports implements RemoteTaskEvents {
     const isLeft = job === null || !isCurrent(job.state, at)
     if (isLeft) {
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
-      this.#recordAborted(task, times, outcome.usage)
+      this.#recordAborted(task, { ...times, hasEnded: true }, outcome.usage)
     }
     if (job === null) return
     const key = taskKey(task)
