@@ -44,9 +44,12 @@ export class JobLists {
     const isMissed = statuses?.includes("PROCESSING") === true && !statuses.includes("QUEUED")
     const page = isMissed ? await this.#withDispatched(filter) : await journal.listJobs(filter)
     const dispatched = await this.#dispatchedOf(page.jobs)
+    const rows = await this.#reread(page.jobs, dispatched)
     const at = now()
-    const shown = page.jobs.map(row => snapshot(row, dispatched, at))
-    const jobs = statuses === undefined ? shown : shown.filter(({ status }) => statuses.includes(status))
+    const shown = rows.map(row => snapshot(row, dispatched, at))
+    const jobs = shown.filter(
+      ({ status }) => statuses?.includes(status) ?? (status !== "DELETED" || filter.deleted),
+    )
     const { next, scannedTo } = page
     return {
       jobs,
@@ -68,12 +71,20 @@ export class JobLists {
   }
 
   async snapshot(row: JobRow): Promise<JobSnapshot> {
-    const { journal, now } = this.#parts
     const dispatched = await this.#dispatchedOf([row])
-    // A job that is not in its owner's memory waits as a row, or has ended since its row was read.
-    const isOld = row.status === "QUEUED" && !dispatched.has(row.id)
-    const current = isOld ? ((await journal.readJob(row.id)) ?? row) : row
-    return snapshot(current, dispatched, now())
+    const [current] = await this.#reread([row], dispatched)
+    return snapshot(current!, dispatched, this.#parts.now())
+  }
+
+  /** A QUEUED job that is not in its owner's memory waits as a row, or has ended since its row was read. */
+  async #reread(rows: readonly JobRow[], dispatched: ReadonlySet<string>): Promise<readonly JobRow[]> {
+    const ids = rows
+      .filter(({ id, status }) => status === "QUEUED" && !dispatched.has(id))
+      .map(({ id }) => id)
+    if (ids.length === 0) return rows
+    const { jobs } = await this.#parts.journal.listJobs({ limit: ids.length, deleted: true }, { ids })
+    const current = new Map(jobs.map(row => [row.id, row]))
+    return rows.map(row => current.get(row.id) ?? row)
   }
 
   /** A page of PROCESSING jobs, with those whose row says QUEUED. */

@@ -1,10 +1,10 @@
 /** What is shown of jobs that wait as rows, by the process that runs them and by others. */
 import { expect, it } from "vitest"
 import { withLive } from "../../src/core/view/live-view.ts"
-import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { messagesSent } from "../support/store-tables.ts"
-import { flow, gate, handler, openOn, until } from "./stage.ts"
+import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 /** With few workers a window has 1,000 places. */
 const WINDOW = 1000
@@ -78,6 +78,27 @@ it("a job that waited as a row and is dispatched is PROCESSING in every process,
   expect(messagesSent(store)).toBe(written)
   open()
   for (const id of ids) expect((await owner.wait(id)).status).toBe("COMPLETED")
+}, 120_000)
+
+it("a job that begins and ends while a list is read is not shown as QUEUED", async () => {
+  const journal = openMemory()
+  const { begun, handler: run, open: release } = stage(WINDOW)
+  const umbra = await open({ at: journal, handlers: [run], worker: { concurrency: 100 } })
+  const ids = await submit(umbra, WINDOW + 50)
+  const rows = ids.slice(WINDOW)
+  await until("jobs that waited as rows run", () => [...begun].filter(x => x >= WINDOW).length === 50)
+  const { listJobs } = journal
+  journal.listJobs = async (filter, bound) => {
+    const page = await listJobs(filter, bound)
+    if (bound?.ids !== undefined) return page
+    // The rows are QUEUED in this page.
+    release()
+    for (const id of rows) await umbra.wait(id)
+    return page
+  }
+  const { jobs } = await umbra.jobPage({ limit: 50 })
+  expect(jobs.map(({ status }) => status)).toEqual(rows.map(() => "COMPLETED"))
+  expect((await umbra.jobPage({ statuses: ["QUEUED"], limit: 50 })).jobs).toEqual([])
 }, 120_000)
 
 it("lists of one engine show what another has dispatched", async () => {
