@@ -6,6 +6,7 @@ import { mustReachWorkers } from "./engine/dispatch/pipeline-needs.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
+import { dispatchedJobs, joinDispatched } from "./engine/remote/dispatched-jobs.ts"
 import { liveOverlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
@@ -137,7 +138,13 @@ export function wire({ journal, location, services, settings, options, roles, ..
           now,
         })
       : null
-  const overlays = new RemoteOverlays(journal.feed, ownOverlay)
+  const overlays = new RemoteOverlays(journal.feed, {
+    overlay: ownOverlay,
+    dispatched: query => {
+      const partitions = [...engine.owner.owned.keys()]
+      return partitions.length === 0 ? null : { ...dispatchedJobs(engine.owner.jobs, query), partitions }
+    },
+  })
   const queries = new Queries({
     journal,
     plans: engine.plans,
@@ -146,6 +153,10 @@ export function wire({ journal, location, services, settings, options, roles, ..
     overlay: query => {
       const own = ownOverlay(query)
       return own === null ? overlays.query(query) : Promise.resolve(own)
+    },
+    dispatched: async query => {
+      const own = dispatchedJobs(engine.owner.jobs, query)
+      return joinDispatched([own, ...(await overlays.dispatched(query, engine.remotePartitions()))])
     },
     awayOwner: id => engine.awayOwner(id),
     holder: task => broker.remote?.holder(task) ?? null,

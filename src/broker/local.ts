@@ -84,6 +84,8 @@ export interface LocalBrokerOptions {
 const always = () => true
 /** The reason of the abort signal when the process stops. */
 export const workerStops = "The worker is stopping."
+/** How long `drain` waits for the attempts that it has aborted. A process ends within 3.5 s of its drain time. */
+const ABORTED_MS = 1000
 const sliceMs = 10
 /**
  * A task that waited longer than this has missed its place in its provider's rate. This is half of the margin
@@ -103,7 +105,7 @@ export class LocalBroker implements Broker {
    * Cancelled attempts that still hold a slot. They are not in `#attempts`, so that the same task can be
    * dispatched again.
    */
-  #cancelledRunning = 0
+  readonly #cancelledRunning = new Set<Attempt>()
   readonly #concurrency: number
   readonly #mayBegin: () => boolean
   #pumping = false
@@ -144,7 +146,7 @@ export class LocalBroker implements Broker {
 
   /** The number of tasks that wait for a slot. */
   get queued(): number {
-    return this.#attempts.size + this.#cancelledRunning - this.#pool.running
+    return this.#attempts.size + this.#cancelledRunning.size - this.#pool.running
   }
 
   /** The number of isolated tasks that wait for their turn. */
@@ -158,6 +160,10 @@ export class LocalBroker implements Broker {
 
   runningTask(task: TaskName): RunningTask | null {
     return this.#attempts.get(nameOf(task))?.running() ?? null
+  }
+
+  *aborted(): Iterable<string> {
+    for (const { jobId } of this.#cancelledRunning) yield jobId
   }
 
   waits(): TaskWaits {
@@ -218,7 +224,7 @@ export class LocalBroker implements Broker {
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
     this.#attempts.delete(key)
-    if (attempt.isRunning) this.#cancelledRunning += 1
+    if (attempt.isRunning) this.#cancelledRunning.add(attempt)
     if (!attempt.cancel(reason, known)) this.#unqueue(attempt)
   }
 
@@ -232,6 +238,8 @@ export class LocalBroker implements Broker {
     }
     if (this.#pool.running > 0) await this.#drained.wait(graceMs)
     for (const attempt of this.#attempts.values()) attempt.cancel(workerStops)
+    // What they report after the signal still counts.
+    if (this.#pool.running > 0) await this.#drained.wait(ABORTED_MS)
     await this.#runner.close()
   }
 
@@ -292,7 +300,7 @@ export class LocalBroker implements Broker {
   #ended(attempt: Attempt): void {
     if (attempt.isolation !== undefined) this.#suspects.release(attempt)
     if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
-    else this.#cancelledRunning -= 1
+    else this.#cancelledRunning.delete(attempt)
     if (this.queued > 0) this.wake()
     if (this.#pool.running === 0) this.#drained.end()
   }
@@ -347,6 +355,10 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     this.isolation = task.isolation
     this.#task = task
     this.#pool = pool
+  }
+
+  get jobId(): string {
+    return this.#task.jobId
   }
 
   start(runner: Runner): void {
@@ -415,18 +427,18 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     if (this.#cancelled !== null) return true
     this.#cancelled = reason
     this.#known = known
-    this.#reportAborted(performance.now(), this.#run?.used?.())
+    this.#reportAborted(performance.now(), this.#run?.used?.(), false)
     this.#run?.abort(reason)
     return true
   }
 
-  #reportAborted(now: number, usage: JsonObject | undefined): void {
+  #reportAborted(now: number, usage: JsonObject | undefined, hasEnded: boolean): void {
     if (Number.isNaN(this.begunAt)) return
     const { isBegun = false, usage: known = {} } = this.#known ?? {}
     if (isBegun && JSON.stringify(usage ?? {}) === JSON.stringify(known)) return
     this.#known = { isBegun: true, usage: usage && { ...usage } }
     const { worker, events } = this.#pool
-    const times = { worker, heldMs: this.begunAt - this.receivedAt, ranMs: now - this.begunAt }
+    const times = { worker, heldMs: this.begunAt - this.receivedAt, ranMs: now - this.begunAt, hasEnded }
     events.aborted(this.#task, times, this.#known.usage)
   }
 
@@ -469,7 +481,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     metrics.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
-    if (this.#cancelled !== null) this.#reportAborted(now, outcome?.usage ?? this.#run?.used?.())
+    if (this.#cancelled !== null) this.#reportAborted(now, outcome?.usage ?? this.#run?.used?.(), true)
     else if (outcome !== null)
       events.finished(this.#task, outcome, {
         worker,

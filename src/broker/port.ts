@@ -216,9 +216,12 @@ export interface Broker {
   isRunningHere(task: TaskName): boolean
   /** null: no handler has begun the task, or it has ended. */
   runningTask(task: TaskName): RunningTask | null
+  /** Jobs of attempts in this process that were cancelled and have not ended: they may still report usage. */
+  aborted(): Iterable<string>
   waits(): TaskWaits
   /**
-   * Stops taking tasks. Resolves when the attempts that run here have ended; after `graceMs` aborts the rest.
+   * Stops taking tasks. Resolves when the attempts that run here have ended; after `graceMs` aborts the rest,
+   * and waits a moment for what they report.
    */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */

@@ -104,6 +104,10 @@ export class RoutedBroker implements Broker {
     )
   }
 
+  aborted(): Iterable<string> {
+    return this.#local.aborted()
+  }
+
   waits(): TaskWaits {
     const local = this.#local.waits()
     const remote = this.#remote?.waits()

@@ -9,6 +9,11 @@ export const exitCode = {
   invalid: 2,
 } as const
 
+/** Reports that a loaded module ended the process before the command had finished (E602). `validate --json` replaces it. */
+export const earlyExit = {
+  report: (message: string): void => void process.stderr.write(`umbra: E602 ${message}\n`),
+}
+
 export function exitCodeOf(errorCode: string): number {
   return Object.hasOwn(errorTable, errorCode)
     ? errorTable[errorCode as keyof typeof errorTable].exitCode

@@ -6,7 +6,7 @@
 import { Console } from "node:console"
 import { CommanderError } from "commander"
 import { UmbraError } from "../errors.ts"
-import { exitCode, exitCodeOf } from "./exit.ts"
+import { earlyExit, exitCode, exitCodeOf } from "./exit.ts"
 import { guardStream, printable } from "./output/terminal.ts"
 import { umbraProgram } from "./program.ts"
 
@@ -53,10 +53,10 @@ process.once("exit", code => {
   const isUnsettled = process.exitCode === UNSETTLED
   if (hasFinished || (code !== exitCode.ok && !isUnsettled)) return
   process.exitCode = exitCode.invalid
-  process.stderr.write(
+  earlyExit.report(
     isUnsettled
-      ? "umbra: E602 a given module cannot be loaded: it awaits a promise that never settles.\n"
-      : "umbra: E602 a given module called process.exit before the command had finished. Remove that call.\n",
+      ? "a given module cannot be loaded: it awaits a promise that never settles."
+      : "a given module called process.exit before the command had finished. Remove that call.",
   )
 })
 

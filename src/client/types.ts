@@ -15,8 +15,9 @@ import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
+import type { JobSnapshotPage } from "../jobs/job-lists.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
-import type { JobSnapshotPage, NodeDetails } from "../jobs/queries.ts"
+import type { NodeDetails } from "../jobs/queries.ts"
 import type {
   CriticalNode,
   FailureGroup,

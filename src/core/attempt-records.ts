@@ -26,6 +26,8 @@ export interface AbortedRun {
   readonly endedAt: number
   /** Its start is recorded. */
   isBegun: boolean
+  /** How long its handler ran in total; undefined: not reported. */
+  ranMs?: number | undefined
   /** The part of its usage that is counted. */
   readonly usage: Usage
 }

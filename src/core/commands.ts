@@ -53,6 +53,8 @@ export interface AttemptTimes {
   /** From the worker's receipt of the task until its handler began. */
   readonly heldMs: number
   readonly ranMs: number
+  /** Of an aborted attempt: its handler has ended. Absent: it may still run. */
+  readonly hasEnded?: boolean | undefined
 }
 
 /** A worker's report on the end of an attempt; `times` is absent where no handler ran. */

@@ -219,8 +219,10 @@ export interface TasksLost extends Ends {
  */
 export interface AttemptAborted extends OfAttempt {
   readonly type: "attempt_aborted"
-  /** How long ago its handler began. Absent: its start was recorded before. */
+  /** How long ago its handler began; with `ended`, how long it ran. Absent: its start was recorded before. */
   readonly ran_ms?: number
+  /** Its handler has ended. */
+  readonly ended?: true
   /** As in `Ran`. */
   readonly held_ms?: number
   readonly worker: string

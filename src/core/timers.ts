@@ -32,7 +32,7 @@ const HIGHEST = 1000
  * are one queue, and its keys are ordered by priority, highest first. So an index range holds one priority of one queue,
  * in the order of job ids, which is the order of submission and of expiry.
  */
-function queueKey(job: QueuedJob): number {
+export function queueKey(job: QueuedJob): number {
   return keyIn(queueBase(job), job.priority)
 }
 

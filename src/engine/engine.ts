@@ -257,6 +257,12 @@ export class Engine implements OwnerEngine {
     return this.#parts.takesPartitions ? null : this.#remoteEngines.known.awayOwner(partitionOf(jobId))
   }
 
+  /** The partitions of live engines in other processes. */
+  remotePartitions(): ReadonlySet<number> {
+    const { livePartitions } = this.#remoteEngines.known
+    return new Set([...livePartitions].filter(partition => !this.#partitions.owns(partition)))
+  }
+
   newJobId(): string {
     const { clock, settings } = this.#parts
     return newJobId(this.#partitions.pick() ?? this.#remoteEngines.pick(), clock.now(), settings.cell)
@@ -297,6 +303,9 @@ export class Engine implements OwnerEngine {
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
     this.owner.handover.handOverAll()
+    // Reports of aborted runs, which may have to load their job.
+    const { store, pendingDecisions } = this.owner
+    await Promise.race([pendingDecisions.whenAllDecided(), store.whenUnavailable()])
     // Results that arrive while draining become durable, unless the database is unavailable.
     await Promise.race([this.owner.committer.whenIdle(), this.owner.store.whenUnavailable()])
     await this.#rollUps.close(this.owner.store.isAvailable)

@@ -3,6 +3,7 @@ import { checkJson } from "../definition/document/json-value.ts"
 import { ProblemList } from "../definition/problem.ts"
 import { isJobId } from "../engine/ids.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
+import { parseReference } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
 import { searchedWords } from "../journal/fingerprint.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
@@ -83,6 +84,24 @@ export function checkFilter(filter: Partial<JobFilter>): void {
     wrong("errorText must contain a word of at least two letters; numbers and ids are not searched")
   if (minDurationMs !== undefined && !(Number.isFinite(minDurationMs) && minDurationMs >= 0))
     wrong("minDurationMs must be a number from 0")
+}
+
+/** The filter as stores compare it: `workflow` as a name, with its version if it is NAME@3, and codes as errors have them. */
+export function namedFilter(filter: JobFilter): JobFilter {
+  const { errorCode, workflow } = filter
+  const code = errorCode !== undefined && /^e\d+$/.test(errorCode) ? errorCode.toUpperCase() : errorCode
+  const named = code === errorCode ? filter : { ...filter, errorCode: code }
+  if (workflow === undefined || !workflow.includes("@")) return named
+  const { name, version, alias } = parseReference(workflow)
+  if (name === workflow) return named
+  const list = `\`umbra alias list ${name}\``
+  if (version === undefined)
+    wrong(
+      `workflow must be a name or NAME@VERSION: jobs do not record the alias "${alias ?? "latest"}" that they were submitted with. Give a version, such as ${name}@3; ${list} shows those of its aliases`,
+    )
+  if (filter.version !== undefined && filter.version !== version)
+    wrong(`workflow has version ${version}, and version is ${filter.version}: give one of them`)
+  return { ...named, workflow: name, version }
 }
 
 const signalBounds = { depth: 64, values: 10_000_000 }

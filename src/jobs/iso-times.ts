@@ -82,8 +82,8 @@ export function isoItems({ items, next, live }: ItemPage) {
   }
 }
 
-function isoLiveNodes({ at, nodes }: LiveGraph) {
-  return { at: isoTime(at), nodes: nodes.map(isoTask) }
+function isoLiveNodes({ nodes, ...live }: LiveGraph) {
+  return { ...live, at: isoTime(live.at), nodes: nodes.map(isoTask) }
 }
 
 function isoLiveItems({ at, items }: LiveItems) {

@@ -8,14 +8,20 @@ import { wakeAt, wakesInTime } from "../core/timers.ts"
 import { type AttemptView, attemptHistory } from "../core/view/attempt-history.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
 import { type ItemView, itemAsNode, itemViews } from "../core/view/item-view.ts"
-import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/view/live-view.ts"
+import {
+  isBegun,
+  type LiveGraph,
+  type LiveItems,
+  type LiveNode,
+  type LiveTask,
+  withLive,
+} from "../core/view/live-view.ts"
 import { type GraphView, graphView, type NodeView, nodeView } from "../core/view/view.ts"
 import type { Plan } from "../definition/plan.ts"
-import { isoTime } from "../engine/clock.ts"
 import { QUARANTINED_AT } from "../engine/commit/batch.ts"
 import { jobErrorText, outputInMemory, readEnd } from "../engine/owner/job-result.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { type JobSnapshot, previewsField, rowSnapshot, shownStatus } from "../engine/owner/snapshot.ts"
+import { type JobSnapshot, previewsField } from "../engine/owner/snapshot.ts"
 import {
   decodeRows,
   type FoldedJob,
@@ -35,6 +41,7 @@ import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
+import { type JobListParts, JobLists, type JobSnapshotPage, queuePosition } from "./job-lists.ts"
 import { StatisticsQueries } from "./statistics.ts"
 import type { Watchers } from "./watchers.ts"
 
@@ -45,7 +52,7 @@ const POSITIONS = 100
 /** Dead letters are counted one by one up to here. */
 const DEAD_LETTERS = 10_000
 
-export interface QueryParts extends LoadParts {
+export interface QueryParts extends LoadParts, JobListParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be queried. */
@@ -54,7 +61,6 @@ export interface QueryParts extends LoadParts {
   awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
   /** The live worker that holds a task; null: none is known here. */
   holder?(task: TaskName): string | null
-  now(): number
 }
 
 export interface ItemPageQuery {
@@ -83,28 +89,19 @@ export interface ItemPage {
   readonly live?: LiveItems | null
 }
 
-/** A page of a list of jobs, newest first. */
-export interface JobSnapshotPage {
-  readonly jobs: readonly JobSnapshot[]
-  /** The value of `after` for the next page; null: this is the last. */
-  readonly next: string | null
-  /** How far back the page has searched; null: to the end. */
-  readonly scanned_to: string | null
-  /** false: the page ended before it was full, after a bounded search. */
-  readonly complete: boolean
-}
-
 /** Queries that need no ownership: they read the store and fold the journal. */
 export class Queries {
   /** The journal of a job, and its past. */
   readonly facts: JobFacts
   readonly statistics: StatisticsQueries
   readonly #parts: QueryParts
+  readonly #lists: JobLists
 
   constructor(parts: QueryParts) {
     this.#parts = parts
     this.facts = new JobFacts(parts)
     this.statistics = new StatisticsQueries(parts)
+    this.#lists = new JobLists(parts)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {
@@ -129,37 +126,19 @@ export class Queries {
     return row
   }
 
-  /** Newest first, of all owners unless one is given. */
+  /** Rows, newest first, of all owners unless one is given. */
   list(filter: JobFilter): Promise<JobPage> {
     return this.#parts.journal.listJobs(filter)
   }
 
   /** The same as users see it. */
-  async jobPage(filter: JobFilter): Promise<JobSnapshotPage> {
-    const { jobs, next, scannedTo, complete } = await this.list(filter)
-    const now = this.#parts.now()
-    const scanned_to = scannedTo === null ? null : isoTime(scannedTo)
-    const shown = jobs.map(row => this.#snapshot(row, now))
-    const { statuses } = filter
-    const wanted = statuses === undefined ? shown : shown.filter(({ status }) => statuses.includes(status))
-    return { jobs: wanted, next, scanned_to, complete }
-  }
-
-  #snapshot(row: JobRow, now: number): JobSnapshot {
-    const snapshot = rowSnapshot(row, now)
-    const live = row.status === "QUEUED" ? this.#parts.live(row.id) : undefined
-    return live === undefined ? snapshot : { ...snapshot, status: shownStatus(live) }
+  jobPage(filter: JobFilter): Promise<JobSnapshotPage> {
+    return this.#lists.page(filter)
   }
 
   /** Up to `limit` jobs, however many pages they take. */
-  async jobs(filter: JobFilter): Promise<JobSnapshot[]> {
-    const found: JobSnapshot[] = []
-    for (let after = filter.after; ; ) {
-      const { jobs, next } = await this.jobPage({ ...filter, after, limit: filter.limit - found.length })
-      found.push(...jobs)
-      if (next === null || found.length >= filter.limit) return found
-      after = next
-    }
+  jobs(filter: JobFilter): Promise<JobSnapshot[]> {
+    return this.#lists.jobs(filter)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
@@ -168,7 +147,7 @@ export class Queries {
 
   /** The job as shown in lists. */
   async summary(jobId: string): Promise<JobSnapshot> {
-    return this.#snapshot(await this.row(jobId), this.#parts.now())
+    return this.#lists.snapshot(await this.row(jobId))
   }
 
   /**
@@ -241,9 +220,12 @@ export class Queries {
 
   /** The live overlay alone; undefined: the job has ended. */
   async live(jobId: string): Promise<LiveGraph | null | undefined> {
-    const row = await this.row(jobId)
-    if (jobHasEnded(row.status)) return undefined
-    return ((await this.#parts.overlay?.({ jobId })) ?? null) as LiveGraph | null
+    const { status } = await this.row(jobId)
+    if (jobHasEnded(status)) return undefined
+    // The place of a job that waits as a row is in the store.
+    if (status === "QUEUED") return (await this.graph(jobId)).live
+    const live = ((await this.#parts.overlay?.({ jobId })) ?? null) as LiveGraph | null
+    return live && { at: live.at, nodes: live.nodes }
   }
 
   /** `view`: of the state as it was read; `only`: positions in queues for slots are needed for this node alone. */
@@ -252,14 +234,35 @@ export class Queries {
     const byId = new Map(view.nodes.map((node, position) => [node.id, { node, position }]))
     const live = (await this.#overlay({ jobId }, state)) as LiveGraph | null
     if (live === null) return { ...view, live }
+    const { at, status } = live
+    const isQueued = view.status === "QUEUED"
+    if (isQueued && status === undefined && live.nodes.length === 0)
+      return { ...view, live: { at, nodes: await this.#queueWaits(jobId, state, view) } }
     // The facts may have been read before later ones that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
     const waiting = view.nodes.filter(({ id }) => only === undefined || id === only)
     const slots = await this.#slotPositions(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
     return {
       ...view,
-      live: { ...live, nodes: [...tasks, ...slots.map(([{ id }, slot]) => ({ id, ...slot }))] },
+      live: {
+        at,
+        ...(isQueued && status !== undefined ? { status } : {}),
+        nodes: [...tasks, ...slots.map(([{ id }, slot]) => ({ id, ...slot }))],
+      },
     }
+  }
+
+  /** The ready nodes of a job that waits as a row. */
+  async #queueWaits(jobId: string, state: JobState, { nodes }: GraphView): Promise<LiveNode[]> {
+    const position = await queuePosition(this.#parts.journal, state, jobId)
+    if (position === null) return []
+    return nodes
+      .slice(0, POSITIONS)
+      .flatMap(({ id, waiting_on }) =>
+        waiting_on?.kind === "worker"
+          ? [{ id, ...notBegun, waiting_on: { ...waiting_on, reason: "job_queue", ...position } }]
+          : [],
+      )
   }
 
   async #overlay(query: OverlayQuery, state: JobState): Promise<Overlay | null> {

@@ -5,17 +5,19 @@ import { isJobId, partitionOf } from "../engine/ids.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import { Plans } from "../engine/plans.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
+import { joinDispatched } from "../engine/remote/dispatched-jobs.ts"
 import { type AwayOwner, KnownEngines } from "../engine/remote/known-engines.ts"
 import { refusalError } from "../engine/remote/refusals.ts"
 import { RemoteCommands } from "../engine/remote/remote-commands.ts"
-import { RemoteOverlays } from "../engine/remote/remote-overlays.ts"
+import { ownsNothing, RemoteOverlays } from "../engine/remote/remote-overlays.ts"
 import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
 import type { JobFacts } from "./facts.ts"
-import { type JobSnapshotPage, type NodeDetails, Queries } from "./queries.ts"
+import type { JobSnapshotPage } from "./job-lists.ts"
+import { type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
 
 /** A little more than a heartbeat interval: a live engine has read its inbox by then, even if it missed the notification. */
@@ -46,7 +48,7 @@ export class Reader {
     this.#journal = journal
     this.#remoteCommands = new RemoteCommands({ journal, clock: systemClock })
     this.#maxSignalBytes = maxSignalBytes
-    this.#overlays = new RemoteOverlays(journal.feed, () => null)
+    this.#overlays = new RemoteOverlays(journal.feed, ownsNothing)
     this.#queries = new Queries({
       journal,
       plans: new Plans(journal),
@@ -54,6 +56,10 @@ export class Reader {
       live: () => undefined,
       overlay: query => this.#overlays.query(query),
       now: () => systemClock.now(),
+      dispatched: async query => {
+        const { livePartitions } = await this.#knownEngines()
+        return joinDispatched(await this.#overlays.dispatched(query, livePartitions))
+      },
       awayOwner: jobId => this.#awayOwner(jobId),
     })
   }
@@ -142,6 +148,10 @@ export class Reader {
   /** A store that only one process can open has no engine while this process has it open. */
   async #awayOwner(jobId: string): Promise<AwayOwner | null> {
     if (this.isExclusive) return { engine: null, beat: null }
+    return (await this.#knownEngines()).awayOwner(partitionOf(jobId))
+  }
+
+  async #knownEngines(): Promise<KnownEngines> {
     const { leaseSeconds, beatSeconds } = engineSettings()
     const [engines, partitions] = await Promise.all([
       this.#journal.readEngines(),
@@ -150,7 +160,7 @@ export class Reader {
     const { now, random } = systemClock
     const owners = new KnownEngines({ leaseMs: leaseSeconds * 1000, beatMs: beatSeconds * 1000, now, random })
     owners.receive({ engines, partitions, inbox: [] })
-    return owners.awayOwner(partitionOf(jobId))
+    return owners
   }
 
   async close(): Promise<void> {

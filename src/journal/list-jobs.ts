@@ -61,7 +61,9 @@ export interface ScannedJobs {
   readonly last: string | null
 }
 
-const USUAL_BOUND: Required<ListBound> = { entries: 20_000, ms: 50 }
+type Bound = Required<Omit<ListBound, "ids">>
+
+const USUAL_BOUND: Bound = { entries: 20_000, ms: 50 }
 /** A page that reads fewer entries never ends early, however slow the machine is. */
 const UNTIMED_ENTRIES = 1_000
 /** Jobs of the first and of the largest scan. The next is four times as large: a page has few requests to the store. */
@@ -87,8 +89,24 @@ export async function listJobs(
 ): Promise<JobPage> {
   const statuses = visibleStatuses(filter)
   if (filter.limit === 0 || statuses.length === 0) return END
-  const walk = new Walk(store, filter, { ...USUAL_BOUND, ...bound })
+  const { ids, ...limits } = bound
+  if (ids !== undefined) return listThese(store, filter, ids)
+  const walk = new Walk(store, filter, { ...USUAL_BOUND, ...limits })
   return walk.page(await bucketSets(store, filter, statuses))
+}
+
+/** Those of the given jobs that match, in one reading. */
+async function listThese(store: ListedStore, filter: JobFilter, ids: readonly string[]): Promise<JobPage> {
+  const newestFirst = [...ids].sort().reverse()
+  const ranges = newestFirst.map(id => ({ low: id, high: idAfter(id) }))
+  const { jobs } = await store.scanJobs({ filter, ranges, most: ids.length, limit: filter.limit })
+  const words = searchedWords(filter.errorText ?? "")
+  return { ...END, jobs: jobs.filter(job => hasWords(job, words)) }
+}
+
+function idAfter(id: string): string {
+  const next = (BigInt(`0x${id.replaceAll("-", "")}`) + 1n).toString(16).padStart(32, "0")
+  return next.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")
 }
 
 const END: JobPage = { jobs: [], next: null, scannedTo: null, complete: true }
@@ -105,7 +123,7 @@ class Walk {
   /** All greater buckets are in `#ranges`, read, or without a match. */
   #bucket: number
 
-  constructor(store: ListedStore, filter: JobFilter, bound: Required<ListBound>) {
+  constructor(store: ListedStore, filter: JobFilter, bound: Bound) {
     this.#store = store
     this.#filter = filter
     this.#words = searchedWords(filter.errorText ?? "")
@@ -222,7 +240,7 @@ class Budget {
   readonly #all: number
   readonly #until: number
 
-  constructor({ entries, ms }: Required<ListBound>) {
+  constructor({ entries, ms }: Bound) {
     this.entries = entries
     this.#all = entries
     this.#until = performance.now() + ms

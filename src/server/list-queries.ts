@@ -18,7 +18,9 @@ export const listQuery = z.strictObject({
   status: texts
     .optional()
     .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),
-  workflow: schema.workflowName.optional(),
+  workflow: schema.workflowName
+    .optional()
+    .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
   version: z.coerce
     .number()
     .int()

@@ -46,6 +46,26 @@ it("S2 a module that waits for what never comes is told of", async () => {
   expect(stderr).toMatch(/^umbra: E602 .*never settles\.\n$/)
 }, 240_000)
 
+it("S2 with --json a module that cannot be loaded is a problem in the JSON", async () => {
+  const start = files()
+  for (const [module, message] of [
+    ["./waits.mjs", "never settles"],
+    ["./exits.mjs", "process.exit"],
+    ["./really-exits.mjs", "process.exit"],
+    ["./missing.mjs", "missing.mjs"],
+  ] as const) {
+    const command = ["validate", "flow.yaml", "--json", "--handlers", module]
+    const { code, stdout, stderr } = await umbra(command, start)
+    expect({ code, stderr }, module).toEqual({ code: 2, stderr: "" })
+    expect(JSON.parse(stdout), module).toEqual({
+      valid: null,
+      errors: [
+        { code: "E602", message: expect.stringContaining(message), path: "", line: null, column: null },
+      ],
+    })
+  }
+}, 240_000)
+
 it("S2 a module that ends the process does not make the command succeed", async () => {
   const start = files()
   for (const command of [

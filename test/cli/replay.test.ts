@@ -64,6 +64,31 @@ describe("the life of a job", () => {
     expect(replay.position).toBe(1)
   })
 
+  it("shows siblings that were cancelled, as text too", () => {
+    const siblings = compiledGraph(
+      graphOf([
+        { id: "bad", dependencies: [] },
+        { id: "ran", dependencies: [] },
+        { id: "ready", dependencies: [] },
+        { id: "later", dependencies: ["ran"] },
+      ]),
+    )
+    const running = [{ node: 1, ran_ms: 700, worker: "w1" }]
+    const facts = [
+      life()[0]!,
+      { index: 2, seq: 20, type: "node_failed", at: 900, node: 0, attempt: 1, code: "E401", fault, running },
+    ] as unknown as FactRecord[]
+    const replay = new Replay({ jobId: "j", title: "w@1  j", graph: siblings, facts })
+    replay.go(2)
+    const text = replay.text(plain).join("\n")
+    expect(text).toMatch(/✗ bad failed: E401 no answer\n/)
+    expect(text).toMatch(/#2 \S+ ⊘ ran cancelled after 700 ms\n/)
+    expect(text).toMatch(/#2 \S+ ⊘ ready cancelled\n/)
+    expect(text).not.toContain("later")
+    expect(text).toMatch(/job FAILED$/)
+    expect(replay.lines(size(100), plain, "").join("\n")).toMatch(/⊘ ran/)
+  })
+
   it("jumps to failures, and stays where none is left", () => {
     const replay = played()
     const positions = [1, 1, 1, -1, -1].map(direction => {

@@ -41,7 +41,23 @@ describe("GET /jobs", () => {
     expect(await find("error_text=REJECTED+payment")).toEqual([second, first])
     expect(await find("error_text=bank&status=failed")).toEqual([third])
     expect(await find(`error_code=${job.error.code}`)).toEqual([third, second, first])
+    expect(await find(`error_code=${job.error.code.toLowerCase()}`)).toEqual([third, second, first])
     expect(await find("error_code=E999")).toEqual([])
+    expect(await find("workflow=order%402")).toEqual([second])
+    expect(await find("workflow=order%402&version=2")).toEqual([second])
+    const client = connect({ url: stage.server.url })
+    for (const [workflow, version] of [["order@stable"], ["order@latest"], ["order@2", 3]] as const) {
+      const query = new URLSearchParams({ workflow, ...(version && { version: String(version) }) })
+      const { status, body } = await stage.ask(`/jobs?${query}`)
+      expect({ status, code: body.code, detail: body.detail }).toEqual({
+        status: 422,
+        code: "E309",
+        detail: expect.stringMatching(version ? /give one of them/ : /Give a version, such as order@3/),
+      })
+      const refused = expect.objectContaining({ code: "E309", message: expect.stringContaining("workflow") })
+      await expect(client.jobPage({ workflow, version })).rejects.toEqual(refused)
+      await expect(stage.umbra.jobs({ workflow, version })).rejects.toEqual(refused)
+    }
     expect(await find("min_duration=3600")).toEqual([])
     expect(await find("min_duration=0")).toEqual([third, second, first])
 
@@ -63,7 +79,6 @@ describe("GET /jobs", () => {
     ])
       expect((await stage.ask(`/jobs?${wrong}`)).status, wrong).toBe(400)
 
-    const client = connect({ url: stage.server.url })
     const filter = {
       workflow: "order",
       version: 2,

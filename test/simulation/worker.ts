@@ -35,6 +35,10 @@ export class SimulatedWorker implements Broker {
     return true
   }
 
+  aborted(): Iterable<string> {
+    return []
+  }
+
   isPure(handler: string): boolean {
     return handler === "compute"
   }

@@ -2,7 +2,7 @@
 import type { Plan } from "../../definition/plan.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
-import { exitCode } from "../exit.ts"
+import { earlyExit, exitCode } from "../exit.ts"
 import { loadDocument, loadProviders, type Modules, unknownTypeHint } from "../input/modules.ts"
 import type { Source } from "../input/source.ts"
 import { print } from "../output/print.ts"
@@ -24,6 +24,8 @@ interface Verdict {
 }
 
 export async function validate(file: string, options: ValidateOptions): Promise<number> {
+  if (options.json)
+    earlyExit.report = message => print(options, jsonOf(notLoaded({ code: "E602", message })), "")
   const verdict = await judge(file, options)
   print(options, jsonOf(verdict), () => renderHuman(file, verdict))
   return verdict.valid ? exitCode.ok : exitCode.invalid
@@ -43,12 +45,12 @@ async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
     if (!(error instanceof UmbraError)) throw error
     const isFile = error.code === "E601"
     if (!isFile && !options.json) throw error
-    return {
-      valid: isFile ? false : null,
-      problems: [{ code: error.code, message: error.message, path: "" }],
-      summary: "",
-    }
+    return isFile ? { ...notLoaded(error), valid: false } : notLoaded(error)
   }
+}
+
+function notLoaded({ code, message }: Pick<UmbraError, "code" | "message">): Verdict {
+  return { valid: null, problems: [{ code, message, path: "" }], summary: "" }
 }
 
 function summaryOf({ name, nodes, dependencies, pipeline }: Plan): string {

@@ -195,6 +195,10 @@ function workerText(wait: Wait<"worker">): string {
       const last = last_worker == null ? "" : `; the last was ${last_worker}${seen}`
       return `waits for a worker with ${which}: ${cause ?? "none is connected"}${last}`
     }
+    case "job_queue": {
+      const place = wait.position_is_minimum === true ? `${position} or later` : position
+      return `waits in the queue of its workflow, position ${place}`
+    }
     case "owner_away":
       return `waits for an engine: ${cause}${seen}`
     case "refused":

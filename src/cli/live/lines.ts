@@ -23,6 +23,11 @@ function nodeLine(event: RemoteEvent, board: Board, paint: Paint): string | unde
       return `${deadLettered(payload.output) > 0 ? paint.yellow("⚠") : paint.green("✓")} ${name} completed${took(event, board)}${nth}`
     case "node.skipped":
       return `– ${name} skipped`
+    case "node.cancelled":
+      // Nodes that were not ready are cancelled too; they did nothing. The line of the job has the reason.
+      return event.from === "PENDING"
+        ? undefined
+        : `${paint.yellow("⊘")} ${name} cancelled${took(event, board, "after")}${nth}`
     case "node.waiting":
       return `◔ ${name} ${printable(waitingText(payload))}`
     case "node.queued":
@@ -64,9 +69,9 @@ function queuedLine({ payload, at }: RemoteEvent, name: string, paint: Paint): s
   return `${paint.yellow("↻")} ${name} failed, next attempt in ${wait}: ${printable(faultText(payload))}`
 }
 
-function took({ at, node }: RemoteEvent, board: Board): string {
+function took({ at, node }: RemoteEvent, board: Board, word = "in"): string {
   const { since, ranMs } = board.node(node!)
-  return since === null ? "" : ` in ${duration(ranMs ?? Date.parse(at) - since)}`
+  return since === null ? "" : ` ${word} ${duration(ranMs ?? Date.parse(at) - since)}`
 }
 
 function jobLine(event: RemoteEvent, paint: Paint): string | undefined {

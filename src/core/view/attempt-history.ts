@@ -197,8 +197,9 @@ class History {
     if (ended === undefined || run === null) return
     reported(ended, fact)
     if (fact.ran_ms === undefined) return
-    started(ended, abortedStart(run, fact.ran_ms, fact.at), fact.worker)
-    if (ended.outcome !== "lost") ended.duration_ms = run.endedAt - ended.started_at!
+    if (ended.started_at === null) started(ended, abortedStart(run, fact.ran_ms, fact.at), fact.worker)
+    if (ended.outcome !== "lost")
+      ended.duration_ms = fact.ended ? fact.ran_ms : run.endedAt - ended.started_at!
   }
 
   /** `last`: of an attempt after which the node was queued again. */

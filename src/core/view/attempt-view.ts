@@ -63,11 +63,19 @@ export function attemptFields(state: JobState, node: number, now: number): Attem
     finished_at,
     worker: hasBegun ? (state.workers[node] ?? null) : null,
     duration_ms:
-      started_at === null || ranUntil === null || isLost(state, node) ? null : ranUntil - started_at,
+      started_at === null || ranUntil === null || isLost(state, node)
+        ? null
+        : (abortedMs(state, node) ?? ranUntil - started_at),
     queued_ms: started_at === null ? null : started_at - Math.min(started_at, readyAt(state, node)),
     waited_ms: waitingSince === undefined || finished_at === null ? null : finished_at - waitingSince,
     ...(last === undefined ? {} : { last_attempt: lastAttempt(last) }),
   }
+}
+
+/** How long the handler of an aborted attempt ran in total, if its worker has reported that. */
+function abortedMs({ abortedRuns, attempt }: JobState, node: number): number | undefined {
+  const run = abortedRuns.size === 0 ? undefined : abortedRuns.get(node)
+  return run?.attempt === attempt[node] ? run?.ranMs : undefined
 }
 
 /** undefined: there is none, its owner changed before it began, or it found no place among the executions. */

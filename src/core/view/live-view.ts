@@ -30,6 +30,8 @@ export interface LiveNode extends LiveTask {
 export interface LiveGraph {
   /** The time of this state, by the clock of the process that owns the job. */
   readonly at: number
+  /** The job was dispatched, and no fact records that: its graph is QUEUED. */
+  readonly status?: "PROCESSING"
   readonly nodes: readonly LiveNode[]
 }
 
@@ -65,7 +67,10 @@ interface ShownGraph {
   readonly status: string
   readonly workflow_status: WorkflowStatus | null
   readonly nodes: readonly ShownNode[]
-  readonly live?: { readonly nodes: readonly (ShownTask & { readonly id: string })[] } | null
+  readonly live?: {
+    readonly status?: "PROCESSING"
+    readonly nodes: readonly (ShownTask & { readonly id: string })[]
+  } | null
 }
 
 /** The graph merged with its overlay: RUNNING means that a handler runs, QUEUED names the worker it waits for. Without an overlay: unchanged. */
@@ -74,11 +79,9 @@ export function withLive<G extends ShownGraph>(graph: G): G {
   if (live === undefined || live === null) return graph
   const byId = new Map(live.nodes.map(task => [task.id, task]))
   const nodes = graph.nodes.map(node => mergedNode(node, byId.get(node.id)))
-  // The dispatch of a job that waited as a row is not recorded; a running handler shows it.
-  const isDispatched = graph.status === "QUEUED" && nodes.some(({ status }) => status === "RUNNING")
   return {
     ...graph,
-    ...(isDispatched ? { status: "PROCESSING" } : {}),
+    ...(graph.status === "QUEUED" && live.status !== undefined ? { status: live.status } : {}),
     nodes,
     workflow_status: graph.workflow_status === null ? null : workflowStatus(nodes),
     ready_queue: readyQueue(nodes),

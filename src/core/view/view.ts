@@ -101,13 +101,16 @@ export interface WorkerWait extends Partial<TaskWait> {
 export interface TaskWait {
   /**
    * busy: live workers have the handler, but no free place. none: no live worker has the handler. refused: a worker
-   * rejected the task. owner_away: no live engine owns the job, so no worker gets its tasks.
+   * rejected the task. owner_away: no live engine owns the job, so no worker gets its tasks. job_queue: the job is QUEUED
+   * behind others of its owner, workflow and time to live, and is not dispatched yet.
    */
-  readonly reason: "busy" | "none" | "refused" | "owner_away"
+  readonly reason: "busy" | "none" | "refused" | "owner_away" | "job_queue"
   /** busy: tasks that wait in the same queue, this one included. */
   readonly queued?: number
-  /** busy: the place of this task among them, from 1. */
+  /** busy: the place of this task among them, from 1. job_queue: the place of the job among the QUEUED ones. */
   readonly position?: number
+  /** job_queue: only so many were counted; the position may be later. */
+  readonly position_is_minimum?: true
   /** none: the worker that had the handler last; null: none is known. */
   readonly last_worker?: string | null
   /** none: when that worker last reported. owner_away: when the engine that owned the job did. */

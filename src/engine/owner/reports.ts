@@ -132,7 +132,7 @@ export class TaskReports implements RemoteTaskEvents {
     const isLeft = job === null || !isCurrent(job.state, at)
     if (isLeft) {
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
-      this.#recordAborted(task, times, outcome.usage)
+      this.#recordAborted(task, { ...times, hasEnded: true }, outcome.usage)
     }
     if (job === null) return
     const key = taskKey(task)
@@ -349,5 +349,10 @@ export class PendingDecisions {
   whenDecided(partition: number): Promise<unknown> | undefined {
     const open = this.#byPartition.get(partition)
     return open === undefined || open.size === 0 ? undefined : Promise.allSettled(open)
+  }
+
+  /** The same for all partitions. */
+  async whenAllDecided(): Promise<void> {
+    await Promise.allSettled([...this.#byPartition.values()].flatMap(open => [...open]))
   }
 }

@@ -16,6 +16,7 @@ export class KnownEngines {
   /** Engines that left a command without an answer, and their heartbeat at that time: after the next heartbeat they are used again. */
   readonly #silent = new Map<string, number>()
   #anyAlive = false
+  #livePartitions: ReadonlySet<number> = new Set()
   #hadTaker = false
   #engines: Heartbeat["engines"] = []
   #owned: Heartbeat["partitions"] = []
@@ -48,6 +49,7 @@ export class KnownEngines {
     this.#choose()
     this.#hadTaker ||= this.hasTaker
     // An engine that is about to end still answers.
+    this.#livePartitions = new Set([...owned.values()].flat())
     this.#anyAlive = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
     this.#isKnown = true
     for (const wake of this.#waiters.splice(0)) wake()
@@ -78,6 +80,11 @@ export class KnownEngines {
     if (this.mayAnswer) return null
     const engine = this.#owned.find(row => row.partition === partition)?.owner ?? null
     return { engine, beat: this.#engines.find(row => row.engine === engine)?.beat ?? null }
+  }
+
+  /** The partitions of live engines. */
+  get livePartitions(): ReadonlySet<number> {
+    return this.#livePartitions
   }
 
   /** Does a live engine take jobs? */

@@ -13,6 +13,7 @@ import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../c
 import { workerWait } from "../../core/view/view.ts"
 import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
 import { currentTask, type LiveJob } from "../owner/live-job.ts"
+import { shownStatus } from "../owner/snapshot.ts"
 import type { AwayOwner } from "./known-engines.ts"
 
 /** A query for the overlay of a job's nodes, or of a page of the items of one node. */
@@ -46,8 +47,12 @@ export function liveOverlay(
   parts: OverlayParts,
 ): LiveGraph | LiveItems {
   const at = parts.now()
-  if (job === undefined) return query.node === undefined ? { at, nodes: [] } : { at, items: [] }
-  return overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at)
+  // A job that waits as a row may be in memory for a command.
+  if (job === undefined || shownStatus(job) === "QUEUED")
+    return query.node === undefined ? { at, nodes: [] } : { at, items: [] }
+  const found = overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at)
+  const mayBeStoredAsQueued = job.state.status === "QUEUED" || job.pendingBatches > 0
+  return mayBeStoredAsQueued && "nodes" in found ? { ...found, status: "PROCESSING" } : found
 }
 
 export interface AwayParts {

@@ -1,28 +1,28 @@
 import { randomUUID } from "node:crypto"
 import type { JournalFeed } from "../../journal/port/feed.ts"
 import { SingleFlight } from "../single-flight.ts"
+import type { DispatchedAnswer, DispatchedQuery } from "./dispatched-jobs.ts"
 import type { Overlay, OverlayQuery } from "./live-overlay.ts"
 
 /**
- * Live overlays of jobs that other processes own. Query and answer travel as notifications of the store's feed:
- * nothing is stored. Without an answer within `ANSWER_MS` the result is null.
+ * What only the owners of jobs know: live overlays, and which jobs were dispatched from rows. Query and answer travel as
+ * notifications of the store's feed: nothing is stored. What is not answered within `ANSWER_MS` is absent.
  *
- * 1. One query for the same overlay is in flight at a time, however many callers there are.
- * 2. Only the owner of the job's partition answers.
+ * 1. One query for the same thing is in flight at a time, however many callers there are.
+ * 2. Only the owner of the job's partition answers; a query about many partitions is answered by each of their owners.
  */
 export class RemoteOverlays {
   readonly #feed: JournalFeed
-  readonly #answer: (query: OverlayQuery) => Overlay | null
-  readonly #queries = new SingleFlight<Overlay | null>()
+  readonly #owner: OverlayOwner
+  readonly #queries = new SingleFlight<readonly unknown[]>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #id = randomUUID().slice(0, 13)
   #queryCount = 0
   #listening: Promise<() => Promise<void>> | null = null
 
-  /** `answer`: null, if this process does not own the job. */
-  constructor(feed: JournalFeed, answer: (query: OverlayQuery) => Overlay | null) {
+  constructor(feed: JournalFeed, owner: OverlayOwner) {
     this.#feed = feed
-    this.#answer = answer
+    this.#owner = owner
   }
 
   async start(): Promise<void> {
@@ -34,65 +34,107 @@ export class RemoteOverlays {
   async stop(): Promise<void> {
     const listening = this.#listening
     this.#listening = null
-    for (const { resolve } of this.#waiting.values()) resolve(null)
+    for (const { resolve } of this.#waiting.values()) resolve()
     await (await listening)?.()
   }
 
-  query(query: OverlayQuery): Promise<Overlay | null> {
-    if (this.#feed.listen === null) return Promise.resolve(null)
-    const answer = this.#queries.run(JSON.stringify(query), () => this.#send(query))
-    return withinTime(answer)
+  /** null: the owner did not answer. */
+  async query(query: OverlayQuery): Promise<Overlay | null> {
+    const [overlay = null] = await this.#ask<Overlay>(query, answers => answers.length > 0)
+    return overlay
   }
 
-  async #send(query: OverlayQuery): Promise<Overlay | null> {
+  /** Asks the owners of these partitions. */
+  dispatched(query: DispatchedQuery, partitions: ReadonlySet<number>): Promise<readonly DispatchedAnswer[]> {
+    if (partitions.size === 0) return Promise.resolve([])
+    return this.#ask<DispatchedAnswer>({ dispatched: query }, answers => {
+      const answered = new Set(answers.flatMap(answer => answer.partitions))
+      return [...partitions].every(partition => answered.has(partition))
+    })
+  }
+
+  #ask<T>(query: Query, isComplete: (answers: readonly T[]) => boolean): Promise<readonly T[]> {
+    if (this.#feed.listen === null) return Promise.resolve([])
+    const answers = this.#queries.run(JSON.stringify(query), () =>
+      this.#send(query, isComplete as IsComplete),
+    )
+    return withinTime(answers as Promise<readonly T[]>, () => [])
+  }
+
+  async #send(query: Query, isComplete: IsComplete): Promise<readonly unknown[]> {
     await this.start()
     const id = `${this.#id}-${++this.#queryCount}`
-    const answer = new Promise<Overlay | null>(resolve =>
-      this.#waiting.set(id, { parts: new Map(), resolve }),
+    const answers: unknown[] = []
+    const complete = new Promise<void>(resolve =>
+      this.#waiting.set(id, { parts: new Map(), answers, isComplete, resolve }),
     )
     this.#feed.notify(`${ASK} ${id} ${JSON.stringify(query)}`)
-    return withinTime(answer).finally(() => this.#waiting.delete(id))
+    await withinTime(complete, () => {})
+    this.#waiting.delete(id)
+    return answers
   }
 
   /** The channel is shared: text that cannot be parsed here is neither a query nor an answer and is ignored. */
   #receive(text: string): void {
-    const [word, id = "", at, count] = text.split(" ", 4)
+    const [word, id = "", from = "", at, count] = text.split(" ", 5)
     try {
       if (word === ASK) this.#reply(id, text.slice(`${ASK} ${id} `.length))
-      else if (word === ANSWER)
-        this.#addPart(id, Number(at), Number(count), text.slice(`${ANSWER} ${id} ${at} ${count} `.length))
+      else if (word === ANSWER) {
+        const part = text.slice(`${ANSWER} ${id} ${from} ${at} ${count} `.length)
+        this.#addPart(id, from, { at: Number(at), count: Number(count), part })
+      }
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
     }
   }
 
-  #reply(id: string, query: string): void {
+  #reply(id: string, text: string): void {
     if (id.startsWith(this.#id)) return
-    const overlay = this.#answer(JSON.parse(query) as OverlayQuery)
-    if (overlay === null) return
-    const parts = slices(ascii(JSON.stringify(overlay)))
+    const query = JSON.parse(text) as Query
+    const answer =
+      "dispatched" in query ? this.#owner.dispatched(query.dispatched) : this.#owner.overlay(query)
+    if (answer === null) return
+    const parts = slices(ascii(JSON.stringify(answer)))
     for (const [at, part] of parts.entries())
-      this.#feed.notify(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
+      this.#feed.notify(`${ANSWER} ${id} ${this.#id} ${at} ${parts.length} ${part}`)
   }
 
-  #addPart(id: string, at: number, count: number, part: string): void {
+  #addPart(id: string, from: string, { at, count, part }: { at: number; count: number; part: string }): void {
     const waiting = this.#waiting.get(id)
     if (waiting === undefined) return
-    waiting.parts.set(at, part)
-    if (waiting.parts.size < count) return
-    const parts = Array.from({ length: count }, (_, place) => waiting.parts.get(place))
-    waiting.resolve(JSON.parse(parts.join("")) as Overlay)
+    const parts = waiting.parts.get(from) ?? new Map<number, string>()
+    waiting.parts.set(from, parts)
+    parts.set(at, part)
+    if (parts.size < count) return
+    const whole = Array.from({ length: count }, (_, place) => parts.get(place))
+    waiting.answers.push(JSON.parse(whole.join("")))
+    if (waiting.isComplete(waiting.answers)) waiting.resolve()
   }
 }
 
-interface Waiting {
-  readonly parts: Map<number, string>
-  readonly resolve: (overlay: Overlay | null) => void
+/** What this process answers; null: it owns nothing of what was asked. */
+export interface OverlayOwner {
+  overlay(query: OverlayQuery): Overlay | null
+  dispatched(query: DispatchedQuery): DispatchedAnswer | null
 }
 
-function withinTime(answer: Promise<Overlay | null>): Promise<Overlay | null> {
+export const ownsNothing: OverlayOwner = { overlay: () => null, dispatched: () => null }
+
+type Query = OverlayQuery | { readonly dispatched: DispatchedQuery }
+
+type IsComplete = (answers: readonly unknown[]) => boolean
+
+interface Waiting {
+  /** By process. */
+  readonly parts: Map<string, Map<number, string>>
+  readonly answers: unknown[]
+  readonly isComplete: IsComplete
+  readonly resolve: () => void
+}
+
+function withinTime<T>(answer: Promise<T>, otherwise: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(null), ANSWER_MS)
+    const timer = setTimeout(() => resolve(otherwise()), ANSWER_MS)
     answer.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }

@@ -83,6 +83,13 @@ export interface Journal {
     readonly at: number
     readonly limit: number
   }): Promise<DueJobs>
+  /** How many unfinished jobs of these partitions are from `wakeAt` on and, by (wakeAt, id), up to `last`: counts to `limit`. */
+  countDue(query: {
+    readonly partitions: readonly number[]
+    readonly wakeAt: number
+    readonly last: DueJob
+    readonly limit: number
+  }): Promise<number>
 
   putWorkflow(workflow: NewWorkflow): Promise<WorkflowRow>
   /**
@@ -352,6 +359,8 @@ export interface MarkEntry {
 export interface ListBound {
   readonly entries?: number
   readonly ms?: number
+  /** Only these jobs are read. */
+  readonly ids?: readonly string[]
 }
 
 export interface JobPage {

@@ -203,6 +203,11 @@ export class SqlJournal implements port.Journal, ListedStore {
     return { jobs, nextWakeAt: next?.wakeAt ?? null }
   }
 
+  async countDue({ partitions, wakeAt, last, limit }: Parameters<port.Journal["countDue"]>[0]) {
+    const values = [partitions, wakeAt, last.wakeAt, last.id, limit]
+    return (await this.#database.query<{ count: number }>("countDue", values))[0]!.count
+  }
+
   async putWorkflow(workflow: port.NewWorkflow) {
     const { owner, name, hash, definition, createdAt, pushedBy, rules = 1 } = workflow
     const values = [owner, name, hash, definition, createdAt, pushedBy, rules]

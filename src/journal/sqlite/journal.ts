@@ -155,6 +155,26 @@ export class SqliteJournal implements Verbs {
     return { jobs, nextWakeAt: due[limit]?.wakeAt ?? this.#nextWakeAt(query.partitions, at) }
   }
 
+  countDue(query: Parameters<port.Journal["countDue"]>[0]): number {
+    const { partitions, wakeAt, last, limit } = query
+    const sql = `select count(*) as count from (
+      select 1 from jobs where partition = ? and wake_at >= ? and (wake_at, id) <= (?, ?) limit ?)`
+    let count = 0
+    for (const partition of partitions) {
+      if (count === limit) break
+      const rest = limit - count
+      count += this.#connection.get<{ count: number }>(
+        sql,
+        partition,
+        wakeAt,
+        last.wakeAt,
+        last.id,
+        rest,
+      )!.count
+    }
+    return count
+  }
+
   #nextWakeAt(partitions: readonly number[], at: number): number | null {
     const sql = "select min(wake_at) as wakeAt from jobs where partition = ? and wake_at > ?"
     const times = partitions.flatMap(

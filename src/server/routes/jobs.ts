@@ -112,7 +112,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       description:
         "A page ends after `limit` jobs, or after it has searched for about 50 ms: then `complete` is false, and the next page continues at `next`.",
       querystring: listQuery,
-      response: schema.answers({ 200: jobPage }, []),
+      response: schema.answers({ 200: jobPage }, ["E309"]),
     }),
     request => umbra.queries.jobPage({ ...filterOf(request.query), ...ownersOf(request.caller) }),
   )

@@ -80,7 +80,7 @@ const liveTask = z.looseObject({
   waiting_on: waitingOn
     .nullable()
     .describe(
-      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; or owner_away (no live engine owns the job), with `cause` and `last_seen_at`. For a task that waits for a slot: its `position`.",
+      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; owner_away (no live engine owns the job), with `cause` and `last_seen_at`; or job_queue (the job is QUEUED), with its `position` among the QUEUED jobs of its owner, workflow and time to live, or a later one with `position_is_minimum`. For a task that waits for a slot: its `position`.",
     ),
 })
 
@@ -89,7 +89,14 @@ const liveDescription =
 
 const liveGraph = eg(
   z
-    .object({ at: time, nodes: z.array(liveTask.extend({ id: z.string() })) })
+    .object({
+      at: time,
+      status: z
+        .enum(["PROCESSING"])
+        .optional()
+        .describe("The job was dispatched; no fact records that yet, so `status` of the graph is QUEUED."),
+      nodes: z.array(liveTask.extend({ id: z.string() })),
+    })
     .nullable()
     .optional(),
   { at: "2026-11-15T12:00:01.000Z", nodes: [] },

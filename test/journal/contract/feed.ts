@@ -77,7 +77,7 @@ export function feedContract(stage: () => Stage): void {
       await fc.assert(
         fc.asyncProperty(fc.integer({ min: 1, max: 9 }), async limit => {
           const seen: string[] = []
-          let ranges: FeedRange[] = helds.map(({ partition }) => ({ partition, after: 0 }))
+          let ranges: FeedRange[] = helds.map(({ partition, seq }) => ({ partition, after: seq(0) }))
           while (ranges.length > 0) {
             const page = await journal.feed.read({ ...everything, ranges, limit })
             seen.push(...page.facts.map(({ jobId }) => jobId))
@@ -105,7 +105,7 @@ export function feedContract(stage: () => Stage): void {
         isWriting = false
       })()
       const seen: number[] = []
-      let after = 0
+      let after = held.seq(0)
       for (let isLast = false; !isLast; ) {
         isLast = !isWriting
         const page = await peer.feed.read({ ...everything, ranges: [{ partition: held.partition, after }] })

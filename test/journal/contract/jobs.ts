@@ -180,6 +180,45 @@ export function jobsContract(stage: () => Stage): void {
       expect(seen).toEqual(jobs.map(job => job.id))
     })
 
+    it("are counted between two places by wakeAt and id, up to a limit", async () => {
+      const { journal } = stage()
+      const [a, b, foreign] = [await hold(journal), await hold(journal), await hold(journal)]
+      const jobs = [a, b].flatMap(held =>
+        [1, 2, 3, 4].map(counter => newJob(held, counter, { wakeAt: -1000 + 10 * (counter % 2) })),
+      )
+      await store(journal, a, jobs.slice(0, 4))
+      await store(journal, b, jobs.slice(4))
+      await store(journal, foreign, [newJob(foreign, 1, { wakeAt: -1000 })])
+      const partitions = [a.partition, b.partition]
+      const count = (wakeAt: number, last: { wakeAt: number; id: string }, limit = 100) =>
+        journal.countDue({ partitions, wakeAt, last, limit })
+      const order = jobs
+        .map(({ wakeAt, id }) => ({ wakeAt: wakeAt!, id }))
+        .sort((x, y) => x.wakeAt - y.wakeAt || (x.id < y.id ? -1 : 1))
+      for (const [before, last] of order.entries()) expect(await count(-1000, last)).toBe(before + 1)
+      expect(await count(-999, order[7]!)).toBe(4)
+      expect(await count(-1000, order[7]!, 3)).toBe(3)
+      expect(await count(-2000, { ...order[0]!, wakeAt: -1001 })).toBe(0)
+    })
+
+    it("are listed among given ids alone, if they match", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const jobs = [1, 2, 3].map(counter => newJob(held, counter, { status: "QUEUED" }))
+      await store(journal, held, jobs)
+      const ids = jobs.slice(0, 2).map(({ id }) => id)
+      const missing = jobs[0]!.id.replace(/.{12}$/, "0123456789ab")
+      const listed = async (filter: { owner?: string; statuses?: ["QUEUED"] | ["FAILED"] }) =>
+        (await journal.listJobs({ limit: 10, ...filter }, { ids: [...ids, missing] })).jobs.map(
+          ({ id }) => id,
+        )
+      const newestFirst = [...ids].sort().reverse()
+      expect(await listed({ statuses: ["QUEUED"] })).toEqual(newestFirst)
+      expect(await listed({ statuses: ["QUEUED"], owner: jobs[0]!.owner })).toEqual(newestFirst)
+      expect(await listed({ statuses: ["QUEUED"], owner: "other" })).toEqual([])
+      expect(await listed({ statuses: ["FAILED"] })).toEqual([])
+    })
+
     it("leave the alarm clock when their wakeAt is cleared, and move when it changes", async () => {
       const { journal } = stage()
       const held = await hold(journal)

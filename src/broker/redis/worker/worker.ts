@@ -397,8 +397,8 @@ export class RedisWorker implements TaskEvents {
   }
 
   /** Does not end the task: the engine has ended it, or `returned` follows. */
-  aborted(task: TaskName, { heldMs, ranMs }: AttemptTimes, usage: JsonObject | undefined): void {
-    const report = { kind: "aborted", times: { heldMs, ranMs }, usage } as const
+  aborted(task: TaskName, { worker: _, ...times }: AttemptTimes, usage: JsonObject | undefined): void {
+    const report = { kind: "aborted", times, usage } as const
     const from = { worker: this.#presence.id, name: nameOf(task), handler: "", entry: "" }
     void this.#outbox.send(this.#parts.partitionOf(task.jobId), encodeReport(report, from))
   }
