@@ -357,8 +357,8 @@ function jobsProgram(): Command {
       "for a node with for_each: the attempts of this item, from 0",
       options.wholeNumber,
     )
-    .option("--config", "print the node's config as it was rendered, with secrets masked")
-    .option("--attempt <number>", "with --config: for this attempt (default: the last)", options.count)
+    .option("--rendered", "print the node's config as it was rendered, with secrets masked")
+    .option("--attempt <number>", "with --rendered: for this attempt (default: the last)", options.count)
     .addOption(json())
     .action(run(() => import("./jobs/show.ts"), "show"))
   command("graph <job>", "print a job's graph with the state of every node")

@@ -27,7 +27,7 @@ export default [
 `
 
 const workflow = (name: string, handler: string, more = "") =>
-  `name: ${name}\nnodes:\n  - id: n\n    handler: ${handler}\n    retry: { max_attempts: 2, initial_delay_seconds: 0.01 }\n${more}`
+  `name: ${name}\nnodes:\n  - id: n\n    handler: ${handler}\n    retry: { max_attempts: 2, initial_seconds: 0.01 }\n${more}`
 
 interface Dev {
   readonly process: Running
@@ -82,7 +82,7 @@ it("serves, pushes changed workflows as new versions, and shows problems with ca
   })
   await dev.process.wrote(/flow\.yaml: flow@1 is stored\./)
   const { output } = await dev.job(await dev.submit("flow"), "?wait=30")
-  expect(output).toMatchObject({ said: "one", imported: 1 })
+  expect(output).toEqual({ n: { said: "one", imported: 1 } })
   const held = await dev.submit("held")
   await expect.poll(() => dev.runs().length, { timeout: 30_000 }).toBe(1)
 
@@ -92,7 +92,7 @@ it("serves, pushes changed workflows as new versions, and shows problems with ca
   await dev.process.wrote(/held@2 is stored\. 1 running job stays on version 1\./)
 
   dev.write("flow.yaml", workflow("flow", "anwser"))
-  await dev.process.wrote(/handler: anwser[^]*\^+[^]*✗ flow\.yaml: 1 problem/)
+  await dev.process.wrote(/handler: anwser[\s\S]*\^+[\s\S]*✗ flow\.yaml: 1 problem/)
   expect((await ask(dev.url, "/health", {})).status).toBe(200)
   dev.write("flow.yaml", workflow("flow", "answer", "  - { id: two, handler: answer }\n"))
   await dev.process.wrote(/flow@2 is stored\./)
@@ -121,19 +121,23 @@ it("replaces the process of the handlers on change; attempts in flight are hande
 
   // A module that cannot be loaded changes nothing.
   dev.write("handlers.mjs", "this is no JavaScript")
-  await dev.process.wrote(/✗[^]*stay in use/)
-  expect(await dev.job(await dev.submit("flow"), "?wait=30")).toMatchObject({ output: { said: "old" } })
+  await dev.process.wrote(/✗[\s\S]*stay in use/)
+  expect(await dev.job(await dev.submit("flow"), "?wait=30")).toMatchObject({
+    output: { n: { said: "old" } },
+  })
   expect(dev.runs()).toHaveLength(1)
 
   dev.write("handlers.mjs", handlers("new"))
   await dev.process.wrote(/Reloaded 3 handlers/)
   await dev.process.wrote(/1 attempt in flight: handed over to the new code, no try is spent\./)
   await expect.poll(() => dev.runs().length, { timeout: 30_000 }).toBe(2)
-  expect(await dev.job(await dev.submit("flow"), "?wait=30")).toMatchObject({ output: { said: "new" } })
+  expect(await dev.job(await dev.submit("flow"), "?wait=30")).toMatchObject({
+    output: { n: { said: "new" } },
+  })
   dev.release()
   expect(await dev.job(held, "?wait=30")).toMatchObject({
     status: "COMPLETED",
-    output: { code: "new", attempt: 1 },
+    output: { n: { code: "new", attempt: 1 } },
   })
   const [first, second, end] = dev.runs()
   expect([first!.attempt, second!.attempt]).toEqual([1, 1])
@@ -151,7 +155,8 @@ it("replaces the process of the handlers on change; attempts in flight are hande
   await expect
     .poll(
       async () =>
-        ((await dev.job(await dev.submit("flow"), "?wait=30")).output as { imported: number }).imported,
+        ((await dev.job(await dev.submit("flow"), "?wait=30")).output as { n: { imported: number } }).n
+          .imported,
       {
         timeout: 60_000,
       },
@@ -168,7 +173,7 @@ it("a handler that ends its process fails its attempt; the process is started ag
   await dev.process.wrote(/flow@1 is stored/)
   const id = await dev.submit("flow")
   await dev.process.wrote(/The process of the handlers ended: it exited with code 7/)
-  expect(await dev.job(id, "?wait=60")).toMatchObject({ status: "COMPLETED", output: 2 })
+  expect(await dev.job(id, "?wait=60")).toMatchObject({ status: "COMPLETED", output: { n: 2 } })
   const { body: node } = await ask(dev.url, `/jobs/${id}/nodes/n`, {})
   expect(node.attempts[0]).toMatchObject({ outcome: "failed", error: { code: "E415" } })
 })

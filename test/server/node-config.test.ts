@@ -22,7 +22,7 @@ const workflow = {
     {
       id: "flaky",
       handler: "fails_twice",
-      retry: { max_attempts: 3, initial_delay_seconds: 0.01 },
+      retry: { max_attempts: 3, initial_seconds: 0.01 },
       config: { of: "{{ nodes.first.output.n }}", size: "{{ nodes.first.output.big | length }}" },
     },
     {
