@@ -121,10 +121,24 @@ function runningCommands(program: Command): void {
     )
     .addOption(options.roles())
     .option("--port <number>", "the port to listen on; 0 for any free port", options.port, 7070)
+    .option("--base-path <path>", "the prefix that a proxy adds to all paths, such as /umbra")
   withModules(serve)
     .addOption(redis())
     .addOption(privateAddresses())
     .action(run(() => import("./commands/serve.ts"), "serve"))
+
+  const dev = withStore(program.command("dev"))
+    .summary("serve API and dashboard, and reload workflows and handlers when their files change")
+    .description(
+      "Serves the API and the dashboard on this machine, stores the workflows, and watches the files until Ctrl-C. A changed " +
+        "workflow becomes a new version; running jobs stay on theirs. Handlers run in a process of their own, which is " +
+        "replaced when a file beside their modules changes: attempts in flight are handed over to the new one and spend no try.",
+    )
+    .argument("[files...]", "workflows, or folders of them (*.yaml, *.yml)")
+    .option("--port <number>", "the port to listen on; 0 for any free port", options.port, 7070)
+  withModules(dev)
+    .addOption(privateAddresses())
+    .action(run(() => import("./commands/dev.ts"), "dev"))
 
   const worker = withSettings(program.command("worker"))
     .summary("run nodes for the engines of a fleet")
@@ -227,6 +241,22 @@ function targetCommands(program: Command): void {
     .addOption(json())
     .action(run(() => import("./commands/statistics.ts"), "failures"))
 
+  withTarget(program.command("report"))
+    .summary("write a job to one HTML file that replays it")
+    .description(
+      "Writes the dashboard's page of a job, with the journal of the job inside, to one HTML file of at most 20 MB. It opens " +
+        "in a browser without a server and makes no request.",
+    )
+    .argument("<job>", "the job's id")
+    .option("-o, --output <file>", "the file to write (default: umbra-JOB.html)")
+    .addOption(
+      new Option("--payloads <which>", "inputs and outputs in the file: none, their beginnings, or all")
+        .choices(["none", "preview", "full"])
+        .default("preview"),
+    )
+    .addOption(json())
+    .action(run(() => import("./commands/report.ts"), "report"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(
@@ -283,17 +313,9 @@ function aliasProgram(): Command {
   return alias
 }
 
-function jobsProgram(): Command {
-  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
-  const described = (usage: string, summary: string) =>
-    jobs
-      .command(usage)
-      .summary(summary)
-      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
-  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
-  const code = () => import("./jobs/command.ts")
-
-  command("list", "list jobs, newest first")
+/** Options that choose jobs of a list. */
+function withFilter(command: Command): Command {
+  return command
     .addOption(
       new Option("--status <status>", "only jobs with these states, separated by commas").argParser<
         JobStatus[]
@@ -328,18 +350,40 @@ function jobsProgram(): Command {
     .option("--created-before <time>", "only jobs created before this time", options.moment)
     .option("--parent <job>", "only the children of this job", options.jobId)
     .option("--top", "only jobs without a parent")
-    .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
-    .option("--after <job>", "start after this job", options.jobId)
     .option("--deleted", "include deleted jobs")
     .option("--owner <name>", "only jobs of this owner, on a folder or a database")
+}
+
+function jobsProgram(): Command {
+  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
+  const described = (usage: string, summary: string) =>
+    jobs
+      .command(usage)
+      .summary(summary)
+      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
+  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
+  const code = () => import("./jobs/command.ts")
+
+  withFilter(command("list", "list jobs, newest first"))
+    .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
+    .option("--after <job>", "start after this job", options.jobId)
     .addOption(json())
     .action(run(() => import("./jobs/list.ts"), "list"))
+  withFilter(command("durations", "draw how long jobs took; by default those of the last 24 hours"))
+    .option("--points <count>", "the largest number of points, 20 to 2000", options.upTo(2000), 500)
+    .option(
+      "--json",
+      "print {from, before, points: [{at, duration_ms, status, count, job_id}], jobs, complete}",
+    )
+    .action(run(() => import("./jobs/list.ts"), "durations"))
   command("show <job> [node]", "show a job and its nodes, or a node and its attempts")
     .option(
       "--item <index>",
       "for a node with for_each: the attempts of this item, from 0",
       options.wholeNumber,
     )
+    .option("--rendered", "print the node's config as it was rendered, with secrets masked")
+    .option("--attempt <number>", "with --rendered: for this attempt (default: the last)", options.count)
     .addOption(json())
     .action(run(() => import("./jobs/show.ts"), "show"))
   command("graph <job>", "print a job's graph with the state of every node")

@@ -36,6 +36,7 @@ import {
 import type { AwayOwner } from "../engine/remote/known-engines.ts"
 import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/live-overlay.ts"
 import { UmbraError } from "../errors.ts"
+import { type DurationsQuery, type JobDurations, jobDurations } from "../journal/job-durations.ts"
 import type { FactRow, JobFilter, JobPage, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
@@ -134,6 +135,12 @@ export class Queries {
   /** The same as users see it. */
   jobPage(filter: JobFilter): Promise<JobSnapshotPage> {
     return this.#lists.page(filter)
+  }
+
+  /** Points of a chart: how long jobs took, over the time of their creation. */
+  durations(query: DurationsQuery): Promise<JobDurations> {
+    const { journal, now } = this.#parts
+    return jobDurations((filter, bound) => journal.listJobs(filter, bound), now(), query)
   }
 
   /** Up to `limit` jobs, however many pages they take. */

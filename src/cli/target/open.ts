@@ -149,7 +149,8 @@ async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<
 export type TargetJobs = Pick<
   UmbraClient,
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
-  | ("failures" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+  | ("durations" | "nodeConfig" | "payload" | "failures")
+  | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
 >
 
 export type TargetWorkflows = Pick<
