@@ -33,10 +33,10 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     ownershipContract,
     inboxContract,
     retentionContract,
-    statisticsContract,
     feedContract,
   ])
   suite(`${name} keeps the contract of lists`, open, [listsContract])
+  suite(`${name} keeps the contract of statistics`, open, [statisticsContract])
   // On a store of their own: tests that take a partition each leave none.
   suite(`${name} keeps the contract of pipelines`, open, [
     pipelineCommitsContract,

@@ -14,7 +14,7 @@ const LOG_BASE = Math.log(BASE)
 /** From here on a quantile is a whole number; below it has one decimal. */
 const WHOLE_FROM = 200
 
-export function bucket(ms: number): number {
+function bucket(ms: number): number {
   if (ms <= EXACT) return ms > 0 ? Math.round(ms) : 0
   return EXACT + Math.max(1, Math.ceil(Math.log(ms / EXACT) / LOG_BASE))
 }

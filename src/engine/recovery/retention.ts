@@ -208,7 +208,7 @@ export class Retention {
     const { journal, statisticsRetentionDays: days = null } = this.#parts
     if (days === null) return false
     const purge = { before: this.#before(days * 24 * 3600), limit: ROWS }
-    return (await journal.statistics.purge(purge)) >= ROWS
+    return (await journal.statistics.purgeHours(purge)) >= ROWS
   }
 
   async #tidy(): Promise<boolean> {

@@ -37,7 +37,7 @@ export interface StatisticsStore {
   /** The roll-ups of a workflow, of all versions unless one is given, for hours that begin in [from, to). */
   read(query: StatisticsQuery): Promise<StoredTotals[]>
   /** Removes at most `limit` roll-ups of hours that began before the given time. Any engine does this. Returns their number. */
-  purge(purge: { readonly before: number; readonly limit: number }): Promise<number>
+  purgeHours(purge: { readonly before: number; readonly limit: number }): Promise<number>
 }
 
 export interface PartitionWatermark {

@@ -49,7 +49,7 @@ export class SqlStatistics implements StatisticsStore {
     return this.#database.query<StoredTotals>("statisticsRead", [owner, workflow, from, to, version])
   }
 
-  async purge({ before, limit }: Parameters<StatisticsStore["purge"]>[0]) {
+  async purgeHours({ before, limit }: Parameters<StatisticsStore["purgeHours"]>[0]) {
     return (await this.#database.query<{ count: number }>("statisticsPurge", [before, limit]))[0]!.count
   }
 }

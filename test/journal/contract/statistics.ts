@@ -82,7 +82,7 @@ export function statisticsContract(stage: () => Stage): void {
       expect(await read({ owner: other })).toEqual(["theirs"])
       let removed = 0
       for (let page = 1; page > 0; removed += page) {
-        page = await journal.statistics.purge({ before: 2 * HOUR, limit: 2 })
+        page = await journal.statistics.purgeHours({ before: 2 * HOUR, limit: 2 })
         expect(page).toBeLessThanOrEqual(2)
       }
       expect(removed).toBeGreaterThanOrEqual(3)

@@ -93,7 +93,7 @@ export class SqliteStatistics implements Sync<StatisticsStore> {
     )
   }
 
-  purge({ before, limit }: Parameters<StatisticsStore["purge"]>[0]): number {
+  purgeHours({ before, limit }: Parameters<StatisticsStore["purgeHours"]>[0]): number {
     return this.#connection.run(
       `delete from node_stats where (owner, workflow, hour, version, node, partition) in (
          select owner, workflow, hour, version, node, partition from node_stats where hour < ? limit ?
