@@ -1,7 +1,7 @@
 import { aliasPattern, noSuchWorkflow } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
 import type { AliasKey, AliasTarget, Registry } from "../journal/port/registry.ts"
-import { aliasView } from "./workflow-view.ts"
+import { aliasView } from "./workflows.ts"
 
 /** Points an alias at existing versions; used by the server and by commands on the store. */
 export async function moveAlias(

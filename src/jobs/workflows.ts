@@ -1,8 +1,15 @@
 /** Stored workflows, their versions and aliases, as the API shows them; for the server and for commands on the store. */
+import { isoTime } from "../engine/clock.ts"
 import { noSuchWorkflow } from "../engine/versions.ts"
 import type { WorkflowRow } from "../journal/port/journal.ts"
-import type { AliasKey, Registry } from "../journal/port/registry.ts"
-import { aliasView, moveView, summaryView, versionView } from "./workflow-view.ts"
+import type {
+  AliasKey,
+  AliasMove,
+  AliasRow,
+  AliasTarget,
+  Registry,
+  VersionRow,
+} from "../journal/port/registry.ts"
 
 type Query<List extends "listWorkflows" | "listVersions"> = Parameters<Registry[List]>[0]
 
@@ -65,4 +72,29 @@ export async function aliasHistory(registry: Registry, key: AliasKey) {
 export function cutPage<Row, Cursor>(found: readonly Row[], limit: number, cursor: (row: Row) => Cursor) {
   const page = found.slice(0, limit)
   return { page, next: found.length > limit ? cursor(page.at(-1)!) : null }
+}
+
+export function summaryView(name: string, { version, hash, createdAt, pushedBy }: VersionRow) {
+  return { name, version, hash, created_at: isoTime(createdAt), pushed_by: pushedBy }
+}
+
+export function versionView(row: WorkflowRow) {
+  return { ...summaryView(row.name, row), definition: JSON.parse(row.definition) }
+}
+
+export function moveView({ at, by, from, to }: AliasMove) {
+  return { at: isoTime(at), by, from: from && weights(from), to: to && weights(to) }
+}
+
+export function aliasView({ alias, targets, movedAt, movedBy }: AliasRow) {
+  return {
+    alias,
+    weights: weights(targets),
+    moved_at: isoTime(movedAt),
+    moved_by: movedBy,
+  }
+}
+
+function weights(targets: readonly AliasTarget[]): Record<string, number> {
+  return Object.fromEntries(targets.map(({ version, weight }) => [String(version), weight]))
 }

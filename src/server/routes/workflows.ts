@@ -8,12 +8,12 @@ import { invalidWorkflow } from "../../definition/problem.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { withFreshNames } from "../../jobs/register.ts"
-import { versionView } from "../../jobs/workflow-view.ts"
 import {
   aliasHistory,
   deleteWorkflow,
   storedWorkflow,
   versionPage,
+  versionView,
   workflowPage,
   workflowWithAliases,
 } from "../../jobs/workflows.ts"
