@@ -1,12 +1,14 @@
 import type { JobStatus } from "../../core/states.ts"
 import type { RetryPolicy } from "../retry.ts"
 import type { JournalFeed } from "./feed.ts"
+import type { JobFilter } from "./job-filter.ts"
 import type { Notice } from "./notices.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
 import type { StatisticsStore } from "./statistics.ts"
 
+export type { JobFilter } from "./job-filter.ts"
 export type * from "./notices.ts"
 
 /**
@@ -371,31 +373,6 @@ export interface JobPage {
   readonly scannedTo: number | null
   /** false: the page reached its bound before it was full. */
   readonly complete: boolean
-}
-
-export interface JobFilter {
-  readonly owner?: string
-  readonly statuses?: readonly JobStatus[] | undefined
-  readonly workflow?: string | undefined
-  /** Only with `workflow`. */
-  readonly version?: number | undefined
-  readonly errorCode?: string | undefined
-  readonly fingerprint?: string | undefined
-  /** Words that the message of the error contains, all of them. Numbers, ids and quoted texts are not searched. */
-  readonly errorText?: string | undefined
-  /** Jobs that have ended and took at least so long, from their creation on. */
-  readonly minDurationMs?: number | undefined
-  /** Jobs with all of these labels. */
-  readonly labels?: { readonly [name: string]: string } | undefined
-  /** The children of this job; null: jobs without a parent. */
-  readonly parentId?: string | null | undefined
-  readonly createdFrom?: number | undefined
-  readonly createdBefore?: number | undefined
-  /** `next` of the previous page. */
-  readonly after?: string | undefined
-  readonly limit: number
-  /** DELETED jobs are hidden unless requested. */
-  readonly deleted?: boolean | undefined
 }
 
 export interface DueJob {
