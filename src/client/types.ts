@@ -236,7 +236,8 @@ export interface Signalled {
 export interface StreamedJob {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
+  /** null: the job has a definition of its own. */
+  readonly workflow_version: number | null
   readonly status: JobStatus
   /** 0 to 100; never decreases, and is 100 only when COMPLETED. */
   readonly progress_pct: number

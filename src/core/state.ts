@@ -36,9 +36,12 @@ export const CANCELLED = code("CANCELLED")
 export class LargeOutput {
   readonly seq: number
   readonly bytes: number
-  constructor(seq: number, bytes: number) {
+  /** The job that has the fact; undefined: the job itself. */
+  readonly jobId: string | undefined
+  constructor(seq: number, bytes: number, jobId?: string) {
     this.seq = seq
     this.bytes = bytes
+    this.jobId = jobId
   }
 }
 
@@ -102,7 +105,16 @@ export interface JobState {
   status: JobStatus
   owner: string
   workflow: string
+  /** 0: it has a definition of its own. */
   workflowVersion: number
+  /** The hash of a definition that is no version of its workflow; null: it runs a version. */
+  definition: string | null
+  /** The job that it was forked from; null: none. */
+  forkedFrom: string | null
+  /** Nodes whose result was taken over: by node, the job that has it; null: it was set by the request of the fork. */
+  reused: ReadonlyMap<number, string | null>
+  /** By node, or by item: the child job of the origin that its child is forked from. */
+  forkedChildren: ReadonlyMap<number, string>
   input: Json
   priority: number
   labels: { readonly [key: string]: string }
@@ -224,6 +236,7 @@ const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
+const noneReused: ReadonlyMap<number, string | null> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
 /**
@@ -305,6 +318,10 @@ export function newJobState(
     owner: "",
     workflow: "",
     workflowVersion: 0,
+    definition: null,
+    forkedFrom: null,
+    reused: noneReused,
+    forkedChildren: noChildren,
     input: null,
     priority: 0,
     labels: {},

@@ -102,6 +102,9 @@ export interface Journal {
     readonly version?: number | undefined
   }): Promise<WorkflowRow | null>
 
+  /** A definition that is no version of its workflow; null: there is none, or no job needs it any more. */
+  readDefinition(hash: string): Promise<StoredDefinition | null>
+
   /** The first claim keeps the key; every caller gets the row of the first. */
   claimKey(claim: KeyClaim): Promise<KeyClaim>
 
@@ -152,9 +155,9 @@ export interface Journal {
 
   /**
    * At most `limit` jobs of all partitions that ended before the given time, by (finishedAt, id), starting after
-   * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, nor a
-   * job that still has to report its end or that the statistics have not counted; a job with an operation that
-   * is yet to be cancelled only if it ended before `unsettledBefore`.
+   * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, a job that
+   * another one holds, nor a job that still has to report its end or that the statistics have not counted; a job
+   * with an operation that is yet to be cancelled only if it ended before `unsettledBefore`.
    */
   endedJobs(query: {
     readonly partitions: readonly number[]
@@ -165,7 +168,7 @@ export interface Journal {
   }): Promise<EndedJob[]>
   /**
    * Removes jobs with their keys and facts, of partitions whose fence holds, if they still ended before the given
-   * time. Only the owner does this: any other process may race with a retry. Removes at most `limit` facts: the other
+   * time and no other job holds them. Only the owner does this: any other process may race with a retry. Removes at most `limit` facts: the other
    * facts of the last job no longer exist for readers, and `purgeFacts` removes them; the jobs after it stay. Returns
    * the number of removed jobs.
    */
@@ -201,7 +204,7 @@ export interface Journal {
     readonly limit: number
   }): Promise<string | null>
   /**
-   * Removes claims of operations that do not exist, settled messages and webhooks from before `before`, parked ones
+   * Removes claims of operations that do not exist, definitions that no job holds, settled messages and webhooks from before `before`, parked ones
    * only from before `unsettledBefore`, at most `limit` of each kind; and engines that own nothing and have sent no
    * heartbeat since the last time nor after `silentSince`. Returns whether there may be more.
    */
@@ -269,6 +272,32 @@ export interface Batch {
   readonly begun?: readonly BegunOperation[]
   /** … and slots and operations that these facts release. */
   readonly left?: readonly LeftBehind[]
+  /** What new jobs of this batch refer to: it stays as long as they do. */
+  readonly held?: readonly HeldRow[]
+  readonly definitions?: readonly NewDefinition[]
+}
+
+/** A job refers to something outside of itself: a row of `held`. */
+export interface HeldRow {
+  readonly partition: number
+  /** The job that refers. Its rows are removed with it. */
+  readonly by: string
+  /** The id of another job, or the hash of a definition. */
+  readonly held: string
+}
+
+/** A definition that is no version of its workflow, with the job that needs it. */
+export interface NewDefinition extends StoredDefinition {
+  readonly partition: number
+  readonly jobId: string
+  readonly usedAt: number
+}
+
+export interface StoredDefinition {
+  readonly hash: string
+  /** As `definition` of `NewWorkflow`. */
+  readonly definition: string
+  readonly rules: number
 }
 
 export interface AppendResult {
@@ -331,6 +360,7 @@ export interface JobChange {
   /** These never change; the marks of the change depend on them (journal/marks.ts). */
   readonly owner: string
   readonly workflow: string
+  /** 0: the job has a definition of its own. */
   readonly workflowVersion: number
   readonly createdAt: number
   /** A JSON object of strings. */
@@ -342,6 +372,10 @@ export interface NewJob extends JobChange {
   readonly priority: number
   /** The token or subject that submitted it; null: neither. */
   readonly submittedBy: string | null
+  /** The job that it was forked from; null: none. */
+  readonly forkedFrom: string | null
+  /** The hash of a definition that is no version of its workflow; null: it runs `workflowVersion`. */
+  readonly definition: string | null
 }
 
 export interface JobRow extends NewJob {
@@ -389,6 +423,8 @@ export interface JobFilter {
   readonly labels?: { readonly [name: string]: string } | undefined
   /** The children of this job; null: jobs without a parent. */
   readonly parentId?: string | null | undefined
+  /** The forks of this job. */
+  readonly forkedFrom?: string | undefined
   readonly createdFrom?: number | undefined
   readonly createdBefore?: number | undefined
   /** `next` of the previous page. */
