@@ -434,7 +434,12 @@ export class Umbra {
     return inSubmitSpan(
       { traceparent: given, workflow: undefined },
       traceparent =>
-        this.#wired.forks.fork(mustBeJobId(jobId), this.#forkRequest(request), { ...rest, traceparent }, admit),
+        this.#wired.forks.fork(
+          mustBeJobId(jobId),
+          this.#forkRequest(request),
+          { ...rest, traceparent },
+          admit,
+        ),
       ({ jobId: id, isNew }) => ({ "umbra.job_id": id, "umbra.is_new": isNew }),
     )
   }
@@ -442,7 +447,9 @@ export class Umbra {
   /** A text with a line break, or in braces, is a definition. */
   #forkRequest(request: ForkRequest): ForkRequest {
     const { workflow } = request
-    return workflow === undefined ? request : { ...request, workflow: this.#source(workflow) as WorkflowSource }
+    return workflow === undefined
+      ? request
+      : { ...request, workflow: this.#source(workflow) as WorkflowSource }
   }
 
   async delete(jobId: string): Promise<void> {

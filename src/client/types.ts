@@ -13,6 +13,8 @@ import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
+import type { ForkExpectation, ForkedNode, ForkPreview } from "../jobs/fork/preview.ts"
+import type { ForkConfirmation, ForkOverride, ForkRequest } from "../jobs/fork/request.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { JobSnapshotPage } from "../jobs/job-lists.ts"
@@ -50,6 +52,12 @@ export type {
   FactRecord,
   FailureGroup,
   FailurePage,
+  ForkConfirmation,
+  ForkExpectation,
+  ForkedNode,
+  ForkOverride,
+  ForkPreview,
+  ForkRequest,
   JobSnapshot,
   JobStatistics,
   Lineage,
@@ -76,6 +84,12 @@ export interface FailuresOptions extends StatisticsOptions {
 
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ForkOptions {
+  /** The same key gives the same job; the same key with another request is refused. */
+  readonly idempotencyKey?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 

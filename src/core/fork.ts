@@ -67,6 +67,12 @@ export function jobResults(
   return { nodes, lists }
 }
 
+/** What is done of a node: all of it, some of its items, or nothing that a fork could take over. */
+export function doneOf(state: JobState, { lists }: JobResults, node: number): "all" | "items" | "nothing" {
+  if (isDone(state, node)) return "all"
+  return lists.has(node) ? "items" : "nothing"
+}
+
 function addTakenOver(
   { jobs, nodes: reused }: ForkRecord,
   pinned: readonly Json[],
@@ -82,9 +88,7 @@ function addTakenOver(
     else if ("list" in entry) {
       const { list } = entry
       const source =
-        "seq" in list
-          ? { count: list.count, held: { jobId: jobs[list.job]!, seq: list.seq } }
-          : list
+        "seq" in list ? { count: list.count, held: { jobId: jobs[list.job]!, seq: list.seq } } : list
       const items = entry.items.map(([item, job, seq]) => [item, { jobId: jobs[job]!, seq }] as const)
       to.lists.set(node, { source, items: new Map(items) })
     } else to.nodes.set(node, { jobId: jobs[entry.job]!, seq: entry.seq })
@@ -132,7 +136,11 @@ export function forkRecord({ originId, results, taken, children, positionOf }: N
       const items: ReusedItem[] = []
       for (const [item, held] of list.items)
         if (!("items" in entry) || entry.items.has(item)) items.push([item, indexOf(held.jobId), held.seq])
-      return { node, list: listSource(list.source, ref, positionOf), items: items.sort((a, b) => a[0] - b[0]) }
+      return {
+        node,
+        list: listSource(list.source, ref, positionOf),
+        items: items.sort((a, b) => a[0] - b[0]),
+      }
     }
     const result = results.nodes.get(entry.origin)!
     if (result === "skipped") return { node, skipped: true }
@@ -152,7 +160,22 @@ function listSource(
 }
 
 /** What the fork refers to outside of itself. */
-export function heldBy({ jobs, children = [] }: ForkRecord, definition: string | undefined): readonly string[] {
+export function heldBy(
+  { jobs, children = [] }: ForkRecord,
+  definition: string | undefined,
+): readonly string[] {
   const held = [...jobs, ...children.map(({ job_id }) => job_id)]
   return [...new Set(definition === undefined ? held : [...held, definition])]
+}
+
+/** The job that has this fact; undefined: the fork does not refer to it. */
+export function holderOf({ jobs, nodes }: ForkRecord, seq: number): string | undefined {
+  for (const entry of nodes) {
+    if ("seq" in entry && entry.seq === seq) return jobs[entry.job]
+    if (!("list" in entry)) continue
+    if ("seq" in entry.list && entry.list.seq === seq) return jobs[entry.list.job]
+    const item = entry.items.find(([, , at]) => at === seq)
+    if (item !== undefined) return jobs[item[1]]
+  }
+  return undefined
 }

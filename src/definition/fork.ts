@@ -6,8 +6,11 @@
  *    compared: what a handler reads beside them (the time, other services, secrets), and the fields of `job`.
  * 2. What is uncertain runs: a user's handler may read all of the input, unless it declares that it does not.
  */
-import type { Json } from "../core/json.ts"
+import type { ForkedChild, ForkRecord } from "../core/facts.ts"
+import { forkRecord, type JobResults, type Taken } from "../core/fork.ts"
 import { valueAt } from "../core/item-list.ts"
+import type { Json } from "../core/json.ts"
+import { isDone, type JobState } from "../core/state.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import { sortedCopy } from "./document/json-value.ts"
 import type { Plan, PlanNode } from "./plan.ts"
@@ -36,7 +39,16 @@ export interface ForkTarget {
 
 /** Why a node runs, or does not. */
 export type ForkReason =
-  | { readonly code: "unchanged" | "pinned" | "kept" | "requested" | "not_completed" | "new" | "handler_reads_input" }
+  | {
+      readonly code:
+        | "unchanged"
+        | "pinned"
+        | "kept"
+        | "requested"
+        | "not_completed"
+        | "new"
+        | "handler_reads_input"
+    }
   | { readonly code: "changed"; readonly fields: readonly string[] }
   | { readonly code: "dependency"; readonly nodes: readonly string[] }
   | { readonly code: "input_changed"; readonly paths: readonly string[] }
@@ -61,7 +73,10 @@ export function decideFork(origin: ForkOrigin, target: ForkTarget): readonly Nod
     const { id } = plan.nodes[position]!
     const found = origin.plan.positions.get(id) ?? null
     const place = { node: id, position, origin: found }
-    decisions[position] = { ...place, ...decideNode({ origin, target, decisions, isInputChanged }, position, found) }
+    decisions[position] = {
+      ...place,
+      ...decideNode({ origin, target, decisions, isInputChanged }, position, found),
+    }
   }
   return decisions
 }
@@ -155,4 +170,70 @@ function isSameAt(a: Json, b: Json, path: readonly (string | number)[]): boolean
 
 function isEqual(a: Json, b: Json): boolean {
   return a === b || JSON.stringify(sortedCopy(a)) === JSON.stringify(sortedCopy(b))
+}
+
+/** The origin of a fork, folded. */
+export interface FoldedOrigin {
+  readonly jobId: string
+  readonly plan: Plan
+  readonly state: JobState
+  readonly results: JobResults
+}
+
+interface DecidedFork {
+  readonly plan: Plan
+  readonly decisions: readonly NodeDecision[]
+  /** By node whose output is given. */
+  readonly outputs: ReadonlyMap<string, Json>
+  /** As in `ForkTarget`. */
+  readonly items: ForkTarget["items"]
+}
+
+/** The record of a fork that was decided. */
+export function recordFork(
+  origin: FoldedOrigin,
+  target: DecidedFork,
+): { readonly fork: ForkRecord; readonly pinned: readonly Json[]; readonly taken: readonly Taken[] } {
+  const { jobId: originId, results, state } = origin
+  const taken = target.decisions.flatMap(decision => takenOver(origin, target, decision))
+  const children = childrenToFork(target.decisions, state)
+  const positionOf = (node: number) => target.plan.positions.get(origin.plan.nodes[node]!.id)!
+  return { ...forkRecord({ originId, results, taken, children, positionOf }), taken }
+}
+
+/** What the record names: everything but nodes that run as a whole. */
+function takenOver(
+  { results }: FoldedOrigin,
+  { outputs, items }: DecidedFork,
+  { node: id, position: node, origin, action }: NodeDecision,
+): readonly Taken[] {
+  if (action === "pin") return [{ node, pinned: outputs.get(id)! }]
+  if (action === "run" || origin === null) return []
+  if (action === "reuse") return [{ node, origin }]
+  const kept = [...results.lists.get(origin)!.items.keys()].filter(item => !items.get(id)?.has(item))
+  return [{ node, origin, items: new Set(kept) }]
+}
+
+/** Child jobs that did not complete are forked in turn, unless their node runs for another reason. */
+function childrenToFork(decisions: readonly NodeDecision[], state: JobState): readonly ForkedChild[] {
+  const found: ForkedChild[] = []
+  for (const { position: node, origin, action, reason } of decisions) {
+    if (origin === null) continue
+    if (action === "run" && reason.code === "not_completed") {
+      const child = childOf(state, origin)
+      if (child !== undefined) found.push({ node, job_id: child })
+    } else if (action === "items" && reason.code === "items_not_completed") {
+      const list = state.lists.get(origin)!.state
+      for (let item = 0; item < list.nodeStatus.length; item++) {
+        const child = isDone(list, item) ? undefined : childOf(list, item)
+        if (child !== undefined) found.push({ node, item, job_id: child })
+      }
+    }
+  }
+  return found
+}
+
+/** Its child; or, if it has none yet and the origin is a fork itself, the one that its child would be forked from. */
+function childOf({ children, forkedChildren }: JobState, position: number): string | undefined {
+  return children.get(position) ?? forkedChildren.get(position)
 }

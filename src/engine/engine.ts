@@ -99,7 +99,7 @@ export class Engine implements OwnerEngine {
     const forks = new Forks({ owner, load, clock, maxOutputBytes })
     this.#executions = new ExecutionQueue({ owner, clock, log, claim: claimExecution })
     this.#family = new Family({
-      ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution },
+      ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution, forks },
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
     })

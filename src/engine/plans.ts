@@ -62,7 +62,8 @@ export class Plans {
 
   async #readDefinition(hash: string): Promise<Plan> {
     const row = await this.#journal.readDefinition(hash)
-    if (row === null) throw new UmbraError("E305", `The definition ${hash} of a fork does not exist any more.`)
+    if (row === null)
+      throw new UmbraError("E305", `The definition ${hash} of a fork does not exist any more.`)
     return this.addDefinition(await compileStored({ ...row, name: hash, version: 0 }))
   }
 
@@ -92,7 +93,9 @@ export class Plans {
 const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
 const anyAdapter: AdapterCatalog = { get: type => ({ type }), types: () => [] }
 
-async function compileStored(row: Pick<WorkflowRow, "name" | "version" | "definition" | "rules">): Promise<Plan> {
+async function compileStored(
+  row: Pick<WorkflowRow, "name" | "version" | "definition" | "rules">,
+): Promise<Plan> {
   const options = { handlers: anyHandler, adapters: anyAdapter, rules: row.rules }
   const compiled = await inTurns(compilation(JSON.parse(row.definition), options))
   if (compiled.plan !== undefined) return compiled.plan

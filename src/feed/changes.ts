@@ -10,8 +10,8 @@ import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
 import { progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
-import { versionOf } from "../engine/owner/snapshot.ts"
 import { jobError } from "../engine/owner/job-result.ts"
+import { versionOf } from "../engine/owner/snapshot.ts"
 import type { FeedFact } from "../journal/port/feed.ts"
 import {
   type FoldParts,

@@ -104,8 +104,9 @@ export class Registrations {
   }
 
   /** Compiles a definition that is not stored as a version, with the checks of one that is. */
-  async compile(source: GivenWorkflow, owner: string): Promise<Plan> {
-    const plan = await compilePlan(source, this.#parts)
+  async compile(source: GivenWorkflow, owner: string, handlers = this.#parts.handlers): Promise<Plan> {
+    const { adapters } = this.#parts
+    const plan = await compilePlan(source, { handlers, ...(adapters === undefined ? {} : { adapters }) })
     this.#parts.mustBeFor?.(plan, owner)
     if (isBuilt(source))
       for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, false)

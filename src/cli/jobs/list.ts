@@ -4,7 +4,7 @@ import type { JobPage, RemoteEvent } from "../../client/index.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
-import { padded, print } from "../output/print.ts"
+import { padded, print, workflowOf } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -20,6 +20,7 @@ export interface ListOptions extends TargetOptions {
   readonly label?: Readonly<Record<string, string>>
   readonly parent?: string
   readonly top?: boolean
+  readonly forkedFrom?: string
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
@@ -27,7 +28,7 @@ export interface ListOptions extends TargetOptions {
 
 export async function list(options: ListOptions): Promise<number> {
   const { status, workflow, label, parent, top, limit, after, deleted, minDuration } = options
-  const { errorCode, fingerprint, errorText, createdFrom, createdBefore } = options
+  const { errorCode, fingerprint, errorText, createdFrom, createdBefore, forkedFrom } = options
   return withTarget(options, async ({ jobs: target, flags }) => {
     const filter = {
       statuses: status,
@@ -37,6 +38,7 @@ export async function list(options: ListOptions): Promise<number> {
       minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
       labels: label,
       parentId: parent ?? (top ? null : undefined),
+      forkedFrom,
       deleted: deleted || status?.includes("DELETED") || undefined,
     }
     const page = await target.jobPage({ ...filter, limit, after })
@@ -52,7 +54,7 @@ function table(
 ): string {
   if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
-  const names = padded(jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`)))
+  const names = padded(jobs.map(job => printable(workflowOf(job))))
   const lines = jobs.map((job, i) =>
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
   )

@@ -150,6 +150,7 @@ export type TargetJobs = Pick<
   UmbraClient,
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
   | ("failures" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+  | ("acceptFork" | "previewFork")
 >
 
 export type TargetWorkflows = Pick<

@@ -41,8 +41,7 @@ export function startFork(
   startAll(state, at, effects)
   for (const { node } of fork.nodes) {
     state.remaining[node] = 0
-    if (state.nodeStatus[node] === WAITING)
-      within(state, node, effects, list => startAll(list, at, effects))
+    if (state.nodeStatus[node] === WAITING) within(state, node, effects, list => startAll(list, at, effects))
   }
   handedOut(state)
   if (state.unfinished > 0) return

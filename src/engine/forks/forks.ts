@@ -2,8 +2,10 @@ import { apply } from "../../core/apply/apply.ts"
 import type { ReusedValues } from "../../core/apply/fork.ts"
 import type { JobResult, Submit } from "../../core/commands.ts"
 import { submission } from "../../core/decide/decide.ts"
+import { doneOf, jobResults } from "../../core/fork.ts"
 import type { Json } from "../../core/json.ts"
 import { type JobState, largeParts, newJobState } from "../../core/state.ts"
+import { decideFork, recordFork } from "../../definition/fork.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { defaultLimits } from "../../template/index.ts"
 import type { Clock } from "../clock.ts"
@@ -11,7 +13,7 @@ import { partitionMoved } from "../commit/batch.ts"
 import { renderJobOutput } from "../dispatch/render.ts"
 import { newLiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
-import { type LoadParts, readOutput } from "../recovery/fold.ts"
+import { foldJob, type LoadParts, readJobs, readOutput } from "../recovery/fold.ts"
 import { readReused } from "./reused.ts"
 
 export interface ForksParts {
@@ -62,13 +64,42 @@ export class Forks {
     return { command: { ...command, result: await this.#result(id, plan, state) }, reused }
   }
 
+  /**
+   * The child of a fork, as a fork of the child that its node had in the origin. The fork holds that job. null: nothing of
+   * it can be taken over.
+   */
+  async ofChild(
+    id: string,
+    originId: string,
+    { plan, command }: { readonly plan: Plan; readonly command: Submit },
+  ): Promise<PreparedFork | null> {
+    const rows = (await readJobs(this.#parts.load, [originId])).get(originId)
+    if (rows === undefined || plan.pipeline !== null) return null
+    const { plan: before, state, facts } = await foldJob(this.#parts.load, rows)
+    if (before.pipeline !== null || state.workflow !== command.workflow) return null
+    const results = jobResults(originId, state, facts)
+    const none = {
+      from: new Set<string>(),
+      pinned: new Set<string>(),
+      reuse: new Set<string>(),
+      items: new Map(),
+    }
+    const decisions = decideFork(
+      { plan: before, input: state.input, done: node => doneOf(state, results, node) },
+      // The handlers are not known here: each may read the input.
+      { plan, input: command.input, ...none, readsInput: () => true },
+    )
+    const origin = { jobId: originId, plan: before, state, results }
+    const { fork, pinned } = recordFork(origin, { plan, decisions, outputs: new Map(), items: none.items })
+    return this.prepare(id, plan, { ...command, fork, ...(pinned.length === 0 ? {} : { pinned }) })
+  }
+
   /** The output of a fork that has nothing to run. */
   async #result(id: string, plan: Plan, state: JobState): Promise<JobResult> {
     const { load, maxOutputBytes } = this.#parts
     const read = new Map<number, Json>()
     for (const output of state.outputs)
-      for (const large of largeParts(output))
-        read.set(large.seq, await readOutput(load.journal, id, large))
+      for (const large of largeParts(output)) read.set(large.seq, await readOutput(load.journal, id, large))
     const job = newLiveJob({ id, partition: 0, plan, state, seq: 0, at: 0, size: 0, projected: null })
     return renderJobOutput(job, read, { ...defaultLimits, bytes: maxOutputBytes })
   }

@@ -72,6 +72,9 @@ async function listOf(
 ): Promise<readonly Json[]> {
   const data = row?.data ?? (await journal.readFact(jobId, seq))
   if (data === null)
-    throw new UmbraError("E507", `Fact ${seq} of job ${jobId}, which a fork refers to, does not exist any more.`)
+    throw new UmbraError(
+      "E507",
+      `Fact ${seq} of job ${jobId}, which a fork refers to, does not exist any more.`,
+    )
   return (JSON.parse(data) as { readonly items: readonly Json[] }).items
 }

@@ -93,6 +93,7 @@ export async function foldJob(
   if (first.type === "job_submitted" && first.fork !== undefined) {
     apply(state, first)
     await readReused(parts, state, first.fork)
+    applied?.(state, facts[0]!.seq)
     next = 1
   }
   while (next < facts.length) {

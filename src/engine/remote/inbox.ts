@@ -148,7 +148,12 @@ export class Inbox {
   }
 
   /** The answer joins the commit of the fork. */
-  async #submitFork(message: MessageRow, plan: Plan, command: Submit, epoch: number | undefined): Promise<void> {
+  async #submitFork(
+    message: MessageRow,
+    plan: Plan,
+    command: Submit,
+    epoch: number | undefined,
+  ): Promise<void> {
     const { owner, forks } = this.#parts
     const { jobId, partition } = message
     const submitted = await forks.submit(jobId, plan, command, ({ command: whole, reused }) => {

@@ -1,10 +1,9 @@
 /** Plans and submits forks: new jobs that take over from another job what need not run again. */
 import type { Submit } from "../../core/commands.ts"
-import type { ForkedChild } from "../../core/facts.ts"
-import { forkRecord, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
+import { doneOf, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import { isDone, type JobState } from "../../core/state.ts"
-import { decideFork, type NodeDecision } from "../../definition/fork.ts"
+import type { JobState } from "../../core/state.ts"
+import { decideFork, type NodeDecision, recordFork } from "../../definition/fork.ts"
 import { type CheckedRequest, checkSubmission, type HandlerCatalog } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { partitionOf } from "../../engine/ids.ts"
@@ -39,7 +38,10 @@ export interface ForksParts {
     readonly admit: Admit | undefined
   }): Promise<Submitted>
   /** What is known about the runs of nodes of a workflow, by node. */
-  statistics(of: { readonly owner: string; readonly workflow: string }): Promise<ReadonlyMap<string, NodeExpectation>>
+  statistics(of: {
+    readonly owner: string
+    readonly workflow: string
+  }): Promise<ReadonlyMap<string, NodeExpectation>>
 }
 
 interface PlannedFork {
@@ -94,14 +96,10 @@ export class Forks {
     const input = await checkSubmission(plan, given, { owner: state.owner, request: options.request })
     const results = jobResults(jobId, state, origin.facts)
     const decisions = this.#decide({ origin, plan, input, results }, request)
-    const taken = takenOver(decisions, request, { state, results })
-    const { fork, pinned } = forkRecord({
-      originId: jobId,
-      results,
-      taken,
-      children: childrenToFork(decisions, state),
-      positionOf: node => plan.positions.get(origin.plan.nodes[node]!.id)!,
-    })
+    const { fork, pinned, taken } = recordFork(
+      { jobId, plan: origin.plan, state, results },
+      { plan, decisions, outputs: outputsIn(request), items: itemsIn(request) },
+    )
     const command: Submit = {
       type: "submit",
       owner: state.owner,
@@ -135,37 +133,43 @@ export class Forks {
     { workflow, overrides = {} }: ForkRequest,
   ): Promise<{ readonly plan: Plan; readonly version: number | null }> {
     const { registrations } = this.#parts
+    const handlers = withHandlersOf(before, this.#parts.handlers)
     const own = { plan: before, version: state.workflowVersion === 0 ? null : state.workflowVersion }
     let target: { readonly plan: Plan; readonly version: number | null } = own
     if (typeof workflow === "string") target = await registrations.resolve(workflow, state.owner)
-    else if (workflow !== undefined) target = { plan: await registrations.compile(workflow, state.owner), version: null }
+    else if (workflow !== undefined)
+      target = { plan: await registrations.compile(workflow, state.owner, handlers), version: null }
     if (target.plan.name !== state.workflow)
       wrong(`a fork runs the same workflow as its origin, "${state.workflow}", not "${target.plan.name}"`)
     if (target.plan.pipeline !== null) wrong("workflow must have nodes; this one is a pipeline")
     const configs = Object.entries(overrides).filter(([, { config }]) => config !== undefined)
     if (configs.length > 0) {
       mustHaveNodes(target.plan, { overrides })
-      const changed = withConfigs(target.plan.document as JsonObject, new Map(configs.map(([id, { config }]) => [id, config!])))
-      target = { plan: await registrations.compile(changed as never, state.owner), version: null }
+      const changed = withConfigs(
+        target.plan.document as JsonObject,
+        new Map(configs.map(([id, { config }]) => [id, config!])),
+      )
+      target = { plan: await registrations.compile(changed as never, state.owner, handlers), version: null }
     }
     return target.version === null && target.plan.hash === before.hash ? own : target
   }
 
   #decide(
     { origin, plan, input, results }: { origin: FoldedJob; plan: Plan; input: Json; results: JobResults },
-    { from = [], overrides = {}, items = {}, reuse = [] }: ForkRequest,
+    request: ForkRequest,
   ): readonly NodeDecision[] {
+    const { from = [], items = {}, reuse = [] } = request
     const { state } = origin
-    const outputs = Object.keys(overrides).filter(id => overrides[id]!.output !== undefined)
     const decisions = decideFork(
       {
         plan: origin.plan,
         input: state.input,
-        done: node => (isDone(state, node) ? "all" : results.lists.has(node) ? "items" : "nothing"),
+        done: node => doneOf(state, results, node),
       },
       {
-        ...{ plan, input, from: new Set(from), pinned: new Set(outputs), reuse: new Set(reuse) },
-        items: new Map(Object.entries(items).map(([id, list]) => [id, new Set(list)])),
+        ...{ plan, input, from: new Set(from), reuse: new Set(reuse) },
+        pinned: new Set(outputsIn(request).keys()),
+        items: itemsIn(request),
         readsInput: name => this.#parts.handlers.get(name)?.readsInput !== false,
       },
     )
@@ -174,6 +178,25 @@ export class Forks {
     for (const [id, list] of Object.entries(items)) mustHaveItems(byId.get(id)!, list, state)
     return decisions
   }
+}
+
+/** A process without the handlers of the origin, such as a command on a folder, does not refuse what the origin runs. */
+function withHandlersOf({ nodes }: Plan, handlers: HandlerCatalog): HandlerCatalog {
+  const used = new Set(nodes.map(({ handler }) => handler))
+  return {
+    get: name => handlers.get(name) ?? (used.has(name) ? { name } : undefined),
+    names: () => [...new Set([...handlers.names(), ...used])],
+    ...(handlers.refresh === undefined ? {} : { refresh: () => handlers.refresh!() }),
+  }
+}
+
+function outputsIn({ overrides = {} }: ForkRequest): ReadonlyMap<string, Json> {
+  const given = Object.entries(overrides)
+  return new Map(given.flatMap(([id, { output }]) => (output === undefined ? [] : [[id, output] as const])))
+}
+
+function itemsIn({ items = {} }: ForkRequest): ReadonlyMap<string, ReadonlySet<number>> {
+  return new Map(Object.entries(items).map(([id, list]) => [id, new Set(list)]))
 }
 
 function withConfigs(document: JsonObject, configs: ReadonlyMap<string, JsonObject>): JsonObject {
@@ -205,45 +228,16 @@ function whyNot(reason: NodeDecision["reason"]): string {
   }
 }
 
-function mustHaveItems({ node, action, reason, origin }: NodeDecision, list: readonly number[], state: JobState): void {
+function mustHaveItems(
+  { node, action, reason, origin }: NodeDecision,
+  list: readonly number[],
+  state: JobState,
+): void {
   const known = origin === null ? undefined : state.lists.get(origin)?.items.length
   if (known === undefined) wrong(`node "${node}" of the origin has no list of items (items)`)
   const outside = list.find(item => item >= known)
   if (outside !== undefined) wrong(`node "${node}" has ${known} items, no item ${outside}`)
   if (action !== "items") wrong(`items of node "${node}" cannot be chosen: ${whyNot(reason)}`)
-}
-
-/** What the record of the fork names: everything but nodes that run as a whole. */
-function takenOver(
-  decisions: readonly NodeDecision[],
-  { overrides = {}, items = {} }: ForkRequest,
-  { state, results }: { readonly state: JobState; readonly results: JobResults },
-): readonly Taken[] {
-  return decisions.flatMap(({ node: id, position: node, origin, action }): Taken[] => {
-    if (action === "pin") return [{ node, pinned: overrides[id]!.output! }]
-    if (action === "run" || origin === null) return []
-    if (action === "reuse") return [{ node, origin }]
-    const run = new Set(items[id] ?? [])
-    const kept = [...(results.lists.get(origin)?.items.keys() ?? [])].filter(item => !run.has(item))
-    // Without any item there is nothing to take over: the list is evaluated again.
-    return kept.length === 0 || !state.lists.has(origin) ? [] : [{ node, origin, items: new Set(kept) }]
-  })
-}
-
-/** Child jobs that did not complete are forked in turn, unless their node runs for another reason. */
-function childrenToFork(decisions: readonly NodeDecision[], state: JobState): readonly ForkedChild[] {
-  const found: ForkedChild[] = []
-  for (const { position: node, origin, action, reason } of decisions) {
-    if (origin === null) continue
-    if (action === "run" && reason.code === "not_completed") {
-      const child = state.children.get(origin)
-      if (child !== undefined) found.push({ node, job_id: child })
-    } else if (action === "items" && reason.code === "items_not_completed") {
-      const list = state.lists.get(origin)!.state
-      for (const [item, job_id] of list.children) if (!isDone(list, item)) found.push({ node, item, job_id })
-    }
-  }
-  return found
 }
 
 function itemCounts(
@@ -265,7 +259,9 @@ function mustBeConfirmed({ unconfirmed: { unsafe, unknown } }: ForkPreview): voi
     ...(unsafe.length === 0 ? [] : [`name ${unsafe.join(", ")} in confirm.unsafe: a repetition does harm`]),
     ...(unknown.length === 0
       ? []
-      : [`set confirm.unknown, if ${short(unknown)} may run again: their handlers do not declare their effects`]),
+      : [
+          `set confirm.unknown, if ${short(unknown)} may run again: their handlers do not declare their effects`,
+        ]),
   ]
   throw new UmbraError("E314", `The fork may repeat effects outside of Umbra; ${parts.join("; ")}.`, {
     details: {
@@ -278,5 +274,7 @@ function mustBeConfirmed({ unconfirmed: { unsafe, unknown } }: ForkPreview): voi
 }
 
 function short(nodes: readonly string[]): string {
-  return nodes.length <= 5 ? nodes.join(", ") : `${nodes.slice(0, 5).join(", ")} and ${nodes.length - 5} others`
+  return nodes.length <= 5
+    ? nodes.join(", ")
+    : `${nodes.slice(0, 5).join(", ")} and ${nodes.length - 5} others`
 }

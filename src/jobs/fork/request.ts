@@ -56,7 +56,11 @@ export function checkForkRequest(request: ForkRequest): void {
   if (request.input !== undefined) mustBeJson("input", request.input)
   for (const [node, override] of entriesOf("overrides", overrides)) checkOverride(node, override)
   for (const [node, list] of entriesOf("items", items))
-    if (!Array.isArray(list) || list.length === 0 || !list.every(item => Number.isSafeInteger(item) && item >= 0))
+    if (
+      !Array.isArray(list) ||
+      list.length === 0 ||
+      !list.every(item => Number.isSafeInteger(item) && item >= 0)
+    )
       wrong(`items.${node} must be a list of the indexes of items, from 0`)
 }
 
@@ -85,7 +89,8 @@ function mustBeJson(what: string, value: unknown): void {
   const problems = new ProblemList()
   checkJson(value, bounds, problems)
   const [problem] = problems.sorted()
-  if (problem !== undefined) wrong(`${what} must be JSON, and ${problem.path || "this"} is not (${problem.message})`)
+  if (problem !== undefined)
+    wrong(`${what} must be JSON, and ${problem.path || "this"} is not (${problem.message})`)
 }
 
 /** Throws E309 if a parameter names a node that the fork does not have. */
@@ -102,7 +107,12 @@ export function mustHaveNodes(plan: Plan, { from, overrides, items, reuse, confi
     if (unknown === undefined) continue
     const nearest = new Suggester().nearest(unknown, [...plan.positions.keys()])
     const hint = nearest === undefined ? "" : ` Did you mean "${nearest}"?`
-    wrong(`${parameter} names "${unknown}", and workflow "${plan.name}" has no such node.${hint}`.replace(/\.$/, ""))
+    wrong(
+      `${parameter} names "${unknown}", and workflow "${plan.name}" has no such node.${hint}`.replace(
+        /\.$/,
+        "",
+      ),
+    )
   }
   for (const id of from ?? [])
     if (overrides?.[id]?.output !== undefined)

@@ -1,0 +1,256 @@
+import { describe, expect, it } from "vitest"
+import { apply, graphView, newState } from "../../src/core/index.ts"
+import type { Json } from "../../src/core/json.ts"
+import { partitionOf } from "../../src/engine/ids.ts"
+import type { Umbra } from "../../src/umbra.ts"
+import { defineHandler } from "../../src/worker/handler.ts"
+import { flow, open, soon, until } from "./stage.ts"
+
+/** Handlers that count their runs, and fail while the test says so. */
+function counting() {
+  const runs: string[] = []
+  const failing = new Set<string>()
+  const work = defineHandler({
+    name: "work",
+    effects: false,
+    readsInput: false,
+    run(config, ctx) {
+      const { value, name = ctx.nodeId } = config as { value?: Json; name?: string }
+      runs.push(name)
+      if (failing.has(name)) throw Object.assign(new Error(`${name} fails`), { retryable: false })
+      return value ?? name
+    },
+  })
+  return { work, runs, failing, take: () => runs.splice(0).sort() }
+}
+
+const chain = flow(
+  [
+    { id: "a", handler: "work", config: { value: "{{ input.a }}" } },
+    { id: "b", handler: "work", config: { value: "{{ a }}-b" } },
+    { id: "c", handler: "work", config: { value: "{{ b }}-c" } },
+  ],
+  { output: { c: "{{ c }}", a: "{{ a }}" } },
+)
+
+async function graphOf(umbra: Umbra, jobId: string) {
+  const { nodes, forked_from, status } = await umbra.graph(jobId)
+  return { status, forked_from, nodes: Object.fromEntries(nodes.map(node => [node.id, node])) }
+}
+
+/** The browser's fold of the fork's facts gives the server's graph. */
+async function expectFoldsAlike(umbra: Umbra, jobId: string): Promise<void> {
+  const { facts } = await umbra.queries.facts.page(jobId, { limit: 1000 })
+  const state = newState(await umbra.queries.facts.compiledGraphOf(jobId))
+  for (const record of facts) apply(state, record)
+  const { seq, at } = facts.at(-1)!
+  const { moment: _, ...graph } = await umbra.queries.facts.graphAt(jobId, { seq })
+  expect(JSON.parse(JSON.stringify(graphView(state, { now: at })))).toEqual(JSON.parse(JSON.stringify(graph)))
+}
+
+async function expectSound(umbra: Umbra, jobId: string): Promise<void> {
+  expect(await umbra.queries.verify(await umbra.queries.row(jobId))).toEqual([])
+  await expectFoldsAlike(umbra, jobId)
+  for (const event of await umbra.events(jobId)) expect(event.correlation_id).toBe(jobId)
+}
+
+describe("forks", () => {
+  it("runs what did not complete, and takes over the rest", async () => {
+    const { work, failing, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    failing.add("c")
+    const origin = await umbra.submit(chain, { a: "x" }, { labels: { team: "shop" }, priority: 3 })
+    expect(await origin.wait()).toMatchObject({ status: "FAILED", forked_from: null, definition: null })
+    expect(take()).toEqual(["a", "b", "c"])
+    failing.clear()
+    const fork = await umbra.fork(origin.id)
+    const ended = await fork.wait()
+    expect(ended).toMatchObject({
+      ...{ status: "COMPLETED", output: { c: "x-b-c", a: "x" }, forked_from: origin.id },
+      ...{ workflow_version: 1, labels: { team: "shop" }, priority: 3 },
+    })
+    expect(take()).toEqual(["c"])
+    expect(partitionOf(fork.id)).toBe(partitionOf(origin.id))
+    const { nodes, forked_from } = await graphOf(umbra, fork.id)
+    expect(forked_from).toBe(origin.id)
+    expect(nodes.a).toMatchObject({ status: "COMPLETED", reused_from: origin.id, incoming: 0 })
+    expect(nodes.c).not.toHaveProperty("reused_from")
+    expect(await umbra.node(fork.id, "b")).toMatchObject({ output: "x-b", attempts: [], attempts_total: 0 })
+    expect((await umbra.jobs({ forkedFrom: origin.id })).map(({ job_id }) => job_id)).toEqual([fork.id])
+    await expectSound(umbra, fork.id)
+  })
+
+  it("runs the named nodes and what depends on them", async () => {
+    const { work, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const origin = await umbra.submit(chain, { a: "x" })
+    await origin.wait()
+    take()
+    const fork = await umbra.fork(origin.id, { from: ["b"] })
+    expect((await fork.wait()).output).toEqual({ c: "x-b-c", a: "x" })
+    expect(take()).toEqual(["b", "c"])
+    await expectSound(umbra, fork.id)
+  })
+
+  it("sets outputs without running their nodes, also before their dependencies have ended", async () => {
+    const { work, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const origin = await umbra.submit(chain, { a: "x" })
+    await origin.wait()
+    take()
+    const fork = await umbra.fork(origin.id, { from: ["a"], overrides: { b: { output: { pinned: true } } } })
+    expect(await fork.wait()).toMatchObject({
+      status: "COMPLETED",
+      output: { c: '{"pinned": true}-c', a: "x" },
+    })
+    expect(take()).toEqual(["a", "c"])
+    const { nodes } = await graphOf(umbra, fork.id)
+    expect(nodes.b).toMatchObject({ status: "COMPLETED", pinned: true, incoming: 0 })
+    await expectSound(umbra, fork.id)
+    const again = await umbra.fork(fork.id, { from: ["c"] })
+    expect((await again.wait()).output).toEqual({ c: '{"pinned": true}-c', a: "x" })
+    expect(take()).toEqual(["c"])
+    await expectSound(umbra, again.id)
+  })
+
+  it("runs a changed config as a definition of its own", async () => {
+    const { work, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const origin = await umbra.submit(chain, { a: "x" })
+    await origin.wait()
+    take()
+    const fork = await umbra.fork(origin.id, { overrides: { b: { config: { value: "{{ a }}-B" } } } })
+    const ended = await fork.wait()
+    expect(ended).toMatchObject({ workflow: "flow", workflow_version: null, output: { c: "x-B-c", a: "x" } })
+    expect(ended.definition).toMatch(/^[0-9a-f]{64}$/)
+    expect(take()).toEqual(["b", "c"])
+    await expectSound(umbra, fork.id)
+    expect(await umbra.workflow({ owner: "local", name: "flow" })).toMatchObject({ version: 1 })
+    const again = await umbra.fork(fork.id, { from: ["c"] })
+    expect(await again.wait()).toMatchObject({ definition: ended.definition, output: { c: "x-B-c" } })
+    expect(take()).toEqual(["c"])
+  })
+
+  it("completes at once when nothing is left to run", async () => {
+    const { work, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const origin = await umbra.submit(
+      { ...chain, output: "{{ nodes[input.which] }}" },
+      { a: "x", which: "no" },
+    )
+    expect(await origin.wait()).toMatchObject({ status: "FAILED" })
+    take()
+    const fork = await umbra.fork(origin.id, { workflow: { ...chain, output: "{{ c }}!" } })
+    expect(await fork.wait()).toMatchObject({ status: "COMPLETED", output: "x-b-c!" })
+    const wrong = await umbra.fork(origin.id, { workflow: { ...chain, output: "{{ c.no.more }}" } })
+    expect(await wrong.wait()).toMatchObject({ status: "FAILED", error: { code: "E201" } })
+    expect(take()).toEqual([])
+    await expectSound(umbra, fork.id)
+    await expectSound(umbra, wrong.id)
+  })
+
+  it("refers to the job that holds a result, never to another fork", async () => {
+    const { work, failing, take } = counting()
+    const umbra = await open({ handlers: [work], engine: { largeOutputBytes: 2000 } })
+    const large = "y".repeat(5000)
+    failing.add("c")
+    const origin = await umbra.submit(chain, { a: large })
+    await origin.wait()
+    const middle = await umbra.fork(origin.id)
+    await middle.wait()
+    const last = await umbra.fork(middle.id)
+    await last.wait()
+    failing.clear()
+    take()
+    const fork = await umbra.fork(last.id)
+    expect((await fork.wait()).output).toEqual({ c: `${large}-b-c`, a: large })
+    expect(take()).toEqual(["c"])
+    const [first] = (await umbra.queries.facts.page(fork.id, { limit: 1 })).facts
+    expect(first!.fork).toMatchObject({ job_id: last.id, jobs: [origin.id] })
+    const { seq } = (first!.fork as unknown as { nodes: { seq: number }[] }).nodes[0]!
+    const payload = await umbra.queries.facts.payload(fork.id, { seq, field: "output" })
+    expect(JSON.parse(payload.text)).toBe(large)
+    await expect(
+      umbra.queries.facts.payload(fork.id, { seq: seq - 1, field: "input" }),
+    ).rejects.toMatchObject({
+      code: "E313",
+    })
+    await expectSound(umbra, fork.id)
+  })
+
+  it("takes over items one by one", async () => {
+    const { work, failing, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const list = flow(
+      [
+        { id: "list", handler: "transform", config: { value: ["i0", "i1", "i2", "i3"] } },
+        {
+          id: "each",
+          handler: "work",
+          for_each: "{{ list }}",
+          config: { name: "{{ item }}", value: "{{ item }}!" },
+          fail_fast: false,
+          retry: soon,
+        },
+        { id: "all", handler: "transform", config: { value: "{{ each | join(',') }}" } },
+      ],
+      { output: "{{ all }}" },
+    )
+    failing.add("i2")
+    const origin = await umbra.submit(list)
+    expect(await origin.wait()).toMatchObject({ status: "FAILED" })
+    failing.clear()
+    take()
+    const fork = await umbra.fork(origin.id)
+    expect((await fork.wait()).output).toBe("i0!,i1!,i2!,i3!")
+    expect(take()).toEqual(["i2"])
+    const { items } = await umbra.items(fork.id, "each")
+    expect(items.map(item => item.reused_from ?? null)).toEqual([origin.id, origin.id, null, origin.id])
+    await expectSound(umbra, fork.id)
+    const some = await umbra.fork(fork.id, { items: { each: [0, 3] } })
+    expect((await some.wait()).output).toBe("i0!,i1!,i2!,i3!")
+    expect(take()).toEqual(["i0", "i3"])
+    await expectSound(umbra, some.id)
+    const [first] = (await umbra.queries.facts.page(some.id, { limit: 1 })).facts
+    expect((first!.fork as unknown as { jobs: string[] }).jobs.sort()).toEqual([origin.id, fork.id].sort())
+    const whole = await umbra.fork(some.id, { from: ["all"] })
+    expect((await whole.wait()).output).toBe("i0!,i1!,i2!,i3!")
+    expect(take()).toEqual([])
+    await expectSound(umbra, whole.id)
+  })
+
+  it("runs nodes that read what changed of the input", async () => {
+    const { work, take } = counting()
+    const other = defineHandler({
+      name: "other",
+      effects: false,
+      run: (_, ctx) => (ctx.input as { b: Json }).b,
+    })
+    const umbra = await open({ handlers: [work, other] })
+    const reading = flow([
+      { id: "a", handler: "work", config: { value: "{{ input.a }}" } },
+      { id: "b", handler: "work", config: { value: "{{ input.b }}" } },
+      { id: "own", handler: "other", config: {} },
+      { id: "all", handler: "input" },
+    ])
+    const origin = await umbra.submit(reading, { a: 1, b: 2 })
+    await origin.wait()
+    take()
+    const preview = await umbra.previewFork(origin.id, { input: { a: 1, b: 3 } })
+    expect(preview.will_run.map(({ node, reason }) => [node, reason])).toEqual([
+      ["b", { code: "input_changed", paths: ["input.b"] }],
+      ["own", { code: "handler_reads_input" }],
+      ["all", { code: "handler_reads_input" }],
+    ])
+    const fork = await umbra.fork(origin.id, { input: { a: 1, b: 3 }, reuse: ["own"] })
+    expect((await fork.wait()).output).toEqual({ a: 1, b: 3, own: 2, all: { a: 1, b: 3 } })
+    expect(take()).toEqual(["b"])
+  })
+
+  it("goes on in another process after the first has closed", async () => {
+    const store = await import("../journal/folder.ts")
+    void store
+  })
+})
+
+void until
