@@ -1,10 +1,13 @@
-import { describe, expect, it } from "vitest"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { apply, graphView, newState } from "../../src/core/index.ts"
 import type { Json } from "../../src/core/json.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
-import type { Umbra } from "../../src/umbra.ts"
+import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
-import { flow, open, soon, until } from "./stage.ts"
+import { flow, gate, open, soon, until } from "./stage.ts"
 
 /** Handlers that count their runs, and fail while the test says so. */
 function counting() {
@@ -101,14 +104,14 @@ describe("forks", () => {
     const fork = await umbra.fork(origin.id, { from: ["a"], overrides: { b: { output: { pinned: true } } } })
     expect(await fork.wait()).toMatchObject({
       status: "COMPLETED",
-      output: { c: '{"pinned": true}-c', a: "x" },
+      output: { c: '{"pinned":true}-c', a: "x" },
     })
     expect(take()).toEqual(["a", "c"])
     const { nodes } = await graphOf(umbra, fork.id)
     expect(nodes.b).toMatchObject({ status: "COMPLETED", pinned: true, incoming: 0 })
     await expectSound(umbra, fork.id)
     const again = await umbra.fork(fork.id, { from: ["c"] })
-    expect((await again.wait()).output).toEqual({ c: '{"pinned": true}-c', a: "x" })
+    expect((await again.wait()).output).toEqual({ c: '{"pinned":true}-c', a: "x" })
     expect(take()).toEqual(["c"])
     await expectSound(umbra, again.id)
   })
@@ -247,10 +250,272 @@ describe("forks", () => {
     expect(take()).toEqual(["b"])
   })
 
-  it("goes on in another process after the first has closed", async () => {
-    const store = await import("../journal/folder.ts")
-    void store
+  it("continues child jobs that did not complete, each from what it has done", async () => {
+    const { work, failing, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    await umbra.register(
+      flow(
+        [
+          { id: "first", handler: "work", config: { name: "first {{ input }}" } },
+          {
+            id: "second",
+            handler: "work",
+            config: { name: "second {{ input }}", value: "{{ first }}, {{ input }}" },
+          },
+        ],
+        { name: "child", output: "{{ second }}" },
+      ),
+    )
+    const parent = flow(
+      [
+        { id: "list", handler: "transform", config: { value: ["x", "y"] } },
+        {
+          id: "each",
+          handler: "workflow",
+          for_each: "{{ list }}",
+          config: { workflow: "child", input: "{{ item }}" },
+          fail_fast: false,
+        },
+        { id: "one", handler: "workflow", config: { workflow: "child", input: "z" }, dependencies: ["each"] },
+      ],
+      { output: { each: "{{ each }}", one: "{{ one }}" } },
+    )
+    failing.add("second y").add("second z")
+    const origin = await umbra.submit(parent)
+    expect(await origin.wait()).toMatchObject({ status: "FAILED" })
+    expect(take()).toEqual(["first x", "first y", "second x", "second y"])
+    failing.delete("second y")
+    const middle = await umbra.fork(origin.id, { confirm: { unknown: true } })
+    expect(await middle.wait()).toMatchObject({ status: "FAILED" })
+    expect(take()).toEqual(["first z", "second y", "second z"])
+    failing.clear()
+    const last = await umbra.fork(middle.id, { confirm: { unknown: true } })
+    expect((await last.wait()).output).toEqual({ each: ["first x, x", "first y, y"], one: "first z, z" })
+    expect(take()).toEqual(["second z"])
+    const { nodes } = await graphOf(umbra, last.id)
+    const child = await umbra.job(nodes.one!.child_job_id!)
+    const before = (await graphOf(umbra, middle.id)).nodes.one!.child_job_id
+    expect(child).toMatchObject({ parent_id: last.id, forked_from: before, status: "COMPLETED" })
+    await expectSound(umbra, last.id)
+    await expectSound(umbra, child.job_id)
+  })
+
+  it("continues from the store after a restart, with what it has taken over", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "umbra-forks-"))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const { work, failing, take } = counting()
+    const held = gate("held")
+    const list = flow(
+      [
+        { id: "a", handler: "work", config: { value: ["p", "q", "{{ input }}"] } },
+        {
+          id: "each",
+          handler: "work",
+          for_each: "{{ a }}",
+          config: { name: "{{ item }}", value: "{{ item }}!" },
+        },
+        { id: "stop", handler: "held", dependencies: ["each"] },
+        {
+          id: "end",
+          handler: "work",
+          config: { value: "{{ each | join(',') }} {{ a[0] }}" },
+          dependencies: ["stop"],
+        },
+      ],
+      { output: "{{ end }}" },
+    )
+    const first = await openUmbra(folder, {
+      handlers: [work, held.handler],
+      engine: { largeOutputBytes: 60, drainSeconds: 0.1 },
+    })
+    failing.add("r")
+    const origin = await first.submit(list, "r")
+    await origin.wait()
+    failing.clear()
+    take()
+    const fork = await first.fork(origin.id, {
+      confirm: { unknown: true },
+      overrides: { a: { config: { value: ["p", "q", "r"] } } },
+    })
+    await held.came(1)
+    expect(take()).toEqual(["a", "p", "q", "r"])
+    await first.close()
+    const gone = gate("held")
+    const again = await openUmbra(folder, {
+      handlers: [work, gone.handler],
+      engine: { largeOutputBytes: 60, drainSeconds: 0.1 },
+    })
+    const second = await again.fork(fork.id, { confirm: { unknown: true } })
+    await gone.came(2)
+    gone.open()
+    expect((await again.wait(fork.id)).output).toBe("p!,q!,r! p")
+    expect((await second.wait()).output).toBe("p!,q!,r! p")
+    expect(take()).toEqual(["end", "end"])
+    await expectSound(again, second.id)
+    await again.close()
+  })
+
+  it("waits as a row while there is no place, and takes over the same", async () => {
+    const { work, failing, take } = counting()
+    const held = gate("held")
+    const umbra = await open({
+      handlers: [work, held.handler],
+      engine: { maxLiveJobs: 1 },
+      worker: { concurrency: 1 },
+    })
+    failing.add("c")
+    const origin = await umbra.submit(chain, { a: "x" })
+    await origin.wait()
+    failing.clear()
+    take()
+    const busy = await umbra.submit(flow([{ id: "held", handler: "held" }], { name: "busy" }))
+    await held.came(1)
+    const forks = await Promise.all(Array.from({ length: 20 }, () => umbra.fork(origin.id)))
+    held.open()
+    for (const fork of forks) expect((await fork.wait()).output).toEqual({ c: "x-b-c", a: "x" })
+    expect(take()).toEqual(Array(20).fill("c"))
+    await busy.wait()
+    await expectSound(umbra, forks.at(-1)!.id)
+  })
+
+  it("refuses what does not fit, and says what to do", async () => {
+    const { work } = counting()
+    const charge = defineHandler({ name: "charge", effects: true, run: () => "charged" })
+    const plain = defineHandler({ name: "plain", run: () => 1 })
+    const umbra = await open({ handlers: [work, charge, plain] })
+    const nodes = flow([
+      { id: "a", handler: "work" },
+      { id: "pay", handler: "charge", dependencies: ["a"] },
+      { id: "other", handler: "plain", dependencies: ["a"] },
+      { id: "each", handler: "work", for_each: "{{ [1, 2] }}" },
+    ])
+    const origin = await umbra.submit(nodes, { x: 1 })
+    await origin.wait()
+    const wrong = async (request: unknown, text: RegExp, code = "E309") => {
+      const message = new RegExp(text.source, "is")
+      const refused = umbra.fork(origin.id, request as never)
+      await expect(refused).rejects.toMatchObject({ code, message: expect.stringMatching(message) })
+    }
+    await wrong({ from: ["A"] }, /from names "A".*Did you mean "a"/)
+    await wrong({ from: "a" }, /from must be a list of node ids/)
+    await wrong({ reuse: [1] }, /reuse must be a list of node ids/)
+    await wrong({ overrides: { a: {} } }, /overrides\.a must have either output or config/)
+    await wrong(
+      { overrides: { a: { output: 1, config: {} } } },
+      /overrides\.a must have either output or config/,
+    )
+    await wrong({ overrides: { a: { config: 3 } } }, /overrides\.a\.config must be an object/)
+    await wrong({ overrides: { a: { output: () => 1 } } }, /overrides\.a\.output must be JSON/)
+    await wrong({ overrides: { no: { output: 1 } } }, /overrides names "no"/)
+    await wrong({ overrides: { no: { config: {} } } }, /overrides names "no"/)
+    await wrong({ items: { each: [] } }, /items\.each must be a list/)
+    await wrong({ items: { each: [2] } }, /"each" has 2 items, no item 2/)
+    await wrong({ items: { a: [0] } }, /"a" of the origin has no list/)
+    await wrong({ items: { each: [0] }, from: ["each"] }, /items of node "each" cannot be chosen/i)
+    await wrong({ reuse: ["pay"], from: ["a"] }, /"pay" cannot be taken over.*depends on/)
+    await wrong({ from: ["a"], overrides: { a: { output: 1 } } }, /cannot run again.*and have its output set/)
+    await wrong({ confirm: { unsafe: ["nobody"] } }, /confirm\.unsafe names "nobody"/)
+    await wrong({ confirm: true }, /confirm must be an object/)
+    await wrong({ confirm: { unknown: "yes" } }, /confirm\.unknown must be true or false/)
+    await wrong({ form: ["a"] }, /no parameter "form"/)
+    await wrong(
+      { workflow: { ...nodes, name: "else" } },
+      /runs the same workflow as its origin, "flow", not "else"/,
+    )
+    await wrong({ workflow: "flow@9" }, /no workflow "flow@9"/, "E305")
+    await wrong({ workflow: { ...nodes, nodes: [{ id: "a", handler: "nothing" }] } }, /nothing/, "E103")
+    await wrong(
+      { from: ["a"] },
+      /name pay in confirm\.unsafe.*set confirm\.unknown, if other may run/,
+      "E314",
+    )
+    await wrong({ from: ["a"], confirm: { unknown: true } }, /name pay in confirm\.unsafe/, "E314")
+    await wrong({ from: ["a"], confirm: { unsafe: ["pay"] } }, /set confirm\.unknown/, "E314")
+    const fork = await umbra.fork(origin.id, { from: ["a"], confirm: { unsafe: ["pay"], unknown: true } })
+    await fork.wait()
+    await expect(umbra.fork(origin.id, {}, { owner: "else" })).rejects.toMatchObject({ code: "E301" })
+    await umbra.delete(origin.id)
+    await expect(umbra.fork(origin.id)).rejects.toMatchObject({ code: "E301" })
+    expect(await umbra.node(fork.id, "each")).toMatchObject({ output: ["each", "each"] })
+  })
+
+  it("says for every node what happens to it, and why", async () => {
+    const { work, failing } = counting()
+    const charge = defineHandler({ name: "charge", effects: true, run: () => "charged" })
+    const umbra = await open({ handlers: [work, charge] })
+    const before = flow([
+      { id: "same", handler: "work" },
+      { id: "other", handler: "work", config: { value: 1 } },
+      { id: "below", handler: "charge", dependencies: ["other"] },
+      { id: "fails", handler: "work", dependencies: ["same", "below", "gone"] },
+      {
+        id: "get",
+        handler: "call_external_service",
+        config: { url: "http://127.0.0.1:9/" },
+        dependencies: ["fails"],
+      },
+      {
+        id: "post",
+        handler: "call_external_service",
+        config: { url: "http://127.0.0.1:9/", method: "POST" },
+        dependencies: ["fails"],
+      },
+      { id: "gone", handler: "work" },
+    ])
+    failing.add("fails")
+    const origin = await umbra.submit(before)
+    await origin.wait()
+    const after = {
+      ...before,
+      nodes: [
+        ...before.nodes
+          .slice(0, -1)
+          .map(node => (node.id === "other" ? { ...node, config: { value: 2 } } : node))
+          .map(node => (node.id === "fails" ? { ...node, dependencies: ["same", "below"] } : node)),
+        { id: "added", handler: "work" },
+      ],
+    }
+    const preview = await umbra.previewFork(origin.id, {
+      workflow: after,
+      overrides: { same: { output: 0 } },
+    })
+    expect(preview).toMatchObject({
+      job_id: origin.id,
+      workflow_version: null,
+      reused: [],
+      pinned: [{ node: "same", reason: { code: "pinned" } }],
+      will_run: [
+        {
+          node: "other",
+          reason: { code: "changed", fields: ["config"] },
+          effects: "safe",
+          duration_ms: null,
+        },
+        { node: "below", reason: { code: "dependency", nodes: ["other"] }, effects: "unsafe" },
+        { node: "fails", reason: { code: "not_completed" } },
+        { node: "get", effects: "safe" },
+        { node: "post", effects: "unsafe" },
+      ],
+      new: [{ node: "added", reason: { code: "new" } }],
+      removed: ["gone"],
+      expected: { duration_ms: null, usage: null, critical_path: ["other", "below", "fails", "get"] },
+      unconfirmed: { unsafe: ["below", "post"], unknown: [] },
+    })
+    expect(preview.expected.without_data).toHaveLength(6)
+  })
+
+  it("gives the same job for the same key, and refuses the key for another request", async () => {
+    const { work } = counting()
+    const umbra = await open({ handlers: [work] })
+    const origin = await umbra.submit(chain, { a: "x" })
+    await origin.wait()
+    const key = { idempotencyKey: "k" }
+    const [one, two] = await Promise.all([
+      umbra.acceptFork(origin.id, { from: ["b"] }, key),
+      umbra.acceptFork(origin.id, { from: ["b"] }, key),
+    ])
+    expect(one.jobId).toBe(two.jobId)
+    expect([one.isNew, two.isNew].sort()).toEqual([false, true])
+    await expect(umbra.fork(origin.id, { from: ["c"] }, key)).rejects.toMatchObject({ code: "E306" })
   })
 })
-
-void until
