@@ -12,6 +12,7 @@ import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
+import { nodeExpectations } from "./jobs/fork/expectations.ts"
 import { Forks } from "./jobs/fork/forks.ts"
 import { Queries } from "./jobs/queries.ts"
 import { Submissions } from "./jobs/submit.ts"
@@ -168,7 +169,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     handlers,
     fold: id => queries.fold(id),
     submit: fork => submissions.submitFork(fork),
-    statistics: async () => new Map(),
+    statistics: of => nodeExpectations({ journal, plans: engine.plans, now }, of),
   })
   return {
     handlers,

@@ -5,6 +5,7 @@ import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.t
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
+import { countAll } from "../journal/fixture.ts"
 import { flow, open, openOn, until } from "./stage.ts"
 
 const work = defineHandler({
@@ -51,6 +52,7 @@ function permutations(list: readonly number[]): number[][] {
 async function purge(journal: Journal, jobIds: readonly string[]): Promise<number> {
   const partitions = await journal.readPartitions()
   const fences = partitions.map(({ partition, epoch }) => ({ partition, epoch }))
+  await countAll(journal, fences)
   return journal.purge({ fences, jobIds, before: Number.MAX_SAFE_INTEGER, limit: 100_000 })
 }
 

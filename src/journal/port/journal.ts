@@ -1,12 +1,14 @@
 import type { JobStatus } from "../../core/states.ts"
 import type { RetryPolicy } from "../retry.ts"
 import type { JournalFeed } from "./feed.ts"
-import type { Notice } from "./notices.ts"
+import type { HeldRow, NewDefinition, StoredDefinition } from "./forks.ts"
+import type { MessageRow, NewMessage } from "./notices.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
 import type { StatisticsStore } from "./statistics.ts"
 
+export type * from "./forks.ts"
 export type * from "./notices.ts"
 
 /**
@@ -277,29 +279,6 @@ export interface Batch {
   readonly definitions?: readonly NewDefinition[]
 }
 
-/** A job refers to something outside of itself: a row of `held`. */
-export interface HeldRow {
-  readonly partition: number
-  /** The job that refers. Its rows are removed with it. */
-  readonly by: string
-  /** The id of another job, or the hash of a definition. */
-  readonly held: string
-}
-
-/** A definition that is no version of its workflow, with the job that needs it. */
-export interface NewDefinition extends StoredDefinition {
-  readonly partition: number
-  readonly jobId: string
-  readonly usedAt: number
-}
-
-export interface StoredDefinition {
-  readonly hash: string
-  /** As `definition` of `NewWorkflow`. */
-  readonly definition: string
-  readonly rules: number
-}
-
 export interface AppendResult {
   /**
    * The partitions whose fence held: everything of theirs in the batch is durable, now or from an earlier
@@ -508,27 +487,4 @@ export interface Heartbeat {
   readonly partitions: readonly PartitionRow[]
   /** Partitions of this engine with unanswered messages. */
   readonly inbox: readonly number[]
-}
-
-export interface NewMessage {
-  readonly partition: number
-  readonly jobId: string
-  /** A command as JSON. */
-  readonly command: string
-  readonly sentAt: number
-  /**
-   * Messages written by `append` must carry the fact that caused them, so that a second sending is
-   * recognised.
-   */
-  readonly cause?: { readonly partition: number; readonly seq: number }
-}
-
-export interface MessageRow {
-  readonly id: number
-  readonly partition: number
-  readonly jobId: string
-  readonly sentAt: number
-  /** A command that another process built, as JSON; null: `notice` says what it is. */
-  readonly command: string | null
-  readonly notice: Notice | null
 }

@@ -1,18 +1,13 @@
-/** A message that the store itself sends to a job, about a node or an item of it. */
-export type Notice = SlotNotice | OperationNotice
-
-/** A slot was granted. */
-export interface SlotNotice {
-  readonly kind: "grant_slot"
-  readonly node: number
-  readonly item?: number
+export interface NewMessage {
+  readonly partition: number
+  readonly jobId: string
+  /** A command as JSON. */
+  readonly command: string
+  readonly sentAt: number
+  /**
+   * Messages written by `append` must carry the fact that caused them, so that a second sending is
+   * recognised.
+   */
+  readonly cause?: { readonly partition: number; readonly seq: number }
 }
 
-/** A webhook arrived for an operation. */
-export interface OperationNotice {
-  readonly kind: "external"
-  readonly node: number
-  readonly item?: number
-  /** As in `NewWebhookEvent`. */
-  readonly news: string
-}
