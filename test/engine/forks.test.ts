@@ -5,9 +5,10 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import { apply, graphView, newState } from "../../src/core/index.ts"
 import type { Json } from "../../src/core/json.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
-import { flow, gate, open, soon, until } from "./stage.ts"
+import { flow, gate, open, openOn, soon } from "./stage.ts"
 
 /** Handlers that count their runs, and fail while the test says so. */
 function counting() {
@@ -353,6 +354,27 @@ describe("forks", () => {
     expect(take()).toEqual(["end", "end"])
     await expectSound(again, second.id)
     await again.close()
+  })
+
+  it("is decided by the engine that owns the origin, whichever process is asked", async () => {
+    const { work, failing, take } = counting()
+    const store = createMemoryStore()
+    const engine = await openOn(store, { handlers: [work] })
+    const api = await openOn(store, { handlers: [work], roles: ["api"] })
+    failing.add("c")
+    const origin = await engine.submit(chain, { a: "x" })
+    await origin.wait()
+    failing.clear()
+    take()
+    const fork = await api.fork(origin.id)
+    expect((await api.wait(fork.id)).output).toEqual({ c: "x-b-c", a: "x" })
+    expect(take()).toEqual(["c"])
+    const changed = await api.fork(origin.id, { overrides: { c: { config: { value: "{{ b }}-C" } } } })
+    expect((await api.wait(changed.id)).output).toEqual({ c: "x-b-C", a: "x" })
+    expect(take()).toEqual(["c"])
+    await expectSound(engine, changed.id)
+    await engine.delete(origin.id)
+    await expect(api.fork(origin.id)).rejects.toMatchObject({ code: "E301" })
   })
 
   it("waits as a row while there is no place, and takes over the same", async () => {
