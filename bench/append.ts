@@ -176,6 +176,8 @@ function job({ jobId, partition, seq, at }: NewFact): NewJob {
     labels: null,
     priority: 0,
     submittedBy: null,
+    forkedFrom: null,
+    definition: null,
     createdAt: at,
   }
 }

@@ -10,7 +10,7 @@ export type Umbra = Pick<
   WholeUmbra,
   | ("submit" | "submitMany" | "register" | "addHandlers" | "handle" | "close")
   | ("job" | "jobs" | "graph" | "node" | "items" | "events" | "wait" | "watch")
-  | ("cancel" | "retry" | "delete" | "signal")
+  | ("cancel" | "retry" | "fork" | "previewFork" | "delete" | "signal")
   | ("health" | "workers" | "providers" | "webhookEvents")
 > & {
   /** Lineage, dead letters and replays of pipelines. */
@@ -49,6 +49,9 @@ export type { JobSnapshot } from "./engine/owner/snapshot.ts"
 export type { EngineSettings } from "./engine/settings.ts"
 export type { WorkerView } from "./engine/workers.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
+export type { ForkOptions } from "./jobs/fork/forks.ts"
+export type { ForkExpectation, ForkedNode, ForkPreview } from "./jobs/fork/preview.ts"
+export type { ForkConfirmation, ForkOverride, ForkRequest } from "./jobs/fork/request.ts"
 export { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
 export type { WorkflowSource } from "./jobs/register.ts"

@@ -17,6 +17,9 @@ import { UmbraError } from "./errors.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
+import type { ForkOptions } from "./jobs/fork/forks.ts"
+import type { ForkPreview } from "./jobs/fork/preview.ts"
+import type { ForkRequest } from "./jobs/fork/request.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { JobSnapshotPage } from "./jobs/job-lists.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
@@ -418,6 +421,48 @@ export class Umbra {
   /** Runs again exactly what is not COMPLETED or SKIPPED. */
   async retry(jobId: string): Promise<void> {
     await this.command(jobId, { type: "retry" })
+  }
+
+  /**
+   * A new job that takes over from this one what need not run again. Refused (E314) if it repeats effects that `confirm`
+   * does not name.
+   */
+  async fork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<JobHandle> {
+    return new JobHandle(this, (await this.acceptFork(jobId, request, options)).jobId)
+  }
+
+  /** What a fork would do: which nodes it takes over, which run, and why. Nothing is stored. */
+  previewFork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<ForkPreview> {
+    return this.#wired.forks.preview(mustBeJobId(jobId), this.#forkRequest(request), options)
+  }
+
+  /** As `fork`, for callers that must know whether the job is new. */
+  acceptFork(
+    jobId: string,
+    request: ForkRequest,
+    options: ForkOptions = {},
+    admit?: Admit,
+  ): Promise<Submitted> {
+    const { traceparent: given, ...rest } = options
+    return inSubmitSpan(
+      { traceparent: given, workflow: undefined },
+      traceparent =>
+        this.#wired.forks.fork(
+          mustBeJobId(jobId),
+          this.#forkRequest(request),
+          { ...rest, traceparent },
+          admit,
+        ),
+      ({ jobId: id, isNew }) => ({ "umbra.job_id": id, "umbra.is_new": isNew }),
+    )
+  }
+
+  /** A text with a line break, or in braces, is a definition. */
+  #forkRequest(request: ForkRequest): ForkRequest {
+    const { workflow } = request
+    return workflow === undefined
+      ? request
+      : { ...request, workflow: this.#source(workflow) as WorkflowSource }
   }
 
   async delete(jobId: string): Promise<void> {

@@ -12,6 +12,8 @@ import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
+import { nodeExpectations } from "./jobs/fork/expectations.ts"
+import { Forks } from "./jobs/fork/forks.ts"
 import { Queries } from "./jobs/queries.ts"
 import { Submissions } from "./jobs/submit.ts"
 import { Watchers } from "./jobs/watchers.ts"
@@ -163,9 +165,17 @@ export function wire({ journal, location, services, settings, options, roles, ..
     holder: task => broker.remote?.holder(task) ?? null,
     now,
   })
+  const forks = new Forks({
+    registrations: submissions.registrations,
+    handlers,
+    fold: id => queries.fold(id),
+    submit: fork => submissions.submitFork(fork),
+    statistics: of => nodeExpectations({ journal, plans: engine.plans, now }, of),
+  })
   return {
     handlers,
     adapters,
+    forks,
     engine,
     broker,
     queries,

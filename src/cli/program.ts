@@ -204,6 +204,45 @@ function targetCommands(program: Command): void {
     .option("--json", "print one line of JSON per event")
     .action(run(() => import("./commands/submit.ts"), "watch"))
 
+  const fork = withTarget(program.command("fork"))
+    .summary("run a job again, without what need not run again")
+    .description(
+      "Creates a new job that takes over results of another one: of nodes that completed and that nothing changed for. " +
+        "--dry-run shows what would run, and why. Nodes that may repeat effects outside of Umbra must be confirmed.",
+    )
+    .argument("<job>", "the job's id")
+    .addOption(
+      options.repeated("--from <node>", "run this node again, with all that depends on it; may be repeated"),
+    )
+    .option("--input <json>", "another input: JSON, @file, or @- for standard input")
+    .option("--workflow <name>", "another version of the workflow, for example order@4")
+    .option("--definition <file>", "a changed definition (YAML or JSON), stored with this job only")
+    .addOption(
+      options.repeated("--output <node=json>", "set a node's output without running it; may be repeated"),
+    )
+    .addOption(options.repeated("--node-config <node=json>", "another config for a node; may be repeated"))
+    .addOption(
+      options.repeated("--items <node=indexes>", "run only these items again: resize=0,3; may be repeated"),
+    )
+    .addOption(
+      options.repeated(
+        "--reuse <node>",
+        "keep this node's result although the input changed; may be repeated",
+      ),
+    )
+    .addOption(
+      options.repeated("--confirm <node>", "repeat this node although that does harm; may be repeated"),
+    )
+    .option("--confirm-unknown", "repeat nodes whose handlers do not declare their effects")
+    .option("--idempotency-key <key>", "forking again with the same key returns the same job")
+    .option("--dry-run", "show what the fork would do, and do nothing")
+    .option("--wait", "wait until the new job has ended, like `umbra submit --wait`")
+  withModules(fork)
+    .addOption(privateAddresses())
+    .addOption(owner())
+    .addOption(json())
+    .action(run(() => import("./commands/fork.ts"), "fork"))
+
   withTarget(program.command("replay"))
     .summary("play the life of a job, fact by fact")
     .description(
@@ -350,6 +389,7 @@ function withFilter(command: Command): Command {
     .option("--created-before <time>", "only jobs created before this time", options.moment)
     .option("--parent <job>", "only the children of this job", options.jobId)
     .option("--top", "only jobs without a parent")
+    .option("--forked-from <job>", "only the forks of this job", options.jobId)
     .option("--deleted", "include deleted jobs")
     .option("--owner <name>", "only jobs of this owner, on a folder or a database")
 }

@@ -14,6 +14,7 @@ import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
   BulkJob,
   BulkResult,
+  CompiledGraph,
   ConfigOptions,
   DeadLetter,
   DeadLetterPage,
@@ -26,6 +27,9 @@ import type {
   FactsOptions,
   FailurePage,
   FailuresOptions,
+  ForkOptions,
+  ForkPreview,
+  ForkRequest,
   ItemsOptions,
   JobPage,
   JobSnapshot,
@@ -414,6 +418,41 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/retry`, { method: "POST" })
   }
 
+  /**
+   * A new job that takes over from this one what need not run again. Rejected (E314) if it repeats effects that `confirm`
+   * does not name; `previewFork` lists them.
+   */
+  async fork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<RemoteJob> {
+    return new RemoteJob(this, (await this.acceptFork(jobId, request, options)).job_id)
+  }
+
+  /** As `fork`, but returns the new job as submitted. */
+  async acceptFork(
+    jobId: string,
+    request: ForkRequest = {},
+    { idempotencyKey = newKey(), signal }: ForkOptions = {},
+  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    const { status, value } = await this.#http.answer<JobSnapshot>(`/jobs/${segment(jobId)}/fork`, {
+      method: "POST",
+      safe: true,
+      headers: { "idempotency-key": headerText(idempotencyKey) },
+      body: forkBody(request),
+      signal,
+    })
+    return { ...value, is_new: status === 201 }
+  }
+
+  /** What a fork would do: which nodes it takes over, which run, and why. */
+  previewFork(jobId: string, request: ForkRequest = {}, { signal }: Signalled = {}): Promise<ForkPreview> {
+    const body = { ...forkBody(request), dry_run: true }
+    return this.#http.ask(`/jobs/${segment(jobId)}/fork`, { method: "POST", safe: true, body, signal })
+  }
+
+  /** The compiled graph of the definition that the job runs. */
+  compiledGraph(jobId: string, options: Signalled = {}): Promise<CompiledGraph> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/compiled-graph`, options)
+  }
+
   async delete(jobId: string): Promise<void> {
     await this.#http.ask(`/jobs/${segment(jobId)}`, { method: "DELETE" })
   }
@@ -450,7 +489,7 @@ function hasEnded(status: JobStatus): boolean {
 /** The filters of a list as parameters. */
 function listQuery(filter: JobsFilter) {
   const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
-  const { errorCode, fingerprint, errorText, minDurationMs, deleted } = filter
+  const { errorCode, fingerprint, errorText, minDurationMs, forkedFrom, deleted } = filter
   const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
   return {
     status: statuses?.join(","),
@@ -462,10 +501,17 @@ function listQuery(filter: JobsFilter) {
     min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
     label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
     parent: parentId === null ? "none" : parentId,
+    forked_from: forkedFrom,
     created_from: time(createdFrom),
     created_before: time(createdBefore),
     deleted,
   }
+}
+
+/** A workflow made with the builder is sent as its definition. */
+function forkBody({ workflow, ...request }: ForkRequest) {
+  const isBuilt = typeof workflow === "object" && "definition" in workflow
+  return { ...request, workflow: isBuilt ? workflow.definition : workflow }
 }
 
 /** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */

@@ -8,6 +8,9 @@ import type {
   FactRecord,
   FactStreamEvent,
   FactsOptions,
+  ForkOptions,
+  ForkPreview,
+  ForkRequest,
   ItemsOptions,
   JobSnapshot,
   JobStreamEvent,
@@ -138,6 +141,16 @@ export class RemoteJob<Output = Json> {
 
   retry(): Promise<JobSnapshot> {
     return this.#client.retry(this.id)
+  }
+
+  /** A new job that takes over from this one what need not run again. */
+  fork(request?: ForkRequest, options?: ForkOptions): Promise<RemoteJob> {
+    return this.#client.fork(this.id, request, options)
+  }
+
+  /** What a fork would do. */
+  previewFork(request?: ForkRequest, options?: Signalled): Promise<ForkPreview> {
+    return this.#client.previewFork(this.id, request, options)
   }
 
   /** Hides the job, which must have ended. */

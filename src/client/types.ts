@@ -14,6 +14,8 @@ import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { ConfigQuery, NodeConfig } from "../engine/dispatch/node-config.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
+import type { ForkExpectation, ForkedNode, ForkPreview } from "../jobs/fork/preview.ts"
+import type { ForkConfirmation, ForkOverride, ForkRequest } from "../jobs/fork/request.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { JobSnapshotPage } from "../jobs/job-lists.ts"
@@ -51,6 +53,12 @@ export type {
   FactRecord,
   FailureGroup,
   FailurePage,
+  ForkConfirmation,
+  ForkExpectation,
+  ForkedNode,
+  ForkOverride,
+  ForkPreview,
+  ForkRequest,
   JobSnapshot,
   JobStatistics,
   Lineage,
@@ -78,6 +86,12 @@ export interface FailuresOptions extends StatisticsOptions {
 
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ForkOptions {
+  /** The same key gives the same job; the same key with another request is refused. */
+  readonly idempotencyKey?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -280,7 +294,8 @@ export interface Signalled {
 export interface StreamedJob {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
+  /** null: the job has a definition of its own. */
+  readonly workflow_version: number | null
   readonly status: JobStatus
   /** 0 to 100; never decreases, and is 100 only when COMPLETED. */
   readonly progress_pct: number

@@ -1,4 +1,4 @@
-import type { ChildUsage, ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
+import type { ChildUsage, ForkRecord, ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy, RetryPolicy } from "./plan.ts"
@@ -85,6 +85,7 @@ export interface Submit {
   readonly type: "submit"
   readonly owner: string
   readonly workflow: string
+  /** 0: the job has a definition of its own. */
   readonly workflowVersion: number
   readonly input: Json
   readonly ttlSeconds: number | null
@@ -97,7 +98,24 @@ export interface Submit {
   readonly parent?: ParentLink
   /** For a child job: it does not outlive its parent. */
   readonly expiresBy?: number | null
+  readonly fork?: ForkRecord
+  readonly pinned?: readonly Json[]
+  /** Of a fork with a changed definition: the definition is stored with the job. */
+  readonly definition?: OwnDefinition
+  /** Of a fork without a node to run. */
+  readonly result?: JobResult
 }
+
+/** A definition that is no version of its workflow. */
+export interface OwnDefinition {
+  readonly hash: string
+  /** As JSON. */
+  readonly text: string
+  readonly rules: number
+}
+
+/** The output of a job that has completed; or why it cannot be rendered: then the job has failed. */
+export type JobResult = { readonly job_output: Json } | { readonly job_fault: Fault }
 
 export interface Completed extends Reported {
   readonly type: "completed"

@@ -44,7 +44,10 @@ export interface JobSubmitted {
   readonly type: "job_submitted"
   readonly owner: string
   readonly workflow: string
-  readonly workflow_version: number
+  /** null: the job has a definition of its own. */
+  readonly workflow_version: number | null
+  /** The hash of a definition that is no version of its workflow (a fork with a changed definition). */
+  readonly definition?: string
   readonly input: Json
   readonly expires_at: number | null
   readonly ttl_seconds: number | null
@@ -60,6 +63,55 @@ export interface JobSubmitted {
   readonly retry_defaults?: RecordedRetryPolicy
   /** Its engine had no place for it: it was not dispatched, and waits in the store. */
   readonly queued?: true
+  /** The job that it was forked from, and what it takes over from there. */
+  readonly fork?: ForkRecord
+  /** The outputs that the request of a fork sets, in the order of `fork.nodes` that name them. */
+  readonly pinned?: readonly Json[]
+  /** Of a fork without a node to run: as in `NodeCompleted`. */
+  readonly job_output?: Json
+  readonly job_fault?: Fault
+}
+
+/**
+ * What a fork takes over. Results stay where they are: each is named by the fact that has it, of the origin or of a job
+ * that the origin itself took it over from; so a reference never leads to another reference. Rows of `held` keep these
+ * jobs in the store, and all of them are in the partition of the fork, where a seq belongs to one fact.
+ */
+export interface ForkRecord {
+  /** The origin. */
+  readonly job_id: string
+  /** The jobs whose facts hold the results. */
+  readonly jobs: readonly string[]
+  readonly nodes: readonly ReusedNode[]
+  /** Child jobs of the origin that did not complete: the child of the same node, or item, is forked from it. */
+  readonly children?: readonly ForkedChild[]
+}
+
+/** A position in the new job's document with its result. */
+export type ReusedNode = { readonly node: number } & (
+  | { readonly skipped: true }
+  /** Its output is in this fact. `job`: index in `jobs`. */
+  | ResultRef
+  /** Its output is given with the fork. `pinned`: index in `pinned`. */
+  | { readonly pinned: number }
+  /** Of a node with `for_each`: its list, and the items that need not run. */
+  | { readonly list: ReusedList; readonly items: readonly ReusedItem[] }
+)
+
+interface ResultRef {
+  readonly job: number
+  readonly seq: number
+}
+
+/** Where the list is: as in `ListSource`, or in the fact that recorded it. */
+export type ReusedList = ListSource | ({ readonly count: number } & ResultRef)
+
+export type ReusedItem = readonly [item: number, job: number, seq: number]
+
+export interface ForkedChild {
+  readonly node: number
+  readonly item?: number
+  readonly job_id: string
 }
 
 /** A retry policy as stored in facts. */

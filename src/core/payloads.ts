@@ -48,6 +48,7 @@ export type PayloadField =
   | "output"
   | "job_output"
   | "items"
+  | "pinned"
   | "data"
   | "waiting.output"
   | "waiting.default"
@@ -56,7 +57,7 @@ const result = ["output", "job_output"] as const
 const wait = ["waiting.output", "waiting.default"] as const
 
 const fieldsByType: { readonly [type in FactType]?: readonly PayloadField[] } = {
-  job_submitted: ["input"],
+  job_submitted: ["input", "pinned", "job_output"],
   node_completed: result,
   item_completed: result,
   node_skipped: ["job_output"],

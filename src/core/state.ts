@@ -14,11 +14,13 @@ import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
+import type { Output } from "./outputs.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
 import type { CountedBefore } from "./statistics/job-figures.ts"
 
 export type * from "./attempt-records.ts"
+export * from "./outputs.ts"
 
 /** Node states as small numbers, for typed arrays: a job of 100,000 nodes costs a few megabytes. */
 export const nodeStatuses = Object.keys(nodeTransitions) as NodeStatus[]
@@ -32,77 +34,22 @@ export const SKIPPED = code("SKIPPED")
 export const FAILED = code("FAILED")
 export const CANCELLED = code("CANCELLED")
 
-/** An output that is too large to keep in memory: it is read from its fact. */
-export class LargeOutput {
-  readonly seq: number
-  readonly bytes: number
-  constructor(seq: number, bytes: number) {
-    this.seq = seq
-    this.bytes = bytes
-  }
-}
-
-/**
- * The outputs of a node's items, in their order; some may be too large to keep. They are read as a whole repeatedly, so
- * the result is cached, and dropped when a part leaves memory (`partLeft`).
- */
-export class ListOutput {
-  readonly outputs: readonly (Output | undefined)[]
-  #large: readonly LargeOutput[] | undefined
-  #whole: readonly Json[] | undefined
-
-  constructor(outputs: readonly (Output | undefined)[]) {
-    this.outputs = outputs
-  }
-
-  get large(): readonly LargeOutput[] {
-    this.#large ??= this.outputs.filter(part => part instanceof LargeOutput)
-    return this.#large
-  }
-
-  /** A copy: the reader keeps it while parts of this one leave memory. */
-  whole(read: (large: LargeOutput) => Json): readonly Json[] {
-    if (this.large.length > 0) return this.outputs.map(part => wholeOutput(part ?? null, read))
-    this.#whole ??= this.outputs.slice() as Json[]
-    return this.#whole
-  }
-
-  partLeft(): void {
-    this.#large = undefined
-    this.#whole = undefined
-  }
-}
-
-export type Output = Json | LargeOutput | ListOutput
-
-/** The output as JSON; `read` returns the value for a part that is not in memory. */
-export function wholeOutput(output: Output, read: (large: LargeOutput) => Json): Json {
-  if (output instanceof LargeOutput) return read(output)
-  return output instanceof ListOutput ? output.whole(read) : output
-}
-
-export function largeParts(output: Output | undefined): readonly LargeOutput[] {
-  if (output instanceof LargeOutput) return [output]
-  return output instanceof ListOutput ? output.large : noParts
-}
-
-const noParts: readonly LargeOutput[] = []
-
-/** The output for display: a part that is not in memory is shown by its size and the seq of its fact. */
-export function shownOutput(output: Output): Json {
-  return wholeOutput(output, ({ bytes, seq }) => ({ $large: { bytes, seq } }))
-}
-
-/** J12 */
-export const skippedOutput: Json = Object.freeze({ skipped: true })
-
 /** The shadow graph of one job: its facts, folded. Changed by `apply` and by the functions of timers.ts that take due timers. */
 export interface JobState {
   readonly graph: Graph
   status: JobStatus
   owner: string
   workflow: string
+  /** 0: it has a definition of its own. */
   workflowVersion: number
+  /** The hash of a definition that is no version of its workflow; null: it runs a version. */
+  definition: string | null
+  /** The job that it was forked from; null: none. */
+  forkedFrom: string | null
+  /** Nodes whose result was taken over: by node, the job that has it; null: it was set by the request of the fork. */
+  reused: ReadonlyMap<number, string | null>
+  /** By node, or by item: the child job of the origin that its child is forked from. */
+  forkedChildren: ReadonlyMap<number, string>
   input: Json
   priority: number
   labels: { readonly [key: string]: string }
@@ -224,6 +171,7 @@ const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
+const noneReused: ReadonlyMap<number, string | null> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
 /**
@@ -305,6 +253,10 @@ export function newJobState(
     owner: "",
     workflow: "",
     workflowVersion: 0,
+    definition: null,
+    forkedFrom: null,
+    reused: noneReused,
+    forkedChildren: noChildren,
     input: null,
     priority: 0,
     labels: {},

@@ -16,7 +16,8 @@ export const jobTransitions = {
 export type JobStatus = keyof typeof jobTransitions
 
 export const nodeTransitions = {
-  PENDING: ["QUEUED", "SKIPPED", "FAILED", "CANCELLED"],
+  // COMPLETED and WAITING: a fork takes over its result, or those of some of its items.
+  PENDING: ["QUEUED", "COMPLETED", "WAITING", "SKIPPED", "FAILED", "CANCELLED"],
   QUEUED: ["RUNNING", "SKIPPED", "FAILED", "CANCELLED"],
   RUNNING: ["COMPLETED", "WAITING", "QUEUED", "FAILED", "CANCELLED"],
   WAITING: ["COMPLETED", "QUEUED", "FAILED", "CANCELLED"],

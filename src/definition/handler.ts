@@ -9,6 +9,13 @@ export interface HandlerSpec<Config = unknown, Output = unknown> {
   readonly storesConfig?: boolean
   /** Keys of its config with a JSON Schema: patterns that cannot be matched in linear time are rejected (E102). */
   readonly schemas?: readonly string[]
+  /**
+   * Does a run change anything outside of Umbra? false: it does not. "keyed": it does, but a repetition with the same config
+   * changes nothing more. true: a repetition does harm; a fork runs it only if its caller names the node. Absent: not known.
+   */
+  readonly effects?: boolean | "keyed"
+  /** false: it reads its config and the outputs of its dependencies, but not `ctx.input`. Absent: it may read it. */
+  readonly readsInput?: boolean
   /** `external`: the node's provider does the work, so the node must have one. */
   readonly needsProvider?: boolean
   /** Headers (`headers` of its config, in lower case) that a node with a provider cannot set. */

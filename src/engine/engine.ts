@@ -10,6 +10,7 @@ import type { Clock } from "./clock.ts"
 import type { AppendLane } from "./commit/committer.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
 import type { MustFit } from "./dispatch/pipeline-needs.ts"
+import { Forks } from "./forks/forks.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
 import type { Queue } from "./owner/job-queue.ts"
@@ -95,22 +96,23 @@ export class Engine implements OwnerEngine {
     })
     this.#recovery = new Recovery({ ...load, owner, clock, log })
     const claimExecution = parts.claimExecution ?? anyExecution
+    const forks = new Forks({ owner, load, clock, maxOutputBytes })
     this.#executions = new ExecutionQueue({ owner, clock, log, claim: claimExecution })
     this.#family = new Family({
-      ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution },
+      ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution, forks },
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
     })
     this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, log })
     this.#inbox = new Inbox({
-      ...{ journal, owner, plans, log, claimExecution, family: this.#family },
+      ...{ journal, owner, plans, log, claimExecution, family: this.#family, forks },
     })
     this.#remoteEngines = new RemoteEngines({
       ...{ journal, clock, settings },
       takesPartitions: parts.takesPartitions,
     })
     this.commands = new Commands({
-      ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, clock },
+      ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, forks, clock },
       claimExecution,
       mustBeOpen: () => this.mustBeOpen(),
     })
@@ -264,8 +266,12 @@ export class Engine implements OwnerEngine {
   }
 
   newJobId(): string {
+    return this.newJobIdIn(this.#partitions.pick() ?? this.#remoteEngines.pick())
+  }
+
+  newJobIdIn(partition: number): string {
     const { clock, settings } = this.#parts
-    return newJobId(this.#partitions.pick() ?? this.#remoteEngines.pick(), clock.now(), settings.cell)
+    return newJobId(partition, clock.now(), settings.cell)
   }
 
   /** Announces with the next heartbeat whether this engine follows the commits of the others. */

@@ -1,3 +1,4 @@
+import type { Submit } from "../core/commands.ts"
 import { valueIn } from "../core/maps.ts"
 import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { HandlerCatalog } from "../definition/handler.ts"
@@ -29,6 +30,47 @@ export class Plans {
     )
   }
 
+  /** The plan of a job, by its submission. */
+  ofJob(job: {
+    readonly owner: string
+    readonly workflow: string
+    readonly workflow_version: number | null
+    readonly definition?: string
+  }): Promise<Plan> {
+    const { owner, workflow, workflow_version: version, definition } = job
+    return definition === undefined ? this.get(owner, workflow, version ?? 0) : this.ofDefinition(definition)
+  }
+
+  /** The plan of a job that is being submitted. A definition of its own is not stored yet. */
+  async ofCommand({ owner, workflow, workflowVersion, definition }: Submit): Promise<Plan> {
+    if (definition === undefined) return this.get(owner, workflow, workflowVersion)
+    const cached = this.#byVersion.get(definitionKey(definition.hash))
+    if (cached !== undefined) return cached
+    const { hash, text, rules } = definition
+    return this.addDefinition(await compileStored({ name: hash, version: 0, definition: text, rules }))
+  }
+
+  /** The plan of a definition that is no version of its workflow. */
+  async ofDefinition(hash: string): Promise<Plan> {
+    const key = definitionKey(hash)
+    const cached = this.#byVersion.get(key)
+    if (cached !== undefined) return cached
+    return valueIn(this.#compiling, key, () =>
+      this.#readDefinition(hash).finally(() => this.#compiling.delete(key)),
+    )
+  }
+
+  async #readDefinition(hash: string): Promise<Plan> {
+    const row = await this.#journal.readDefinition(hash)
+    if (row === null)
+      throw new UmbraError("E305", `The definition ${hash} of a fork does not exist any more.`)
+    return this.addDefinition(await compileStored({ ...row, name: hash, version: 0 }))
+  }
+
+  addDefinition(plan: Plan): Plan {
+    return this.#add(definitionKey(plan.hash), plan)
+  }
+
   async #read(owner: string, name: string, version: number): Promise<Plan> {
     const row = await this.#journal.readWorkflow({ owner, name, version })
     if (row === null) throw new UmbraError("E305", `There is no version ${version} of workflow "${name}".`)
@@ -36,9 +78,13 @@ export class Plans {
   }
 
   add(row: { owner: string; name: string; version: number }, plan: Plan): Plan {
+    return this.#add(planKey(row.owner, row.name, row.version), plan)
+  }
+
+  #add(key: string, plan: Plan): Plan {
     // Evicts the oldest: running jobs refer to their plan themselves.
     if (this.#byVersion.size >= this.#limit) this.#byVersion.delete(this.#byVersion.keys().next().value!)
-    this.#byVersion.set(planKey(row.owner, row.name, row.version), plan)
+    this.#byVersion.set(key, plan)
     return plan
   }
 }
@@ -47,7 +93,9 @@ export class Plans {
 const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
 const anyAdapter: AdapterCatalog = { get: type => ({ type }), types: () => [] }
 
-async function compileStored(row: WorkflowRow): Promise<Plan> {
+async function compileStored(
+  row: Pick<WorkflowRow, "name" | "version" | "definition" | "rules">,
+): Promise<Plan> {
   const options = { handlers: anyHandler, adapters: anyAdapter, rules: row.rules }
   const compiled = await inTurns(compilation(JSON.parse(row.definition), options))
   if (compiled.plan !== undefined) return compiled.plan
@@ -59,3 +107,6 @@ async function compileStored(row: WorkflowRow): Promise<Plan> {
 }
 
 const planKey = (owner: string, name: string, version: number) => `${owner}\u0000${name}\u0000${version}`
+
+/** No version is 0. */
+const definitionKey = (hash: string) => planKey("", hash, 0)

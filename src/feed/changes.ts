@@ -11,6 +11,7 @@ import { expand, type JobEvent } from "../core/view/events.ts"
 import { progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
 import { jobError } from "../engine/owner/job-result.ts"
+import { versionOf } from "../engine/owner/snapshot.ts"
 import type { FeedFact } from "../journal/port/feed.ts"
 import {
   type FoldParts,
@@ -84,7 +85,7 @@ function jobLine(
   return {
     job_id: id,
     workflow: state.workflow,
-    workflow_version: state.workflowVersion,
+    workflow_version: versionOf(state),
     status,
     progress_pct: percent,
     progress_message: hasEnded ? null : message,

@@ -67,7 +67,7 @@ export async function foldJobs(
 export async function newKnownJob(parts: FoldParts, id: string, fact: Fact): Promise<KnownJob | null> {
   if (fact.type !== "job_submitted") return null
   try {
-    const plan = await parts.plans.get(fact.owner, fact.workflow, fact.workflow_version)
+    const plan = await parts.plans.ofJob(fact)
     return { id, plan, state: newJobState(plan), seq: 0, at: fact.at, message: null }
   } catch (error) {
     if (!(error instanceof UmbraError && error.code === "E305")) throw error
@@ -93,7 +93,7 @@ export async function readFact(journal: Journal, row: FactRow): Promise<Fact | n
 /** A client with too much pending output is dropped: it requests a larger preview separately (`GET /jobs/{job}`). */
 const MAX_PREVIEW = 16 * 1024
 
-const heavy = ["input", "output", "data", "job_output"] as const
+const heavy = ["input", "output", "data", "job_output", "pinned"] as const
 
 function withoutData(fact: Fact): Fact {
   const light: Record<string, unknown> = { ...fact }

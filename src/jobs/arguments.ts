@@ -78,6 +78,7 @@ export function checkFilter(filter: Partial<JobFilter>): void {
     wrong("limit must be a whole number from 0")
   if (after != null && !isJobId(after)) wrong("after must be a job's id")
   if (parentId != null && !isJobId(parentId)) wrong("parentId must be a job's id, or null")
+  if (filter.forkedFrom !== undefined && !isJobId(filter.forkedFrom)) wrong("forkedFrom must be a job's id")
   if (version !== undefined && (workflow === undefined || !Number.isSafeInteger(version)))
     wrong("version must be a whole number, and workflow must be given with it")
   if (errorText !== undefined && searchedWords(errorText).length === 0)

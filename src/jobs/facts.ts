@@ -1,11 +1,14 @@
 /** The journal of a job as an interface: pages of its facts, their payloads, and its graph at any past moment. */
 import { type CompiledGraph, compiledGraph } from "../core/compiled-graph.ts"
+import type { JobSubmitted } from "../core/facts.ts"
+import { holderOf } from "../core/fork.ts"
 import type { Json } from "../core/json.ts"
 import type { FactRecord } from "../core/payloads.ts"
 import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view/view.ts"
 import { type ConfigQuery, type NodeConfig, nodeConfig } from "../engine/dispatch/node-config.ts"
 import { type LoadParts, readJobs } from "../engine/recovery/fold.ts"
 import { UmbraError } from "../errors.ts"
+import type { FactRow } from "../journal/port/journal.ts"
 import { noSuchJob } from "./arguments.ts"
 import { factRecord, payloadHash, payloadText, textAt } from "./fact-records.ts"
 import { History, type HistoryOptions, LeftOut, type Moment, type Past, type Place } from "./history.ts"
@@ -73,16 +76,13 @@ export class JobFacts {
     return { facts, next: facts.length === limit ? nextOf(facts) : null }
   }
 
-  /** The JSON text of a payload, or of the value at a path in it, and its hash. */
+  /** The JSON text of a payload, or of the value at a path in it, and its hash. Also of a fact that a fork refers to. */
   async payload(
     jobId: string,
     { seq, field, path = [] }: { seq: number; field: string; path?: readonly (string | number)[] },
   ): Promise<{ readonly text: string; readonly hash: string }> {
-    const { journal } = this.#parts
-    // The type is in the row, which is found by its key.
-    const query = { jobId, after: seq - 1, limit: 1, inlineBytes: PAGE_BYTES }
-    const row = (await journal.readFactPage(query)).find(found => found.seq === seq)
-    const data = row?.data ?? (row && (await journal.readFact(jobId, seq)))
+    const row = (await this.#row(jobId, seq)) ?? (await this.#reusedRow(jobId, seq))
+    const data = row?.data ?? (row && (await this.#parts.journal.readFact(row.jobId, seq)))
     const whole = data && payloadText({ type: row!.type, data }, field)
     if (!whole) throw new UmbraError("E313", `Fact ${seq} of job ${jobId} has no payload "${field}".`)
     const text = textAt(whole, path)
@@ -92,6 +92,33 @@ export class JobFacts {
         `Payload "${field}" of fact ${seq} of job ${jobId} has no value at this path.`,
       )
     return { text, hash: payloadHash(text) }
+  }
+
+  /** The type is in the row, which is found by its key. */
+  async #row(jobId: string, seq: number): Promise<FactRow | undefined> {
+    const query = { jobId, after: seq - 1, limit: 1, inlineBytes: PAGE_BYTES }
+    return (await this.#parts.journal.readFactPage(query)).find(found => found.seq === seq)
+  }
+
+  /** A fact of another job whose result this one has taken over. */
+  async #reusedRow(jobId: string, seq: number): Promise<FactRow | undefined> {
+    const { fork } = await this.#submission(jobId)
+    const holder = fork === undefined ? undefined : holderOf(fork, seq)
+    return holder === undefined ? undefined : this.#row(holder, seq)
+  }
+
+  async #submission(jobId: string): Promise<JobSubmitted> {
+    const { journal } = this.#parts
+    const [first] = await journal.readFactPage({ jobId, after: -1, limit: 1, inlineBytes: PAGE_BYTES })
+    const data = first && (first.data ?? (await journal.readFact(jobId, first.seq)))
+    if (!data) throw noSuchJob(jobId)
+    return JSON.parse(data) as JobSubmitted
+  }
+
+  /** The compiled graph of the definition that the job runs. */
+  async compiledGraphOf(jobId: string): Promise<VersionGraph> {
+    const plan = await this.#parts.plans.ofJob(await this.#submission(jobId))
+    return { hash: plan.hash, ...compiledGraph(plan) }
   }
 
   /** The compiled graph of a version; also of one that was deleted, whose jobs may still be read. */

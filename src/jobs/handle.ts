@@ -2,6 +2,7 @@ import type { Json } from "../core/json.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { ForkRequest } from "./fork/request.ts"
 
 /** Commands and queries for a job, by id. */
 export interface JobCommands {
@@ -11,6 +12,7 @@ export interface JobCommands {
   graph(jobId: string): Promise<GraphView>
   cancel(jobId: string, reason?: string): Promise<void>
   retry(jobId: string): Promise<void>
+  fork(jobId: string, request?: ForkRequest): Promise<JobHandle>
   delete(jobId: string): Promise<void>
   signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<void>
 }
@@ -52,6 +54,11 @@ export class JobHandle<Output = Json> {
 
   retry(): Promise<void> {
     return this.#commands.retry(this.id)
+  }
+
+  /** A new job that takes over from this one what need not run again. */
+  fork(request?: ForkRequest): Promise<JobHandle> {
+    return this.#commands.fork(this.id, request)
   }
 
   /** Hides the job, which must have ended. */

@@ -174,8 +174,7 @@ export class History {
     const fact = await this.#slimFact(first)
     if (fact.type !== "job_submitted")
       throw new UmbraError("E507", `Job ${jobId} does not begin with its submission.`)
-    const { owner, workflow, workflow_version } = fact
-    const plan = await plans.get(owner, workflow, workflow_version)
+    const plan = await plans.ofJob(fact)
     return { plan, marks: [], spacing: this.#spacing, bytes: 0, counted: new Set(), isBuilt: false }
   }
 

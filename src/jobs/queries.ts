@@ -454,6 +454,7 @@ export class Queries {
     compare("owner", state.owner, row.owner)
     compare("submitted_by", state.submittedBy, row.submittedBy)
     compare("workflow", [state.workflow, state.workflowVersion], [row.workflow, row.workflowVersion])
+    compare("forked_from", [state.forkedFrom, state.definition], [row.forkedFrom, row.definition])
     compare("created_at", state.createdAt, row.createdAt)
     compare("finished_at", state.finishedAt, row.finishedAt)
     const end = readEnd({ status: row.status, error: jobErrorText({ plan, state }) })
@@ -488,7 +489,7 @@ export class Queries {
   }
 
   #readWhole(jobId: string, output: Output): Promise<Json> {
-    return readWhole(output, seq => readOutput(this.#parts.journal, jobId, seq))
+    return readWhole(output, large => readOutput(this.#parts.journal, jobId, large))
   }
 }
 

@@ -103,6 +103,16 @@ export class Registrations {
     return registered(await this.#store(plan, owner, pushedBy))
   }
 
+  /** Compiles a definition that is not stored as a version, with the checks of one that is. */
+  async compile(source: GivenWorkflow, owner: string, handlers = this.#parts.handlers): Promise<Plan> {
+    const { adapters } = this.#parts
+    const plan = await compilePlan(source, { handlers, ...(adapters === undefined ? {} : { adapters }) })
+    this.#parts.mustBeFor?.(plan, owner)
+    if (isBuilt(source))
+      for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, false)
+    return plan
+  }
+
   /** Throws what `register` would refuse for this owner alone. */
   check(plan: Plan, owner: string): void {
     this.#parts.mustBeFor?.(plan, owner)

@@ -147,7 +147,8 @@ function* merged(rows: readonly StoredTotals[]): Work<{ byNode: Map<string, Tota
   const byNode = new Map<string, Totals>()
   let latest: number | undefined
   for (const { version, node, data } of rows) {
-    if (latest === undefined || version > latest) latest = version
+    // 0: forks with a definition of their own.
+    if (version > 0 && (latest === undefined || version > latest)) latest = version
     const known = byNode.get(node)
     if (known === undefined) byNode.set(node, decodeTotals(data))
     else mergeTotals(known, decodeTotals(data))

@@ -11,6 +11,7 @@ import { anyExecution, type ClaimExecution } from "../engine/pipeline-places.ts"
 import type { Hurry } from "../engine/remote/remote-engines.ts"
 import { UmbraError } from "../errors.ts"
 import { checkOptions } from "./arguments.ts"
+import type { ForksParts } from "./fork/forks.ts"
 import {
   Registrations,
   type RegistrationsParts,
@@ -114,6 +115,32 @@ export class Submissions {
     }).submit(entries)
   }
 
+  /** Submits a fork in the partition of its origin. `content`: what the idempotency key stands for. */
+  async submitFork({
+    plan,
+    partition,
+    command: given,
+    content,
+    options,
+    admit = (_, store) => store(),
+  }: Parameters<ForksParts["submit"]>[0]): Promise<Submitted> {
+    const { engine, mustFit, retryDefaults } = this.#parts
+    engine.mustBeOpen()
+    checkOptions({ ...options, labels: given.labels })
+    mustFit?.(plan, options.owner)
+    await engine.whenReady()
+    if (given.definition !== undefined) engine.plans.addDefinition(plan)
+    const command = retryDefaults === undefined ? given : { ...given, retryDefaults }
+    const jobId = engine.newJobIdIn(partition)
+    const store = (id: string) =>
+      this.#admitted(id, { plan, admit }, () => engine.commands.submitFork(id, plan, command))
+    if (options.idempotencyKey === undefined) return store(jobId)
+    return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
+      const claimed = await this.#claim(content, options, jobId)
+      return (await this.#exists(claimed)) ? { jobId: claimed, isNew: false, stored: null } : store(claimed)
+    })
+  }
+
   async #resolve(
     source: WorkflowSource | WorkflowText,
     options: AcceptOptions & { owner: string },
@@ -182,7 +209,11 @@ export class Submissions {
    * The first submission with a key determines the job's id; later ones get the same. A name is compared as written: an
    * alias may have moved between two sends of one submission. The order of object keys does not matter.
    */
-  async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
+  async #claim(
+    submitted: readonly unknown[],
+    options: SubmitOptions & { owner: string },
+    jobId = this.#parts.engine.newJobId(),
+  ): Promise<string> {
     const { owner, idempotencyKey } = options
     const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
     const fingerprint = createHash("sha256")
@@ -191,7 +222,7 @@ export class Submissions {
     const claim = {
       owner,
       key: idempotencyKey!,
-      jobId: this.#parts.engine.newJobId(),
+      jobId,
       fingerprint,
       createdAt: this.#parts.now(),
     }

@@ -332,6 +332,7 @@ async function bucketSets(
   const withStatus = (mark: (status?: JobStatus) => Mark) =>
     isSome && !isUnfinished ? ended.map(mark) : [mark()]
   const { workflow, version, labels = {}, errorCode, fingerprint, errorText = "", minDurationMs = 0 } = filter
+  const { forkedFrom } = filter
   const ofWorkflow = (owner: string) => (status?: JobStatus) =>
     version === undefined
       ? marks.workflow(owner, workflow!, status)
@@ -354,6 +355,7 @@ async function bucketSets(
     ),
     ...(errorCode === undefined ? [] : [set(owner => [marks.errorCode(owner, errorCode)])]),
     ...(fingerprint === undefined ? [] : [set(owner => [marks.fingerprint(owner, fingerprint)])]),
+    ...(forkedFrom === undefined ? [] : [set(owner => [marks.forkedFrom(owner, forkedFrom)])]),
     ...searchedWords(errorText).map(word => set(owner => [marks.word(owner, word)])),
     ...(minDurationMs < MIN_DURATION_MARK_MS
       ? []

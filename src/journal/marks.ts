@@ -15,7 +15,7 @@
 import { createHash } from "node:crypto"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { errorWords } from "./fingerprint.ts"
-import type { Batch, JobChange, MarkEntry } from "./port/journal.ts"
+import type { Batch, JobChange, MarkEntry, NewJob } from "./port/journal.ts"
 
 export type Mark = number
 
@@ -51,6 +51,7 @@ export const marks = {
     mark(owner, "version", workflow, version, status),
   label: (owner: string, name: string, value: string, status?: JobStatus) =>
     mark(owner, "label", name, value, status),
+  forkedFrom: (owner: string, jobId: string) => mark(owner, "fork", jobId),
   manyLabels: (owner: string) => mark(owner, "labels"),
   errorCode: (owner: string, code: string) => mark(owner, "code", code),
   fingerprint: (owner: string, fingerprint: string) => mark(owner, "fingerprint", fingerprint),
@@ -108,7 +109,7 @@ export function purgedMarks(
 /** Greater than every place. */
 const LAST_PLACE = 2 ** 52
 
-type MarkedJob = Omit<JobChange, "output" | "wakeAt" | "seq">
+type MarkedJob = Omit<JobChange, "output" | "wakeAt" | "seq"> & Partial<Pick<NewJob, "forkedFrom">>
 
 /** The entries of rows that were stored without any. */
 export function storedEntries(jobs: readonly MarkedJob[]): readonly number[] {
@@ -122,19 +123,22 @@ export function storedEntries(jobs: readonly MarkedJob[]): readonly number[] {
 
 const NO_MARKS: readonly Mark[] = []
 
-/** Labels, errors, durations, unusual times: most jobs have none of them. `at`: the time in the id; `isNew`: marks of a new job too. */
+/** Labels, errors, durations, unusual times, forks: most jobs have none of them. `at`: the time in the id; `isNew`: marks of a new job too. */
 function rareMarks(job: MarkedJob, at: number, isNew: boolean): readonly Mark[] {
   const { owner, status, createdAt } = job
   const hasEnded = jobHasEnded(status)
   const isLate = isNew && Math.abs(createdAt - at) > LATE_MS
   const took = hasEnded && job.finishedAt !== null ? job.finishedAt - createdAt : 0
   const hasError = job.error !== null && status !== "COMPLETED"
-  if (job.labels === null && !isLate && took < MIN_DURATION_MARK_MS && !hasError) return NO_MARKS
+  const forkedFrom = isNew ? (job.forkedFrom ?? null) : null
+  if (job.labels === null && !isLate && took < MIN_DURATION_MARK_MS && !hasError && forkedFrom === null)
+    return NO_MARKS
   return [
     ...(job.labels === null ? [] : labelMarks(job, isNew, hasEnded)),
     ...(isLate ? LATE_BITS.map(bits => marks.late(owner, bits, createdAt)) : []),
     ...(took < MIN_DURATION_MARK_MS ? [] : [marks.duration(owner, binaryDigits(took))]),
     ...(hasError ? errorMarks(job) : []),
+    ...(forkedFrom === null ? [] : [marks.forkedFrom(owner, forkedFrom)]),
   ]
 }
 

@@ -47,4 +47,6 @@ export const jobKeys: Keys<NewJob> = [
   "priority",
   "createdAt",
   "submittedBy",
+  "forkedFrom",
+  "definition",
 ]

@@ -34,6 +34,10 @@ export const listQuery = z.strictObject({
     description: "A job's id: only its child jobs. `none`: only jobs without a parent.",
     example: "none",
   }),
+  forked_from: z
+    .string()
+    .optional()
+    .meta({ description: "A job's id: only its forks.", example: schema.jobIdExample }),
   error_code: z.string().min(1).max(200).optional().meta({ example: "E405" }),
   fingerprint: z
     .string()
@@ -108,6 +112,8 @@ export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
     throw wrong("error_text", "must contain a word of at least two letters")
   if ([error_code, fingerprint, error_text].some(text => text?.includes("\u0000")))
     throw wrong("error_code", "must not contain the character U+0000")
+  const { forked_from: forkedFrom } = query
+  if (forkedFrom !== undefined && !isJobId(forkedFrom)) throw wrong("forked_from", "must be a job's id")
   if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
   const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
   return {
@@ -121,6 +127,7 @@ export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
     minDurationMs: min_duration === undefined ? undefined : Math.round(min_duration * 1000),
     labels: query.label === undefined ? undefined : labelsOf([query.label].flat()),
     parentId: query.parent === undefined ? undefined : parentOf(query.parent),
+    forkedFrom,
     createdFrom: created_from === undefined ? undefined : Date.parse(created_from),
     createdBefore: created_before === undefined ? undefined : Date.parse(created_before),
     after,

@@ -27,6 +27,7 @@ import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
 import { type App, type RouteContext, readJobs, Stopping } from "./route-context.ts"
 import { factRoutes } from "./routes/facts.ts"
+import { forkRoutes } from "./routes/forks.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { pipelineRoutes } from "./routes/pipelines.ts"
@@ -174,6 +175,7 @@ async function makeApp(
     factRoutes(routes, { ...context, reports: { folder: dashboard, version } }, streams)
     streamRoutes(routes, context, streams)
     jobCommandRoutes(routes, context)
+    forkRoutes(routes, context)
     pipelineRoutes(routes, context)
     tokenRoutes(routes, context)
     providerRoutes(routes, context)

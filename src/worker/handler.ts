@@ -88,6 +88,13 @@ export interface HandlerDefinition<C, O> {
   /** Checks what `run` returns; its result is stored. Absent: any JSON. */
   readonly output?: O
   readonly storesConfig?: boolean
+  /**
+   * Whether a run changes anything outside of Umbra: false, "keyed" (a repetition with the same config changes nothing
+   * more) or true (a fork asks before it repeats the node). Absent: not known.
+   */
+  readonly effects?: boolean | "keyed"
+  /** false: `run` does not read `ctx.input`. A fork with another input need not repeat the node. */
+  readonly readsInput?: boolean
   readonly concurrency?: number
   readonly thread?: boolean | string | URL
   readonly retryable?: RetryRule
@@ -127,6 +134,10 @@ function problemOf(definition: HandlerDefinition<unknown, unknown>): string | un
     if (typeof standard?.validate === "function") continue
     return `${key} of handler "${name}" must be a zod schema or another Standard Schema.`
   }
+  if (definition.effects !== undefined && ![true, false, "keyed"].includes(definition.effects))
+    return `effects of handler "${name}" must be true, false or "keyed".`
+  if (definition.readsInput !== undefined && typeof definition.readsInput !== "boolean")
+    return `readsInput of handler "${name}" must be true or false.`
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 1)) {
     return `concurrency of handler "${name}" must be a whole number of at least 1.`
   }

@@ -1,10 +1,11 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
 
-import { addJobResult, apply, type JobResult } from "../../src/core/apply/apply.ts"
+import { addJobResult, apply } from "../../src/core/apply/apply.ts"
 import type {
   Command,
   DecisionContext,
   External,
+  JobResult,
   OperationResult,
   RefusalReason,
 } from "../../src/core/commands.ts"

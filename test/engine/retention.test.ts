@@ -58,7 +58,14 @@ class Stage {
         workflowVersion: 1,
         parentId,
       },
-      ...{ labels: null, priority: 0, createdAt: finishedAt, submittedBy: null },
+      ...{
+        labels: null,
+        priority: 0,
+        createdAt: finishedAt,
+        submittedBy: null,
+        forkedFrom: null,
+        definition: null,
+      },
     }
     const rows = Array.from({ length: facts }, (_, n) => ({
       ...{ partition, seq: first + n, jobId: id, at: finishedAt, type: "node_completed", data: "{}" },

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe } from "vitest"
 import { appendContract } from "./contract/append.ts"
 import { dataContract } from "./contract/data.ts"
 import { feedContract } from "./contract/feed.ts"
+import { forksContract } from "./contract/forks.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
 import { listsContract } from "./contract/lists.ts"
@@ -37,6 +38,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
   ])
   suite(`${name} keeps the contract of lists`, open, [listsContract])
   suite(`${name} keeps the contract of statistics`, open, [statisticsContract])
+  suite(`${name} keeps the contract of forks`, open, [forksContract])
   // On a store of their own: tests that take a partition each leave none.
   suite(`${name} keeps the contract of pipelines`, open, [
     pipelineCommitsContract,

@@ -103,6 +103,8 @@ export function newJob(held: Held, counter: number, over: Partial<NewJob> = {}):
     priority: 0,
     createdAt: 1_000_000,
     submittedBy: null,
+    forkedFrom: null,
+    definition: null,
     ...over,
   }
 }

@@ -38,6 +38,8 @@ function generated(n: number): JobRow {
     priority: 0,
     createdAt,
     submittedBy: null,
+    forkedFrom: null,
+    definition: null,
   }
 }
 

@@ -228,10 +228,11 @@ class Workshop {
   async #staying(workflow: string, version: number): Promise<string> {
     const statuses = jobStatuses.filter(status => !jobHasEnded(status))
     const page = await this.#parts.umbra.jobPage({ workflow, statuses, limit: 100 })
-    const staying = page.jobs.filter(job => job.workflow_version < version)
+    // A fork with a definition of its own has no version.
+    const staying = page.jobs.map(job => job.workflow_version ?? version).filter(each => each < version)
     if (staying.length === 0) return ""
     const more = page.next === null ? "" : " or more"
-    const versions = [...new Set(staying.map(job => job.workflow_version))].sort((a, b) => a - b)
+    const versions = [...new Set(staying)].sort((a, b) => a - b)
     return ` ${count(staying.length, "running job")}${more} ${staying.length === 1 ? "stays" : "stay"} on version ${versions.join(", ")}.`
   }
 }

@@ -2,7 +2,7 @@
 import { exitCode } from "../exit.ts"
 import { readJson, type SubmissionFlags, submitOptions } from "../input/source.ts"
 import { paintStatus } from "../jobs/list.ts"
-import { printSubmitted } from "../output/print.ts"
+import { printSubmitted, workflowOf } from "../output/print.ts"
 import { type DeadLetterFlags, errorText, exitCodeWith, leftDeadLetters } from "../output/result.ts"
 import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
@@ -48,7 +48,7 @@ function line(change: JobChange, paint: Paint): string {
   const parts = [
     job_id,
     paintStatus(status, paint),
-    printable(`${workflow}@${workflow_version}`),
+    printable(workflowOf({ workflow, workflow_version })),
     took,
     errorText(change),
   ]
@@ -79,7 +79,7 @@ export async function submit(reference: string, options: SubmitCommandOptions): 
   return withTarget(options, async target => {
     const job = await target.jobs.accept(reference, input, submitOptions(options))
     const how = job.is_new ? "submitted" : "was already submitted with this key"
-    const what = `${job.workflow}@${job.workflow_version} ${how}.`
+    const what = `${workflowOf(job)} ${how}.`
     return printSubmitted(options, { job, what }, target)
   })
 }

@@ -5,7 +5,7 @@ import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
 import { durationsChart } from "../output/durations-chart.ts"
-import { padded, print } from "../output/print.ts"
+import { padded, print, workflowOf } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -21,6 +21,7 @@ export interface ListOptions extends TargetOptions {
   readonly label?: Readonly<Record<string, string>>
   readonly parent?: string
   readonly top?: boolean
+  readonly forkedFrom?: string
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
@@ -29,7 +30,7 @@ export interface ListOptions extends TargetOptions {
 /** As the client takes it. */
 function filterOf(options: Omit<ListOptions, "limit" | "after">) {
   const { status, workflow, label, parent, top, deleted, minDuration } = options
-  const { errorCode, fingerprint, errorText, createdFrom, createdBefore } = options
+  const { errorCode, fingerprint, errorText, createdFrom, createdBefore, forkedFrom } = options
   return {
     statuses: status,
     workflow: workflow?.name,
@@ -38,6 +39,7 @@ function filterOf(options: Omit<ListOptions, "limit" | "after">) {
     minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
     labels: label,
     parentId: parent ?? (top ? null : undefined),
+    forkedFrom,
     deleted: deleted || status?.includes("DELETED") || undefined,
   }
 }
@@ -71,7 +73,7 @@ function table(
 ): string {
   if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
-  const names = padded(jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`)))
+  const names = padded(jobs.map(job => printable(workflowOf(job))))
   const lines = jobs.map((job, i) =>
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
   )

@@ -58,13 +58,17 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
   const labels = Object.entries(job.labels).map(([name, value]) => `${name}=${value}`)
   const facts = [
     ["job", job.job_id],
-    ["workflow", `${job.workflow} version ${job.workflow_version}`],
+    [
+      "workflow",
+      `${job.workflow} ${job.workflow_version === null ? "changed" : `version ${job.workflow_version}`}`,
+    ],
     [
       "status",
       [job.status, graph.workflow_status ?? "", `${graph.progress_pct} %`].filter(Boolean).join("  "),
     ],
     ["owner", job.owner],
     ["parent", job.parent_id ?? ""],
+    ["fork of", job.forked_from ?? ""],
     ["labels", labels.join(" ")],
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],

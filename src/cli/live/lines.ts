@@ -78,7 +78,7 @@ function jobLine(event: RemoteEvent, paint: Paint): string | undefined {
   const { type, payload } = event
   switch (type) {
     case "job.pending":
-      return `job ${event.correlation_id} of ${payload.workflow} version ${payload.workflow_version} submitted`
+      return `job ${event.correlation_id} of ${payload.workflow} ${payload.workflow_version === null ? "with a changed definition" : `version ${payload.workflow_version}`} submitted`
     case "job.queued":
       return payload.reason === "job_retried" ? "job is retried" : undefined
     case "job.preview":

@@ -42,3 +42,14 @@ export function printSubmitted(
   if (!options.json) process.stderr.write(`${what} ${next}\n`)
   return code
 }
+
+/** `order@3`; a changed definition has no version. */
+export function workflowOf({
+  workflow,
+  workflow_version: version,
+}: {
+  readonly workflow: string
+  readonly workflow_version: number | null
+}): string {
+  return version === null ? `${workflow} (changed)` : `${workflow}@${version}`
+}

@@ -151,6 +151,7 @@ export type TargetJobs = Pick<
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
   | ("durations" | "nodeConfig" | "payload" | "failures")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+  | ("acceptFork" | "previewFork")
 >
 
 export type TargetWorkflows = Pick<

@@ -3,7 +3,7 @@
  * store this process becomes an engine with the given handlers and providers, like `umbra run`.
  */
 
-import type { JobSnapshot, RemoteGraph, RemoteNode } from "../../client/index.ts"
+import type { ForkOptions, ForkRequest, JobSnapshot, RemoteGraph, RemoteNode } from "../../client/index.ts"
 import type { Progress } from "../../core/view/view.ts"
 import { isoEvent, isoGraph } from "../../jobs/iso-times.ts"
 import type { ReplayWhich } from "../../pipeline/queries.ts"
@@ -76,6 +76,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name"
     cancel: (id, reason) => jobs.cancel(id, reason),
     submit: (reference, input, options) => jobs.accept(reference, input, options),
     replay: (id, which) => jobs.replay(id, which),
+    fork: (id, request, options) => jobs.acceptFork(id, request, options),
     missing: () => undefined,
     async *watch(id, { signal, onTrouble }) {
       const events = jobs.watch(id, {
@@ -121,6 +122,7 @@ export interface Runner extends FollowedJobs {
     options: Parameters<TargetJobs["accept"]>[2],
   ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
   replay(jobId: string, which: ReplayWhich): Promise<{ readonly job_id: string }>
+  fork(jobId: string, request: ForkRequest, options: ForkOptions): Promise<{ readonly job_id: string }>
   /** The first node that this process would have to run and cannot. */
   missing(nodes: readonly RemoteNode[], jobId: string): RemoteNode | undefined
 }
@@ -175,6 +177,9 @@ function ownRunner({ umbra, location, log, options }: OwnEngine): Runner {
     },
     async replay(id, which) {
       return { job_id: (await umbra.pipelines.replay(id, which)).jobId }
+    },
+    async fork(id, request, { idempotencyKey }) {
+      return { job_id: (await umbra.acceptFork(id, request, { idempotencyKey, ...owner })).jobId }
     },
     missing: (nodes, id) =>
       umbra.owns(id) ? nodes.find(({ handler }) => !umbra.serves(handler)) : undefined,

@@ -37,7 +37,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
   const { workflows, tokens } = client
   return {
     ...{ name: client.url, flags, jobs: client, workflows, tokens },
-    compiledGraph: ({ workflow, workflow_version }) => workflows.graph(workflow, workflow_version),
+    compiledGraph: ({ job_id }) => client.compiledGraph(job_id),
     push: text => pushText(workflows, text),
     changes: ({ signal, onTrouble }) =>
       streamedChanges(client, { signal, onReconnect: reconnectNotice(onTrouble) }),

@@ -12,6 +12,9 @@ import type {
   FactsOptions,
   FailurePage,
   FailuresOptions,
+  ForkOptions,
+  ForkPreview,
+  ForkRequest,
   JobPage,
   JobSnapshot,
   JobsFilter,
@@ -71,14 +74,14 @@ import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./open.
 export function openStore(location: string, options: TargetOptions): Target {
   const { owner = localOwner } = options
   const store = new Store(location)
-  const jobs = new StoreJobs(store, options.owner)
+  const jobs = new StoreJobs(store, options.owner, options)
   return {
     name: storeName(location),
     flags: storeFlags(options),
     jobs,
     workflows: storeWorkflows(store, owner),
-    async compiledGraph({ owner, workflow: name, workflow_version: version }) {
-      return (await store.reader()).facts.compiledGraph({ owner, name, version })
+    async compiledGraph({ job_id }) {
+      return (await store.reader()).facts.compiledGraphOf(job_id)
     },
     tokens: tokensOf(store),
     push: text => push(store, text, owner, options),
@@ -242,9 +245,11 @@ function storeWorkflows(store: Store, owner: string): TargetWorkflows {
 class StoreJobs implements TargetJobs {
   readonly #store: Store
   readonly #only: { readonly owner?: string }
+  readonly #modules: Modules
   isRun = false
 
-  constructor(store: Store, owner: string | undefined) {
+  constructor(store: Store, owner: string | undefined, modules: Modules) {
+    this.#modules = modules
     this.#store = store
     this.#only = owner === undefined ? {} : { owner }
   }
@@ -351,6 +356,30 @@ class StoreJobs implements TargetJobs {
     return this.#asEngine(async umbra => {
       const { jobId, replayed } = await umbra.pipelines.replay(id, which)
       return { ...(await umbra.job(jobId)), replayed }
+    })
+  }
+
+  acceptFork(
+    id: string,
+    request: ForkRequest = {},
+    { idempotencyKey }: ForkOptions = {},
+  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    return this.#withHandlers(async umbra => {
+      const { jobId, isNew } = await umbra.acceptFork(id, request, { idempotencyKey, ...this.#only })
+      return { ...(await umbra.job(jobId)), is_new: isNew }
+    })
+  }
+
+  previewFork(id: string, request?: ForkRequest): Promise<ForkPreview> {
+    return this.#withHandlers(umbra => umbra.previewFork(id, request, this.#only))
+  }
+
+  /** The handlers declare their effects; none of them runs here. */
+  #withHandlers<T>(use: (umbra: Umbra) => Promise<T>): Promise<T> {
+    return this.#asEngine(async umbra => {
+      const known = await loadHandlers(this.#modules)
+      umbra.addHandlers(known.filter(({ name }) => umbra.handlers.get(name) === undefined))
+      return use(umbra)
     })
   }
 

@@ -9,6 +9,7 @@ import {
   notifyOfUsage,
   recordFinalLoss,
 } from "../attempt-times.ts"
+import type { JobResult } from "../commands.ts"
 import { readPolicy } from "../decide/backoff.ts"
 import type { Effects } from "../effects.ts"
 import type {
@@ -47,6 +48,7 @@ import { countedBefore } from "../statistics/job-figures.ts"
 import { foldLoss, foldStart } from "../suspects.ts"
 import { setExpiry } from "../timers.ts"
 import { expiryReason, noReason } from "../view/reasons.ts"
+import { startFork } from "./fork.ts"
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./items.ts"
 import {
   abandonAll,
@@ -176,7 +178,8 @@ export function fold(graph: Graph, facts: Iterable<Fact>): JobState {
 function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Effects): void {
   state.owner = fact.owner
   state.workflow = fact.workflow
-  state.workflowVersion = fact.workflow_version
+  state.workflowVersion = fact.workflow_version ?? 0
+  state.definition = fact.definition ?? null
   state.input = fact.input
   state.priority = fact.priority
   state.labels = fact.labels ?? {}
@@ -187,7 +190,8 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at
   setExpiry(state, fact.expires_at)
-  startAll(state, at, effects)
+  if (fact.fork === undefined) startAll(state, at, effects)
+  else startFork(state, fact, fact.fork, at, effects)
   if (fact.queued === true) state.status = "QUEUED"
 }
 
@@ -231,9 +235,6 @@ export function done(
   }
   leavePlace(state, ended.at, effects)
 }
-
-/** The output of a job that has completed; or why it cannot be rendered: then the job has failed. */
-export type JobResult = { readonly job_output: Json } | { readonly job_fault: Fault }
 
 /** Adds the job's result to the fact that completed the job, and to the state. Called right after that fact was applied. */
 export function addJobResult(state: JobState, fact: Fact, result: JobResult): Fact {

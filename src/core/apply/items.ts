@@ -104,7 +104,12 @@ export function endItems(state: JobState, at: number, effects: Effects): readonl
 }
 
 /** Items in flight in the list are in flight in the job. */
-function within(state: JobState, node: number, effects: Effects, change: (list: JobState) => void): void {
+export function within(
+  state: JobState,
+  node: number,
+  effects: Effects,
+  change: (list: JobState) => void,
+): void {
   const list = state.lists.get(node)!.state
   const before = list.active
   ofItems(node, effects, () => change(list))

@@ -44,6 +44,11 @@ function countRemaining(state: JobState): void {
   const { starts, items } = state.graph.dependencies
   for (let node = 0; node < state.remaining.length; node++) {
     let open = 0
+    // A node whose result was set by a fork is done before its dependencies are.
+    if (isDone(state, node)) {
+      state.remaining[node] = 0
+      continue
+    }
     for (let i = starts[node]!; i < starts[node + 1]!; i++) if (!isDone(state, items[i]!)) open++
     state.remaining[node] = open
   }

@@ -230,7 +230,7 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
     at,
     owner: command.owner,
     workflow: command.workflow,
-    workflow_version: command.workflowVersion,
+    workflow_version: command.workflowVersion === 0 ? null : command.workflowVersion,
     input: command.input,
     ttl_seconds: command.ttlSeconds,
     expires_at: expiry(command.ttlSeconds, at, command.expiresBy),
@@ -242,7 +242,16 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
   if (parent !== undefined) fact.parent = parent
   if (retryDefaults !== undefined) fact.retry_defaults = recordPolicy(retryDefaults)
   if (isQueued) fact.queued = true
-  return fact
+  return command.fork === undefined ? fact : { ...fact, ...forkFields(command) }
+}
+
+function forkFields({ fork, pinned, definition, result }: Submit): Partial<JobSubmitted> {
+  return {
+    fork: fork!,
+    ...(pinned === undefined ? {} : { pinned }),
+    ...(definition === undefined ? {} : { definition: definition.hash }),
+    ...result,
+  }
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }

@@ -101,7 +101,7 @@ export function jobFigures(state: JobState): JobFigures {
 /** null: nothing of the node counts. */
 function nodeFigures(state: JobState, node: number, before: CountedNode | undefined): NodeFigures | null {
   const status = state.nodeStatus[node]
-  if (before?.isDone === true) return null
+  if (before?.isDone === true || isTakenOver(state, node)) return null
   const all = attemptsOf(state, node)
   const attempts = all.attempts - (before?.attempts ?? 0)
   const isCompleted = status === COMPLETED
@@ -119,6 +119,11 @@ function nodeFigures(state: JobState, node: number, before: CountedNode | undefi
     losses: losses - (before?.losses ?? 0),
     usage: usageSince(state.nodeUsage.get(node), before?.usage ?? null),
   }
+}
+
+/** In a fork: the node, or some of its items, did not run. */
+function isTakenOver({ reused, lists }: JobState, node: number): boolean {
+  return reused.has(node) || (lists.size > 0 && (lists.get(node)?.state.reused.size ?? 0) > 0)
 }
 
 /** Of a node with `for_each`: of all its items. */

@@ -7,6 +7,7 @@ import type { JobStatus, NodeStatus } from "../states.ts"
 import { attemptFields } from "./attempt-view.ts"
 import type { EventSource } from "./events.ts"
 import { abortReason } from "./reasons.ts"
+import { reusedField } from "./view.ts"
 
 /** The payload of an event: details of the fact that caused it. */
 
@@ -148,6 +149,7 @@ function queuedPayload(
 function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
   return {
     output: shownOutput(state.outputs[node] ?? null),
+    ...reusedField(state, node),
     ...reportedPayload(state, node, fact),
     ...viaField(fact),
   }
@@ -217,8 +219,10 @@ function submittedPayload(fact: JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
   const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
   const by = fact.submitted_by === undefined ? {} : { submitted_by: fact.submitted_by }
+  const from = fact.fork === undefined ? {} : { forked_from: fact.fork.job_id }
+  const own = fact.definition === undefined ? {} : { definition: fact.definition }
   const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
-  return { ...shown, ...parent, ...by }
+  return { ...shown, ...parent, ...by, ...from, ...own }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

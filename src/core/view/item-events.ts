@@ -105,6 +105,8 @@ export function changesAll(fact: Fact): boolean {
     case "job_expired":
     case "job_retried":
       return true
+    case "job_submitted":
+      return fact.fork !== undefined
     case "node_failed":
     case "item_failed":
       return fact.retry_at === undefined

@@ -9,6 +9,7 @@ import {
   type NodeView,
   nodeError,
   type Progress,
+  reusedField,
   shownTaskStatus,
   type WaitingOn,
   waitingOn,
@@ -30,6 +31,9 @@ export interface ItemView extends AttemptFields {
   readonly progress: Progress | null
   readonly preview?: Json
   readonly child_job_id?: string
+  /** As of a node. */
+  readonly reused_from?: string
+  readonly pinned?: true
 }
 
 export function itemCounts({ items, state }: ItemList, now: number): ItemCounts {
@@ -71,6 +75,7 @@ export function itemViews(
       progress: null,
       ...(preview === undefined ? {} : { preview }),
       ...(child === undefined ? {} : { child_job_id: child }),
+      ...reusedField(state, index),
     })
   }
   return views

@@ -144,12 +144,18 @@ export interface NodeView extends AttemptFields {
   readonly preview?: Json
   /** The job that does this node's work, once there is one. */
   readonly child_job_id?: string
+  /** Of a fork: the job whose result of this node it has taken over. */
+  readonly reused_from?: string
+  /** Of a fork: its output was set by the request. */
+  readonly pinned?: true
   /** For a node with `for_each`: how many of its items are in each state. */
   readonly items?: ItemCounts
 }
 
 export interface GraphView {
   readonly status: JobStatus
+  /** The job that it was forked from; absent: none. */
+  readonly forked_from?: string
   readonly workflow_status: WorkflowStatus | null
   /** X1: changes with each resume. */
   readonly resume_token: string
@@ -190,6 +196,7 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
   const isOpen = state.status !== "PENDING" && !jobHasEnded(state.status)
   return {
     status: state.status,
+    ...(state.forkedFrom === null ? {} : { forked_from: state.forkedFrom }),
     workflow_status: isOpen ? workflowStatus(nodes) : null,
     resume_token: resumeToken(state),
     progress_pct: progressPercent(state),
@@ -214,14 +221,22 @@ export function nodeView(state: JobState, node: number, now: number): NodeView {
     status,
     ...reasonField(state, status),
     ...attemptFields(state, node, now),
-    incoming: state.remaining[node]!,
+    incoming: Math.max(0, state.remaining[node]!),
     waiting_on: waitingOn(state, node, now),
     error: nodeError(state, node),
     progress: null,
     ...(preview === undefined ? {} : { preview }),
     ...(child === undefined ? {} : { child_job_id: child }),
+    ...reusedField(state, node),
     ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!, now) } : {}),
   }
+}
+
+/** Of a node, or of an item. */
+export function reusedField({ reused }: JobState, node: number): Pick<NodeView, "reused_from" | "pinned"> {
+  const from = reused.size === 0 ? undefined : reused.get(node)
+  if (from === undefined) return {}
+  return from === null ? { pinned: true } : { reused_from: from }
 }
 
 /** The shown status of a node with `for_each` follows its items: RUNNING if one runs, else QUEUED if one is ready for a worker. */

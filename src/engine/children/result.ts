@@ -82,7 +82,7 @@ async function childOutput(journal: Journal, { id, state }: LiveJob): Promise<Js
       }),
     )
     if (missing.length === 0) return output
-    for (const { seq } of missing) read.set(seq, await readOutput(journal, id, seq))
+    for (const large of missing) read.set(large.seq, await readOutput(journal, id, large))
   }
 }
 

@@ -9,6 +9,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
+import type { Forks } from "../forks/forks.ts"
 import { childJobId } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -26,6 +27,7 @@ export interface ChildStartsParts {
   readonly settings: EngineSettings
   readonly maxOutputBytes: number
   readonly claimExecution: ClaimExecution
+  readonly forks: Forks
   readonly mustFit: MustFit
 }
 
@@ -107,8 +109,11 @@ export class ChildStarts {
       ...(job.state.retryDefaults === null ? {} : { retryDefaults: job.state.retryDefaults }),
       expiresBy: this.#expiresBy(job, at.node),
     }
+    const origin = forkedChild(job, at)
+    const fork = origin === undefined ? null : await this.#parts.forks.ofChild(id, origin, { plan, command })
+    if (!isWanted(job, at)) return releasePlace?.()
     owner.inOneCommit(job.partition, () => {
-      const child = owner.submitNow(id, job.partition, plan, command)
+      const child = owner.submitNow(id, job.partition, plan, fork?.command ?? command, fork?.reused)
       this.#wait(job, at, child)
     })
   }
@@ -166,6 +171,12 @@ export class ChildStarts {
 function lastChild({ state }: LiveJob, at: AttemptRef): string | undefined {
   const place = findTask(state, at)
   return place?.state.children.get(place.position)
+}
+
+/** In a fork: the child of the origin that the child of this node, or item, is forked from. */
+function forkedChild({ state }: LiveJob, at: AttemptRef): string | undefined {
+  const place = findTask(state, at)
+  return place?.state.forkedChildren.get(place.position)
 }
 
 /** The parent may have ended, or continued, while the child was loaded. */

@@ -4,7 +4,9 @@ import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import { UmbraError } from "../../errors.ts"
 import { fingerprint } from "../../journal/fingerprint.ts"
 import type {
+  HeldRow,
   JobChange,
+  NewDefinition,
   NewFact,
   NewJob,
   NewMessage,
@@ -37,6 +39,8 @@ export class Batch {
   readonly rows = new Map<LiveJob, string | null>()
   /** null: nothing in this batch concerns providers. */
   operations: OperationRows | null = null
+  /** What forks of this batch hold; null: there is no fork. */
+  holds: Holds | null = null
 
   get isEmpty(): boolean {
     const { facts, answers, messages, waiters, rows } = this
@@ -71,9 +75,9 @@ export class Batch {
     const fences = [...this.epochs]
       .map(([partition, epoch]) => ({ partition, epoch }))
       .sort((a, b) => a.partition - b.partition)
-    const { facts, answers, messages, operations } = this
+    const { facts, answers, messages, operations, holds } = this
     const rows = operations === null ? {} : { begun: operations.begun, left: operations.left }
-    return { fences, facts, newJobs, changedJobs, answers, messages, ...rows }
+    return { fences, facts, newJobs, changedJobs, answers, messages, ...rows, ...holds }
   }
 
   /** Removes everything of a partition whose memory is discarded. */
@@ -86,6 +90,7 @@ export class Batch {
     keep(this.messages, message => message.cause?.partition !== partition)
     for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
     this.operations?.keep(row => row.partition !== partition)
+    if (this.holds !== null) this.holds = holdsOf(this.holds, row => row.partition !== partition)
     for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
   }
 
@@ -96,6 +101,7 @@ export class Batch {
     this.dropEnds(jobId)
     keep(this.answers, answer => answer.jobId !== jobId)
     this.operations?.keep(row => row.jobId !== jobId)
+    if (this.holds !== null) this.holds = holdsOf(this.holds, row => holderOf(row) !== jobId)
   }
 
   dropEnds(jobId: string): void {
@@ -106,6 +112,23 @@ export class Batch {
 export interface EndedJob extends End {
   readonly jobId: string
   readonly partition: number
+}
+
+/** What forks refer to outside of themselves. */
+export interface Holds {
+  readonly held: readonly HeldRow[]
+  readonly definitions: readonly NewDefinition[]
+}
+
+export function holdsOf(
+  { held = [], definitions = [] }: Partial<Holds>,
+  isKept: (row: HeldRow | NewDefinition) => boolean,
+): Holds {
+  return { held: held.filter(isKept), definitions: definitions.filter(isKept) }
+}
+
+function holderOf(row: HeldRow | NewDefinition): string {
+  return "by" in row ? row.by : row.jobId
 }
 
 /** The row of a job that waits for a place in memory. */
@@ -136,12 +159,14 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     fingerprint: null,
     owner: fact.owner,
     workflow: fact.workflow,
-    workflowVersion: fact.workflow_version,
+    workflowVersion: fact.workflow_version ?? 0,
     parentId: null,
     labels: labels !== undefined && hasKeys(labels) ? JSON.stringify(labels) : null,
     priority: fact.priority,
     createdAt: at,
     submittedBy: fact.submitted_by ?? null,
+    forkedFrom: fact.fork?.job_id ?? null,
+    definition: fact.definition ?? null,
     ttlSeconds: fact.ttl_seconds,
   }
 }
@@ -239,6 +264,8 @@ function newJobRow(job: LiveJob): NewJob {
     parentId: state.parent?.job_id ?? null,
     priority: state.priority,
     submittedBy: state.submittedBy,
+    forkedFrom: state.forkedFrom,
+    definition: state.definition,
   })
 }
 
@@ -262,6 +289,7 @@ export function withoutPartition(stored: ClosedBatch, partition: number): Closed
     messages: stored.messages.filter(message => message.cause?.partition !== partition),
     begun: stored.begun?.filter(isOther) ?? [],
     left: stored.left?.filter(isOther) ?? [],
+    ...holdsOf(stored, isOther),
   }
 }
 
@@ -275,6 +303,7 @@ export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean):
     messages: stored.messages.filter(message => keep(message.jobId)),
     begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
     left: stored.left?.filter(row => keep(row.jobId)) ?? [],
+    ...holdsOf(stored, row => keep(holderOf(row))),
   }
 }
 

@@ -10,6 +10,7 @@ import {
   Batch,
   type ClosedBatch,
   encodeFact,
+  type Holds,
   type OwnedPartition,
   partitionMoved,
   type QueuedSubmission,
@@ -206,6 +207,16 @@ export class AppendLane {
     batch.epochs.set(partition, owned.epoch)
     batch.bytes += data.length + FACT_OVERHEAD
     this.#schedule()
+  }
+
+  /** What the fork refers to is stored with its first fact, which was recorded just before. */
+  hold({ held, definitions }: Holds): void {
+    const { holds } = this.#open
+    this.#open.holds = {
+      held: [...(holds?.held ?? []), ...held],
+      definitions: [...(holds?.definitions ?? []), ...definitions],
+    }
+    for (const { definition } of definitions) this.#open.bytes += definition.length
   }
 
   /** Called before the facts of a command: its facts and the answer to its sender are one commit. */

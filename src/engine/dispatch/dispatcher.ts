@@ -1,7 +1,7 @@
 import type { Broker, Task } from "../../broker/port.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import type { Json } from "../../core/json.ts"
-import { isCurrent, isDone, taskKey } from "../../core/state.ts"
+import { isCurrent, isDone, type LargeOutput, taskKey } from "../../core/state.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
@@ -86,9 +86,9 @@ export class Dispatcher {
   }
 
   /** Reads outputs that only the store has, by the seqs of their facts. */
-  async readOutputs(job: LiveJob, seqs: readonly number[]): Promise<ReadOutputs> {
+  async readOutputs(job: LiveJob, outputs: readonly LargeOutput[]): Promise<ReadOutputs> {
     const read = new Map<number, Json>()
-    for (const seq of seqs) read.set(seq, await this.#readOutput(job, seq))
+    for (const large of outputs) read.set(large.seq, await this.#readOutput(job, large))
     return read
   }
 
@@ -155,13 +155,13 @@ export class Dispatcher {
   async #fetch(job: LiveJob, large: readonly number[]): Promise<Fetched> {
     const fetched = new Map<number, Json>(evictingInputs(job))
     for (const node of large)
-      fetched.set(node, await readWhole(job.state.outputs[node]!, seq => this.#readOutput(job, seq)))
+      fetched.set(node, await readWhole(job.state.outputs[node]!, large => this.#readOutput(job, large)))
     return fetched
   }
 
-  #readOutput(job: LiveJob, seq: number): Promise<Json> {
+  #readOutput(job: LiveJob, large: LargeOutput): Promise<Json> {
     const { journal, clock } = this.#parts
-    return untilStoreAnswers(() => readOutput(journal, job.id, seq), {
+    return untilStoreAnswers(() => readOutput(journal, job.id, large), {
       pause: ms => sleep(clock, ms),
       isOver: () => job.evicted,
     })

@@ -1,7 +1,6 @@
 import type { LateTemplate, Task } from "../../broker/port.ts"
-import type { JobResult } from "../../core/apply/apply.ts"
 import { shownAttempt } from "../../core/attempt-times.ts"
-import type { AttemptRef } from "../../core/commands.ts"
+import type { AttemptRef, JobResult } from "../../core/commands.ts"
 import type { Fact, ListSource } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
 import { valueAt } from "../../core/item-list.ts"
@@ -205,14 +204,19 @@ export function renderJobOutput(job: LiveJob, read: ReadOutputs, limits: Limits)
 }
 
 /**
- * Outputs that the `output` template needs if these facts complete the job, and that are neither in memory nor read yet:
- * the seqs of their facts.
+ * Outputs that the `output` template needs if these facts complete the job, and that are neither in memory nor read yet.
  */
-export function unreadOutputs(job: LiveJob, facts: readonly Fact[], read: ReadOutputs): readonly number[] {
-  if (job.plan.output === null || !mayComplete(job, facts)) return noInputs
+export function unreadOutputs(
+  job: LiveJob,
+  facts: readonly Fact[],
+  read: ReadOutputs,
+): readonly LargeOutput[] {
+  if (job.plan.output === null || !mayComplete(job, facts)) return noOutputs
   const parts = nodesInOutput(job).flatMap(node => storedParts(job, node))
-  return parts.map(({ seq }) => seq).filter(seq => !read.has(seq))
+  return parts.filter(({ seq }) => !read.has(seq))
 }
+
+const noOutputs: readonly LargeOutput[] = []
 
 /** One node is left, and at most one of its items; and the last fact may be its end. */
 function mayComplete({ state }: LiveJob, facts: readonly Fact[]): boolean {
@@ -352,7 +356,7 @@ function jobVariables({ id, state }: LiveJob): JsonObject {
   return {
     id,
     workflow: state.workflow,
-    workflow_version: state.workflowVersion,
+    workflow_version: state.workflowVersion === 0 ? null : state.workflowVersion,
     owner: state.owner,
     created_at: new Date(state.createdAt).toISOString(),
   }

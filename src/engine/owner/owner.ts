@@ -1,4 +1,5 @@
 import type { Broker, ChildRequest } from "../../broker/port.ts"
+import { fillReused, type ReusedValues } from "../../core/apply/fork.ts"
 import { findAborted } from "../../core/attempt-times.ts"
 import type { AttemptRef, Command, DecisionContext, Reported, Submit } from "../../core/commands.ts"
 import { submission } from "../../core/decide/decide.ts"
@@ -14,6 +15,7 @@ import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
 import { type AppendLane, type CommittedBatch, Committer } from "../commit/committer.ts"
 import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
+import { holdsOfFork, isWholeFork } from "../forks/holds.ts"
 import { partitionOf } from "../ids.ts"
 import { adoptTasks, cancelTasks, Handover, releaseTasks } from "../partitions/handover.ts"
 import { Capacity } from "../providers/capacity.ts"
@@ -162,12 +164,12 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   }
 
   /** Sends a new job to the journal. It is added to memory if its queue has a place; null: it waits as a row. */
-  submit(id: string, partition: number, plan: Plan, command: Submit): Submission {
+  submit(id: string, partition: number, plan: Plan, command: Submit, reused?: ReusedValues): Submission {
     const known = this.jobs.get(id)
     if (known !== undefined) return { createdAt: known.state.createdAt, job: known }
-    if (plan.pipeline === null && !this.queue.mayBegin(command))
-      return this.#submitQueued(id, partition, command)
-    const job = this.submitNow(id, partition, plan, command)
+    const mayWait = plan.pipeline === null && !isWholeFork(plan, command)
+    if (mayWait && !this.queue.mayBegin(command)) return this.#submitQueued(id, partition, command)
+    const job = this.submitNow(id, partition, plan, command, reused)
     this.queue.entered(job)
     return { createdAt: job.state.createdAt, job }
   }
@@ -179,18 +181,23 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const wakeAt = this.queue.recorded(command)
     const fact = submission(command, createdAt, true)
     lane.recordQueued({ id, partition, fact, wakeAt })
+    if (command.fork !== undefined) lane.hold(holdsOfFork(id, partition, command, createdAt))
     this.#unstored.add(id)
     this.#parts.metrics.jobsSubmitted++
     return { createdAt, job: null }
   }
 
   /** A child job begins with its parent: it never waits for a place. */
-  submitNow(id: string, partition: number, plan: Plan, command: Submit): LiveJob {
+  submitNow(id: string, partition: number, plan: Plan, command: Submit, reused?: ReusedValues): LiveJob {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
     const state = newJobState(plan)
     const job = newLiveJob({ id, partition, plan, state, seq: 0, at: 0, size: 0, projected: null })
     void this.execute(job, command)
+    if (command.fork !== undefined) {
+      if (reused !== undefined) fillReused(state, command.fork, reused)
+      this.committer.lane(partition).hold(holdsOfFork(id, partition, command, state.createdAt))
+    }
     this.#parts.metrics.jobsSubmitted++
     this.#memory.keep(job)
     return job

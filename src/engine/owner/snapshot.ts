@@ -11,10 +11,15 @@ import type { LiveJob } from "./live-job.ts"
 export interface JobSnapshot {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
+  /** null: the job has a definition of its own, which is no version. */
+  readonly workflow_version: number | null
+  /** The hash of that definition; null: it runs a version. */
+  readonly definition: string | null
   readonly owner: string
   /** Of a child job: the job it runs for. */
   readonly parent_id: string | null
+  /** Of a fork: the job it was forked from. */
+  readonly forked_from: string | null
   readonly status: JobStatus
   readonly output: Json
   /** In lists: the job has an output that is too large for the list. */
@@ -85,9 +90,11 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
   return {
     job_id: jobId,
     workflow: command.workflow,
-    workflow_version: command.workflowVersion,
+    workflow_version: versionOf(command),
+    definition: command.definition?.hash ?? null,
     owner: command.owner,
     parent_id: null,
+    forked_from: command.fork?.job_id ?? null,
     status,
     output: null,
     error: null,
@@ -100,6 +107,10 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
     updated_at: created_at,
     finished_at: null,
   }
+}
+
+export function versionOf({ workflowVersion }: { readonly workflowVersion: number }): number | null {
+  return workflowVersion === 0 ? null : workflowVersion
 }
 
 /** The dispatch of a job that waited as a row is not recorded: its facts and its row are still QUEUED. */
@@ -115,9 +126,11 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
   return {
     job_id: job.id,
     workflow: state.workflow,
-    workflow_version: state.workflowVersion,
+    workflow_version: versionOf(state),
+    definition: state.definition,
     owner: state.owner,
     parent_id: state.parent?.job_id ?? null,
+    forked_from: state.forkedFrom,
     status: shownStatus(job),
     output,
     error: jobError(job.plan, state),
@@ -149,9 +162,11 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
   return {
     job_id: row.id,
     workflow: row.workflow,
-    workflow_version: row.workflowVersion,
+    workflow_version: versionOf(row),
+    definition: row.definition,
     owner: row.owner,
     parent_id: row.parentId,
+    forked_from: row.forkedFrom,
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),

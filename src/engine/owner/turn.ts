@@ -101,6 +101,8 @@ export class Turns {
     apply(job.state, fact, effects)
     for (const effect of effects) this.#add(lane, job, effect)
     if (job.plan.output === null || !wasOpen || job.state.status !== "COMPLETED") return fact
+    // A fork that has nothing to run: its submission was made with the result.
+    if (fact.type === "job_submitted") return fact
     return addJobResult(job.state, fact, renderJobOutput(job, read, this.#parts.templateLimits))
   }
 

@@ -15,6 +15,7 @@ import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { FactRow, Journal } from "../../journal/port/journal.ts"
 import { atOnce, inTurns, type Work } from "../../turns.ts"
+import { readReused, resultIn } from "../forks/reused.ts"
 import { partitionOf } from "../ids.ts"
 import { usageKey } from "../owner/job-result.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
@@ -75,7 +76,7 @@ export async function readJob(
   const submitted = facts[0]?.fact as (Fact & JobSubmitted) | undefined
   if (submitted?.type !== "job_submitted")
     throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
-  const plan = await parts.plans.get(submitted.owner, submitted.workflow, submitted.workflow_version)
+  const plan = await parts.plans.ofJob(submitted)
   return { plan, facts }
 }
 
@@ -87,7 +88,15 @@ export async function foldJob(
 ): Promise<FoldedJob> {
   const { plan, facts } = await readJob(parts, rows)
   const state = newJobState(plan)
-  for (let next = 0; next < facts.length; ) {
+  let next = 0
+  const first = facts[0]!.fact
+  if (first.type === "job_submitted" && first.fork !== undefined) {
+    apply(state, first)
+    await readReused(parts, state, first.fork)
+    applied?.(state, facts[0]!.seq)
+    next = 1
+  }
+  while (next < facts.length) {
     const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) {
       apply(state, await withItems(parts, rows[0]!.jobId, state, fact))
@@ -130,24 +139,25 @@ async function withItems(
   fact: Fact & NodeExpanded,
 ): Promise<Fact> {
   const { node } = fact.items_of as ListSource & { readonly node: number }
-  const items = await readWhole(state.outputs[node]!, seq => readOutput(journal, jobId, seq))
+  const items = await readWhole(state.outputs[node]!, large => readOutput(journal, jobId, large))
   return { ...fact, items: items as readonly Json[] }
 }
 
-/** An output that is not in memory, read from its fact. */
-export async function readOutput(journal: Journal, jobId: string, seq: number): Promise<Json> {
-  const data = await journal.readFact(jobId, seq)
-  if (data === null) throw new UmbraError("E507", `Fact ${seq} of job ${jobId} does not exist any more.`)
-  return (JSON.parse(data) as { readonly output: Json }).output
+/** An output that is not in memory, read from its fact. `jobId`: the job whose state has it. */
+export async function readOutput(journal: Journal, jobId: string, large: LargeOutput): Promise<Json> {
+  const { seq, jobId: holder = jobId } = large
+  const data = await journal.readFact(holder, seq)
+  if (data === null) throw new UmbraError("E507", `Fact ${seq} of job ${holder} does not exist any more.`)
+  return resultIn(data)
 }
 
 /** An output with its large parts read. Parts leave memory as they become durable: a part that was in memory may be evicted at the second read. */
-export async function readWhole(output: Output, read: (seq: number) => Promise<Json>): Promise<Json> {
+export async function readWhole(output: Output, read: (large: LargeOutput) => Promise<Json>): Promise<Json> {
   const parts = new Map<number, Json>()
   for (;;) {
     const missing = largeParts(output).filter(({ seq }) => !parts.has(seq))
     if (missing.length === 0) return wholeOutput(output, ({ seq }) => parts.get(seq)!)
-    for (const { seq } of missing) parts.set(seq, await read(seq))
+    for (const large of missing) parts.set(large.seq, await read(large))
   }
 }
 

@@ -5,6 +5,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import type { Waiter } from "../commit/batch.ts"
+import type { Forks } from "../forks/forks.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -23,6 +24,7 @@ export interface CommandsParts {
   readonly partitions: ReadyPartitions
   readonly remoteEngines: RemoteEngines
   readonly family: Family
+  readonly forks: Forks
   readonly clock: Clock
   readonly claimExecution: ClaimExecution
   readonly mustBeOpen: () => void
@@ -91,6 +93,26 @@ export class Commands {
       () => null,
       () => this.#submitHere(id, plan, command),
     )
+    return submitted && new Stored(id, command, submitted.createdAt, submitted.job ?? "QUEUED")
+  }
+
+  /** Submits a fork, as `submitOnce`. Throws E301 if its origin does not exist any more. */
+  async submitFork(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
+    const { owner, partitions, remoteEngines, forks, mustBeOpen } = this.#parts
+    mustBeOpen()
+    if (!partitions.owns(partitionOf(id))) {
+      const createdAt = await remoteEngines.submit(id, command)
+      return createdAt === null ? null : new Stored(id, command, createdAt)
+    }
+    const submit = async () => {
+      this.#mustBeAvailable()
+      const submitted = await forks.submit(id, plan, command, ({ command: whole, reused }) =>
+        owner.submit(id, partitionOf(id), plan, whole, reused),
+      )
+      if (submitted === null) throw refusalError("no_such_job", command.fork!.job_id)
+      return submitted
+    }
+    const submitted = await owner.withJob(id, () => null, submit)
     return submitted && new Stored(id, command, submitted.createdAt, submitted.job ?? "QUEUED")
   }
 

@@ -1,4 +1,4 @@
-import type { Command } from "../../core/commands.ts"
+import type { Command, Submit } from "../../core/commands.ts"
 import { needsSlot } from "../../core/item-list.ts"
 import type { TaskRef } from "../../core/state.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -8,6 +8,7 @@ import type { Journal, MessageRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Family } from "../children/family.ts"
 import { partitionMoved } from "../commit/batch.ts"
+import type { Forks } from "../forks/forks.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { type ClaimExecution, isFull } from "../pipeline-places.ts"
@@ -23,6 +24,7 @@ export interface InboxParts {
   readonly plans: Plans
   readonly log: Log
   readonly family: Family
+  readonly forks: Forks
   readonly claimExecution: ClaimExecution
 }
 
@@ -97,10 +99,7 @@ export class Inbox {
     const { jobId, partition } = message
     try {
       const command = messageCommand(message)
-      const plan =
-        command.type === "submit"
-          ? await this.#parts.plans.get(command.owner, command.workflow, command.workflowVersion)
-          : null
+      const plan = command.type === "submit" ? await this.#parts.plans.ofCommand(command) : null
       if (command.type === "delete") await this.#parts.family.hideChildren(jobId)
       await this.#parts.owner.withJob<void>(
         jobId,
@@ -110,7 +109,9 @@ export class Inbox {
         },
         async () => {
           this.#checkEpoch(partition, epoch)
-          this.#answer(message, await this.#decideWithoutJob(message, command, plan))
+          if (command.type === "submit" && command.fork !== undefined)
+            await this.#submitFork(message, plan!, command, epoch)
+          else this.#answer(message, await this.#decideWithoutJob(message, command, plan))
         },
       )
     } catch (error) {
@@ -144,6 +145,24 @@ export class Inbox {
     if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
     const { createdAt } = this.#parts.owner.submit(jobId, partition, plan, command)
     return { accepted: true, created_at: createdAt }
+  }
+
+  /** The answer joins the commit of the fork. */
+  async #submitFork(
+    message: MessageRow,
+    plan: Plan,
+    command: Submit,
+    epoch: number | undefined,
+  ): Promise<void> {
+    const { owner, forks } = this.#parts
+    const { jobId, partition } = message
+    const submitted = await forks.submit(jobId, plan, command, ({ command: whole, reused }) => {
+      this.#checkEpoch(partition, epoch)
+      const { createdAt } = owner.submit(jobId, partition, plan, whole, reused)
+      this.#answer(message, { accepted: true, created_at: createdAt })
+      return true
+    })
+    if (submitted === null) this.#answer(message, { refused: "no_such_job" })
   }
 
   /** Releases a slot that a node requested while it or its job ended: no other code would release it. */

@@ -17,6 +17,8 @@ export interface JobFilter {
   readonly labels?: { readonly [name: string]: string } | undefined
   /** The children of this job; null: jobs without a parent. */
   readonly parentId?: string | null | undefined
+  /** The forks of this job. */
+  readonly forkedFrom?: string | undefined
   readonly createdFrom?: number | undefined
   readonly createdBefore?: number | undefined
   /** `next` of the previous page. */

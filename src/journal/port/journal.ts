@@ -1,13 +1,15 @@
 import type { JobStatus } from "../../core/states.ts"
 import type { RetryPolicy } from "../retry.ts"
 import type { JournalFeed } from "./feed.ts"
+import type { HeldRow, NewDefinition, StoredDefinition } from "./forks.ts"
 import type { JobFilter } from "./job-filter.ts"
-import type { Notice } from "./notices.ts"
+import type { MessageRow, NewMessage } from "./notices.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
 import type { StatisticsStore } from "./statistics.ts"
 
+export type * from "./forks.ts"
 export type { JobFilter } from "./job-filter.ts"
 export type * from "./notices.ts"
 
@@ -104,6 +106,9 @@ export interface Journal {
     readonly version?: number | undefined
   }): Promise<WorkflowRow | null>
 
+  /** A definition that is no version of its workflow; null: there is none, or no job needs it any more. */
+  readDefinition(hash: string): Promise<StoredDefinition | null>
+
   /** The first claim keeps the key; every caller gets the row of the first. */
   claimKey(claim: KeyClaim): Promise<KeyClaim>
 
@@ -154,9 +159,9 @@ export interface Journal {
 
   /**
    * At most `limit` jobs of all partitions that ended before the given time, by (finishedAt, id), starting after
-   * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, nor a
-   * job that still has to report its end or that the statistics have not counted; a job with an operation that
-   * is yet to be cancelled only if it ended before `unsettledBefore`.
+   * the cursor. Free is a job of these partitions that may be removed: never a child before its parent, a job that
+   * another one holds, nor a job that still has to report its end or that the statistics have not counted; a job
+   * with an operation that is yet to be cancelled only if it ended before `unsettledBefore`.
    */
   endedJobs(query: {
     readonly partitions: readonly number[]
@@ -167,7 +172,7 @@ export interface Journal {
   }): Promise<EndedJob[]>
   /**
    * Removes jobs with their keys and facts, of partitions whose fence holds, if they still ended before the given
-   * time. Only the owner does this: any other process may race with a retry. Removes at most `limit` facts: the other
+   * time and no other job holds them. Only the owner does this: any other process may race with a retry. Removes at most `limit` facts: the other
    * facts of the last job no longer exist for readers, and `purgeFacts` removes them; the jobs after it stay. Returns
    * the number of removed jobs.
    */
@@ -203,7 +208,7 @@ export interface Journal {
     readonly limit: number
   }): Promise<string | null>
   /**
-   * Removes claims of operations that do not exist, settled messages and webhooks from before `before`, parked ones
+   * Removes claims of operations that do not exist, definitions that no job holds, settled messages and webhooks from before `before`, parked ones
    * only from before `unsettledBefore`, at most `limit` of each kind; and engines that own nothing and have sent no
    * heartbeat since the last time nor after `silentSince`. Returns whether there may be more.
    */
@@ -271,6 +276,9 @@ export interface Batch {
   readonly begun?: readonly BegunOperation[]
   /** … and slots and operations that these facts release. */
   readonly left?: readonly LeftBehind[]
+  /** What new jobs of this batch refer to: it stays as long as they do. */
+  readonly held?: readonly HeldRow[]
+  readonly definitions?: readonly NewDefinition[]
 }
 
 export interface AppendResult {
@@ -333,6 +341,7 @@ export interface JobChange {
   /** These never change; the marks of the change depend on them (journal/marks.ts). */
   readonly owner: string
   readonly workflow: string
+  /** 0: the job has a definition of its own. */
   readonly workflowVersion: number
   readonly createdAt: number
   /** A JSON object of strings. */
@@ -344,6 +353,10 @@ export interface NewJob extends JobChange {
   readonly priority: number
   /** The token or subject that submitted it; null: neither. */
   readonly submittedBy: string | null
+  /** The job that it was forked from; null: none. */
+  readonly forkedFrom: string | null
+  /** The hash of a definition that is no version of its workflow; null: it runs `workflowVersion`. */
+  readonly definition: string | null
 }
 
 export interface JobRow extends NewJob {
@@ -449,27 +462,4 @@ export interface Heartbeat {
   readonly partitions: readonly PartitionRow[]
   /** Partitions of this engine with unanswered messages. */
   readonly inbox: readonly number[]
-}
-
-export interface NewMessage {
-  readonly partition: number
-  readonly jobId: string
-  /** A command as JSON. */
-  readonly command: string
-  readonly sentAt: number
-  /**
-   * Messages written by `append` must carry the fact that caused them, so that a second sending is
-   * recognised.
-   */
-  readonly cause?: { readonly partition: number; readonly seq: number }
-}
-
-export interface MessageRow {
-  readonly id: number
-  readonly partition: number
-  readonly jobId: string
-  readonly sentAt: number
-  /** A command that another process built, as JSON; null: `notice` says what it is. */
-  readonly command: string | null
-  readonly notice: Notice | null
 }

@@ -1,3 +1,28 @@
+/** Messages to the owners of partitions. */
+
+export interface NewMessage {
+  readonly partition: number
+  readonly jobId: string
+  /** A command as JSON. */
+  readonly command: string
+  readonly sentAt: number
+  /**
+   * Messages written by `append` must carry the fact that caused them, so that a second sending is
+   * recognised.
+   */
+  readonly cause?: { readonly partition: number; readonly seq: number }
+}
+
+export interface MessageRow {
+  readonly id: number
+  readonly partition: number
+  readonly jobId: string
+  readonly sentAt: number
+  /** A command that another process built, as JSON; null: `notice` says what it is. */
+  readonly command: string | null
+  readonly notice: Notice | null
+}
+
 /** A message that the store itself sends to a job, about a node or an item of it. */
 export type Notice = SlotNotice | OperationNotice
 

@@ -30,6 +30,7 @@ export type Statement = keyof typeof sql
 export type AppendStatement =
   | "append"
   | "appendAgain"
+  | "appendForks"
   | "appendJobs"
   | "appendFacts"
   | "appendFact"

@@ -4,7 +4,16 @@
  */
 import { FIELD, json, plain, records } from "../joined-text.ts"
 import { messageCauses } from "../message-cause.ts"
-import type { Batch, JobChange, NewFact, NewJob, NewMessage, PartitionEpoch } from "../port/journal.ts"
+import type {
+  Batch,
+  HeldRow,
+  JobChange,
+  NewDefinition,
+  NewFact,
+  NewJob,
+  NewMessage,
+  PartitionEpoch,
+} from "../port/journal.ts"
 import type { BegunOperation, LeftBehind } from "../port/providers.ts"
 import { itemColumn } from "../rows.ts"
 import type { AppendStatement, Values } from "./database.ts"
@@ -17,6 +26,8 @@ export interface EncodedBatch {
 /** The shortest statement that suffices for this batch, and its parameters. */
 export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatch {
   const { fences, facts, newJobs, changedJobs, answers, messages, begun = [], left = [] } = batch
+  if (batch.held !== undefined && batch.held.length > 0)
+    return { statement: "appendForks", values: forkValues(batch, marks) }
   if (begun.length + left.length > 0) return { statement: "append", values: allValues(batch, marks) }
   if (newJobs.length + changedJobs.length + answers.length + messages.length > 0)
     return { statement: "appendJobs", values: jobValues(batch, marks) }
@@ -29,7 +40,7 @@ export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatc
 
 /** For a batch that may have been stored before. */
 export function encodeAgain(batch: Batch, marks: readonly number[]): EncodedBatch {
-  return { statement: "appendAgain", values: allValues(batch, marks) }
+  return { statement: "appendAgain", values: forkValues(batch, marks) }
 }
 
 export function epochs(list: readonly PartitionEpoch[]): [partitions: number[], epochs: number[]] {
@@ -56,6 +67,19 @@ function jobValues(batch: Batch, marks: readonly number[]): Values {
 function allValues(batch: Batch, marks: readonly number[]): Values {
   const { begun = [], left = [] } = batch
   return [...jobValues(batch, marks), records(begun, begunRecord), records(left, leftRecord)]
+}
+
+function forkValues(batch: Batch, marks: readonly number[]): Values {
+  const { held = [], definitions = [] } = batch
+  return [...allValues(batch, marks), records(held, heldRecord), records(definitions, definitionRecord)]
+}
+
+function heldRecord({ partition, by, held }: HeldRow): string {
+  return [partition, by, plain(held)].join(FIELD)
+}
+
+function definitionRecord({ partition, hash, rules, usedAt, definition }: NewDefinition): string {
+  return [partition, plain(hash), rules, usedAt, json(definition)].join(FIELD)
 }
 
 function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, data }: NewFact): Values {
@@ -125,5 +149,7 @@ function newJobRecord(job: NewJob): string {
     job.priority,
     job.createdAt,
     job.submittedBy === null ? "" : plain(job.submittedBy),
+    job.forkedFrom ?? "",
+    job.definition ?? "",
   ].join(FIELD)
 }

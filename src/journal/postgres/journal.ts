@@ -174,6 +174,7 @@ export class SqlJournal implements port.Journal, ListedStore {
       filter.fingerprint,
       filter.errorText !== undefined,
       filter.minDurationMs,
+      filter.forkedFrom,
     ]
     const found = await (owner === undefined
       ? this.#database.query<ScannedRow>("listJobs", values)
@@ -217,6 +218,10 @@ export class SqlJournal implements port.Journal, ListedStore {
   async readWorkflow({ owner, name, version }: Parameters<port.Journal["readWorkflow"]>[0]) {
     const [row] = await this.#database.query<StoredWorkflow>("readWorkflow", [owner, name, version])
     return row ? { owner, name, ...row } : null
+  }
+
+  async readDefinition(hash: string) {
+    return (await this.#database.query<port.StoredDefinition>("readDefinition", [hash]))[0] ?? null
   }
 
   async claimKey({ owner, key, jobId, fingerprint, createdAt }: port.KeyClaim): Promise<port.KeyClaim> {

@@ -53,7 +53,27 @@ export function append(
   for (const operation of batch.begun ?? [])
     if (held.has(operation.partition)) beginOperation(connection, operation)
   for (const left of batch.left ?? []) if (held.has(left.partition)) leaveOperation(connection, left)
+  for (const row of batch.held ?? []) if (held.has(row.partition)) hold(connection, row)
+  for (const definition of batch.definitions ?? [])
+    if (held.has(definition.partition)) insertDefinition(connection, definition)
   return { held, inserted }
+}
+
+function hold(connection: Connection, { held, by }: port.HeldRow): void {
+  connection.run("insert into held (held, by) values (?, ?) on conflict do nothing", freeText(held), by)
+}
+
+function insertDefinition(connection: Connection, row: port.NewDefinition): void {
+  const { hash, rules, usedAt, definition } = row
+  json(definition)
+  connection.run(
+    `insert into definitions (hash, rules, used_at, definition) values (?, ?, ?, ?)
+     on conflict (hash) do update set used_at = max(used_at, excluded.used_at)`,
+    hash,
+    rules,
+    usedAt,
+    definition,
+  )
 }
 
 /** The partitions whose epoch is still the expected one. */

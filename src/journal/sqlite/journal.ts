@@ -23,6 +23,7 @@ select
     and j.wake_at is null
     and j.seq <= (select w.seq from statistics_watermarks as w where w.partition = j.partition)
     and not exists (select 1 from jobs as p where p.id = j.parent_id)
+    and not exists (select 1 from held as h where h.held = j.id)
     and (
       j.finished_at < ?3
       or not exists (
@@ -231,6 +232,11 @@ export class SqliteJournal implements Verbs {
     return this.#connection.get(sql, ...values)
   }
 
+  readDefinition(hash: string): port.StoredDefinition | null {
+    const sql = "select hash, definition, rules from definitions where hash = ?"
+    return this.#connection.get<port.StoredDefinition>(sql, hash) ?? null
+  }
+
   claimKey({ owner, key, jobId, fingerprint, createdAt }: port.KeyClaim): port.KeyClaim {
     return this.#connection.transaction(() => {
       this.#connection.run(
@@ -412,6 +418,13 @@ export class SqliteJournal implements Verbs {
          )`,
         ...[before, unsettledBefore, limit],
       )
+      const definitions = this.#connection.run(
+        `delete from definitions where hash in (
+           select d.hash from definitions as d
+           where d.used_at < ? and not exists (select 1 from held as h where h.held = d.hash) limit ?
+         )`,
+        ...[before, limit],
+      )
       this.#connection.run(
         `delete from engines
          where beat = purged_beat and beat <= ?
@@ -419,7 +432,7 @@ export class SqliteJournal implements Verbs {
         silentSince,
       )
       this.#connection.run("update engines set purged_beat = beat where purged_beat is not beat")
-      return Math.max(settled, claims, events) >= limit
+      return Math.max(settled, claims, events, definitions) >= limit
     })
   }
 

@@ -12,7 +12,7 @@ const LISTED_OUTPUT_BYTES = 32_768
 export const JOB_COLUMNS = `
   id, partition, seq, status, updated_at as updatedAt, finished_at as finishedAt, wake_at as wakeAt, error, fingerprint,
   owner, workflow, workflow_version as workflowVersion, parent_id as parentId, labels, priority, created_at as createdAt,
-  submitted_by as submittedBy`
+  submitted_by as submittedBy, forked_from as forkedFrom, definition`
 
 export const LISTED_COLUMNS = `${JOB_COLUMNS},
   case when octet_length(output) <= ${LISTED_OUTPUT_BYTES} then output end as output,
@@ -84,7 +84,7 @@ function jobConditions(filter: port.JobFilter): { conditions: string[]; values: 
     values.push(...given)
   }
   const { statuses, workflow, version, parentId, createdFrom, createdBefore } = filter
-  const { errorCode, fingerprint, errorText, minDurationMs } = filter
+  const { errorCode, fingerprint, errorText, minDurationMs, forkedFrom } = filter
   if (typeof parentId === "string") where("parent_id = ?", parentId)
   if (parentId === null) where("parent_id is null")
   if (statuses !== undefined) where("status in (select value from json_each(?))", list(statuses))
@@ -96,6 +96,7 @@ function jobConditions(filter: port.JobFilter): { conditions: string[]; values: 
   if (errorCode !== undefined) where("error ->> '$.code' = ?", errorCode)
   if (fingerprint !== undefined) where("fingerprint = ?", fingerprint)
   if (errorText !== undefined) where("fingerprint is not null")
+  if (forkedFrom !== undefined) where("forked_from = ?", forkedFrom)
   if (minDurationMs !== undefined) where("finished_at - created_at >= ?", minDurationMs)
   const labels = Object.entries(filter.labels ?? {})
   if (labels.length > 0)

@@ -16,7 +16,8 @@ export function purge(
     .all<{ id: string; seq: number; partition: number }>(
       `select id, seq, partition from jobs as j
        where id in (select value from json_each(?)) and finished_at < ?
-         and seq <= (select w.seq from statistics_watermarks as w where w.partition = j.partition)`,
+         and seq <= (select w.seq from statistics_watermarks as w where w.partition = j.partition)
+         and not exists (select 1 from held where held.held = j.id)`,
       list(jobIds),
       before,
     )
@@ -31,6 +32,7 @@ export function purge(
     connection.run("delete from idempotency_keys where job_id = ?", id)
     connection.run("delete from operations where job_id = ?", id)
     connection.run("delete from slots where job_id = ?", id)
+    connection.run("delete from held where by = ?", id)
     connection.run(
       "update executions set is_orphan = 1, ended_at = coalesce(ended_at, ?) where job_id = ? and is_orphan = 0",
       before,

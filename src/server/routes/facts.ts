@@ -45,11 +45,11 @@ export function factRoutes(app: App, { umbra, reports }: FactRoutes, streams: St
       response: schema.answers(schema.htmlFile, ["E301", "E313", "E634", "E648"]),
     }),
     async (request, reply) => {
-      const { job_id: jobId, owner, workflow: name, workflow_version: version } = request.job
+      const { job_id: jobId } = request.job
       const html = await jobReport(
         {
           job: await umbra.queries.withDetails(request.job),
-          graph: await facts.compiledGraph({ owner, name, version }),
+          graph: await facts.compiledGraphOf(jobId),
           facts: factPages(facts, jobId),
           payload: async (seq, field) => (await facts.payload(jobId, { seq, field })).text,
         },

@@ -82,7 +82,7 @@ const compiledExample = {
 export const compiledGraph = z
   .object({
     name: z.string(),
-    version: z.number().int(),
+    version: z.number().int().nullable().describe("null: a definition that is no version."),
     nodes: z.array(
       z.looseObject({
         id: z.string(),

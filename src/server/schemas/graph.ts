@@ -209,6 +209,11 @@ const node = z
         "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a `pipeline` that waits because `limit` executions run, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` has more: the `position` in a queue, why no worker has started, and for a pipeline the `adapters` that its process lacks, and `redis` if the process has none.",
       ),
     error: fault.nullable(),
+    reused_from: z
+      .string()
+      .optional()
+      .describe("In a fork: the job whose result of this node was taken over."),
+    pinned: z.literal(true).optional().describe("In a fork: the request has set the output of this node."),
     items: z
       .looseObject({ total: z.number().int() })
       .optional()
@@ -241,6 +246,7 @@ export const graph = z
       .optional()
       .describe("With `at`: the last fact of that moment."),
     status: eg(z.string(), "PROCESSING"),
+    forked_from: z.string().optional().describe("For a fork: the job it was forked from."),
     workflow_status: z
       .enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"])
       .nullable()

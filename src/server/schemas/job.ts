@@ -61,8 +61,10 @@ export const jobExample = {
   job_id: jobIdExample,
   workflow: "order",
   workflow_version: 3,
+  definition: null,
   owner: "local",
   parent_id: null,
+  forked_from: null,
   status: "COMPLETED",
   output: { total: 42 },
   error: null,
@@ -80,9 +82,15 @@ export const job = z
   .object({
     job_id: z.string(),
     workflow: z.string(),
-    workflow_version: z.number().int(),
+    workflow_version: z
+      .number()
+      .int()
+      .nullable()
+      .describe("null: the job is a fork with a changed definition, which is no version."),
+    definition: z.string().nullable().describe("The hash of that definition; null: the job runs a version."),
     owner: z.string(),
     parent_id: z.string().nullable().describe("For a child job: its parent."),
+    forked_from: z.string().nullable().describe("For a fork: the job it was forked from."),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
     output_left_out: z
@@ -121,13 +129,15 @@ export const job = z
   })
   .meta({ id: "Job", examples: [jobExample] })
 
+export const workflowReference = z
+  .string()
+  .min(1)
+  .max(300)
+  .regex(...storable)
+  .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" })
+
 const submission = {
-  workflow: z
-    .string()
-    .min(1)
-    .max(300)
-    .regex(...storable)
-    .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" }),
+  workflow: workflowReference,
   input: json.optional(),
   priority: z.number().int().min(-1000).max(1000).optional(),
   ttl_seconds: z.number().positive().max(1e10).nullable().optional().describe("null: the job never expires."),

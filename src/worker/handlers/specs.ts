@@ -9,6 +9,7 @@ import type { HandlerSpec } from "../../definition/handler.ts"
 /** The node's output is the job's input. */
 export const inputSpec = {
   name: "input",
+  effects: false,
   config: z.strictObject({}).optional(),
   output: z.unknown(),
 } satisfies HandlerSpec
@@ -16,6 +17,8 @@ export const inputSpec = {
 /** The node's output is its config, or the outputs of its parents by id where it has none. */
 export const outputSpec = {
   name: "output",
+  effects: false,
+  readsInput: false,
   config: z.record(z.string(), z.unknown()).optional(),
   output: z.unknown(),
   storesConfig: true,
@@ -24,6 +27,8 @@ export const outputSpec = {
 /** The node's output is the rendered value, of any type. */
 export const transformSpec = {
   name: "transform",
+  effects: false,
+  readsInput: false,
   config: z.strictObject({ value: z.unknown().describe("The output, of any type.") }),
   output: z.unknown(),
   storesConfig: true,
@@ -34,6 +39,8 @@ const hundredYears = 3_155_760_000
 /** Waits without holding a worker, across restarts. */
 export const sleepSpec = {
   name: "sleep",
+  effects: false,
+  readsInput: false,
   config: z
     .strictObject({
       seconds: z
@@ -63,6 +70,8 @@ export const sleepSpec = {
  */
 export const waitForSignalSpec = {
   name: "wait_for_signal",
+  effects: false,
+  readsInput: false,
   config: z
     .strictObject({
       signal: z
@@ -101,6 +110,7 @@ const childInput = z.unknown().optional().describe("The job's input. Default: an
 /** Another workflow, one with nodes, does the node's work, as a separate job; the output is that job's. */
 export const workflowSpec = {
   name: "workflow",
+  readsInput: false,
   config: z.strictObject({ workflow: reference, input: childInput }),
   output: z.unknown(),
   storesConfig: true,
@@ -114,6 +124,7 @@ const total = z.number().int()
  */
 export const pipelineSpec = {
   name: "pipeline",
+  readsInput: false,
   config: z.strictObject({ pipeline: reference, input: childInput }),
   output: z.object({
     routes: z
@@ -132,6 +143,7 @@ export const pipelineSpec = {
  */
 export const externalSpec = {
   name: "external",
+  readsInput: false,
   config: z.record(z.string(), z.unknown()).optional(),
   output: z.unknown(),
   needsProvider: true,
@@ -198,6 +210,7 @@ const requestOutput = z.object({
 
 export const callExternalServiceSpec = {
   name: "call_external_service",
+  readsInput: false,
   config: requestConfig,
   output: requestOutput,
   providerHeaders: ["host"],
@@ -272,6 +285,8 @@ const chatOutput = z.object({
 
 export const llmServiceSpec = {
   name: "llm_service",
+  effects: false,
+  readsInput: false,
   config: chatConfig,
   output: chatOutput,
   schemas: ["json"],

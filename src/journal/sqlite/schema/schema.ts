@@ -223,6 +223,30 @@ create index idempotency_keys_job on idempotency_keys (job_id);
 drop index idempotency_keys_created_at;
 `
 
+const forks = `
+-- definition: the hash of a definition that is no version of the workflow; then workflow_version is 0.
+alter table jobs add column forked_from text;
+alter table jobs add column definition text;
+
+-- What a job (by) refers to outside of itself: another job, by its id, or a definition, by its hash. Written in the append
+-- that creates the job, removed with the job. Retention passes over what is held.
+create table held (
+  held text not null,
+  by text not null,
+  primary key (held, by)
+) strict, without rowid;
+
+create index held_by on held (by);
+
+-- Definitions that are no version of their workflow. used_at: when a job last began with it.
+create table definitions (
+  hash text primary key,
+  rules integer not null,
+  used_at integer not null,
+  definition text not null
+) strict;
+`
+
 /** Logins of people, as in 0016_sessions.sql of PostgreSQL. */
 const sessions = `
 create table sessions (
@@ -250,6 +274,7 @@ const steps: readonly Step[] = [
   },
   retention,
   statisticsTables,
+  forks,
   sessions,
 ]
 

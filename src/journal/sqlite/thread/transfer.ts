@@ -68,8 +68,9 @@ function withEpochs<Key extends string>(key: Key) {
 }
 
 function sentBatch({ answers, messages, begun = [], left = [], ...batch }: port.Batch): SentBatch {
+  const { held = [], definitions = [] } = batch
   return {
-    ...{ answers, messages, begun, left },
+    ...{ answers, messages, begun, left, held, definitions },
     fences: flat(batch.fences, epochKeys),
     facts: flat(batch.facts, factKeys),
     newJobs: flat(batch.newJobs, jobKeys),

@@ -4,7 +4,7 @@
 -- append_jobs for a batch that touches no operation at a provider, as nearly all do (the parts for operations
 -- cost 13 of 353 µs for a batch of one even when they are empty, 25 of 513 µs for ten), and append_facts for
 -- a batch that contains only facts, as a completed node in the middle of a job does. append_fact.sql is for
--- one fact.
+-- one fact. append_forks is this one with what forks hold.
 --
 -- $1, $2     fences: partition ids and the epochs they are believed to have, as array literals
 -- $3, $4     facts: "partition seq job_id at type" and, in parallel, the JSON data
@@ -14,6 +14,7 @@
 -- $10        entries of job_marks: mark, place, mark, place, … as an array literal
 -- $11, $12   operations at providers that began, and those that ended with the slots they release, one record
 -- each
+-- $13, $14   what new jobs hold, and definitions that are no version of a workflow, one record each
 --
 -- Records are joined by U+001E and their fields by U+001F, which JSON text never contains unescaped; an empty
 -- field of a nullable column is null. An empty part is the empty string: it splits into no records and costs
@@ -67,13 +68,14 @@ facts as (
 new_jobs as (
   insert into umbra.jobs (
     id, partition, seq, status, updated_at, finished_at, wake_at, output, error, fingerprint,
-    stats, owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by
+    stats, owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by, forked_from,
+    definition
   )
   select
     j[1]::uuid, j[2]::int, j[3]::bigint, j[4], j[5]::bigint, nullif(j[6], '')::bigint, nullif(j[7], '')::bigint,
     nullif(j[8], '')::json, nullif(j[9], '')::json, nullif(j[10], ''), nullif(j[11], '')::json,
     j[12], j[13], j[14]::int, nullif(j[15], '')::uuid, nullif(j[16], '')::json, j[17]::int, j[18]::bigint,
-    nullif(j[19], '')
+    nullif(j[19], ''), nullif(j[20], '')::uuid, nullif(j[21], '')
   from (
     select string_to_array(record, chr(31)) as j
     from unnest(string_to_array($5::text, chr(30))) as u (record)
@@ -177,6 +179,32 @@ released as (
   delete from umbra.slots as s
   using leaving as l
   where s.job_id = l.job_id and (l.node is null or (s.node = l.node and s.item = l.item))
+),
+-- end
+-- only in append_forks, append_again
+holds as (
+  insert into umbra.held (held, by)
+  select h[3], h[2]::uuid
+  from (
+    select string_to_array(record, chr(31)) as h
+    from unnest(string_to_array($13::text, chr(30))) as u (record)
+    offset 0
+  ) as n
+  where h[1]::int = any ((select ids from held)::int[])
+  on conflict do nothing
+),
+-- An update, not nothing: it keeps tidy.sql from removing a definition that is just being used again.
+definitions as (
+  insert into umbra.definitions (hash, rules, used_at, definition)
+  select distinct on (d[2]) d[2], d[3]::int, d[4]::bigint, d[5]::json
+  from (
+    select string_to_array(record, chr(31)) as d
+    from unnest(string_to_array($14::text, chr(30))) as u (record)
+    offset 0
+  ) as n
+  where d[1]::int = any ((select ids from held)::int[])
+  order by d[2], d[4]::bigint desc
+  on conflict (hash) do update set used_at = greatest(definitions.used_at, excluded.used_at)
 ),
 -- end
 select array_to_string((select ids from held), ',') as held, (select count(*) from facts) as inserted

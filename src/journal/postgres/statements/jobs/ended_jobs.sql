@@ -19,6 +19,7 @@ select
     and j.wake_at is null
     and j.seq <= (select w.seq from umbra.statistics_watermarks as w where w.partition = j.partition)
     and not exists (select from umbra.jobs as p where p.id = j.parent_id)
+    and not exists (select from umbra.held as h where h.held = j.id::text)
     and (
       j.finished_at < $6::text::bigint
       or not exists (

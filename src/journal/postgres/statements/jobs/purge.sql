@@ -18,6 +18,7 @@ ended as materialized (
     and j.finished_at < $4::text::bigint
     and j.partition = any (array(select id from fence))
     and j.seq <= (select w.seq from umbra.statistics_watermarks as w where w.partition = j.partition)
+    and not exists (select from umbra.held as h where h.held = j.id::text)
   order by j.id
   for update of j
 ),
@@ -50,6 +51,9 @@ jobs as (
 ),
 keys as (
   delete from umbra.idempotency_keys using chosen where idempotency_keys.job_id = chosen.id
+),
+held as (
+  delete from umbra.held using chosen where held.by = chosen.id
 ),
 operations as (
   delete from umbra.operations using chosen where operations.job_id = chosen.id

@@ -1,4 +1,4 @@
--- Removes rows that belong to no existing job, at most $4 of each kind: claims of operations, settled messages
+-- Removes rows that belong to no existing job, at most $4 of each kind: claims of operations, definitions, settled messages
 -- and webhooks older than $1, parked ones older than $3; and engines that own nothing and whose heartbeat has
 -- not changed since the last time, nor since $2 (an engine that is alive after all returns with its next
 -- heartbeat). Returns the largest number of one kind.
@@ -35,6 +35,16 @@ events as (
   ))
   returning 1
 ),
+definitions as (
+  delete from umbra.definitions as d
+  where d.hash = any (array(
+    select o.hash from umbra.definitions as o
+    where o.used_at < $1::text::bigint and not exists (select from umbra.held as h where h.held = o.hash)
+    limit $4::text::bigint
+  ))
+    and d.used_at < $1::text::bigint
+  returning 1
+),
 dead as (
   delete from umbra.engines as e
   where e.beat = e.purged_beat
@@ -45,5 +55,6 @@ alive as (
   update umbra.engines as e set purged_beat = e.beat where e.beat is distinct from e.purged_beat
 )
 select greatest(
-  (select count(*) from settled), (select count(*) from claims), (select count(*) from events)
+  (select count(*) from settled), (select count(*) from claims), (select count(*) from events),
+  (select count(*) from definitions)
 ) as removed

@@ -1,0 +1,238 @@
+/** `umbra fork JOB`: a new job that takes over from another one what need not run again. */
+import type { ForkedNode, ForkPreview, ForkRequest } from "../../client/index.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
+import { UmbraError } from "../../errors.ts"
+import { readJson, readSource } from "../input/source.ts"
+import { print, printSubmitted } from "../output/print.ts"
+import type { DeadLetterFlags } from "../output/result.ts"
+import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
+import { type TargetOptions, withTarget } from "../target/open.ts"
+import { seeToItsEnd, withRunner } from "../target/runner.ts"
+
+export interface ForkCommandOptions extends TargetOptions, DeadLetterFlags {
+  readonly from?: readonly string[]
+  readonly input?: string
+  readonly workflow?: string
+  readonly definition?: string
+  readonly output?: readonly string[]
+  readonly nodeConfig?: readonly string[]
+  readonly items?: readonly string[]
+  readonly reuse?: readonly string[]
+  readonly confirm?: readonly string[]
+  readonly confirmUnknown?: boolean
+  readonly idempotencyKey?: string
+  readonly dryRun?: boolean
+  readonly wait?: boolean
+}
+
+export async function fork(jobId: string, options: ForkCommandOptions): Promise<number> {
+  const request = await requestOf(options)
+  const { idempotencyKey } = options
+  if (options.dryRun) {
+    const preview = await withTarget(options, ({ jobs }) => jobs.previewFork(jobId, request))
+    const { stdout } = process
+    return print(options, preview, () => previewText(preview, paintFor(stdout), columnsOf(stdout)))
+  }
+  if (options.wait)
+    return withRunner(options, async runner => {
+      const { job_id } = await runner.fork(jobId, request, { idempotencyKey })
+      return seeToItsEnd(runner, job_id, options)
+    })
+  return withTarget(options, async target => {
+    const job = await target.jobs.acceptFork(jobId, request, { idempotencyKey })
+    const what = job.is_new ? `Forked from ${jobId}.` : "The fork was already submitted with this key."
+    return printSubmitted(options, { job, what }, target)
+  })
+}
+
+/** A pipe has no columns. */
+function columnsOf({ isTTY, columns }: NodeJS.WriteStream): number {
+  const said = Number(process.env.COLUMNS)
+  return isTTY ? columns : said > 0 ? said : 100
+}
+
+async function requestOf(options: ForkCommandOptions): Promise<ForkRequest> {
+  const { from, reuse, workflow, definition, confirm, confirmUnknown } = options
+  if (workflow !== undefined && definition !== undefined)
+    throw new UmbraError(
+      "E604",
+      "Give --workflow, a stored version, or --definition, a changed one, not both.",
+    )
+  const overrides: Record<string, NonNullable<ForkRequest["overrides"]>[string]> = {}
+  for (const [node, output] of await valuesOf("--output", options.output)) overrides[node] = { output }
+  for (const [node, config] of await valuesOf("--node-config", options.nodeConfig)) {
+    if (node in overrides)
+      throw new UmbraError("E604", `Give --output or --node-config for node "${node}", not both.`)
+    overrides[node] = { config: config as JsonObject }
+  }
+  const items = (options.items ?? []).map(text => itemsOf(text))
+  const isConfirmed = confirm !== undefined || confirmUnknown !== undefined
+  return {
+    ...(from === undefined ? {} : { from }),
+    ...(reuse === undefined ? {} : { reuse }),
+    ...(options.input === undefined ? {} : { input: (await readJson("--input", options.input)) as Json }),
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(definition === undefined ? {} : { workflow: await definitionIn(definition) }),
+    ...(Object.keys(overrides).length === 0 ? {} : { overrides }),
+    ...(items.length === 0 ? {} : { items: Object.fromEntries(items) }),
+    ...(isConfirmed ? { confirm: { unsafe: confirm ?? [], unknown: confirmUnknown ?? false } } : {}),
+  }
+}
+
+/** NODE=JSON; the value may be @file. */
+async function valuesOf(option: string, given: readonly string[] = []): Promise<[string, Json][]> {
+  const found: [string, Json][] = []
+  for (const text of given) {
+    const mark = text.indexOf("=")
+    if (mark < 1) throw new UmbraError("E604", `${option} must be NODE=JSON: ${option} price=42`)
+    found.push([text.slice(0, mark), (await readJson(option, text.slice(mark + 1))) as Json])
+  }
+  return found
+}
+
+function itemsOf(text: string): [string, number[]] {
+  const [, node, list] = /^([^=]+)=(\d+(?:,\d+)*)$/.exec(text) ?? []
+  if (node === undefined || list === undefined)
+    throw new UmbraError("E604", "--items must be NODE=INDEXES, from 0: --items resize=0,3")
+  return [node, list.split(",").map(Number)]
+}
+
+/** Sent as JSON, whatever the file contains. */
+async function definitionIn(file: string): Promise<ForkRequest["workflow"]> {
+  const { parseDocument } = await import("../../definition/document/document.ts")
+  const source = await readSource(file)
+  const { value, problems } = parseDocument(
+    source.text,
+    source.format === undefined ? {} : { format: source.format },
+  )
+  if (value === undefined || problems.length > 0) {
+    const { invalidWorkflow } = await import("../../definition/problem.ts")
+    throw invalidWorkflow(problems)
+  }
+  return value as ForkRequest["workflow"]
+}
+
+/** The preview for people: a line per node, cut to the width of the terminal; the reason on a line of its own if there is no room. */
+export function previewText(preview: ForkPreview, paint: Paint, columns: number): string {
+  const { reused, will_run, pinned, new: added, removed, expected } = preview
+  const version =
+    preview.workflow_version === null ? "a changed definition" : `version ${preview.workflow_version}`
+  const all = [...reused, ...will_run, ...pinned, ...added]
+  const names = Math.max(0, ...all.map(({ node }) => width(printable(node))))
+  const list = (title: string, nodes: readonly ForkedNode[], paintName: (text: string) => string) =>
+    nodes.length === 0
+      ? []
+      : [
+          paint.bold(`${title} (${nodes.length})`),
+          ...nodes.flatMap(node => nodeLines(node, { names, columns, paint, paintName })),
+          "",
+        ]
+  const lines = [
+    ...wrapped(`Fork of ${preview.job_id}`, columns),
+    ...wrapped(`${printable(preview.workflow)}, ${version}`, columns),
+    "",
+    ...list("Reused", reused, paint.dim),
+    ...list("Will run", will_run, paint.cyan),
+    ...list("Pinned", pinned, paint.yellow),
+    ...list("New", added, paint.green),
+    ...(removed.length === 0
+      ? []
+      : [
+          paint.bold(`Removed (${removed.length})`),
+          ...removed.map(id => `  ${shorten(printable(id), columns - 2)}`),
+          "",
+        ]),
+    ...expectedLines(expected, columns, paint),
+    ...confirmLines(preview, columns, paint),
+  ]
+  return `${lines.join("\n").trimEnd()}\n`
+}
+
+function nodeLines(
+  node: ForkedNode,
+  {
+    names,
+    columns,
+    paint,
+    paintName,
+  }: { names: number; columns: number; paint: Paint; paintName: (text: string) => string },
+): string[] {
+  const { because, items, effects, duration_ms } = node
+  const name = printable(node.node)
+  const parts = [
+    because,
+    items === undefined ? "" : `${count(items.reused, "item")} reused, ${items.run} run`,
+    effects === undefined || effects === "safe" ? "" : effects,
+    effects === undefined ? "" : timeText(duration_ms ?? null),
+  ]
+  const rest = parts.filter(Boolean).join("; ")
+  const column = Math.min(names, 30) + 4
+  if (width(name) <= column - 4 && columns - column >= 30) {
+    const [first = "", ...more] = wrapped(rest, columns - column)
+    return [
+      `  ${paintName(name)}${" ".repeat(column - 2 - width(name))}${first}`,
+      ...more.map(text => `${" ".repeat(column)}${text}`),
+    ]
+  }
+  return [
+    `  ${paintName(shorten(name, columns - 2))}`,
+    ...wrapped(rest, columns - 4).map(text => `    ${paint.dim(text)}`),
+  ]
+}
+
+function timeText(time: { readonly p50: number; readonly p90: number } | null): string {
+  return time === null ? "no data" : `${duration(time.p50)} to ${duration(time.p90)}`
+}
+
+function expectedLines(expected: ForkPreview["expected"], columns: number, paint: Paint): string[] {
+  const usage = Object.entries(expected.usage ?? {}).map(
+    ([key, amount]) => `${key} ${Number(amount.toPrecision(3))}`,
+  )
+  const path =
+    expected.critical_path.length === 0 ? "nothing runs" : expected.critical_path.map(printable).join(" → ")
+  return [
+    paint.bold("Expected"),
+    ...labelled("time", timeText(expected.duration_ms), columns),
+    ...labelled("usage", expected.usage === null ? "no data" : usage.join(", ") || "nothing", columns),
+    ...labelled("path", path, columns),
+    "",
+  ]
+}
+
+function labelled(label: string, text: string, columns: number): string[] {
+  return wrapped(text, columns - 10).map((line, i) => `  ${(i === 0 ? label : "").padEnd(8)}${line}`)
+}
+
+function confirmLines(
+  { unconfirmed: { unsafe, unknown } }: ForkPreview,
+  columns: number,
+  paint: Paint,
+): string[] {
+  if (unsafe.length + unknown.length === 0) return []
+  const named = unsafe.map(id => `--confirm ${printable(id)}`)
+  const needed = [...named, ...(unknown.length === 0 ? [] : ["--confirm-unknown"])].join(" ")
+  const why = `${[...unsafe, ...unknown].length === 1 ? "One node" : `${unsafe.length + unknown.length} nodes`} may repeat effects outside of Umbra. To accept that, add:`
+  return [
+    ...wrapped(why, columns).map(paint.yellow),
+    ...wrapped(needed, columns - 2).map(text => `  ${text}`),
+  ]
+}
+
+/** Broken at spaces; a longer word is broken anywhere. */
+function wrapped(text: string, columns: number): string[] {
+  const lines: string[] = []
+  let line = ""
+  for (const word of printable(text).split(" ")) {
+    let rest = word
+    if (line !== "" && width(line) + 1 + width(rest) > columns) {
+      lines.push(line)
+      line = ""
+    }
+    while (width(rest) > columns) {
+      lines.push(rest.slice(0, columns))
+      rest = rest.slice(columns)
+    }
+    line = line === "" ? rest : `${line} ${rest}`
+  }
+  return line === "" ? lines : [...lines, line]
+}

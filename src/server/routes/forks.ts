@@ -1,0 +1,83 @@
+/** Forks: new jobs that take over from another job what need not run again. */
+import { z } from "zod"
+import { isTraceparent } from "../../trace.ts"
+import { isKnown } from "../http/immutable.ts"
+import { sendInTurns } from "../http/send-in-turns.ts"
+import { boundsOf } from "../http/unfinished.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
+import * as facts from "../schemas/facts.ts"
+import * as views from "../schemas/fork.ts"
+import * as schema from "../schemas/job.ts"
+
+const { manage, read } = operations("jobs")
+const params = z.object({ job: schema.jobId })
+
+export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
+  app.post(
+    "/jobs/:job/fork",
+    manage({
+      summary: "Fork a job: a new job that takes over what need not run again",
+      description:
+        "201: the new job, durable. 200: the Idempotency-Key was used before, and the answer is the job of that request; or, with `dry_run`, what the fork would do. Nodes whose repetition has effects outside of Umbra must be confirmed (E314).",
+      params,
+      headers: z.object({
+        "idempotency-key": schema.idempotencyKey.optional(),
+        traceparent: schema.traceparent,
+      }),
+      body: views.forkRequest.nullish(),
+      response: schema.answers({ 200: z.union([schema.job, views.forkPreview]), 201: schema.job }, [
+        ...([
+          "E301",
+          "E304",
+          "E305",
+          "E306",
+          "E309",
+          "E314",
+          "E426",
+          "E502",
+          "E610",
+          "E611",
+          "E613",
+        ] as const),
+        ...(["E101", "E614", "E635", "E636", "E646"] as const),
+      ]),
+    }),
+    async (request, reply) => {
+      const { job_id: jobId, owner } = request.job
+      const { dry_run: isDry = false, ...wanted } = request.body ?? {}
+      const checked = { owner, request: { spentMs: 0 } }
+      if (isDry) return umbra.previewFork(jobId, wanted as never, checked)
+      const { "idempotency-key": idempotencyKey, traceparent } = request.headers
+      const options = {
+        ...checked,
+        idempotencyKey,
+        submittedBy: request.caller.limits === null ? undefined : request.caller.name,
+        traceparent: isTraceparent(traceparent) ? traceparent : undefined,
+      }
+      const bounds = boundsOf(request.caller, settings)
+      const admit = (id: string, store: () => Promise<void>) => unfinished.admit(bounds, id, store)
+      const { jobId: id, isNew } = await umbra.acceptFork(jobId, wanted as never, options, admit)
+      return reply
+        .code(isNew ? 201 : 200)
+        .header("location", `/jobs/${id}`)
+        .send(await umbra.job(id))
+    },
+  )
+
+  app.get(
+    "/jobs/:job/compiled-graph",
+    read({
+      summary: "Show the compiled graph of a job",
+      description:
+        "What a program needs to fold the facts of the job, as the graph of its version; also for a fork with a changed definition, which is no version. It never changes.",
+      params,
+      response: schema.answers({ 200: facts.compiledGraph, 304: facts.notModified }, ["E301", "E305"]),
+    }),
+    async (request, reply) => {
+      const { job_id: jobId, workflow: name, workflow_version: version } = request.job
+      const graph = await umbra.queries.facts.compiledGraphOf(jobId)
+      if (isKnown(request, reply, `${version}-${graph.hash}`)) return reply.code(304).send(null)
+      return sendInTurns(reply, { name, version, nodes: graph.nodes })
+    },
+  )
+}
