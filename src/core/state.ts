@@ -2,6 +2,8 @@ import type {
   AbortedRun,
   EndedAttempt,
   NodeFault,
+  Note,
+  Pause,
   Polls,
   SpentAttempts,
   Start,
@@ -14,6 +16,7 @@ import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
+import { LazyMap } from "./lazy-map.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
 
@@ -105,6 +108,10 @@ export interface JobState {
   input: Json
   priority: number
   labels: { readonly [key: string]: string }
+  /** What people have noted on the job, when, and the API token or JWT subject that did; null: nothing. */
+  note: Note | null
+  /** Set while no node of the job begins. */
+  paused: Pause | null
   /** The trace that the job belongs to; null: none. */
   traceparent: string | null
   /** The API token, or the subject of the JWT, that submitted it; null: neither. */
@@ -153,13 +160,15 @@ export interface JobState {
   abortedRuns: ReadonlyMap<number, AbortedRun>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
-  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: they are in flight. */
+  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot nor for the end of a pause: they are in flight. */
   active: number
 
   readonly retryAt: Map<number, number>
   readonly waiting: Map<number, Waiting>
   /** Ready nodes that have no slot of their provider yet, with its name. */
   readonly awaitingSlot: Map<number, string>
+  /** Ready nodes that do not begin because the job is paused. */
+  held: ReadonlySet<number>
   /** When the operation that a node waits for is polled next, and the results of the polls so far. */
   readonly pollAt: Map<number, number>
   readonly polls: Map<number, Polls>
@@ -221,65 +230,8 @@ const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
+const noneHeld: ReadonlySet<number> = new Set()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
-
-/**
- * Maps and sets that take no memory until something is added: a job has a dozen of them, most stay empty, and there may
- * be a hundred thousand jobs in memory. An empty `Map` takes 200 bytes, one of these 16.
- */
-class LazyMap<K, V> implements Map<K, V> {
-  #map: Map<K, V> | undefined
-
-  get size(): number {
-    return this.#map === undefined ? 0 : this.#map.size
-  }
-
-  get(key: K): V | undefined {
-    return this.#map === undefined ? undefined : this.#map.get(key)
-  }
-
-  has(key: K): boolean {
-    return this.#map?.has(key) ?? false
-  }
-
-  set(key: K, value: V): this {
-    this.#map ??= new Map()
-    this.#map.set(key, value)
-    return this
-  }
-
-  delete(key: K): boolean {
-    return this.#map?.delete(key) ?? false
-  }
-
-  clear(): void {
-    this.#map = undefined
-  }
-
-  forEach(callback: (value: V, key: K, map: Map<K, V>) => void): void {
-    this.#map?.forEach(callback)
-  }
-
-  keys(): MapIterator<K> {
-    return (this.#map ?? noTimes).keys() as unknown as MapIterator<K>
-  }
-
-  values(): MapIterator<V> {
-    return (this.#map ?? noTimes).values() as unknown as MapIterator<V>
-  }
-
-  entries(): MapIterator<[K, V]> {
-    return (this.#map ?? noTimes).entries() as unknown as MapIterator<[K, V]>
-  }
-
-  [Symbol.iterator](): MapIterator<[K, V]> {
-    return this.entries()
-  }
-
-  get [Symbol.toStringTag](): string {
-    return "Map"
-  }
-}
 
 /** The most 64-bit numbers that a typed array holds on the heap. */
 const ON_HEAP = 8
@@ -305,6 +257,8 @@ export function newJobState(
     input: null,
     priority: 0,
     labels: {},
+    note: null,
+    paused: null,
     traceparent: null,
     submittedBy: null,
     retryDefaults: null,
@@ -336,6 +290,7 @@ export function newJobState(
     retryAt: new LazyMap(),
     waiting: new LazyMap(),
     awaitingSlot: new LazyMap(),
+    held: noneHeld,
     pollAt: new LazyMap(),
     polls: new LazyMap(),
     polling: new Set(),
@@ -414,6 +369,23 @@ export function rememberChild(state: JobState, node: number, jobId: string): voi
   ;(state.children as Map<number, string>).set(node, jobId)
 }
 
+export function hold(state: JobState, node: number): void {
+  if (state.held === noneHeld) state.held = new Set()
+  ;(state.held as Set<number>).add(node)
+}
+
+/** Returns the nodes that were held. */
+export function releaseHeld(state: JobState): ReadonlySet<number> {
+  const { held } = state
+  state.held = noneHeld
+  return held
+}
+
+/** False: it was not held. */
+export function unhold(state: JobState, node: number): boolean {
+  return state.held.size > 0 && (state.held as Set<number>).delete(node)
+}
+
 export function unfollow(state: JobState, node: number, operation: ExternalWaiting | null): void {
   if (state.unfollowed === noneUnfollowed) state.unfollowed = new Map()
   ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
@@ -477,12 +449,13 @@ export function attemptRef({ node, item, attempt }: AttemptRef): AttemptRef {
   return { node, item, attempt }
 }
 
-/** Is this the current attempt, and is it running or about to be dispatched? */
+/** Is this the current attempt, and is it running or about to be dispatched? A held one is not. */
 export function isCurrent(state: JobState, task: AttemptRef): boolean {
   const { node, attempt, item } = task
   const own = item === undefined ? state : state.lists.get(node)?.state
   const position = item ?? node
-  return own !== undefined && isInFlight(own, position) && own.attempt[position] === attempt
+  if (own === undefined || own.attempt[position] !== attempt || !isInFlight(own, position)) return false
+  return own.held.size === 0 || !own.held.has(position)
 }
 
 /** More nodes than any job has. */

@@ -151,6 +151,8 @@ function waitText({ waiting_on }: RemoteNode): string {
     }
     case "items":
       return itemWaitsText(waiting_on)
+    case "paused":
+      return "waits because the job is paused"
     case "executions":
       return `waits because ${waiting_on.limit} executions are running (max_executions)`
     case "child":
@@ -168,6 +170,7 @@ const itemWaitNames: { readonly [kind in keyof ItemWaits]-?: string } = {
   retry: "a retry",
   executions: "the limit of concurrent executions",
   slot: "a slot",
+  paused: "the end of the pause",
   timer: "a timer",
   signal: "a signal",
   child: "a child job",

@@ -1,5 +1,15 @@
 import { abortedStart, findAborted } from "../attempt-times.ts"
-import type { AttemptAborted, Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
+import type {
+  AttemptAborted,
+  Fact,
+  JobDescribed,
+  JobPaused,
+  JobResumed,
+  JobSubmitted,
+  PollScheduled,
+  SlotAwaited,
+  SlotGranted,
+} from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
 import type { Json, JsonObject } from "../json.ts"
 import { findTask, type JobState, shownOutput, skippedOutput } from "../state.ts"
@@ -17,6 +27,9 @@ export function eventSource(state: JobState, fact: Fact): EventSource {
     case "job_cancelled":
     case "job_retried":
     case "job_deleted":
+    case "job_paused":
+    case "job_resumed":
+    case "job_described":
       return "command"
     case "job_expired":
       return "timer"
@@ -76,6 +89,23 @@ export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly 
     ...(startedAt === null ? {} : { started_at: startedAt, duration_ms: run!.endedAt - startedAt }),
     worker,
     ...(usage === undefined ? {} : { usage }),
+  }
+}
+
+/** What people did to the job as a whole. */
+export function aboutJobPayload(fact: JobPaused | JobResumed | JobDescribed): JsonObject {
+  const by = { by: fact.by ?? null }
+  switch (fact.type) {
+    case "job_paused":
+      return { ...by, reason: fact.reason ?? null }
+    case "job_resumed":
+      return by
+    case "job_described":
+      return {
+        ...by,
+        ...(fact.labels === undefined ? {} : { labels: fact.labels }),
+        ...(fact.note === undefined ? {} : { note: fact.note }),
+      }
   }
 }
 
@@ -213,8 +243,9 @@ function submittedPayload(fact: JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
   const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
   const by = fact.submitted_by === undefined ? {} : { submitted_by: fact.submitted_by }
+  const paused = fact.paused === undefined ? {} : { paused: fact.paused }
   const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
-  return { ...shown, ...parent, ...by }
+  return { ...shown, ...parent, ...by, ...paused }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

@@ -9,6 +9,7 @@ import {
   isRunningAt,
   type JobState,
   nodeStatusOf,
+  type Pause,
   PENDING,
   QUEUED,
   RUNNING,
@@ -81,11 +82,23 @@ export type WaitingOn =
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
   /** A place for the execution of this pipeline: `limit` executions are running (max_executions). */
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
+  /** The job is paused: the node is ready, or would continue, when the job is resumed. */
+  | ({ readonly kind: "paused" } & PauseView)
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait
 
 /** How many items wait for each of these; kinds without waiting items are left out. */
-export type ItemWaits = { readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot"]?: number }
+export type ItemWaits = {
+  readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot" | "paused"]?: number
+}
+
+/** Since when no node of the job begins. */
+export interface PauseView {
+  readonly at: number
+  /** The API token or JWT subject that paused it; null: neither. */
+  readonly by: string | null
+  readonly reason: string | null
+}
 
 export interface WorkerWait extends Partial<TaskWait> {
   readonly kind: "worker"
@@ -148,6 +161,8 @@ export interface NodeView extends AttemptFields {
 export interface GraphView {
   readonly status: JobStatus
   readonly workflow_status: WorkflowStatus | null
+  /** Absent: the job is not paused. */
+  readonly paused?: PauseView
   /** X1: changes with each resume. */
   readonly resume_token: string
   readonly progress_pct: number
@@ -188,6 +203,7 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
   return {
     status: state.status,
     workflow_status: isOpen ? workflowStatus(nodes) : null,
+    ...(state.paused === null ? {} : { paused: pauseView(state.paused) }),
     resume_token: resumeToken(state),
     progress_pct: progressPercent(state),
     nodes,
@@ -240,8 +256,8 @@ function runsItem(list: JobState, now: number): boolean {
   return false
 }
 
-function hasReadyItem({ active, retryAt }: JobState, now: number): boolean {
-  if (active > 0) return true
+function hasReadyItem({ active, retryAt, paused }: JobState, now: number): boolean {
+  if (active > 0 || paused !== null) return active > 0
   for (const at of retryAt.values()) if (at <= now) return true
   return false
 }
@@ -255,7 +271,9 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       const provider = state.awaitingSlot.get(node)
       if (provider !== undefined) return { kind: "slot", provider, position: null }
       const at = state.retryAt.get(node)
-      if (at === undefined || at <= now) return workerWait(state.graph.nodes[node]!)
+      if (state.held.has(node)) return pausedWait(state)
+      if (at === undefined) return workerWait(state.graph.nodes[node]!)
+      if (at <= now) return pausedWait(state) ?? workerWait(state.graph.nodes[node]!)
       return executionsView(state.faults.get(node)?.fault) ?? { kind: "retry", at }
     }
     case WAITING: {
@@ -263,13 +281,23 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       if (list !== undefined) return itemsWait(state, node, list, now)
       const waiting = state.waiting.get(node)!
       if (waiting.kind === "external") return operationView(state, node, waiting)
-      return waitView(waiting)
+      const isDue = waiting.until !== undefined && waiting.until <= now
+      return (isDue ? pausedWait(state) : null) ?? waitView(waiting)
     }
     case RUNNING:
       return isRunningAt(state, node, now) ? null : workerWait(state.graph.nodes[node]!)
     default:
       return null
   }
+}
+
+/** null: the job is not paused. */
+function pausedWait({ paused }: JobState): WaitingOn | null {
+  return paused === null ? null : { kind: "paused", ...pauseView(paused) }
+}
+
+export function pauseView({ at, by, reason, ofWorkflow }: Pause): PauseView {
+  return { at, by, reason: reason ?? (ofWorkflow ? "workflow paused" : null) }
 }
 
 function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
@@ -279,7 +307,7 @@ function itemsWait(state: JobState, node: number, list: JobState, now: number): 
 }
 
 /** How many items wait for what. */
-function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWaits {
+function itemWaits({ waiting, retryAt, awaitingSlot, held, faults }: JobState): ItemWaits {
   const counts: { -readonly [kind in keyof ItemWaits]: number } = {}
   const count = (kind: keyof ItemWaits) => {
     counts[kind] = (counts[kind] ?? 0) + 1
@@ -288,6 +316,7 @@ function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWa
   for (const item of retryAt.keys())
     count(executionsFullIn(faults.get(item)?.fault) === null ? "retry" : "executions")
   if (awaitingSlot.size > 0) counts.slot = awaitingSlot.size
+  if (held.size > 0) counts.paused = held.size
   return counts
 }
 
@@ -302,8 +331,8 @@ export function workerWait({ handler, provider }: RuleNode): WorkerWait {
   return provider == null ? { kind: "worker", handler } : { kind: "worker", handler, provider }
 }
 
-function waitingItems({ waiting, retryAt, awaitingSlot }: JobState): number {
-  return waiting.size + retryAt.size + awaitingSlot.size
+function waitingItems({ waiting, retryAt, awaitingSlot, held }: JobState): number {
+  return waiting.size + retryAt.size + awaitingSlot.size + held.size
 }
 
 function operationView(state: JobState, node: number, waiting: ExternalWaiting): WaitingOn {

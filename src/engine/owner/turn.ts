@@ -107,6 +107,8 @@ export class Turns {
         if (lane.isBehind || !this.#parts.dispatcher.dispatchEarly(job, attemptRef(effect)))
           lane.addEffect(job, effect)
         break
+      case "hold":
+        break
       case "abort":
       case "end":
         lane.addEffect(job, effect)

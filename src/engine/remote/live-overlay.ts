@@ -170,7 +170,9 @@ class Tasks {
     const progress = this.job.progress?.get(taskKey(task)) ?? null
     if (status === WAITING) return progress === null ? null : { ...idle, status: "WAITING", progress }
     if (status !== QUEUED && status !== RUNNING) return null
-    if (state.awaitingSlot.has(position) || (state.retryAt.get(position) ?? 0) > this.#now) return null
+    if (state.awaitingSlot.has(position) || state.held.has(position)) return null
+    const retryAt = state.retryAt.get(position)
+    if (retryAt !== undefined && (state.paused !== null || retryAt > this.#now)) return null
     const live = this.#inFlight(task)
     return live.status === "RUNNING" ? { ...live, progress } : live
   }
