@@ -33,6 +33,7 @@ import { RemoteEngines } from "./remote/remote-engines.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
 import { type WorkerFacts, Workers } from "./workers.ts"
+import { WorkflowPauses } from "./workflow-pauses.ts"
 
 const REFRESH_MS = 1000
 
@@ -43,6 +44,8 @@ export class Engine implements OwnerEngine {
   readonly owner: PartitionOwner
   readonly workers: Workers
   readonly commands: Commands
+  /** Workflows whose new jobs do not begin. */
+  readonly pauses: WorkflowPauses
   readonly metrics = new EngineMetrics()
   readonly #refreshes = new SingleFlight<void>()
   readonly #parts: EngineParts
@@ -98,6 +101,7 @@ export class Engine implements OwnerEngine {
       ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution },
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
+      paused: (owner, name) => this.pauses.fields(owner, name),
     })
     this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, log })
     this.#inbox = new Inbox({
@@ -111,6 +115,10 @@ export class Engine implements OwnerEngine {
       ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, clock },
       claimExecution,
       mustBeOpen: () => this.mustBeOpen(),
+    })
+    this.pauses = new WorkflowPauses({
+      ...{ journal, clock, log, owns: partition => partitions.owns(partition) },
+      command: (jobId, command) => this.commands.command(jobId, command),
     })
     this.#retention = new Retention({
       ...{ journal, owner, partitions, clock, log },
@@ -159,6 +167,7 @@ export class Engine implements OwnerEngine {
           )) ?? null
     }
     if (takesPartitions) this.#sweep.start()
+    await this.pauses.start()
   }
 
   /** Handles the rows of a heartbeat. */
@@ -283,6 +292,7 @@ export class Engine implements OwnerEngine {
     this.#heartbeat?.beatNow()
     this.#remoteEngines.known.stop()
     this.#retention.stop()
+    await this.pauses.stop()
     await this.#sweep.stop()
     this.#executions.stop()
     await this.owner.queue.stop()

@@ -6,7 +6,7 @@ import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import { Plans } from "../engine/plans.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
 import { type AwayOwner, KnownEngines } from "../engine/remote/known-engines.ts"
-import { refusalError } from "../engine/remote/refusals.ts"
+import { throwIfRefused } from "../engine/remote/refusals.ts"
 import { RemoteCommands } from "../engine/remote/remote-commands.ts"
 import { RemoteOverlays } from "../engine/remote/remote-overlays.ts"
 import { engineSettings } from "../engine/settings.ts"
@@ -131,7 +131,7 @@ export class Reader {
     if (!owned || this.isExclusive) return false
     try {
       const answer = await this.#remoteCommands.execute(jobId, command, ANSWER_MS)
-      if ("refused" in answer) throw refusalError(answer.refused, jobId)
+      throwIfRefused(answer, jobId)
       return true
     } catch (error) {
       if (error instanceof UmbraError && error.code === "E613") return false

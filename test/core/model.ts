@@ -267,9 +267,7 @@ export class Model {
   /** All that was in flight is lost, except what waits for a retry time that has not come. */
   recovered(now: number, lossLimit: number, isMeant: (node: ModelNode) => boolean = () => true): boolean {
     if (this.isOver()) return false
-    const lost = [...this.nodes.values()].filter(
-      node => this.mayBeWithWorker(node, now) && isMeant(node),
-    )
+    const lost = [...this.nodes.values()].filter(node => this.mayBeWithWorker(node, now) && isMeant(node))
     const hopeless = lost.find(node => isBlamed(node, lossLimit))
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)

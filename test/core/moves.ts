@@ -85,7 +85,9 @@ export function moveOf(stage: Stage, action: Told): Move {
       return { command: { type: "hand_over" }, inModel: () => model.handedOver(stage.begun()) }
     case "pause": {
       const kept = stage.kept()
-      const refs = [...kept].map(task => ({ node: stage.graph.nodes.findIndex(({ id }) => id === task.split("#")[0]) }))
+      const refs = [...kept].map(task => ({
+        node: stage.graph.nodes.findIndex(({ id }) => id === task.split("#")[0]),
+      }))
       return {
         command: { type: "pause", by: "ada", reason: "wait", kept: refs },
         inModel: () => model.pause("ada", kept, now),

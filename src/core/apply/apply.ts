@@ -48,6 +48,7 @@ import type { JobStatus } from "../states.ts"
 import { foldLoss, foldStart } from "../suspects.ts"
 import { setExpiry } from "../timers.ts"
 import { expiryReason, noReason } from "../view/reasons.ts"
+import { failFast } from "./fail-fast.ts"
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./items.ts"
 import {
   abandonAll,
@@ -59,8 +60,7 @@ import {
   submissionLeft,
   unanswered,
 } from "./operations.ts"
-import { failFast } from "./fail-fast.ts"
-import { described, forgetPause, paused, resumed, submittedPaused } from "./pause.ts"
+import { described, forgetPause, paused, resumed, submittedPause } from "./pause.ts"
 import { retried } from "./restart.ts"
 
 /**
@@ -198,7 +198,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at
   setExpiry(state, fact.expires_at)
-  if (fact.paused !== undefined) submittedPaused(state, { ...fact, at })
+  if (fact.paused !== undefined) state.paused = submittedPause(fact.paused, at)
   startAll(state, at, effects)
   if (fact.queued === true) state.status = "QUEUED"
 }

@@ -1,5 +1,5 @@
 import type { Effects } from "../effects.ts"
-import type { JobDescribed, JobPaused, JobSubmitted } from "../facts.ts"
+import type { JobDescribed, JobPaused } from "../facts.ts"
 import {
   hold,
   isDone,
@@ -26,7 +26,12 @@ export function paused(state: JobState, fact: JobPaused & { readonly at: number 
   // The dispatch of a job that waited in the store is not recorded, but certain.
   if (state.status === "QUEUED" && keys.size > 0) state.status = "PROCESSING"
   setPaused(state, { at, by, reason, ofWorkflow: false })
-  holdAll(state, at, node => keys.has(taskKey({ node })), node => released(state, node, { node }, effects))
+  holdAll(
+    state,
+    at,
+    node => keys.has(taskKey({ node })),
+    node => released(state, node, { node }, effects),
+  )
   for (const [node, { state: list }] of openLists(state)) {
     const before = list.active
     const isKept = (item: number) => keys.has(taskKey({ node, item }))
@@ -36,10 +41,12 @@ export function paused(state: JobState, fact: JobPaused & { readonly at: number 
   resetEarliestTimer(state)
 }
 
-/** A job that is submitted while its workflow is paused. Called before its first nodes become ready. */
-export function submittedPaused(state: JobState, { paused: pause, at }: JobSubmitted & { readonly at: number }): void {
-  const { by = null, reason = null } = pause!
-  state.paused = { at, by, reason, ofWorkflow: true }
+/** The pause of a job that is submitted while its workflow is paused. */
+export function submittedPause(
+  { by = null, reason = null }: { readonly by?: string | null; readonly reason?: string | null },
+  at: number,
+): Pause {
+  return { at, by, reason, ofWorkflow: true }
 }
 
 export function resumed(state: JobState, effects: Effects): void {
@@ -110,7 +117,10 @@ function openLists(state: JobState) {
 }
 
 /** Labels and the note. */
-export function described(state: JobState, { labels, note, by, at }: JobDescribed & { readonly at: number }): void {
+export function described(
+  state: JobState,
+  { labels, note, by, at }: JobDescribed & { readonly at: number },
+): void {
   if (labels !== undefined) state.labels = labels
   if (note === null) state.note = null
   else if (note !== undefined) state.note = { text: note, at, by: by ?? null }

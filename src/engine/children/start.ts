@@ -27,6 +27,8 @@ export interface ChildStartsParts {
   readonly maxOutputBytes: number
   readonly claimExecution: ClaimExecution
   readonly mustFit: MustFit
+  /** Set in the submission of a job whose workflow is paused. */
+  readonly paused: (owner: string, name: string) => Pick<Submit, "paused">
 }
 
 interface ResumedChild {
@@ -106,6 +108,7 @@ export class ChildStarts {
       ...(job.state.traceparent === null ? {} : { traceparent: job.state.traceparent }),
       ...(job.state.retryDefaults === null ? {} : { retryDefaults: job.state.retryDefaults }),
       expiresBy: this.#expiresBy(job, at.node),
+      ...this.#parts.paused(job.state.owner, name),
     }
     owner.inOneCommit(job.partition, () => {
       const child = owner.submitNow(id, job.partition, plan, command)

@@ -1,3 +1,4 @@
+import { submittedPause } from "../../core/apply/pause.ts"
 import type { Effect } from "../../core/effects.ts"
 import type { Fact, ItemCompleted, JobSubmitted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
@@ -54,6 +55,7 @@ export class Batch {
       if (job.projected === null) newJobs.push(newJobRow(job))
       else changedJobs.push(jobChange(job))
       const { status } = job.state
+      job.isRelabelled = false
       job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usageKey(job.state) }
     }
     for (const [job, error] of this.rows)
@@ -91,14 +93,13 @@ export class Batch {
 /** The row of a job that waits for a place in memory. */
 export interface QueuedRow extends NewJob {
   readonly ttlSeconds: number | null
-  readonly wakeAt: number
 }
 
 export interface QueuedSubmission {
   readonly id: string
   readonly partition: number
   readonly fact: JobSubmitted & { readonly at: number }
-  readonly wakeAt: number
+  readonly wakeAt: number | null
 }
 
 export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq: number): QueuedRow {
@@ -112,7 +113,7 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     finishedAt: null,
     wakeAt,
     output: null,
-    error: null,
+    error: fact.paused === undefined ? null : JSON.stringify({ paused: submittedPause(fact.paused, at) }),
     fingerprint: null,
     owner: fact.owner,
     workflow: fact.workflow,
@@ -190,6 +191,7 @@ function jobChange(job: LiveJob): JobChange {
     workflowVersion: state.workflowVersion,
     createdAt: state.createdAt,
     labels: hasKeys(labels) ? JSON.stringify(labels) : null,
+    ...(job.isRelabelled ? { isRelabelled: true as const } : {}),
   }
 }
 

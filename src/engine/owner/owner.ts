@@ -34,6 +34,7 @@ import {
   runningAttempts,
 } from "./live-job.ts"
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
+import { rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
 
@@ -165,7 +166,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   submit(id: string, partition: number, plan: Plan, command: Submit): Submission {
     const known = this.jobs.get(id)
     if (known !== undefined) return { createdAt: known.state.createdAt, job: known }
-    if (plan.pipeline === null && !this.queue.mayBegin(command))
+    if (command.paused !== undefined || (plan.pipeline === null && !this.queue.mayBegin(command)))
       return this.#submitQueued(id, partition, command)
     const job = this.submitNow(id, partition, plan, command)
     this.queue.entered(job)
@@ -176,8 +177,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const createdAt = this.#parts.clock.now()
     const lane = this.committer.lane(partition)
     lane.closeIfFull()
-    const wakeAt = this.queue.recorded(command)
     const fact = submission(command, createdAt, true)
+    const wakeAt = command.paused === undefined ? this.queue.recorded(command) : fact.expires_at
     lane.recordQueued({ id, partition, fact, wakeAt })
     this.#unstored.add(id)
     this.#parts.metrics.jobsSubmitted++
@@ -257,7 +258,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.#turns.perform(batch)
     for (const job of batch.queued) {
       this.#unstored.delete(job.id)
-      this.queue.stored(job)
+      if (job.wakeAt !== null && job.wakeAt < 0) this.queue.stored(job)
+      else this.#parts.engine.parked(job.wakeAt)
       this.#parts.observer.changed(job)
     }
     for (const job of batch.jobs) {
@@ -393,12 +395,23 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     // A job that is recovered begins again.
     if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
+    rowChanged(job, command)
+    if (command.type === "resume" && job.isQueued) this.#requeue(job)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.operationReported(job, command)
     if (command.type !== "completed" || outputText === undefined) return
     if (outputText.length > this.#parts.settings.largeOutputBytes)
       evictOutput(job, command, outputText.length, this.durable(job))
+  }
+
+  /** A resumed job that waits as a row is in its queue again. */
+  #requeue(job: LiveJob): void {
+    const { id, partition, state } = job
+    this.durable(job).then(
+      () => this.queue.stored({ ...state, id, partition }),
+      () => {},
+    )
   }
 
   /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */

@@ -313,13 +313,15 @@ export interface JobChange {
   readonly error: string | null
   /** Equal for errors that differ only in numbers, ids and quoted texts; null: no error, or of a release before 0.2. */
   readonly fingerprint: string | null
-  /** These never change; the marks of the change depend on them (journal/marks.ts). */
+  /** The marks of the change depend on these (journal/marks.ts). Only labels ever change. */
   readonly owner: string
   readonly workflow: string
   readonly workflowVersion: number
   readonly createdAt: number
   /** A JSON object of strings. */
   readonly labels: string | null
+  /** The labels are new: they have no marks yet. */
+  readonly isRelabelled?: true
 }
 
 export interface NewJob extends JobChange {

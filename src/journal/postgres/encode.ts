@@ -110,6 +110,7 @@ function jobChangeRecord(job: JobChange): string {
     job.output === null ? "" : json(job.output),
     job.error === null ? "" : json(job.error),
     job.fingerprint ?? "",
+    job.labels === null ? "" : json(job.labels),
   ].join(FIELD)
 }
 
@@ -120,7 +121,6 @@ function newJobRecord(job: NewJob): string {
     plain(job.workflow),
     job.workflowVersion,
     job.parentId ?? "",
-    job.labels === null ? "" : json(job.labels),
     job.priority,
     job.createdAt,
     job.submittedBy === null ? "" : plain(job.submittedBy),

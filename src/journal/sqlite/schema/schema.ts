@@ -222,6 +222,20 @@ create index idempotency_keys_job on idempotency_keys (job_id);
 drop index idempotency_keys_created_at;
 `
 
+const workflowPauses = `
+-- Workflows whose new jobs do not begin. resumed_at: jobs that were submitted while it was paused are being resumed; the
+-- row is removed when that is done.
+create table workflow_pauses (
+  owner text not null,
+  name text not null,
+  paused_at integer not null,
+  paused_by text,
+  reason text,
+  resumed_at integer,
+  primary key (owner, name)
+) strict, without rowid;
+`
+
 type Step = string | ((connection: Connection) => void)
 
 const steps: readonly Step[] = [
@@ -232,6 +246,7 @@ const steps: readonly Step[] = [
     markStoredJobs(connection)
   },
   retention,
+  workflowPauses,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */

@@ -66,13 +66,13 @@ facts as (
 -- not in append_facts
 new_jobs as (
   insert into umbra.jobs (
-    id, partition, seq, status, updated_at, finished_at, wake_at, output, error, fingerprint,
-    owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by
+    id, partition, seq, status, updated_at, finished_at, wake_at, output, error, fingerprint, labels,
+    owner, workflow, workflow_version, parent_id, priority, created_at, submitted_by
   )
   select
     j[1]::uuid, j[2]::int, j[3]::bigint, j[4], j[5]::bigint, nullif(j[6], '')::bigint, nullif(j[7], '')::bigint,
-    nullif(j[8], '')::json, nullif(j[9], '')::json, nullif(j[10], ''),
-    j[11], j[12], j[13]::int, nullif(j[14], '')::uuid, nullif(j[15], '')::json, j[16]::int, j[17]::bigint,
+    nullif(j[8], '')::json, nullif(j[9], '')::json, nullif(j[10], ''), nullif(j[11], '')::json,
+    j[12], j[13], j[14]::int, nullif(j[15], '')::uuid, j[16]::int, j[17]::bigint,
     nullif(j[18], '')
   from (
     select string_to_array(record, chr(31)) as j
@@ -94,7 +94,8 @@ changed_jobs as (
     wake_at = nullif(c.j[7], '')::bigint,
     output = nullif(c.j[8], '')::json,
     error = nullif(c.j[9], '')::json,
-    fingerprint = nullif(c.j[10], '')
+    fingerprint = nullif(c.j[10], ''),
+    labels = nullif(c.j[11], '')::json
   from (
     select j, j[1]::uuid as id, j[2]::int as partition, j[3]::bigint as seq
     from (
