@@ -16,7 +16,7 @@ import { UmbraError } from "./errors.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
-import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
+import { type JobDescription, JobHandle, type PauseOptions, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, JobSnapshotPage, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
 import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
@@ -30,6 +30,7 @@ import {
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
 import { waitForEnd } from "./jobs/watchers.ts"
+import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
@@ -394,6 +395,32 @@ export class Umbra {
     await this.command(jobId, { type: "delete" })
   }
 
+  /** No further node of the job begins until `resume`; running ones end, and the time to live goes on. */
+  async pause(jobId: string, { reason, by }: PauseOptions = {}): Promise<void> {
+    await this.command(jobId, { type: "pause", reason, by })
+  }
+
+  async resume(jobId: string, { by }: Pick<PauseOptions, "by"> = {}): Promise<void> {
+    await this.command(jobId, { type: "resume", by })
+  }
+
+  /** Changes the labels or the note of a job, also of one that has ended. */
+  async describe(jobId: string, { labels, note, by }: JobDescription): Promise<void> {
+    await this.command(jobId, { type: "describe", labels, note, by })
+  }
+
+  /** New jobs of the workflow are stored and do not begin until `resumeWorkflow`. */
+  pauseWorkflow(name: string, options: PauseOptions & { readonly owner?: string } = {}): Promise<void> {
+    const key = { owner: options.owner ?? localOwner, name }
+    return pauseWorkflow(this.registry, { ...key, ...options }, () => this.#wired.engine.pauses.changed())
+  }
+
+  /** New jobs begin again, and those that waited are resumed, a page at a time. */
+  resumeWorkflow(name: string, { owner = localOwner }: { readonly owner?: string } = {}): Promise<void> {
+    const changed = () => this.#wired.engine.pauses.changed()
+    return resumeWorkflow(this.registry, { owner, name }, changed)
+  }
+
   /** With `resumeToken` (from the job's graph) the signal is refused if the job has been resumed since. */
   async signal(
     jobId: string,
@@ -405,7 +432,7 @@ export class Umbra {
     await this.command(jobId, { type: "signal", name, data, ...token })
   }
 
-  /** The four commands above, for code that passes commands on. Resolves when the command is durable. */
+  /** The commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
     await this.#wired.engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }

@@ -23,6 +23,7 @@ import type {
   FactStreamEvent,
   FactsOptions,
   ItemsOptions,
+  JobDescription,
   JobPage,
   JobSnapshot,
   JobStreamEvent,
@@ -402,6 +403,25 @@ export class UmbraClient {
 
   async delete(jobId: string): Promise<void> {
     await this.#http.ask(`/jobs/${segment(jobId)}`, { method: "DELETE" })
+  }
+
+  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  async pause(
+    jobId: string,
+    { reason }: { readonly reason?: string | undefined } = {},
+  ): Promise<JobSnapshot> {
+    const body = reason === undefined ? undefined : { reason }
+    return this.#http.ask(`/jobs/${segment(jobId)}/pause`, { method: "POST", safe: true, body })
+  }
+
+  async resume(jobId: string): Promise<JobSnapshot> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/resume`, { method: "POST", safe: true })
+  }
+
+  /** Changes the labels or the note, also of a job that has ended. */
+  async describe(jobId: string, { labels, note }: JobDescription): Promise<JobSnapshot> {
+    const body = { labels, note }
+    return this.#http.ask(`/jobs/${segment(jobId)}`, { method: "PATCH", safe: true, body })
   }
 
   /** With `resumeToken` (of the job's graph) the signal is rejected if the job has been resumed since (E312). */

@@ -8,6 +8,7 @@ import type {
   FactStreamEvent,
   FactsOptions,
   ItemsOptions,
+  JobDescription,
   JobSnapshot,
   JobStreamEvent,
   Lineage,
@@ -134,5 +135,19 @@ export class RemoteJob<Output = Json> {
 
   signal(name: string, data?: Json, options?: SignalOptions): Promise<JobSnapshot> {
     return this.#client.signal(this.id, name, data, options)
+  }
+
+  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  pause(options?: { readonly reason?: string | undefined }): Promise<JobSnapshot> {
+    return this.#client.pause(this.id, options)
+  }
+
+  resume(): Promise<JobSnapshot> {
+    return this.#client.resume(this.id)
+  }
+
+  /** Changes the labels or the note. */
+  describe(description: JobDescription): Promise<JobSnapshot> {
+    return this.#client.describe(this.id, description)
   }
 }

@@ -9,11 +9,18 @@ import type { AttemptFields, LastAttempt } from "../core/view/attempt-view.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live-view.ts"
-import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
+import type {
+  GraphView,
+  NodeView,
+  PauseView,
+  UnseenOperation,
+  WaitingOn,
+  WorkerWait,
+} from "../core/view/view.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
-import type { SignalOptions } from "../jobs/handle.ts"
+import type { JobDescription as Description, SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
 import type { JobSnapshotPage, NodeDetails } from "../jobs/queries.ts"
@@ -42,6 +49,9 @@ export type {
   PastRoute,
   SignalOptions,
 }
+
+/** What people write on a job; the token is recorded with it. Absent: unchanged. */
+export type JobDescription = Omit<Description, "by">
 
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
@@ -121,7 +131,12 @@ export interface NodeOptions extends Signalled {
   readonly item?: number | undefined
 }
 
-export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live" | "unseen_operations"> & {
+export type RemoteGraph = Omit<
+  GraphView,
+  "nodes" | "waiting_for" | "live" | "unseen_operations" | "paused"
+> & {
+  /** Absent: the job is not paused. */
+  readonly paused?: Written<PauseView, "at">
   readonly unseen_operations?: readonly Written<UnseenOperation, "since" | "held_until">[]
   readonly nodes: readonly RemoteNode[]
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
@@ -316,6 +331,8 @@ export interface WorkflowVersion {
 export interface StoredWorkflow extends WorkflowVersion {
   readonly definition: Definition
   readonly aliases?: readonly Alias[]
+  /** Since when its new jobs do not begin; null: they do. Absent for one version. */
+  readonly paused?: { readonly at: string; readonly by: string | null; readonly reason: string | null } | null
 }
 
 /** The compiled graph of a version: what `umbra/core` needs to fold the facts of its jobs. */

@@ -42,23 +42,27 @@ export type Command =
   | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
   | { readonly type: "delete" }
   /** `kept`: the attempts that a worker has, or may have. */
-  | ({ readonly type: "pause"; readonly reason?: string; readonly kept?: readonly TaskRef[] } & By)
+  | ({
+      readonly type: "pause"
+      readonly reason?: string | undefined
+      readonly kept?: readonly TaskRef[]
+    } & By)
   /** `ofWorkflow`: its workflow is resumed, which concerns only jobs that were paused with it. */
   | ({ readonly type: "resume"; readonly ofWorkflow?: true } & By)
   | Describe
 
 /** The API token, or the subject of the JWT, that a command came from. Absent: neither. */
 interface By {
-  readonly by?: string
+  readonly by?: string | undefined
 }
 
 /** Changes what people have written on a job. Absent: unchanged. */
 export interface Describe extends By {
   readonly type: "describe"
   /** All labels. */
-  readonly labels?: { readonly [key: string]: string }
+  readonly labels?: { readonly [key: string]: string } | undefined
   /** null: removes the note. */
-  readonly note?: string | null
+  readonly note?: string | null | undefined
 }
 
 /** An attempt at a node, or at an item of it. */

@@ -14,7 +14,8 @@ const REFRESH_MS = 5000
 const LATE_MS = 60_000
 /** Jobs that are resumed at once. */
 const PAGE = 100
-const NOTICE = "pauses"
+/** Sent to all processes when a pause was stored. */
+export const PAUSES_CHANGED = "pauses"
 
 export interface WorkflowPausesParts {
   readonly journal: Pick<Journal, "registry" | "feed" | "listJobs" | "capabilities">
@@ -49,7 +50,7 @@ export class WorkflowPauses {
     const { feed, capabilities } = this.#parts.journal
     await this.#refresh()
     if (!capabilities.exclusive)
-      this.#unlisten = (await feed.listen?.(text => text === NOTICE && void this.#refresh())) ?? null
+      this.#unlisten = (await feed.listen?.(text => text === PAUSES_CHANGED && void this.#refresh())) ?? null
   }
 
   async stop(): Promise<void> {
@@ -70,7 +71,7 @@ export class WorkflowPauses {
 
   /** The pause, or its end, was stored by this process. Resolves when submissions of this process take it into account. */
   async changed(): Promise<void> {
-    this.#parts.journal.feed.notify(NOTICE)
+    this.#parts.journal.feed.notify(PAUSES_CHANGED)
     await this.#read()
     this.#release()
   }

@@ -13,6 +13,25 @@ export interface JobCommands {
   retry(jobId: string): Promise<void>
   delete(jobId: string): Promise<void>
   signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<void>
+  pause(jobId: string, options?: PauseOptions): Promise<void>
+  resume(jobId: string): Promise<void>
+  describe(jobId: string, description: JobDescription): Promise<void>
+}
+
+export interface PauseOptions {
+  readonly reason?: string | undefined
+  /** The caller, for the job's history: an API token or a user. */
+  readonly by?: string | undefined
+}
+
+/** What people write on a job. Absent: unchanged. */
+export interface JobDescription {
+  /** All labels: those that are not given are removed. */
+  readonly labels?: { readonly [key: string]: string } | undefined
+  /** null: removes the note. */
+  readonly note?: string | null | undefined
+  /** As in `PauseOptions`. */
+  readonly by?: string | undefined
 }
 
 export interface SignalOptions {
@@ -61,5 +80,19 @@ export class JobHandle<Output = Json> {
 
   signal(name: string, data?: Json, options?: SignalOptions): Promise<void> {
     return this.#commands.signal(this.id, name, data, options)
+  }
+
+  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  pause(options?: PauseOptions): Promise<void> {
+    return this.#commands.pause(this.id, options)
+  }
+
+  resume(): Promise<void> {
+    return this.#commands.resume(this.id)
+  }
+
+  /** Changes the labels or the note. */
+  describe(description: JobDescription): Promise<void> {
+    return this.#commands.describe(this.id, description)
   }
 }

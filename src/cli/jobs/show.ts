@@ -61,6 +61,8 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
     ["owner", job.owner],
     ["parent", job.parent_id ?? ""],
     ["labels", labels.join(" ")],
+    ["note", job.note == null ? "" : `${job.note.text} (${aboutText(job.note)})`],
+    ["paused", job.paused == null ? "" : pausedText(job.paused)],
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
@@ -71,6 +73,15 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
   ] as const
   const paint = paintFor(process.stdout)
   return `${[...factLines(facts, paint), "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
+}
+
+function aboutText({ at, by }: { readonly at: string; readonly by: string | null }): string {
+  return by === null ? at : `${by}, ${at}`
+}
+
+function pausedText(paused: NonNullable<JobSnapshot["paused"]>): string {
+  const { reason } = paused
+  return `since ${aboutText(paused)}${reason === null ? "" : `: ${reason}`}`
 }
 
 function unseenLines({ unseen_operations = [] }: RemoteGraph, paint: Paint): string[] {

@@ -150,11 +150,12 @@ export type TargetJobs = Pick<
   UmbraClient,
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
+  | ("pause" | "resume" | "describe")
 >
 
 export type TargetWorkflows = Pick<
   Workflows,
-  "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
+  "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete" | "pause" | "resume"
 >
 
 export interface Target {

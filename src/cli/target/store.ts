@@ -8,6 +8,7 @@ import type {
   DeadLettersOptions,
   FactPage,
   FactsOptions,
+  JobDescription,
   JobPage,
   JobSnapshot,
   JobsFilter,
@@ -31,6 +32,7 @@ import { loadWorkflow } from "../../definition/index.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
+import { PAUSES_CHANGED } from "../../engine/workflow-pauses.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob } from "../../jobs/arguments.ts"
@@ -43,6 +45,8 @@ import { type Registered, Registrations } from "../../jobs/register.ts"
 import {
   aliasHistory,
   deleteWorkflow,
+  pauseWorkflow,
+  resumeWorkflow,
   versionPage,
   workflowPage,
   workflowWithAliases,
@@ -217,6 +221,17 @@ function storeWorkflows(store: Store, owner: string): TargetWorkflows {
     async aliasHistory(name, alias) {
       return (await aliasHistory(await store.registry(), { owner, name, alias })).moves
     },
+    async pause(name, { reason } = {}) {
+      const journal = await store.journal()
+      const pause = { owner, name, by, reason }
+      await pauseWorkflow(journal.registry, pause, () => journal.feed.notify(PAUSES_CHANGED))
+      return this.get(name)
+    },
+    async resume(name) {
+      const journal = await store.journal()
+      await resumeWorkflow(journal.registry, { owner, name }, () => journal.feed.notify(PAUSES_CHANGED))
+      return this.get(name)
+    },
     async delete(name) {
       await deleteWorkflow(await store.registry(), { owner, name, by })
     },
@@ -336,6 +351,18 @@ class StoreJobs implements TargetJobs {
 
   signal(id: string, name: string, data: Json = null, options: SignalOptions = {}): Promise<JobSnapshot> {
     return this.#command(id, { type: "signal", name, data, ...options })
+  }
+
+  pause(id: string, { reason }: { readonly reason?: string | undefined } = {}): Promise<JobSnapshot> {
+    return this.#command(id, { type: "pause", reason, by: "local" })
+  }
+
+  resume(id: string): Promise<JobSnapshot> {
+    return this.#command(id, { type: "resume", by: "local" })
+  }
+
+  describe(id: string, { labels, note }: JobDescription): Promise<JobSnapshot> {
+    return this.#command(id, { type: "describe", labels, note, by: "local" })
   }
 
   async #command(id: string, command: JobCommand): Promise<JobSnapshot> {
