@@ -297,7 +297,8 @@ function pausedWait({ paused }: JobState): WaitingOn | null {
 }
 
 export function pauseView({ at, by, reason, ofWorkflow }: Pause): PauseView {
-  return { at, by, reason: reason ?? (ofWorkflow ? "workflow paused" : null) }
+  const text = reason === null ? "workflow paused" : `workflow paused: ${reason}`
+  return { at, by, reason: ofWorkflow ? text : reason }
 }
 
 function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
