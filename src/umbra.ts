@@ -30,6 +30,7 @@ import {
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
 import { waitForEnd } from "./jobs/watchers.ts"
+import type { WhyQuery, WhyView } from "./jobs/why/why.ts"
 import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
@@ -323,6 +324,11 @@ export class Umbra {
   /** J19: nodes, edges, ready nodes and waits. */
   graph(jobId: string): Promise<GraphView> {
     return this.queries.graph(mustBeJobId(jobId))
+  }
+
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  why(jobId: string, query?: WhyQuery): Promise<WhyView> {
+    return this.#wired.why.why(mustBeJobId(jobId), query)
   }
 
   /** One node, or one of its items, with its output and the history of its attempts. */

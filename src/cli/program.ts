@@ -202,6 +202,17 @@ function targetCommands(program: Command): void {
     .option("--step", "begin paused: only keys move it")
     .action(run(() => import("./commands/replay.ts"), "replay"))
 
+  withTarget(program.command("why"))
+    .summary("show why a job does not go on, and what would help")
+    .description(
+      "Prints why a job, or one of its nodes, does not go on: one sentence, what would help, and the chain of causes.",
+    )
+    .argument("<job>", "the job's id")
+    .argument("[node]", "one of its nodes")
+    .option("--at <moment>", "at a past moment: the seq of a fact, #INDEX, or a time with its zone")
+    .addOption(json())
+    .action(run(() => import("./commands/why.ts"), "why"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(

@@ -44,6 +44,8 @@ import type {
   SignalOptions,
   SubmitManyOptions,
   SubmitOptions,
+  WhyOptions,
+  WhyView,
 } from "./types.ts"
 import { jobEvents } from "./watch.ts"
 import { segment, Tokens, Workflows } from "./workflows.ts"
@@ -262,6 +264,12 @@ export class UmbraClient {
   graphAt(jobId: string, at: number | string | Date, { signal }: Signalled = {}): Promise<RemoteGraphAt> {
     const moment = at instanceof Date ? at.toISOString() : String(at)
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: moment }, signal })
+  }
+
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
+  why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
+    const moment = at instanceof Date ? at.toISOString() : at
+    return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: moment }, signal })
   }
 
   /** All facts, oldest first; pages are requested as needed. */

@@ -25,6 +25,8 @@ import type {
   Signalled,
   SignalOptions,
   StreamedProgress,
+  WhyOptions,
+  WhyView,
 } from "./types.ts"
 
 export interface WaitOptions extends Signalled {
@@ -78,6 +80,11 @@ export class RemoteJob<Output = Json> {
   /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time. */
   graphAt(at: number | string | Date, options?: Signalled): Promise<RemoteGraphAt> {
     return this.#client.graphAt(this.id, at, options)
+  }
+
+  /** Why the job, or one of its nodes, does not go on. */
+  why(options?: WhyOptions): Promise<WhyView> {
+    return this.#client.why(this.id, options)
   }
 
   /** All facts, oldest first. */

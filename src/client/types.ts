@@ -25,6 +25,7 @@ import type { Place } from "../jobs/history.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
 import type { JobSnapshotPage, NodeDetails } from "../jobs/queries.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
+import type { WhyView } from "../jobs/why/why.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import type {
   WrittenDeadLetter as DeadLetter,
@@ -48,6 +49,14 @@ export type {
   Message,
   PastRoute,
   SignalOptions,
+  WhyView,
+}
+
+export interface WhyOptions extends Signalled {
+  /** Only this node. */
+  readonly node?: string | undefined
+  /** A past moment: a seq, `#12` for the twelfth fact, or a time. */
+  readonly at?: number | string | Date | undefined
 }
 
 /** What people write on a job; the token is recorded with it. Absent: unchanged. */

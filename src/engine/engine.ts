@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 import { setTimeout as delay } from "node:timers/promises"
-import type { Broker, BrokerHost, ChildRequest } from "../broker/port.ts"
+import type { Broker, BrokerHost, ChildRequest, PipelineNeeds } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
 import { UmbraError } from "../errors.ts"
 import type { Heartbeat, Journal } from "../journal/port/journal.ts"
@@ -23,12 +23,14 @@ import { anyExecution, type ClaimExecution, ExecutionQueue } from "./pipeline-pl
 import { Plans } from "./plans.ts"
 import { noProviders, type Providers } from "./providers/providers.ts"
 import { ProviderSweep } from "./providers/sweep.ts"
+import { ReasonCheck } from "./reason-check.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
 import { Commands } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
+import { lostTasks } from "./remote/live-overlay.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
@@ -44,6 +46,8 @@ export class Engine implements OwnerEngine {
   readonly owner: PartitionOwner
   readonly workers: Workers
   readonly commands: Commands
+  /** Checks that no task is lost. */
+  readonly reasons: ReasonCheck
   /** Workflows whose new jobs do not begin. */
   readonly pauses: WorkflowPauses
   readonly metrics = new EngineMetrics()
@@ -120,6 +124,15 @@ export class Engine implements OwnerEngine {
       ...{ journal, clock, log, owns: partition => partitions.owns(partition) },
       command: (jobId, command) => this.commands.command(jobId, command),
     })
+    this.reasons = new ReasonCheck({
+      ...{ clock, log, metrics: this.metrics, jobs: owner.jobs },
+      lost: job => {
+        const { whereabouts, broker } = owner
+        const lacks = parts.lacks ?? (needs => needs)
+        const lost = lostTasks(job, { owner: whereabouts, broker, lacks, now: () => clock.now() })
+        return lost.map(({ id }) => id)
+      },
+    })
     this.#retention = new Retention({
       ...{ journal, owner, partitions, clock, log },
       retentionSeconds: settings.retentionSeconds,
@@ -134,7 +147,7 @@ export class Engine implements OwnerEngine {
     })
     this.#ownership = new Ownership({
       ...{ engine: this.id, journal, owner, partitions, recovery: this.#recovery, wakeups: this.#wakeups },
-      ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, log },
+      ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, reasons: this.reasons, log },
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
@@ -167,6 +180,7 @@ export class Engine implements OwnerEngine {
           )) ?? null
     }
     if (takesPartitions) this.#sweep.start()
+    if (takesPartitions) this.reasons.start()
     await this.pauses.start()
   }
 
@@ -280,6 +294,11 @@ export class Engine implements OwnerEngine {
     return this.#partitions.owns(partitionOf(jobId))
   }
 
+  /** It owns the job's partition, and is still loading its jobs. */
+  isStarting(jobId: string): boolean {
+    return this.owner.owned.has(partitionOf(jobId)) && !this.owns(jobId)
+  }
+
   live(jobId: string): LiveJob | undefined {
     return this.owner.jobs.get(jobId)
   }
@@ -288,10 +307,12 @@ export class Engine implements OwnerEngine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
+    this.owner.whereabouts.stopping()
     // This heartbeat announces that this engine takes no more partitions.
     this.#heartbeat?.beatNow()
     this.#remoteEngines.known.stop()
     this.#retention.stop()
+    this.reasons.stop()
     await this.pauses.stop()
     await this.#sweep.stop()
     this.#executions.stop()
@@ -364,6 +385,8 @@ export interface EngineParts {
   readonly maxOutputBytes?: number
   readonly claimExecution?: ClaimExecution
   readonly mustFit?: MustFit
+  /** Which of a pipeline's needs this process does not have. */
+  readonly lacks?: (needs: PipelineNeeds) => PipelineNeeds
   /** false: it never owns a partition, and sends jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
 }

@@ -2,6 +2,7 @@ import type { Json } from "../core/json.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { WhyQuery, WhyView } from "./why/why.ts"
 
 /** Commands and queries for a job, by id. */
 export interface JobCommands {
@@ -9,6 +10,7 @@ export interface JobCommands {
   watch(jobId: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent>
   job(jobId: string): Promise<JobSnapshot>
   graph(jobId: string): Promise<GraphView>
+  why(jobId: string, query?: WhyQuery): Promise<WhyView>
   cancel(jobId: string, reason?: string): Promise<void>
   retry(jobId: string): Promise<void>
   delete(jobId: string): Promise<void>
@@ -63,6 +65,11 @@ export class JobHandle<Output = Json> {
 
   graph(): Promise<GraphView> {
     return this.#commands.graph(this.id)
+  }
+
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  why(query?: WhyQuery): Promise<WhyView> {
+    return this.#commands.why(this.id, query)
   }
 
   cancel(reason?: string): Promise<void> {

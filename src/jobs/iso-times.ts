@@ -115,7 +115,7 @@ export function isoEvent(event: JobEvent) {
   return { ...event, at: isoTime(event.at), payload: isoPayload(event.payload) }
 }
 
-function isoWaiting(waiting: WaitingOn) {
+export function isoWaiting(waiting: WaitingOn) {
   if (waiting.kind === "retry" || waiting.kind === "paused") return { ...waiting, at: isoTime(waiting.at) }
   if (waiting.kind === "external") {
     const { next_poll_at, until } = waiting

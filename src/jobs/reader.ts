@@ -17,6 +17,7 @@ import { checkCommand, checkFilter } from "./arguments.ts"
 import type { JobFacts } from "./facts.ts"
 import { type JobSnapshotPage, type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
+import { Why, type WhyQuery, type WhyView } from "./why/why.ts"
 
 /** A little more than a heartbeat interval: a live engine has read its inbox by then, even if it missed the notification. */
 const ANSWER_MS = 5_000
@@ -52,7 +53,7 @@ export class Reader {
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
-      overlay: query => this.#overlays.query(query),
+      overlay: (query, patienceMs) => this.#overlays.query(query, patienceMs),
       now: () => systemClock.now(),
       awayOwner: jobId => this.#awayOwner(jobId),
     })
@@ -81,6 +82,13 @@ export class Reader {
 
   graph(jobId: string): Promise<GraphView> {
     return this.#queries.graph(mustBeJobId(jobId))
+  }
+
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  why(jobId: string, query?: WhyQuery): Promise<WhyView> {
+    const plans = new Plans(this.#journal)
+    const parts = { journal: this.#journal, plans, queries: this.#queries, now: () => systemClock.now() }
+    return new Why(parts).why(mustBeJobId(jobId), query)
   }
 
   /** The journal of jobs, and their past. */

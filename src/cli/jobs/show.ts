@@ -162,6 +162,8 @@ function waitText({ waiting_on }: RemoteNode): string {
     }
     case "items":
       return itemWaitsText(waiting_on)
+    case "rate":
+      return `waits for its place in the rate of provider ${waiting_on.provider}`
     case "paused":
       return "waits because the job is paused"
     case "executions":
@@ -213,6 +215,14 @@ function workerText(wait: Wait<"worker">): string {
       return `waits for an engine: ${cause}${seen}`
     case "refused":
       return `waits for a worker with ${which}: rejected, ${cause}`
+    case "isolated":
+      return "waits for its turn to run alone: its process died with it before"
+    case "job_queue":
+      return "waits in the store for its turn"
+    case "dispatching":
+      return "is being dispatched"
+    case "moving":
+      return "waits for the engine that takes the job over"
     default:
       return `waits for a worker with ${which}`
   }

@@ -150,7 +150,7 @@ export type TargetJobs = Pick<
   UmbraClient,
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
-  | ("pause" | "resume" | "describe")
+  | ("pause" | "resume" | "describe" | "why")
 >
 
 export type TargetWorkflows = Pick<

@@ -23,6 +23,8 @@ import type {
   ReplayOptions,
   SignalOptions,
   SubmitOptions,
+  WhyOptions,
+  WhyView,
 } from "../../client/index.ts"
 import type { Weights } from "../../client/types.ts"
 import { localOwner } from "../../core/facts.ts"
@@ -266,6 +268,13 @@ class StoreJobs implements TargetJobs {
     if (moment === null) throw noMoment(String(at))
     const { facts } = await this.#store.reader()
     return isoGraphAt(await facts.graphAt(id, moment)) as RemoteGraphAt
+  }
+
+  async why(id: string, { node, at }: WhyOptions = {}): Promise<WhyView> {
+    const text = at instanceof Date ? at.toISOString() : String(at)
+    const moment = at === undefined ? undefined : parseMoment(text)
+    if (moment === null) throw noMoment(text)
+    return (await this.#store.reader()).why(id, { node, at: moment })
   }
 
   async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {

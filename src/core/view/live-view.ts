@@ -31,6 +31,8 @@ export interface LiveGraph {
   /** The time of this state, by the clock of the process that owns the job. */
   readonly at: number
   readonly nodes: readonly LiveNode[]
+  /** starting: the engine has taken the job's partition and is loading its jobs. store_away: its database does not answer. */
+  readonly engine?: "starting" | "store_away"
 }
 
 export interface LiveItem extends LiveTask {

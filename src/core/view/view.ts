@@ -80,6 +80,8 @@ export type WaitingOn =
     }
   /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
+  /** Its place in the rate of the provider, which may have asked for a pause `until` a time. Part of the live overlay only. */
+  | { readonly kind: "rate"; readonly provider: string; readonly until: number | null }
   /** A place for the execution of this pipeline: `limit` executions are running (max_executions). */
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /** The job is paused: the node is ready, or would continue, when the job is resumed. */
@@ -114,9 +116,21 @@ export interface WorkerWait extends Partial<TaskWait> {
 export interface TaskWait {
   /**
    * busy: live workers have the handler, but no free place. none: no live worker has the handler. refused: a worker
-   * rejected the task. owner_away: no live engine owns the job, so no worker gets its tasks.
+   * rejected the task. isolated: its process died with it before, and it waits for its turn to run alone. owner_away: no
+   * live engine owns the job, so no worker gets its tasks. job_queue: the job waits in the store for its turn.
+   * dispatching: its facts are being stored, its config is rendered, or its start is being stored. moving: another engine
+   * is about to take the job over, or this one has just begun to. unknown: the engine has lost the task, which is a defect.
    */
-  readonly reason: "busy" | "none" | "refused" | "owner_away"
+  readonly reason:
+    | "busy"
+    | "none"
+    | "refused"
+    | "isolated"
+    | "owner_away"
+    | "job_queue"
+    | "dispatching"
+    | "moving"
+    | "unknown"
   /** busy: tasks that wait in the same queue, this one included. */
   readonly queued?: number
   /** busy: the place of this task among them, from 1. */

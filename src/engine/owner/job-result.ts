@@ -107,6 +107,10 @@ export function readEnd({ error: text, status }: Pick<JobRow, "error" | "status"
   }
 }
 
+export function jobIsPaused(row: Pick<JobRow, "error" | "status">): boolean {
+  return readEnd(row).paused !== null
+}
+
 /** A text that changes whenever the usage of the job changes. */
 export function usageKey({ usage }: JobState): string {
   return usage.size === 0 ? "" : JSON.stringify([...usage])

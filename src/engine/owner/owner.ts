@@ -34,9 +34,10 @@ import {
   runningAttempts,
 } from "./live-job.ts"
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
-import { rowChanged } from "./pause.ts"
+import { requeue, rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
+import { Whereabouts } from "./whereabouts.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -57,6 +58,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly handover: Handover
   readonly pendingDecisions = new PendingDecisions()
   readonly queue: JobQueue
+  /** Where tasks are that no broker has. */
+  readonly whereabouts: Whereabouts
   readonly #parts: OwnerParts
   readonly #alarms: Alarms
   readonly #memory: JobMemory
@@ -115,6 +118,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     })
     const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
     this.external = { providers, slots, capacity, polls, leftSubmissions }
+    const { store, owned } = this
+    this.whereabouts = new Whereabouts({ store, owned, capacity, dispatcher, reports: this.#reports })
     this.handover = new Handover(this)
     this.#turns = new Turns({
       clock,
@@ -396,22 +401,13 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
     rowChanged(job, command)
-    if (command.type === "resume" && job.isQueued) this.#requeue(job)
+    if (command.type === "resume" && job.isQueued) requeue(job, this)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.operationReported(job, command)
     if (command.type !== "completed" || outputText === undefined) return
     if (outputText.length > this.#parts.settings.largeOutputBytes)
       evictOutput(job, command, outputText.length, this.durable(job))
-  }
-
-  /** A resumed job that waits as a row is in its queue again. */
-  #requeue(job: LiveJob): void {
-    const { id, partition, state } = job
-    this.durable(job).then(
-      () => this.queue.stored({ ...state, id, partition }),
-      () => {},
-    )
   }
 
   /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */

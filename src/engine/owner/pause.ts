@@ -2,6 +2,7 @@ import type { Broker } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import { parseTaskKey, type TaskRef } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
+import type { JobQueue } from "./job-queue.ts"
 import { currentTask, type LiveJob } from "./live-job.ts"
 
 type Pause = Extract<Command, { type: "pause" }>
@@ -31,4 +32,15 @@ export function rowChanged(job: LiveJob, command: Command): void {
   if (command.type === "describe" && command.labels !== undefined) job.isRelabelled = true
   // It goes back to the rows of its queue, or stays there.
   if (job.state.status === "QUEUED") job.isQueued = true
+}
+
+/** A resumed job that waits as a row is in its queue again. */
+export function requeue(
+  { id, partition, state }: LiveJob,
+  owner: { readonly queue: JobQueue; durable(job: Pick<LiveJob, "id" | "partition">): Promise<void> },
+): void {
+  owner.durable({ id, partition }).then(
+    () => owner.queue.stored({ ...state, id, partition }),
+    () => {},
+  )
 }

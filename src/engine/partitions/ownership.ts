@@ -4,6 +4,7 @@ import type { EngineObserver } from "../engine.ts"
 import { firstSeq } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ProviderSweep } from "../providers/sweep.ts"
+import type { ReasonCheck } from "../reason-check.ts"
 import type { Recovery } from "../recovery/recovery.ts"
 import type { Retention } from "../recovery/retention.ts"
 import type { Wakeups } from "../recovery/wakeups.ts"
@@ -25,6 +26,7 @@ export interface OwnershipParts {
   readonly inbox: Inbox
   readonly retention: Pick<Retention, "partitionsAdded">
   readonly sweep: Pick<ProviderSweep, "partitionsAdded">
+  readonly reasons: Pick<ReasonCheck, "partitionsAdded">
   readonly leaseMs: number
   readonly beatMs: number
   /** A partition that is to be given away and does not become idle is handed over after this time. */
@@ -223,6 +225,7 @@ export class Ownership {
     this.#announce()
     retention.partitionsAdded()
     sweep.partitionsAdded()
+    this.#parts.reasons.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)
     owner.queue.partitionsAdded(held)

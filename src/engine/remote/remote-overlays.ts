@@ -5,7 +5,7 @@ import type { Overlay, OverlayQuery } from "./live-overlay.ts"
 
 /**
  * Live overlays of jobs that other processes own. Query and answer travel as notifications of the store's feed:
- * nothing is stored. Without an answer within `ANSWER_MS` the result is null.
+ * nothing is stored. Without an answer within `ANSWER_MS`, or the given time, the result is null.
  *
  * 1. One query for the same overlay is in flight at a time, however many callers there are.
  * 2. Only the owner of the job's partition answers.
@@ -38,20 +38,21 @@ export class RemoteOverlays {
     await (await listening)?.()
   }
 
-  query(query: OverlayQuery): Promise<Overlay | null> {
+  query(query: OverlayQuery, patienceMs = ANSWER_MS): Promise<Overlay | null> {
     if (this.#feed.listen === null) return Promise.resolve(null)
-    const answer = this.#queries.run(JSON.stringify(query), () => this.#send(query))
-    return withinTime(answer)
+    const key = `${patienceMs} ${JSON.stringify(query)}`
+    const answer = this.#queries.run(key, () => this.#send(query, patienceMs))
+    return withinTime(answer, patienceMs)
   }
 
-  async #send(query: OverlayQuery): Promise<Overlay | null> {
+  async #send(query: OverlayQuery, patienceMs: number): Promise<Overlay | null> {
     await this.start()
     const id = `${this.#id}-${++this.#queryCount}`
     const answer = new Promise<Overlay | null>(resolve =>
       this.#waiting.set(id, { parts: new Map(), resolve }),
     )
     this.#feed.notify(`${ASK} ${id} ${JSON.stringify(query)}`)
-    return withinTime(answer).finally(() => this.#waiting.delete(id))
+    return withinTime(answer, patienceMs).finally(() => this.#waiting.delete(id))
   }
 
   /** The channel is shared: text that cannot be parsed here is neither a query nor an answer and is ignored. */
@@ -90,9 +91,9 @@ interface Waiting {
   readonly resolve: (overlay: Overlay | null) => void
 }
 
-function withinTime(answer: Promise<Overlay | null>): Promise<Overlay | null> {
+function withinTime(answer: Promise<Overlay | null>, patienceMs: number): Promise<Overlay | null> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(null), ANSWER_MS)
+    const timer = setTimeout(() => resolve(null), patienceMs)
     answer.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }
