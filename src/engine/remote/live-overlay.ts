@@ -168,16 +168,25 @@ function inFlight(job: LiveJob, parts: OverlayParts, now: number): (task: TaskRe
     const wait =
       isUnserved || broker.has(current)
         ? waits.of(current, node.handler, isUnserved)
-        : { reason: ownReason(job, current, owner) }
+        : { reason: ownReason(job, current, { owner, now }) }
     const waiting = { ...workerWait(node), ...wait }
     return { ...idle, waiting_on: lacking === null ? waiting : withMissing(waiting, lacking) }
   }
 }
 
+/** A retry that is due waits until the facts of its lane are stored. After this time its alarm counts as lost. */
+const MAX_OVERDUE_MS = 60_000
+
 /** Why no broker has a task that is ready. */
-function ownReason(job: LiveJob, task: TaskName, owner: OverlayOwner): TaskWait["reason"] {
+function ownReason(
+  job: LiveJob,
+  task: TaskName,
+  { owner, now }: { readonly owner: OverlayOwner; readonly now: number },
+): TaskWait["reason"] {
   if (job.isQueued) return "job_queue"
-  if (owner.isDispatching(job, task)) return "dispatching"
+  const { state, position } = findTask(job.state, task)!
+  const overdueMs = now - (state.retryAt.get(position) ?? Number.NEGATIVE_INFINITY)
+  if (owner.isDispatching(job, task) || overdueMs < MAX_OVERDUE_MS) return "dispatching"
   return owner.isLeaving(job.partition) ? "moving" : "unknown"
 }
 

@@ -46,7 +46,9 @@ export function groupText(
 ): Said {
   const [first] = group.nodes
   const count = group.nodes.length
-  const who = count === 1 ? `Node ${first!.id}` : `${count} of ${Math.max(waiting, count)} waiting nodes`
+  const isCause = group.kind !== "running" && group.kind !== "dependency"
+  const several = isCause ? `${count} of ${Math.max(waiting, count)} waiting nodes` : `${count} nodes`
+  const who = count === 1 ? `Node ${first!.id}` : several
   return {
     sentence: `${who}: ${what(group, facts, first!)}.`,
     action: past ? null : action(group.kind, group.subject, { jobId, node: first! }),

@@ -191,14 +191,15 @@ export class Why {
     )
     const first = groups[0]!
     const start = byId.get(only ?? first.nodes[0]!)!
-    const chain = this.#chain(chainFrom(start, byId), reasons, shown)
-    return {
-      ...head,
-      sentence: first.sentence,
-      action: first.action,
-      reasons: groups,
-      chain: [...chain, ...(groups.find(({ child }) => child !== undefined)?.child?.chain ?? [])],
-    }
+    const causes = this.#chain(chainFrom(start, byId), reasons, shown)
+    const last = causes.at(-1)
+    const ofChild = groups.find(({ child }) => child !== undefined)?.child?.chain ?? []
+    const chain = [...causes.map(({ action: _, ...cause }) => cause), ...ofChild]
+    // A node that waits for others is explained by the last of the chain.
+    if (first.kind !== "dependency" || last === undefined || causes.length < 2)
+      return { ...head, sentence: first.sentence, action: first.action, reasons: groups, chain }
+    const sentence = `${first.sentence} The cause: ${last.sentence}`
+    return { ...head, sentence, action: last.action, reasons: groups, chain }
   }
 
   async #reason(
@@ -286,18 +287,18 @@ export class Why {
     return { webhook_at: found?.receivedAt ?? null, is_known: found !== undefined || events.length < EVENTS }
   }
 
-  #chain(nodes: readonly NodeView[], reasons: readonly NodeReason[], { row, past }: Shown): WhyCause[] {
+  #chain(
+    nodes: readonly NodeView[],
+    reasons: readonly NodeReason[],
+    { row, past }: Shown,
+  ): (WhyCause & { readonly action: string | null })[] {
     const byNode = new Map(reasons.map(reason => [reason.node, reason]))
     return nodes.flatMap(node => {
       const reason = byNode.get(node)
       if (reason === undefined) return []
       const { kind, subject } = reason
-      const { sentence } = groupText(
-        { kind, subject, nodes: [node] },
-        {},
-        { jobId: row.id, waiting: 1, past },
-      )
-      return [{ job_id: row.id, node: node.id, kind, sentence }]
+      const said = groupText({ kind, subject, nodes: [node] }, {}, { jobId: row.id, waiting: 1, past })
+      return [{ job_id: row.id, node: node.id, kind, ...said }]
     })
   }
 }
