@@ -238,6 +238,8 @@ export interface StreamedJob {
   readonly updated_at: string
   readonly finished_at: string | null
   readonly labels: { readonly [name: string]: string }
+  /** Absent: the job is not paused. */
+  readonly paused?: NonNullable<JobSnapshot["paused"]>
   readonly error: {
     readonly code: string
     readonly message: string
