@@ -2,7 +2,7 @@ import { expect, it } from "vitest"
 import { seed as first } from "../support/seed.ts"
 import { Fleet } from "./fleet.ts"
 
-const RUNS = 8
+const RUNS = 5
 
 it(`every unfinished node has a reason while engines die and jobs are paused, and every job ends (seeds from ${first})`, async () => {
   const kinds = new Map<string, number>()
