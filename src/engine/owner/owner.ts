@@ -34,9 +34,9 @@ import {
   runningAttempts,
 } from "./live-job.ts"
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
-import { requeue, rowChanged } from "./pause.ts"
+import { rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
-import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
+import { type Decided, isAboutJob, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
 import { Whereabouts } from "./whereabouts.ts"
 
 /**
@@ -400,8 +400,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     // A job that is recovered begins again.
     if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
-    rowChanged(job, command)
-    if (command.type === "resume" && job.isQueued) requeue(job, this)
+    if (isAboutJob(command)) rowChanged(job, command, this)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.operationReported(job, command)

@@ -26,19 +26,22 @@ export function pauseCommand(job: LiveJob, command: Pause, broker: Broker): Paus
 }
 
 /** After a command that people see in the job's row: the row is written even if nothing else of it has changed. */
-export function rowChanged(job: LiveJob, command: Command): void {
-  if (command.type !== "pause" && command.type !== "resume" && command.type !== "describe") return
+export function rowChanged(job: LiveJob, command: Command, owner: QueueOwner): void {
   if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
   if (command.type === "describe" && command.labels !== undefined) job.isRelabelled = true
   // It goes back to the rows of its queue, or stays there.
-  if (job.state.status === "QUEUED") job.isQueued = true
+  if (job.state.status !== "QUEUED") return
+  job.isQueued = true
+  if (command.type === "resume") requeue(job, owner)
+}
+
+interface QueueOwner {
+  readonly queue: JobQueue
+  durable(job: Pick<LiveJob, "id" | "partition">): Promise<void>
 }
 
 /** A resumed job that waits as a row is in its queue again. */
-export function requeue(
-  { id, partition, state }: LiveJob,
-  owner: { readonly queue: JobQueue; durable(job: Pick<LiveJob, "id" | "partition">): Promise<void> },
-): void {
+function requeue({ id, partition, state }: LiveJob, owner: QueueOwner): void {
   owner.durable({ id, partition }).then(
     () => owner.queue.stored({ ...state, id, partition }),
     () => {},

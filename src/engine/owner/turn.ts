@@ -135,6 +135,11 @@ export class Turns {
   }
 }
 
+/** Does it change what people see of the job in lists, besides its state? */
+export function isAboutJob({ type }: Command): boolean {
+  return type === "pause" || type === "resume" || type === "describe"
+}
+
 /** May the command end attempts other than its own? A plain completion never does, and skips this work. */
 export function mayEndAttempts({ type }: Command): boolean {
   switch (type) {

@@ -465,10 +465,7 @@ export interface NewMessage {
   /** A command as JSON. */
   readonly command: string
   readonly sentAt: number
-  /**
-   * Messages written by `append` must carry the fact that caused them, so that a second sending is
-   * recognised.
-   */
+  /** Messages written by `append` must carry the fact that caused them, so that a second sending is recognised. */
   readonly cause?: { readonly partition: number; readonly seq: number }
 }
 
