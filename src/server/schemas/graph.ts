@@ -82,7 +82,7 @@ const liveTask = z.looseObject({
   waiting_on: waitingOn
     .nullable()
     .describe(
-      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; or owner_away (no live engine owns the job), with `cause` and `last_seen_at`. For a task that waits for a slot: its `position`.",
+      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; isolated (it runs alone after its process died); job_queue (the job waits in the store for its turn); dispatching; moving (another engine takes the job over); unknown (a defect of the engine); or owner_away (no live engine owns the job), with `cause` and `last_seen_at`. For a task that waits for a slot: its `position`.",
     ),
 })
 
