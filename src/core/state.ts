@@ -16,7 +16,6 @@ import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
-import { LazyMap } from "./lazy-map.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
 
@@ -230,8 +229,66 @@ const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
-const noneHeld: ReadonlySet<number> = new Set()
-const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
+export const noneHeld: ReadonlySet<number> = new Set()
+export const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
+
+/**
+ * Maps and sets that take no memory until something is added: a job has a dozen of them, most stay empty, and there may
+ * be a hundred thousand jobs in memory. An empty `Map` takes 200 bytes, one of these 16.
+ */
+class LazyMap<K, V> implements Map<K, V> {
+  #map: Map<K, V> | undefined
+
+  get size(): number {
+    return this.#map === undefined ? 0 : this.#map.size
+  }
+
+  get(key: K): V | undefined {
+    return this.#map === undefined ? undefined : this.#map.get(key)
+  }
+
+  has(key: K): boolean {
+    return this.#map?.has(key) ?? false
+  }
+
+  set(key: K, value: V): this {
+    this.#map ??= new Map()
+    this.#map.set(key, value)
+    return this
+  }
+
+  delete(key: K): boolean {
+    return this.#map?.delete(key) ?? false
+  }
+
+  clear(): void {
+    this.#map = undefined
+  }
+
+  forEach(callback: (value: V, key: K, map: Map<K, V>) => void): void {
+    this.#map?.forEach(callback)
+  }
+
+  keys(): MapIterator<K> {
+    return (this.#map ?? noTimes).keys() as unknown as MapIterator<K>
+  }
+
+  values(): MapIterator<V> {
+    return (this.#map ?? noTimes).values() as unknown as MapIterator<V>
+  }
+
+  entries(): MapIterator<[K, V]> {
+    return (this.#map ?? noTimes).entries() as unknown as MapIterator<[K, V]>
+  }
+
+  [Symbol.iterator](): MapIterator<[K, V]> {
+    return this.entries()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return "Map"
+  }
+}
 
 /** The most 64-bit numbers that a typed array holds on the heap. */
 const ON_HEAP = 8
@@ -369,28 +426,6 @@ export function rememberChild(state: JobState, node: number, jobId: string): voi
   ;(state.children as Map<number, string>).set(node, jobId)
 }
 
-export function hold(state: JobState, node: number): void {
-  if (state.held === noneHeld) state.held = new Set()
-  ;(state.held as Set<number>).add(node)
-}
-
-/** Returns the nodes that were held. */
-export function releaseHeld(state: JobState): ReadonlySet<number> {
-  const { held } = state
-  state.held = noneHeld
-  return held
-}
-
-/** False: it was not held. */
-export function unhold(state: JobState, node: number): boolean {
-  return state.held.size > 0 && (state.held as Set<number>).delete(node)
-}
-
-export function unfollow(state: JobState, node: number, operation: ExternalWaiting | null): void {
-  if (state.unfollowed === noneUnfollowed) state.unfollowed = new Map()
-  ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
-}
-
 /** The node's operation at its provider, whether it is followed or not. */
 export function operationOf(state: JobState, node: number): ExternalWaiting | null {
   const waiting = state.waiting.get(node)
@@ -403,16 +438,6 @@ export function followed(state: JobState, node: number): void {
 
 export function nodeStatusOf(state: JobState, node: number): NodeStatus {
   return nodeStatuses[state.nodeStatus[node]!]!
-}
-
-/** An announced start is stored at most this long before its handler begins, unless the worker's answer is late. */
-const ANNOUNCED_MS = 1000
-
-/** Does the handler run, according to facts? An announced start counts only after `ANNOUNCED_MS`: until then the handler may not have begun. */
-export function isRunningAt(state: JobState, node: number, now: number): boolean {
-  if (state.nodeStatus[node] !== RUNNING) return false
-  const start = state.started.get(node)
-  return start?.announced !== true || now - start.at >= ANNOUNCED_MS
 }
 
 /** Is the node running, or about to be dispatched? */

@@ -123,7 +123,7 @@ function copyOf(value: unknown): unknown {
   return new Map([...value].map(([key, entry]) => [key, copyOfEntry(entry)]))
 }
 
-/** The maps of a state are not all of the class Map (`LazyMap` in core/lazy-map.ts). */
+/** The maps of a state are not all of the class Map (`LazyMap` in core/state.ts). */
 function isMap(value: unknown): value is ReadonlyMap<unknown, unknown> {
   return Object.prototype.toString.call(value) === "[object Map]"
 }

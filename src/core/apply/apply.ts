@@ -28,7 +28,6 @@ import {
   COMPLETED,
   FAILED,
   followed,
-  hold,
   isDone,
   isInFlight,
   type JobState,
@@ -41,7 +40,6 @@ import {
   SKIPPED,
   setWaitingSince,
   skippedOutput,
-  unhold,
   WAITING,
 } from "../state.ts"
 import type { JobStatus } from "../states.ts"
@@ -60,7 +58,7 @@ import {
   submissionLeft,
   unanswered,
 } from "./operations.ts"
-import { described, forgetPause, paused, resumed, submittedPause } from "./pause.ts"
+import { described, forgetPause, hold, paused, resumed, submittedPause } from "./pause.ts"
 import { retried } from "./restart.ts"
 
 /**
@@ -481,5 +479,7 @@ function enqueue(state: JobState, node: number, at: number, effects: Effects): v
 /** In replay a retry time may still be set when the result of that same try arrives: the node was not counted as active. */
 export function leaveFlight(state: JobState, node: number): void {
   if (!isInFlight(state, node)) return
-  if (!state.retryAt.delete(node) && !state.awaitingSlot.delete(node) && !unhold(state, node)) state.active--
+  if (state.retryAt.delete(node) || state.awaitingSlot.delete(node)) return
+  // The shared empty set has nothing to remove.
+  if (!(state.held as Set<number>).delete(node)) state.active--
 }

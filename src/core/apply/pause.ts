@@ -1,13 +1,12 @@
 import type { Effects } from "../effects.ts"
 import type { JobDescribed, JobPaused } from "../facts.ts"
 import {
-  hold,
   isDone,
   isInFlight,
   type JobState,
+  noneHeld,
   type Pause,
   RUNNING,
-  releaseHeld,
   type TaskRef,
   taskKey,
 } from "../state.ts"
@@ -124,4 +123,17 @@ export function described(
   if (labels !== undefined) state.labels = labels
   if (note === null) state.note = null
   else if (note !== undefined) state.note = { text: note, at, by: by ?? null }
+}
+
+/** The node is ready, and does not begin. */
+export function hold(state: JobState, node: number): void {
+  if (state.held === noneHeld) state.held = new Set()
+  ;(state.held as Set<number>).add(node)
+}
+
+/** Returns the nodes that were held. */
+function releaseHeld(state: JobState): ReadonlySet<number> {
+  const { held } = state
+  state.held = noneHeld
+  return held
 }

@@ -1,3 +1,4 @@
+import { isRunningAt } from "../attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
 import type { Json, JsonObject } from "../json.ts"
@@ -6,7 +7,6 @@ import type { Adjacency, RuleNode } from "../plan.ts"
 import {
   FAILED,
   isDone,
-  isRunningAt,
   type JobState,
   nodeStatusOf,
   type Pause,

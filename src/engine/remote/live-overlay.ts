@@ -1,14 +1,6 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
-import {
-  findTask,
-  isRunningAt,
-  type JobState,
-  QUEUED,
-  RUNNING,
-  type TaskRef,
-  taskKey,
-  WAITING,
-} from "../../core/state.ts"
+import { isRunningAt } from "../../core/attempt-times.ts"
+import { findTask, type JobState, QUEUED, RUNNING, type TaskRef, taskKey, WAITING } from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
 import { type TaskWait, workerWait } from "../../core/view/view.ts"
 import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
