@@ -52,11 +52,12 @@ export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors
 export type { ForkOptions } from "./jobs/fork/forks.ts"
 export type { ForkExpectation, ForkedNode, ForkPreview } from "./jobs/fork/preview.ts"
 export type { ForkConfirmation, ForkOverride, ForkRequest } from "./jobs/fork/request.ts"
-export { JobHandle, type SignalOptions } from "./jobs/handle.ts"
+export { type JobDescription, JobHandle, type PauseOptions, type SignalOptions } from "./jobs/handle.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
 export type { WorkflowSource } from "./jobs/register.ts"
 export type { SubmitOptions } from "./jobs/submit.ts"
 export type { BulkJob, BulkResult, SubmitManyOptions } from "./jobs/submit-many.ts"
+export type { WhyQuery, WhyReason, WhyView } from "./jobs/why/why.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
 export {

@@ -20,7 +20,7 @@ import { checkCommand, checkFilter } from "./jobs/arguments.ts"
 import type { ForkOptions } from "./jobs/fork/forks.ts"
 import type { ForkPreview } from "./jobs/fork/preview.ts"
 import type { ForkRequest } from "./jobs/fork/request.ts"
-import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
+import { type JobDescription, JobHandle, type PauseOptions, type SignalOptions } from "./jobs/handle.ts"
 import type { JobSnapshotPage } from "./jobs/job-lists.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
@@ -41,6 +41,8 @@ import {
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
 import { waitForEnd } from "./jobs/watchers.ts"
+import type { WhyQuery, WhyView } from "./jobs/why/why.ts"
+import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import type { DurationsQuery, JobDurations } from "./journal/job-durations.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
@@ -336,6 +338,11 @@ export class Umbra {
     return this.queries.graph(mustBeJobId(jobId))
   }
 
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  why(jobId: string, query?: WhyQuery): Promise<WhyView> {
+    return this.#wired.why.why(mustBeJobId(jobId), query)
+  }
+
   /** One node, or one of its items, with its output and the history of its attempts. */
   node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
     return this.queries.node(mustBeJobId(jobId), node, of)
@@ -469,6 +476,32 @@ export class Umbra {
     await this.command(jobId, { type: "delete" })
   }
 
+  /** No further node of the job begins until `resume`; running ones end, and the time to live goes on. */
+  async pause(jobId: string, { reason, by }: PauseOptions = {}): Promise<void> {
+    await this.command(jobId, { type: "pause", reason, by })
+  }
+
+  async resume(jobId: string, { by }: Pick<PauseOptions, "by"> = {}): Promise<void> {
+    await this.command(jobId, { type: "resume", by })
+  }
+
+  /** Changes the labels or the note of a job, also of one that has ended. */
+  async describe(jobId: string, { labels, note, by }: JobDescription): Promise<void> {
+    await this.command(jobId, { type: "describe", labels, note, by })
+  }
+
+  /** New jobs of the workflow are stored and do not begin until `resumeWorkflow`. */
+  pauseWorkflow(name: string, options: PauseOptions & { readonly owner?: string } = {}): Promise<void> {
+    const key = { owner: options.owner ?? localOwner, name }
+    return pauseWorkflow(this.registry, { ...key, ...options }, () => this.#wired.engine.pauses.changed())
+  }
+
+  /** New jobs begin again, and those that waited are resumed, a page at a time. */
+  resumeWorkflow(name: string, { owner = localOwner }: { readonly owner?: string } = {}): Promise<void> {
+    const changed = () => this.#wired.engine.pauses.changed()
+    return resumeWorkflow(this.registry, { owner, name }, changed)
+  }
+
   /** With `resumeToken` (from the job's graph) the signal is refused if the job has been resumed since. */
   async signal(
     jobId: string,
@@ -480,7 +513,7 @@ export class Umbra {
     await this.command(jobId, { type: "signal", name, data, ...token })
   }
 
-  /** The four commands above, for code that passes commands on. Resolves when the command is durable. */
+  /** The commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
     await this.#wired.engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }

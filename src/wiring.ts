@@ -1,4 +1,5 @@
 /** Wires the components of one process: engine, worker, pipelines, providers and feed. */
+import type { PipelineNeeds } from "./broker/port.ts"
 import { RoutedBroker } from "./broker/routed.ts"
 import type { Plan } from "./definition/plan.ts"
 import { systemClock } from "./engine/clock.ts"
@@ -7,7 +8,7 @@ import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
 import { dispatchedJobs, joinDispatched } from "./engine/remote/dispatched-jobs.ts"
-import { liveOverlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
+import { liveOverlay, type Overlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
@@ -17,6 +18,7 @@ import { Forks } from "./jobs/fork/forks.ts"
 import { Queries } from "./jobs/queries.ts"
 import { Submissions } from "./jobs/submit.ts"
 import { Watchers } from "./jobs/watchers.ts"
+import { Why } from "./jobs/why/why.ts"
 import type { Journal } from "./journal/port/journal.ts"
 import { silentLog } from "./log.ts"
 import { Pipelines } from "./pipeline/pipelines.ts"
@@ -106,6 +108,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     maxOutputBytes: settings.maxOutputBytes,
     claimExecution: (jobId, endedAt) => pipelines.claim(jobId, endedAt),
     mustFit,
+    lacks: needs => broker.lacks(needs),
     takesPartitions: roles.has("engine"),
   })
   const webhooks = services.webhooks({
@@ -133,14 +136,19 @@ export function wire({ journal, location, services, settings, options, roles, ..
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })
-  const ownOverlay = (query: OverlayQuery) =>
-    engine.owns(query.jobId)
-      ? liveOverlay(engine.live(query.jobId), query, {
-          broker,
-          lacks: needs => broker.lacks(needs),
-          now,
-        })
-      : null
+  const overlayParts = {
+    broker,
+    owner: engine.owner.whereabouts,
+    lacks: (needs: PipelineNeeds) => broker.lacks(needs),
+    now,
+  }
+  const ownOverlay = (query: OverlayQuery): Overlay | null => {
+    if (engine.isStarting(query.jobId))
+      return query.node === undefined
+        ? { at: now(), nodes: [], engine: "starting" }
+        : { at: now(), items: [] }
+    return engine.owns(query.jobId) ? liveOverlay(engine.live(query.jobId), query, overlayParts) : null
+  }
   const overlays = new RemoteOverlays(journal.feed, {
     overlay: ownOverlay,
     dispatched: query => {
@@ -153,9 +161,9 @@ export function wire({ journal, location, services, settings, options, roles, ..
     plans: engine.plans,
     largeOutputBytes: figures.largeOutputBytes,
     live: id => engine.live(id),
-    overlay: query => {
+    overlay: (query, patienceMs) => {
       const own = ownOverlay(query)
-      return own === null ? overlays.query(query) : Promise.resolve(own)
+      return own === null ? overlays.query(query, patienceMs) : Promise.resolve(own)
     },
     dispatched: async query => {
       const own = dispatchedJobs(engine.owner.jobs, query)
@@ -172,11 +180,17 @@ export function wire({ journal, location, services, settings, options, roles, ..
     submit: fork => submissions.submitFork(fork),
     statistics: of => nodeExpectations({ journal, plans: engine.plans, now }, of),
   })
+  const why = new Why({
+    ...{ journal, plans: engine.plans, queries, now },
+    slotLimit: provider => providers.terms(provider)?.concurrency ?? null,
+    defect: (jobId, nodes) => engine.reasons.defect(jobId, nodes),
+  })
   return {
     handlers,
     adapters,
     forks,
     engine,
+    why,
     broker,
     queries,
     submissions,

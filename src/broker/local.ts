@@ -175,8 +175,12 @@ export class LocalBroker implements Broker {
     const places = new Map<Lane<Attempt>, Map<string, number>>()
     return {
       of: task => {
-        const lane = this.#attempts.get(nameOf(task))?.lane
-        if (lane === undefined) return { reason: "busy" }
+        const attempt = this.#attempts.get(nameOf(task))
+        if (attempt === undefined) return { reason: "busy" }
+        // Its start is being stored, or its handler is being loaded.
+        if (attempt.isRunning) return { reason: "dispatching" }
+        if (attempt.isolation !== undefined) return { reason: "isolated", queued: this.#suspects.size }
+        const { lane } = attempt
         const inLane = places.get(lane) ?? new Map(lane.queue.order().map(({ key }, at) => [key, at + 1]))
         places.set(lane, inLane)
         const position = inLane.get(nameOf(task))

@@ -208,8 +208,8 @@ export interface Broker {
   /** Is the task queued or running, here or in another process, as far as this process knows? */
   has(task: TaskName): boolean
   /**
-   * Takes back a task that has not begun. False: a worker may have begun it, and its outcome will be
-   * reported.
+   * Takes back a task that has not begun, or an execution of a pipeline, which can continue later. False: a worker may
+   * have begun it, and its outcome will be reported.
    */
   withdraw(task: TaskName): boolean
   /** Does the task hold a slot in this process, as opposed to waiting for one? */

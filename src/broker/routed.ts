@@ -15,6 +15,8 @@ import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 
 /** Tasks that the engine's process runs itself, beside its workers. */
 export interface TaskLane extends Pick<Broker, "runs" | "dispatch" | "cancel" | "drain"> {
+  /** The task ends here without a result, and can be dispatched again. What is in flight of it may end first. */
+  suspend(task: TaskName): void
   runningTask(task: TaskName): RunningTask | null
   /** The part of the needs that this process lacks. */
   lacks(needs: PipelineNeeds): PipelineNeeds
@@ -85,6 +87,10 @@ export class RoutedBroker implements Broker {
   }
 
   withdraw(task: TaskName): boolean {
+    if (this.#lane.runningTask(task) !== null) {
+      this.#lane.suspend(task)
+      return true
+    }
     if (this.#local.has(task)) return this.#local.withdraw(task)
     return this.#remote?.withdraw(task) ?? true
   }

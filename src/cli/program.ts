@@ -296,6 +296,17 @@ function targetCommands(program: Command): void {
     .addOption(json())
     .action(run(() => import("./commands/report.ts"), "report"))
 
+  withTarget(program.command("why"))
+    .summary("show why a job does not go on, and what would help")
+    .description(
+      "Prints why a job, or one of its nodes, does not go on: one sentence, what would help, and the chain of causes.",
+    )
+    .argument("<job>", "the job's id")
+    .argument("[node]", "one of its nodes")
+    .option("--at <moment>", "at a past moment: the seq of a fact, #INDEX, or a time with its zone")
+    .addOption(json())
+    .action(run(() => import("./commands/why.ts"), "why"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(
@@ -328,13 +339,17 @@ function targetCommands(program: Command): void {
 }
 
 function workflowsProgram(): Command {
-  const workflows = new Command("workflows").summary("list, show and delete stored workflows")
+  const workflows = new Command("workflows").summary("list, show, delete and pause stored workflows")
   const command = (usage: string, summary: string) =>
     withTarget(workflows.command(usage).summary(summary)).addOption(owner()).addOption(json())
   const code = () => import("./commands/workflows.ts")
   command("list", "list workflows by name").action(run(code, "list"))
   command("show <name>", "show a workflow: name, or name@3 for one version").action(run(code, "show"))
   command("delete <name>", "delete a workflow; running jobs keep their version").action(run(code, "remove"))
+  command("pause <name>", "pause a workflow: new jobs are stored and do not begin")
+    .option("--reason <text>", "the reason; it is stored with the jobs")
+    .action(run(code, "pause"))
+  command("resume <name>", "resume a paused workflow and the jobs that waited").action(run(code, "resume"))
   return workflows
 }
 
@@ -460,6 +475,18 @@ function jobsProgram(): Command {
     .option("--resume-token <token>", "from the job's graph; rejected if a wait of the job has ended since")
     .addOption(json())
     .action(run(code, "signal"))
+  command("pause <job>", "pause a job: no further node begins, running ones end")
+    .option("--reason <text>", "the reason; it is stored with the job")
+    .addOption(json())
+    .action(run(code, "pause"))
+  command("resume <job>", "resume a paused job").addOption(json()).action(run(code, "resume"))
+  command("describe <job>", "change the labels or the note of a job")
+    .addOption(new Option("--label <name=value>", "set this label; may be repeated").argParser(options.label))
+    .option("--no-labels", "remove all labels that are not given")
+    .option("--note <text>", "the new note")
+    .option("--no-note", "remove the note")
+    .addOption(json())
+    .action(run(code, "describe"))
   withStore(described("verify [job]", "compare the folded journal of a job with its projection"))
     .option("--all", "every job of the store")
     .addOption(json())

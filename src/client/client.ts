@@ -31,6 +31,7 @@ import type {
   ForkPreview,
   ForkRequest,
   ItemsOptions,
+  JobDescription,
   JobPage,
   JobSnapshot,
   JobStreamEvent,
@@ -54,6 +55,8 @@ import type {
   SignalOptions,
   SubmitManyOptions,
   SubmitOptions,
+  WhyOptions,
+  WhyView,
 } from "./types.ts"
 import { jobEvents } from "./watch.ts"
 import { isoText, Sessions, segment, Tokens, Workflows } from "./workflows.ts"
@@ -268,6 +271,12 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: moment }, signal })
   }
 
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
+  why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
+    const moment = at instanceof Date ? at.toISOString() : at
+    return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: moment }, signal })
+  }
+
   /** All facts, oldest first; pages are requested as needed. */
   async *facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
     const ask = (after?: string | number) => this.factPage(jobId, { ...options, after })
@@ -455,6 +464,25 @@ export class UmbraClient {
 
   async delete(jobId: string): Promise<void> {
     await this.#http.ask(`/jobs/${segment(jobId)}`, { method: "DELETE" })
+  }
+
+  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  async pause(
+    jobId: string,
+    { reason }: { readonly reason?: string | undefined } = {},
+  ): Promise<JobSnapshot> {
+    const body = reason === undefined ? undefined : { reason }
+    return this.#http.ask(`/jobs/${segment(jobId)}/pause`, { method: "POST", safe: true, body })
+  }
+
+  async resume(jobId: string): Promise<JobSnapshot> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/resume`, { method: "POST", safe: true })
+  }
+
+  /** Changes the labels or the note, also of a job that has ended. */
+  async describe(jobId: string, { labels, note }: JobDescription): Promise<JobSnapshot> {
+    const body = { labels, note }
+    return this.#http.ask(`/jobs/${segment(jobId)}`, { method: "PATCH", safe: true, body })
   }
 
   /** With `resumeToken` (of the job's graph) the signal is rejected if the job has been resumed since (E312). */

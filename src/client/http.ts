@@ -34,7 +34,7 @@ export interface ConnectOptions {
 }
 
 export interface Asked {
-  readonly method?: "GET" | "POST" | "PUT" | "DELETE"
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE"
   /** Sent as JSON, or unchanged if `contentType` is set. */
   readonly body?: unknown
   readonly contentType?: string

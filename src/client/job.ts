@@ -12,6 +12,7 @@ import type {
   ForkPreview,
   ForkRequest,
   ItemsOptions,
+  JobDescription,
   JobSnapshot,
   JobStreamEvent,
   Lineage,
@@ -30,6 +31,8 @@ import type {
   Signalled,
   SignalOptions,
   StreamedProgress,
+  WhyOptions,
+  WhyView,
 } from "./types.ts"
 
 export interface WaitOptions extends Signalled {
@@ -83,6 +86,11 @@ export class RemoteJob<Output = Json> {
   /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time. */
   graphAt(at: number | string | Date, options?: Signalled): Promise<RemoteGraphAt> {
     return this.#client.graphAt(this.id, at, options)
+  }
+
+  /** Why the job, or one of its nodes, does not go on. */
+  why(options?: WhyOptions): Promise<WhyView> {
+    return this.#client.why(this.id, options)
   }
 
   /** All facts, oldest first. */
@@ -160,5 +168,19 @@ export class RemoteJob<Output = Json> {
 
   signal(name: string, data?: Json, options?: SignalOptions): Promise<JobSnapshot> {
     return this.#client.signal(this.id, name, data, options)
+  }
+
+  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  pause(options?: { readonly reason?: string | undefined }): Promise<JobSnapshot> {
+    return this.#client.pause(this.id, options)
+  }
+
+  resume(): Promise<JobSnapshot> {
+    return this.#client.resume(this.id)
+  }
+
+  /** Changes the labels or the note. */
+  describe(description: JobDescription): Promise<JobSnapshot> {
+    return this.#client.describe(this.id, description)
   }
 }

@@ -9,14 +9,21 @@ import type { AttemptFields, LastAttempt } from "../core/view/attempt-view.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live-view.ts"
-import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
+import type {
+  GraphView,
+  NodeView,
+  PauseView,
+  UnseenOperation,
+  WaitingOn,
+  WorkerWait,
+} from "../core/view/view.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { ConfigQuery, NodeConfig } from "../engine/dispatch/node-config.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
 import type { ForkExpectation, ForkedNode, ForkPreview } from "../jobs/fork/preview.ts"
 import type { ForkConfirmation, ForkOverride, ForkRequest } from "../jobs/fork/request.ts"
-import type { SignalOptions } from "../jobs/handle.ts"
+import type { JobDescription as Description, SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { JobSnapshotPage } from "../jobs/job-lists.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
@@ -32,6 +39,7 @@ import type {
   WorkflowStatistics,
 } from "../jobs/statistics.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
+import type { WhyView } from "../jobs/why/why.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import type {
   WrittenDeadLetter as DeadLetter,
@@ -69,6 +77,7 @@ export type {
   Percentiles,
   SignalOptions,
   UsageStatistics,
+  WhyView,
   WorkflowStatistics,
 }
 
@@ -83,6 +92,16 @@ export interface FailuresOptions extends StatisticsOptions {
   /** `next` of the previous answer. */
   readonly after?: string | undefined
 }
+
+export interface WhyOptions extends Signalled {
+  /** Only this node. */
+  readonly node?: string | undefined
+  /** A past moment: a seq, `#12` for the twelfth fact, or a time. */
+  readonly at?: number | string | Date | undefined
+}
+
+/** What people write on a job; the token is recorded with it. Absent: unchanged. */
+export type JobDescription = Omit<Description, "by">
 
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
@@ -168,7 +187,12 @@ export interface NodeOptions extends Signalled {
   readonly item?: number | undefined
 }
 
-export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live" | "unseen_operations"> & {
+export type RemoteGraph = Omit<
+  GraphView,
+  "nodes" | "waiting_for" | "live" | "unseen_operations" | "paused"
+> & {
+  /** Absent: the job is not paused. */
+  readonly paused?: Written<PauseView, "at">
   readonly unseen_operations?: readonly Written<UnseenOperation, "since" | "held_until">[]
   readonly nodes: readonly RemoteNode[]
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
@@ -304,6 +328,8 @@ export interface StreamedJob {
   readonly updated_at: string
   readonly finished_at: string | null
   readonly labels: { readonly [name: string]: string }
+  /** Absent: the job is not paused. */
+  readonly paused?: NonNullable<JobSnapshot["paused"]>
   readonly error: {
     readonly code: string
     readonly message: string
@@ -406,6 +432,8 @@ export interface WorkflowVersion {
 export interface StoredWorkflow extends WorkflowVersion {
   readonly definition: Definition
   readonly aliases?: readonly Alias[]
+  /** Since when its new jobs do not begin; null: they do. Absent for one version. */
+  readonly paused?: { readonly at: string; readonly by: string | null; readonly reason: string | null } | null
 }
 
 /** The compiled graph of a version: what `umbra/core` needs to fold the facts of its jobs. */

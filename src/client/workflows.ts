@@ -138,6 +138,17 @@ export class Workflows {
     return (await this.#http.ask<{ moves: AliasMove[] }>(path, options)).moves
   }
 
+  /** New jobs are stored and do not begin until `resume`. */
+  pause(name: string, { reason }: { readonly reason?: string | undefined } = {}): Promise<StoredWorkflow> {
+    const body = reason === undefined ? undefined : { reason }
+    return this.#http.ask(`${pathOf(name)}/pause`, { method: "POST", safe: true, body })
+  }
+
+  /** New jobs begin again; those that waited are resumed a page at a time. */
+  resume(name: string): Promise<StoredWorkflow> {
+    return this.#http.ask(`${pathOf(name)}/resume`, { method: "POST", safe: true })
+  }
+
   /** Running jobs keep their version. */
   async delete(name: string): Promise<void> {
     await this.#http.ask(pathOf(name), { method: "DELETE" })

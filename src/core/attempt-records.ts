@@ -81,3 +81,21 @@ export interface TaskRef {
   readonly node: number
   readonly item?: number | undefined
 }
+
+/** Why no node of a job begins. */
+export interface Pause {
+  readonly at: number
+  /** The API token or JWT subject that paused it; null: neither. */
+  readonly by: string | null
+  readonly reason: string | null
+  /** Its workflow was paused when the job was submitted: it is resumed with the workflow. */
+  readonly ofWorkflow: boolean
+}
+
+/** What people have noted on a job. */
+export interface Note {
+  readonly text: string
+  readonly at: number
+  /** As for `Pause`. */
+  readonly by: string | null
+}

@@ -11,6 +11,7 @@ import {
   FAILED,
   findTask,
   type JobState,
+  RUNNING,
   setAbortedRun,
   setLastAttempt,
   setSpentAttempts,
@@ -358,4 +359,14 @@ function isEndedBy(fact: Fact): (attempt: RunningAttempt) => boolean {
     default:
       return () => true
   }
+}
+
+/** An announced start is stored at most this long before its handler begins, unless the worker's answer is late. */
+const ANNOUNCED_MS = 1000
+
+/** Does the handler run, according to facts? An announced start counts only after `ANNOUNCED_MS`: until then the handler may not have begun. */
+export function isRunningAt(state: JobState, node: number, now: number): boolean {
+  if (state.nodeStatus[node] !== RUNNING) return false
+  const start = state.started.get(node)
+  return start?.announced !== true || now - start.at >= ANNOUNCED_MS
 }

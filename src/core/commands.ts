@@ -41,6 +41,29 @@ export type Command =
   /** Children of the job, which it does not wait for any more, have used this, each in total. */
   | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
   | { readonly type: "delete" }
+  /** `kept`: the attempts that a worker has, or may have. */
+  | ({
+      readonly type: "pause"
+      readonly reason?: string | undefined
+      readonly kept?: readonly TaskRef[]
+    } & By)
+  /** `ofWorkflow`: its workflow is resumed, which concerns only jobs that were paused with it. */
+  | ({ readonly type: "resume"; readonly ofWorkflow?: true } & By)
+  | Describe
+
+/** The API token, or the subject of the JWT, that a command came from. Absent: neither. */
+interface By {
+  readonly by?: string | undefined
+}
+
+/** Changes what people have written on a job. Absent: unchanged. */
+export interface Describe extends By {
+  readonly type: "describe"
+  /** All labels. */
+  readonly labels?: { readonly [key: string]: string } | undefined
+  /** null: removes the note. */
+  readonly note?: string | null | undefined
+}
 
 /** An attempt at a node, or at an item of it. */
 export interface AttemptRef extends TaskRef {
@@ -104,6 +127,8 @@ export interface Submit {
   readonly definition?: OwnDefinition
   /** Of a fork without a node to run. */
   readonly result?: JobResult
+  /** Its workflow is paused: the job is stored, and does not begin. */
+  readonly paused?: { readonly by?: string; readonly reason?: string }
 }
 
 /** A definition that is no version of its workflow. */
@@ -189,6 +214,8 @@ export type RefusalReason =
   /** A running node can no longer be skipped. */
   | "node_running"
   | "nothing_due"
+  /** The job is already as the command asks for. */
+  | "unchanged"
   /** A report on an operation that the node does not wait for. */
   | "stale_operation"
   /** The job has been resumed since the token was read. */

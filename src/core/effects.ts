@@ -11,6 +11,10 @@ export type Effect =
   /** This operation is not wanted any more: its provider is to cancel it. */
   | { readonly type: "abandon"; node: number; item: number | undefined; readonly operation: ExternalWaiting }
   | Unanswered
+  /** The node became ready while its job is paused: it is dispatched when the job is resumed. */
+  | { readonly type: "hold"; node: number; item: number | undefined }
+  /** The node is held, and needs no slot of its provider meanwhile. */
+  | { readonly type: "release_slot"; node: number; item: number | undefined }
   /** The provider itself reports that the operation failed. */
   | { readonly type: "operation_failed"; node: number; item: number | undefined }
   /** The job has ended. */

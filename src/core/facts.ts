@@ -29,6 +29,9 @@ export type Fact = { readonly at: number } & (
   | JobRetried
   | JobDeleted
   | JobSettled
+  | JobPaused
+  | JobResumed
+  | JobDescribed
   | NodeExpanded
   | ItemStarted
   | ItemCompleted
@@ -63,6 +66,8 @@ export interface JobSubmitted {
   readonly retry_defaults?: RecordedRetryPolicy
   /** Its engine had no place for it: it was not dispatched, and waits in the store. */
   readonly queued?: true
+  /** Its workflow is paused: it begins when it is resumed. */
+  readonly paused?: { readonly by?: string; readonly reason?: string }
   /** The job that it was forked from, and what it takes over from there. */
   readonly fork?: ForkRecord
   /** The outputs that the request of a fork sets, in the order of `fork.nodes` that name them. */
@@ -359,6 +364,32 @@ export interface JobSettled {
   readonly used?: readonly ChildUsage[]
   /** Only counts `used`, which a child reported after its end; who is notified does not change. */
   readonly late?: true
+}
+
+/** From here on no node of the job begins: ready ones are held. Those with a worker may end; the time to live goes on. */
+export interface JobPaused {
+  readonly type: "job_paused"
+  /** The API token, or the subject of the JWT, that paused it. Absent: neither. */
+  readonly by?: string
+  readonly reason?: string
+  /** Attempts that a worker had, or may have had. Absent: none. */
+  readonly kept?: readonly { readonly node: number; readonly item?: number }[]
+}
+
+/** The job continues with what was held, and with the timers that have become due. */
+export interface JobResumed {
+  readonly type: "job_resumed"
+  readonly by?: string
+}
+
+/** The labels or the note of the job were changed. It may follow the end of the job. */
+export interface JobDescribed {
+  readonly type: "job_described"
+  readonly by?: string
+  /** All labels from now on. Absent: unchanged. */
+  readonly labels?: { readonly [key: string]: string }
+  /** null: removed. Absent: unchanged. */
+  readonly note?: string | null
 }
 
 /** The usage of a child job that ran for a node, or for an item of it. */

@@ -31,7 +31,8 @@ export interface ItemList {
 
 export function newItemList(job: JobState, node: number, items: readonly Json[]): ItemList {
   const rule = job.graph.nodes[node]!
-  const shared = { signals: job.signals, usage: job.usage, retryDefaults: job.retryDefaults }
+  const { signals, usage, retryDefaults, paused } = job
+  const shared = { signals, usage, retryDefaults, paused }
   const places = rule.maxParallel ?? Number.POSITIVE_INFINITY
   const continuesOnFailure = rule.failFast === false
   return {
@@ -72,10 +73,10 @@ function flatGraph(rule: RuleNode, size: number): Graph {
   }
 }
 
-/** With a worker, on its way there, or waiting: at its provider, or for what its handler returned. */
+/** With a worker, on its way there, or waiting: at its provider, or for what its handler returned. Not if it is held. */
 export function needsSlot(state: JobState, of: TaskRef): boolean {
   const place = findTask(state, of)
-  if (place === null) return false
+  if (place === null || place.state.held.has(place.position)) return false
   return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
 }
 
@@ -96,8 +97,9 @@ function positionsInFlight(state: JobState, now: number): number[] {
   const found: number[] = []
   for (let position = 0; position < state.nodeStatus.length; position++) {
     if (!isInFlight(state, position) || state.awaitingSlot.has(position)) continue
+    if (state.held.has(position)) continue
     const retryAt = state.retryAt.get(position)
-    if (retryAt === undefined || retryAt <= now) found.push(position)
+    if (retryAt === undefined || (retryAt <= now && state.paused === null)) found.push(position)
   }
   return found
 }

@@ -2,6 +2,8 @@ import type {
   AbortedRun,
   EndedAttempt,
   NodeFault,
+  Note,
+  Pause,
   Polls,
   SpentAttempts,
   Start,
@@ -53,6 +55,10 @@ export interface JobState {
   input: Json
   priority: number
   labels: { readonly [key: string]: string }
+  /** What people have noted on the job, when, and the API token or JWT subject that did; null: nothing. */
+  note: Note | null
+  /** Set while no node of the job begins. */
+  paused: Pause | null
   /** The trace that the job belongs to; null: none. */
   traceparent: string | null
   /** The API token, or the subject of the JWT, that submitted it; null: neither. */
@@ -101,13 +107,15 @@ export interface JobState {
   abortedRuns: ReadonlyMap<number, AbortedRun>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
-  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: they are in flight. */
+  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot nor for the end of a pause: they are in flight. */
   active: number
 
   readonly retryAt: Map<number, number>
   readonly waiting: Map<number, Waiting>
   /** Ready nodes that have no slot of their provider yet, with its name. */
   readonly awaitingSlot: Map<number, string>
+  /** Ready nodes that do not begin because the job is paused. */
+  held: ReadonlySet<number>
   /** When the operation that a node waits for is polled next, and the results of the polls so far. */
   readonly pollAt: Map<number, number>
   readonly polls: Map<number, Polls>
@@ -172,7 +180,8 @@ const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneReused: ReadonlyMap<number, string | null> = new Map()
-const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
+export const noneHeld: ReadonlySet<number> = new Set()
+export const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
 /**
  * Maps and sets that take no memory until something is added: a job has a dozen of them, most stay empty, and there may
@@ -260,6 +269,8 @@ export function newJobState(
     input: null,
     priority: 0,
     labels: {},
+    note: null,
+    paused: null,
     traceparent: null,
     submittedBy: null,
     retryDefaults: null,
@@ -291,6 +302,7 @@ export function newJobState(
     retryAt: new LazyMap(),
     waiting: new LazyMap(),
     awaitingSlot: new LazyMap(),
+    held: noneHeld,
     pollAt: new LazyMap(),
     polls: new LazyMap(),
     polling: new Set(),
@@ -370,11 +382,6 @@ export function rememberChild(state: JobState, node: number, jobId: string): voi
   ;(state.children as Map<number, string>).set(node, jobId)
 }
 
-export function unfollow(state: JobState, node: number, operation: ExternalWaiting | null): void {
-  if (state.unfollowed === noneUnfollowed) state.unfollowed = new Map()
-  ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
-}
-
 /** The node's operation at its provider, whether it is followed or not. */
 export function operationOf(state: JobState, node: number): ExternalWaiting | null {
   const waiting = state.waiting.get(node)
@@ -387,16 +394,6 @@ export function followed(state: JobState, node: number): void {
 
 export function nodeStatusOf(state: JobState, node: number): NodeStatus {
   return nodeStatuses[state.nodeStatus[node]!]!
-}
-
-/** An announced start is stored at most this long before its handler begins, unless the worker's answer is late. */
-const ANNOUNCED_MS = 1000
-
-/** Does the handler run, according to facts? An announced start counts only after `ANNOUNCED_MS`: until then the handler may not have begun. */
-export function isRunningAt(state: JobState, node: number, now: number): boolean {
-  if (state.nodeStatus[node] !== RUNNING) return false
-  const start = state.started.get(node)
-  return start?.announced !== true || now - start.at >= ANNOUNCED_MS
 }
 
 /** Is the node running, or about to be dispatched? */
@@ -431,12 +428,13 @@ export function attemptRef({ node, item, attempt }: AttemptRef): AttemptRef {
   return { node, item, attempt }
 }
 
-/** Is this the current attempt, and is it running or about to be dispatched? */
+/** Is this the current attempt, and is it running or about to be dispatched? A held one is not. */
 export function isCurrent(state: JobState, task: AttemptRef): boolean {
   const { node, attempt, item } = task
   const own = item === undefined ? state : state.lists.get(node)?.state
   const position = item ?? node
-  return own !== undefined && isInFlight(own, position) && own.attempt[position] === attempt
+  if (own === undefined || own.attempt[position] !== attempt || !isInFlight(own, position)) return false
+  return own.held.size === 0 || !own.held.has(position)
 }
 
 /** More nodes than any job has. */

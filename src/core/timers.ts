@@ -16,7 +16,7 @@ const AT_ONCE = 0
  * null: the job has ended and its relatives are notified, or it waits for an event without a time.
  */
 export function wakeAt(state: JobState): number | null {
-  if (state.status === "QUEUED") return queueKey(state)
+  if (state.status === "QUEUED" && state.paused === null) return queueKey(state)
   if (state.finishedAt !== null) return state.unsettled ? AT_ONCE : null
   return isBusy(state) ? AT_ONCE : nextTimer(state)
 }
@@ -70,7 +70,7 @@ function fnv(text: string, seed: number): number {
 /** Is the job found in time with this `wakeAt` stored? A job with work in flight is, with any time in the past. */
 export function wakesInTime(state: JobState, stored: number | null, now: number): boolean {
   const wake = wakeAt(state)
-  if (wake === null || stored === null || state.status === "QUEUED") return wake === stored
+  if (wake === null || stored === null || wake < 0) return wake === stored
   return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, now) : stored <= wake
 }
 
@@ -87,8 +87,12 @@ export function outputWhenDue(waiting: Waiting): Json | undefined {
   return waiting.kind === "signal" ? waiting.default : undefined
 }
 
-/** Takes the nodes whose retry time has come: they are in flight again. No fact: the failure has recorded the time. */
+/**
+ * Takes the nodes whose retry time has come: they are in flight again. No fact: the failure has recorded the time. While
+ * the job is paused they wait.
+ */
 export function takeDueRetries(state: JobState, now: number): number[] {
+  if (state.paused !== null) return []
   const due: number[] = []
   for (const [node, at] of state.retryAt) if (at <= now) due.push(node)
   for (const node of due) state.retryAt.delete(node)
@@ -120,12 +124,14 @@ export function takeDueItemPolls(state: JobState, now: number): { node: number; 
   return due
 }
 
-/** After timers fired: finds the earliest that is left. */
+/** After timers fired: finds the earliest that is left. While the job is paused only its own time and its operations count. */
 export function resetEarliestTimer(state: JobState): void {
   let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
-  for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
+  const isPaused = state.paused !== null
+  if (!isPaused) for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
   for (const waiting of state.waiting.values())
-    earliest = Math.min(earliest, waiting.until ?? Number.POSITIVE_INFINITY)
+    if (!isPaused || waiting.kind === "external")
+      earliest = Math.min(earliest, waiting.until ?? Number.POSITIVE_INFINITY)
   for (const [node, at] of state.pollAt) if (!state.polling.has(node)) earliest = Math.min(earliest, at)
   for (const { state: list } of state.lists.values()) {
     resetEarliestTimer(list)

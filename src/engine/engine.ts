@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 import { setTimeout as delay } from "node:timers/promises"
-import type { Broker, BrokerHost, ChildRequest } from "../broker/port.ts"
+import type { Broker, BrokerHost, ChildRequest, PipelineNeeds } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
 import { UmbraError } from "../errors.ts"
 import type { Heartbeat, Journal } from "../journal/port/journal.ts"
@@ -24,17 +24,20 @@ import { anyExecution, type ClaimExecution, ExecutionQueue } from "./pipeline-pl
 import { Plans } from "./plans.ts"
 import { noProviders, type Providers } from "./providers/providers.ts"
 import { ProviderSweep } from "./providers/sweep.ts"
+import { ReasonCheck } from "./reason-check.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
 import { Commands } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
+import { lostTasks } from "./remote/live-overlay.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
 import { RollUps } from "./statistics/roll-ups.ts"
 import { type WorkerFacts, Workers } from "./workers.ts"
+import { WorkflowPauses } from "./workflow-pauses.ts"
 
 const REFRESH_MS = 1000
 
@@ -45,6 +48,10 @@ export class Engine implements OwnerEngine {
   readonly owner: PartitionOwner
   readonly workers: Workers
   readonly commands: Commands
+  /** Checks that no task is lost. */
+  readonly reasons: ReasonCheck
+  /** Workflows whose new jobs do not begin. */
+  readonly pauses: WorkflowPauses
   readonly metrics = new EngineMetrics()
   readonly #refreshes = new SingleFlight<void>()
   readonly #parts: EngineParts
@@ -102,6 +109,7 @@ export class Engine implements OwnerEngine {
       ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution, forks },
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
+      paused: (owner, name) => this.pauses.fields(owner, name),
     })
     this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, log })
     this.#inbox = new Inbox({
@@ -115,6 +123,19 @@ export class Engine implements OwnerEngine {
       ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, forks, clock },
       claimExecution,
       mustBeOpen: () => this.mustBeOpen(),
+    })
+    this.pauses = new WorkflowPauses({
+      ...{ journal, clock, log, owns: partition => partitions.owns(partition) },
+      command: (jobId, command) => this.commands.command(jobId, command),
+    })
+    this.reasons = new ReasonCheck({
+      ...{ clock, log, metrics: this.metrics, jobs: owner.jobs },
+      lost: job => {
+        const { whereabouts, broker } = owner
+        const lacks = parts.lacks ?? (needs => needs)
+        const lost = lostTasks(job, { owner: whereabouts, broker, lacks, now: () => clock.now() })
+        return lost.map(({ id }) => id)
+      },
     })
     this.#retention = new Retention({
       ...{ journal, owner, partitions, clock, log },
@@ -132,7 +153,7 @@ export class Engine implements OwnerEngine {
     })
     this.#ownership = new Ownership({
       ...{ engine: this.id, journal, owner, partitions, recovery: this.#recovery, wakeups: this.#wakeups },
-      ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, log },
+      ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, reasons: this.reasons, log },
       rollUps: this.#rollUps,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
@@ -166,6 +187,8 @@ export class Engine implements OwnerEngine {
           )) ?? null
     }
     if (takesPartitions) this.#sweep.start()
+    if (takesPartitions) this.reasons.start()
+    await this.pauses.start()
   }
 
   /** Handles the rows of a heartbeat. */
@@ -288,6 +311,11 @@ export class Engine implements OwnerEngine {
     return this.#partitions.owns(partitionOf(jobId))
   }
 
+  /** It owns the job's partition, and is still loading its jobs. */
+  isStarting(jobId: string): boolean {
+    return this.owner.owned.has(partitionOf(jobId)) && !this.owns(jobId)
+  }
+
   live(jobId: string): LiveJob | undefined {
     return this.owner.jobs.get(jobId)
   }
@@ -296,10 +324,13 @@ export class Engine implements OwnerEngine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
+    this.owner.whereabouts.stopping()
     // This heartbeat announces that this engine takes no more partitions.
     this.#heartbeat?.beatNow()
     this.#remoteEngines.known.stop()
     this.#retention.stop()
+    this.reasons.stop()
+    await this.pauses.stop()
     await this.#sweep.stop()
     this.#executions.stop()
     await this.owner.queue.stop()
@@ -377,6 +408,8 @@ export interface EngineParts {
   readonly maxOutputBytes?: number
   readonly claimExecution?: ClaimExecution
   readonly mustFit?: MustFit
+  /** Which of a pipeline's needs this process does not have. */
+  readonly lacks?: (needs: PipelineNeeds) => PipelineNeeds
   /** false: it never owns a partition, and sends jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
 }

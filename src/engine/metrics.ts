@@ -9,6 +9,8 @@ export class EngineMetrics {
   jobsSubmitted = 0
   /** Failed attempts that are retried. */
   retries = 0
+  /** Jobs that did not go on although the engine knew no reason: defects of the engine. */
+  jobsWithoutReason = 0
   readonly jobsEnded = new Map<JobStatus, number>()
   /** From submission to end. */
   readonly jobSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])

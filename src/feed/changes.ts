@@ -8,7 +8,7 @@ import type { ExternalWaiting, Fact } from "../core/facts.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
-import { progressPercent } from "../core/view/view.ts"
+import { pauseView, progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
 import { jobError } from "../engine/owner/job-result.ts"
 import { versionOf } from "../engine/owner/snapshot.ts"
@@ -51,7 +51,8 @@ export function expandChanges(
   return events.flatMap((event, place): Change[] => {
     const common = { jobId: job.id, seq, place, at: fact.at }
     if (event.type.startsWith("job.")) {
-      const status = event.to as JobStatus
+      // A pause, or a new label, does not change the status.
+      const status = (event.to as JobStatus | undefined) ?? job.state.status
       // An intermediate state has the progress from before the fact.
       const percent = place === last ? progressPercent(job.state) : before
       const line = jobLine(job, { status, percent, at: fact.at })
@@ -95,6 +96,9 @@ function jobLine(
     labels: state.labels,
     error: hasEnded ? jobError(plan, state) : null,
     reason: hasEnded ? state.endReason : null,
+    ...(state.paused === null
+      ? {}
+      : { paused: { ...pauseView(state.paused), at: isoTime(state.paused.at) } }),
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Describe } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { checkJson } from "../definition/document/json-value.ts"
 import { ProblemList } from "../definition/problem.ts"
@@ -48,14 +49,36 @@ function isComparable(value: unknown): boolean {
 
 /** Returns the command to execute: the data of a signal is a copy. */
 export function checkCommand(command: JobCommand, maxSignalBytes: number): JobCommand {
-  if (command.type === "cancel") checkReason(command.reason)
+  if (command.type === "cancel") checkReason("a cancellation", command.reason)
+  if (command.type === "pause") checkPause(command.by, command.reason)
+  if (command.type === "resume" || command.type === "describe") checkBy(command.by)
+  if (command.type === "describe") checkDescription(command)
   if (command.type !== "signal") return command
   return { ...command, data: checkSignal(command.name, command.data, maxSignalBytes) }
 }
 
-function checkReason(reason: unknown): void {
-  if (reason !== undefined && !(typeof reason === "string" && reason.length <= 10_000))
-    wrong("the reason of a cancellation must be a text of at most 10,000 characters")
+export function checkPause(by: unknown, reason: unknown): void {
+  checkReason("a pause", reason)
+  checkBy(by)
+}
+
+function checkReason(what: string, reason: unknown): void {
+  if (reason != null && !isNote(reason))
+    wrong(`the reason of ${what} must be a text of at most 10,000 characters`)
+}
+
+function checkBy(by: unknown): void {
+  if (by != null) mustBeText("by", by, 255)
+}
+
+function checkDescription({ labels, note }: Describe): void {
+  if (labels === undefined && note === undefined) wrong("give labels, a note, or both")
+  if (labels !== undefined) checkLabels(labels)
+  if (note != null && !isNote(note)) wrong("a note must be a text of at most 10,000 characters, or null")
+}
+
+function isNote(text: unknown): boolean {
+  return typeof text === "string" && text.length <= 10_000
 }
 
 /** The data of a signal becomes a node's output, and has the same limits. A copy: the caller may change its own. */

@@ -3,6 +3,7 @@ import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { ForkRequest } from "./fork/request.ts"
+import type { WhyQuery, WhyView } from "./why/why.ts"
 
 /** Commands and queries for a job, by id. */
 export interface JobCommands {
@@ -10,11 +11,31 @@ export interface JobCommands {
   watch(jobId: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent>
   job(jobId: string): Promise<JobSnapshot>
   graph(jobId: string): Promise<GraphView>
+  why(jobId: string, query?: WhyQuery): Promise<WhyView>
   cancel(jobId: string, reason?: string): Promise<void>
   retry(jobId: string): Promise<void>
   fork(jobId: string, request?: ForkRequest): Promise<JobHandle>
   delete(jobId: string): Promise<void>
   signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<void>
+  pause(jobId: string, options?: PauseOptions): Promise<void>
+  resume(jobId: string): Promise<void>
+  describe(jobId: string, description: JobDescription): Promise<void>
+}
+
+export interface PauseOptions {
+  readonly reason?: string | undefined
+  /** The caller, for the job's history: an API token or a user. */
+  readonly by?: string | undefined
+}
+
+/** What people write on a job. Absent: unchanged. */
+export interface JobDescription {
+  /** All labels: those that are not given are removed. */
+  readonly labels?: { readonly [key: string]: string } | undefined
+  /** null: removes the note. */
+  readonly note?: string | null | undefined
+  /** As in `PauseOptions`. */
+  readonly by?: string | undefined
 }
 
 export interface SignalOptions {
@@ -48,6 +69,11 @@ export class JobHandle<Output = Json> {
     return this.#commands.graph(this.id)
   }
 
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  why(query?: WhyQuery): Promise<WhyView> {
+    return this.#commands.why(this.id, query)
+  }
+
   cancel(reason?: string): Promise<void> {
     return this.#commands.cancel(this.id, reason)
   }
@@ -68,5 +94,19 @@ export class JobHandle<Output = Json> {
 
   signal(name: string, data?: Json, options?: SignalOptions): Promise<void> {
     return this.#commands.signal(this.id, name, data, options)
+  }
+
+  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  pause(options?: PauseOptions): Promise<void> {
+    return this.#commands.pause(this.id, options)
+  }
+
+  resume(): Promise<void> {
+    return this.#commands.resume(this.id)
+  }
+
+  /** Changes the labels or the note. */
+  describe(description: JobDescription): Promise<void> {
+    return this.#commands.describe(this.id, description)
   }
 }

@@ -15,6 +15,7 @@ import type { ItemPage, NodeDetails } from "./queries.ts"
 export function isoGraph({ live, ...graph }: GraphView) {
   return {
     ...graph,
+    ...(graph.paused === undefined ? {} : { paused: { ...graph.paused, at: isoTime(graph.paused.at) } }),
     ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
     nodes: graph.nodes.map(node => isoNode(node)),
     waiting_for: graph.waiting_for.map(({ node, ...waiting }) => ({ node, ...isoWaiting(waiting) })),
@@ -115,8 +116,8 @@ export function isoEvent(event: JobEvent) {
   return { ...event, at: isoTime(event.at), payload: isoPayload(event.payload) }
 }
 
-function isoWaiting(waiting: WaitingOn) {
-  if (waiting.kind === "retry") return { ...waiting, at: isoTime(waiting.at) }
+export function isoWaiting(waiting: WaitingOn) {
+  if (waiting.kind === "retry" || waiting.kind === "paused") return { ...waiting, at: isoTime(waiting.at) }
   if (waiting.kind === "external") {
     const { next_poll_at, until } = waiting
     return { ...waiting, next_poll_at: maybeTime(next_poll_at), until: maybeTime(until) }

@@ -8,14 +8,7 @@ import { wakeAt, wakesInTime } from "../core/timers.ts"
 import { type AttemptView, attemptHistory } from "../core/view/attempt-history.ts"
 import { expand, type JobEvent } from "../core/view/events.ts"
 import { type ItemView, itemAsNode, itemViews } from "../core/view/item-view.ts"
-import {
-  isBegun,
-  type LiveGraph,
-  type LiveItems,
-  type LiveNode,
-  type LiveTask,
-  withLive,
-} from "../core/view/live-view.ts"
+import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/view/live-view.ts"
 import { type GraphView, graphView, type NodeView, nodeView } from "../core/view/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { QUARANTINED_AT } from "../engine/commit/batch.ts"
@@ -34,7 +27,7 @@ import {
   readWhole,
 } from "../engine/recovery/fold.ts"
 import type { AwayOwner } from "../engine/remote/known-engines.ts"
-import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/live-overlay.ts"
+import { awayOverlay, type Overlay, type OverlayQuery, rowOverlay } from "../engine/remote/live-overlay.ts"
 import { UmbraError } from "../errors.ts"
 import { type DurationsQuery, type JobDurations, jobDurations } from "../journal/job-durations.ts"
 import type { FactRow, JobFilter, JobPage, JobRow } from "../journal/port/journal.ts"
@@ -57,7 +50,7 @@ export interface QueryParts extends LoadParts, JobListParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be queried. */
-  overlay?(query: OverlayQuery): Promise<Overlay | null>
+  overlay?(query: OverlayQuery, patienceMs?: number): Promise<Overlay | null>
   /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
   awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
   /** The live worker that holds a task; null: none is known here. */
@@ -175,12 +168,12 @@ export class Queries {
   }
 
   /** J19: the shadow graph, computed from durable facts, and its live overlay. */
-  async graph(jobId: string): Promise<GraphView> {
+  async graph(jobId: string, patienceMs?: number): Promise<GraphView> {
     const now = this.#parts.now()
     const { plan, state, stored } = await this.#ofDurable(jobId, ({ plan, state }) => {
       return { plan, state, stored: graphView(state, { now }) }
     })
-    const view = await this.#withOverlay(jobId, state, stored)
+    const view = await this.#withOverlay(jobId, state, stored, { patienceMs })
     const { pipeline } = plan
     if (pipeline === null) return this.#withUnseen(jobId, plan, view)
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
@@ -236,15 +229,20 @@ export class Queries {
   }
 
   /** `view`: of the state as it was read; `only`: positions in queues for slots are needed for this node alone. */
-  async #withOverlay(jobId: string, state: JobState, view: GraphView, only?: string): Promise<GraphView> {
+  async #withOverlay(
+    jobId: string,
+    state: JobState,
+    view: GraphView,
+    { only, patienceMs }: { readonly only?: string; readonly patienceMs?: number | undefined },
+  ): Promise<GraphView> {
     if (jobHasEnded(view.status)) return view
     const byId = new Map(view.nodes.map((node, position) => [node.id, { node, position }]))
-    const live = (await this.#overlay({ jobId }, state)) as LiveGraph | null
-    if (live === null) return { ...view, live }
-    const { at, status } = live
-    const isQueued = view.status === "QUEUED"
-    if (isQueued && status === undefined && live.nodes.length === 0)
-      return { ...view, live: { at, nodes: await this.#queueWaits(jobId, state, view) } }
+    const overlay = (await this.#overlay({ jobId }, state, patienceMs)) as LiveGraph | null
+    if (overlay === null) return { ...view, live: overlay }
+    const isRow = view.status === "QUEUED" && overlay.status === undefined && overlay.nodes.length === 0
+    const position =
+      isRow && state.paused === null ? await queuePosition(this.#parts.journal, state, jobId) : null
+    const { status, ...live } = rowOverlay(state, overlay, position ?? {})
     // The facts may have been read before later ones that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
     const waiting = view.nodes.filter(({ id }) => only === undefined || id === only)
@@ -252,31 +250,18 @@ export class Queries {
     return {
       ...view,
       live: {
-        at,
-        ...(isQueued && status !== undefined ? { status } : {}),
+        ...live,
+        ...(view.status === "QUEUED" && status !== undefined ? { status } : {}),
         nodes: [...tasks, ...slots.map(([{ id }, slot]) => ({ id, ...slot }))],
       },
     }
   }
 
-  /** The ready nodes of a job that waits as a row. */
-  async #queueWaits(jobId: string, state: JobState, { nodes }: GraphView): Promise<LiveNode[]> {
-    const position = await queuePosition(this.#parts.journal, state, jobId)
-    if (position === null) return []
-    return nodes
-      .slice(0, POSITIONS)
-      .flatMap(({ id, waiting_on }) =>
-        waiting_on?.kind === "worker"
-          ? [{ id, ...notBegun, waiting_on: { ...waiting_on, reason: "job_queue", ...position } }]
-          : [],
-      )
-  }
-
-  async #overlay(query: OverlayQuery, state: JobState): Promise<Overlay | null> {
+  async #overlay(query: OverlayQuery, state: JobState, patienceMs?: number): Promise<Overlay | null> {
     const { overlay, awayOwner, holder = () => null, now } = this.#parts
     const owner = (await awayOwner?.(query.jobId)) ?? null
     if (owner !== null) return awayOverlay(state, query, { owner, holder, now: now() })
-    return (await overlay?.(query)) ?? null
+    return (await overlay?.(query, patienceMs)) ?? null
   }
 
   /** X5: the positions of nodes or items in the queues for slots. */
@@ -341,7 +326,7 @@ export class Queries {
     const { id } = view
     if (item === undefined) {
       const graph = graphView(state, { now: this.#parts.now() })
-      const { live } = await this.#withOverlay(jobId, state, graph, id)
+      const { live } = await this.#withOverlay(jobId, state, graph, { only: id })
       return live ? { ...live, nodes: live.nodes.filter(each => each.id === id) } : null
     }
     const query = { jobId, node, after: item - 1, limit: 1 }

@@ -7,7 +7,7 @@ import { Plans } from "../engine/plans.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
 import { joinDispatched } from "../engine/remote/dispatched-jobs.ts"
 import { type AwayOwner, KnownEngines } from "../engine/remote/known-engines.ts"
-import { refusalError } from "../engine/remote/refusals.ts"
+import { throwIfRefused } from "../engine/remote/refusals.ts"
 import { RemoteCommands } from "../engine/remote/remote-commands.ts"
 import { ownsNothing, RemoteOverlays } from "../engine/remote/remote-overlays.ts"
 import { engineSettings } from "../engine/settings.ts"
@@ -20,6 +20,7 @@ import type { JobFacts } from "./facts.ts"
 import type { JobSnapshotPage } from "./job-lists.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
+import { Why, type WhyQuery, type WhyView } from "./why/why.ts"
 
 /** A little more than a heartbeat interval: a live engine has read its inbox by then, even if it missed the notification. */
 const ANSWER_MS = 5_000
@@ -55,7 +56,7 @@ export class Reader {
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
-      overlay: query => this.#overlays.query(query),
+      overlay: (query, patienceMs) => this.#overlays.query(query, patienceMs),
       now: () => systemClock.now(),
       dispatched: async query => {
         const { livePartitions } = await this.#knownEngines()
@@ -94,6 +95,13 @@ export class Reader {
 
   graph(jobId: string): Promise<GraphView> {
     return this.#queries.graph(mustBeJobId(jobId))
+  }
+
+  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  why(jobId: string, query?: WhyQuery): Promise<WhyView> {
+    const plans = new Plans(this.#journal)
+    const parts = { journal: this.#journal, plans, queries: this.#queries, now: () => systemClock.now() }
+    return new Why(parts).why(mustBeJobId(jobId), query)
   }
 
   /** The journal of jobs, and their past. */
@@ -144,7 +152,7 @@ export class Reader {
     if (!owned || this.isExclusive) return false
     try {
       const answer = await this.#remoteCommands.execute(jobId, command, ANSWER_MS)
-      if ("refused" in answer) throw refusalError(answer.refused, jobId)
+      throwIfRefused(answer, jobId)
       return true
     } catch (error) {
       if (error instanceof UmbraError && error.code === "E613") return false

@@ -191,6 +191,7 @@ export class Submissions {
       ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
       ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
       ...(retryDefaults === undefined ? {} : { retryDefaults }),
+      ...this.#parts.engine.pauses.fields(options.owner, stored.name),
     }
   }
 

@@ -9,7 +9,9 @@ import type {
   AliasTarget,
   Registry,
   VersionRow,
+  WorkflowPause,
 } from "../journal/port/registry.ts"
+import { checkPause } from "./arguments.ts"
 
 type Query<List extends "listWorkflows" | "listVersions"> = Parameters<Registry[List]>[0]
 
@@ -51,7 +53,9 @@ export async function storedWorkflow(workflows: Pick<Workflows, "workflow">, key
 
 export async function workflowWithAliases(workflows: Workflows, key: VersionKey) {
   const row = await storedWorkflow(workflows, key)
-  return { ...versionView(row), aliases: (await workflows.registry.listAliases(key)).map(aliasView) }
+  const [aliases, pauses] = [await workflows.registry.listAliases(key), await workflows.registry.listPauses()]
+  const pause = pauses.find(({ owner, name }) => owner === key.owner && name === key.name)
+  return { ...versionView(row), aliases: aliases.map(aliasView), paused: pausedView(pause) }
 }
 
 export async function deleteWorkflow(
@@ -59,6 +63,36 @@ export async function deleteWorkflow(
   workflow: Omit<Parameters<Registry["deleteWorkflow"]>[0], "at">,
 ): Promise<void> {
   if (!(await registry.deleteWorkflow({ ...workflow, at: Date.now() }))) throw noSuchWorkflow(workflow.name)
+}
+
+/** `changed`: called when the pause is stored. A workflow that is paused already stays as it is. */
+export async function pauseWorkflow(
+  registry: Registry,
+  { owner, name, by = null, reason = null }: WorkflowPauseRequest,
+  changed: () => void | Promise<void>,
+): Promise<void> {
+  checkPause(by, reason)
+  if ((await registry.readLatest({ owner, name })) === null) throw noSuchWorkflow(name)
+  await registry.pauseWorkflow({ owner, name, at: Date.now(), by, reason })
+  await changed()
+}
+
+export interface WorkflowPauseRequest {
+  readonly owner: string
+  readonly name: string
+  readonly by?: string | null | undefined
+  readonly reason?: string | null | undefined
+}
+
+export async function resumeWorkflow(
+  registry: Registry,
+  key: { readonly owner: string; readonly name: string },
+  changed: () => void | Promise<void>,
+): Promise<void> {
+  const isKnown = await registry.resumeWorkflow({ ...key, at: Date.now() })
+  // A deleted workflow may have jobs that wait.
+  if (!isKnown && (await registry.readLatest(key)) === null) throw noSuchWorkflow(key.name)
+  await changed()
 }
 
 /** Newest first. */
@@ -93,6 +127,12 @@ export function aliasView({ alias, targets, movedAt, movedBy }: AliasRow) {
     moved_at: isoTime(movedAt),
     moved_by: movedBy,
   }
+}
+
+/** null: new jobs begin. */
+function pausedView(pause: WorkflowPause | undefined) {
+  if (pause === undefined || pause.resumedAt !== null) return null
+  return { at: isoTime(pause.pausedAt), by: pause.pausedBy, reason: pause.reason }
 }
 
 function weights(targets: readonly AliasTarget[]): Record<string, number> {

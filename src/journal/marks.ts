@@ -134,7 +134,7 @@ function rareMarks(job: MarkedJob, at: number, isNew: boolean): readonly Mark[] 
   if (job.labels === null && !isLate && took < MIN_DURATION_MARK_MS && !hasError && forkedFrom === null)
     return NO_MARKS
   return [
-    ...(job.labels === null ? [] : labelMarks(job, isNew, hasEnded)),
+    ...(job.labels === null ? [] : labelMarks(job, isNew || job.isRelabelled === true, hasEnded)),
     ...(isLate ? LATE_BITS.map(bits => marks.late(owner, bits, createdAt)) : []),
     ...(took < MIN_DURATION_MARK_MS ? [] : [marks.duration(owner, binaryDigits(took))]),
     ...(hasError ? errorMarks(job) : []),

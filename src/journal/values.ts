@@ -24,7 +24,7 @@ export const RESTORED_EPOCHS = 1024
 export type Keys<T> = readonly (keyof T & string)[]
 
 /** The fields of a job: those that a change writes, then all. */
-export const changeKeys: Keys<JobChange> = [
+export const changeKeys: Keys<Omit<JobChange, "isRelabelled">> = [
   "id",
   "partition",
   "seq",
@@ -36,14 +36,14 @@ export const changeKeys: Keys<JobChange> = [
   "error",
   "fingerprint",
   "stats",
+  "labels",
 ]
-export const jobKeys: Keys<NewJob> = [
+export const jobKeys: Keys<Omit<NewJob, "isRelabelled">> = [
   ...changeKeys,
   "owner",
   "workflow",
   "workflowVersion",
   "parentId",
-  "labels",
   "priority",
   "createdAt",
   "submittedBy",

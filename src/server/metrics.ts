@@ -76,6 +76,11 @@ function exposeAttempts(metrics: Metrics, umbra: Umbra, taken: Taken): void {
     handlers().flatMap(([handler, { outcomes }]) => byLabel("outcome", outcomes, { handler })),
   )
   metrics.counter("umbra_retries_total", "Failed attempts that are retried", () => taken().engine.retries)
+  metrics.counter(
+    "umbra_jobs_without_reason_total",
+    "Jobs that did not go on although the engine knew no reason: defects of the engine",
+    () => taken().engine.jobsWithoutReason,
+  )
 }
 
 /** Labels are names in definitions: their number depends on the number of pipelines, not on the number of jobs. */

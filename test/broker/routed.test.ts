@@ -29,6 +29,7 @@ const lane: TaskLane = {
   lacks: needs => needs,
   dispatch: () => {},
   cancel: () => {},
+  suspend: () => {},
   runningTask: () => null,
   drain: async () => {},
 }

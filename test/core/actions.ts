@@ -47,7 +47,8 @@ export type Action =
   | { readonly do: "pass"; readonly seconds: number; readonly wakes: boolean }
   | { readonly do: Deed }
 
-type Deed = "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" | "settle"
+type Deed = "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" | "settle" | Said
+type Said = "pause" | "resume" | "describe"
 
 const seconds = fc.constantFrom(0, 1, 15, 31, 200)
 const names = fc.constantFrom("approve", "pay")
@@ -144,4 +145,7 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: only("delete") },
   { weight: 1, arbitrary: only("fail_job") },
   { weight: 2, arbitrary: only("settle") },
+  { weight: 4, arbitrary: only("pause") },
+  { weight: 5, arbitrary: only("resume") },
+  { weight: 1, arbitrary: only("describe") },
 )

@@ -125,9 +125,12 @@ function verifyOneCompletion({ journal }: Checked): void {
 }
 
 function verifyTimers(state: JobState): void {
+  const isPaused = state.paused !== null
   const times = [
-    ...state.retryAt.values(),
-    ...[...state.waiting.values()].flatMap(({ until }) => until ?? []),
+    ...(isPaused ? [] : state.retryAt.values()),
+    ...[...state.waiting.values()].flatMap(({ until, kind }) =>
+      isPaused && kind !== "external" ? [] : (until ?? []),
+    ),
     ...[...state.pollAt].flatMap(([node, at]) => (state.polling.has(node) ? [] : at)),
   ]
   const earliest = Math.min(...times, state.expiresAt ?? Number.POSITIVE_INFINITY)
@@ -139,7 +142,9 @@ function verifyTimers(state: JobState): void {
 function verifyEnded({ state, pool }: Checked): void {
   demand(state.active === 0 && pool.size === 0, "an ended job has work in flight")
   demand(
-    state.retryAt.size + state.waiting.size + state.started.size + state.awaitingSlot.size === 0,
+    state.retryAt.size + state.waiting.size + state.started.size + state.awaitingSlot.size === 0 &&
+      state.held.size === 0 &&
+      state.paused === null,
     "an ended job waits for something",
   )
   demand(state.pollAt.size + state.polls.size + state.polling.size === 0, "an ended job would be looked at")
@@ -153,7 +158,7 @@ function verifyAwake({ state, pool, now }: Checked): void {
   const due = [...state.retryAt.values()].filter(at => at <= now).length
   demand(state.active === pool.size, `${state.active} nodes count as active, workers have ${pool.size}`)
   const waitsForNews = [...state.waiting.values()].some(({ kind }) => kind !== "timer")
-  const comes = waitsForNews || state.awaitingSlot.size > 0
+  const comes = waitsForNews || state.awaitingSlot.size > 0 || state.paused !== null
   demand(pool.size + due > 0 || wakeAt(state) !== null || comes, "nothing will ever wake the job")
   for (const [node, waiting] of state.waiting)
     demand(

@@ -134,8 +134,16 @@ export class Mirror implements Core {
       `waits ${what}`,
     )
     same(
-      [items.awaitingSlot, items.pollAt, items.polls, items.polling, items.operations, items.previews],
-      [flat.awaitingSlot, flat.pollAt, flat.polls, flat.polling, flat.operations, flat.previews],
+      [
+        items.held,
+        items.awaitingSlot,
+        items.pollAt,
+        items.polls,
+        items.polling,
+        items.operations,
+        items.previews,
+      ],
+      [flat.held, flat.awaitingSlot, flat.pollAt, flat.polls, flat.polling, flat.operations, flat.previews],
       `operations ${what}`,
     )
     same([outer.active, outer.status], [flat.active, flat.status], `the job ${what}`)
@@ -176,12 +184,14 @@ function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer,
 function mirrorCommand(command: Command): Command {
   if ("only" in command && command.only !== undefined)
     return { ...command, only: command.only.map(({ node, attempt }) => ({ node: 0, item: node, attempt })) }
+  if (command.type === "pause") return { ...command, kept: mirrorKept(command.kept ?? []) }
   return "node" in command ? ({ ...command, node: 0, item: command.node } as Command) : command
 }
 
 function mirrorFact(fact: Fact): Fact {
   if (fact.type === "signal_received" && fact.node !== undefined) return { ...fact, node: 0, item: fact.node }
   if (fact.type === "attempt_aborted") return { ...fact, node: 0, item: fact.node }
+  if (fact.type === "job_paused" && fact.kept !== undefined) return { ...fact, kept: mirrorKept(fact.kept) }
   const outer =
     fact.type === "job_expired" && fact.node === undefined
       ? fact
@@ -191,6 +201,9 @@ function mirrorFact(fact: Fact): Fact {
   if (!("running" in fact)) return outer
   return { ...outer, running: fact.running!.map(mirrorRunning) } as Fact
 }
+
+const mirrorKept = (kept: readonly { readonly node: number }[]) =>
+  kept.map(({ node }) => ({ node: 0, item: node }))
 
 const mirrorRunning = ({ node, ...rest }: RunningAttempt): RunningAttempt => ({
   node: 0,

@@ -71,6 +71,8 @@ export interface ModelNode {
   notBefore: number | null
   waits: ModelWait | null
   awaitsSlot: string | null
+  /** Ready, and the job is paused. */
+  held: boolean
   pollAt: number | null
   polls: number
   pollErrors: number
@@ -106,6 +108,7 @@ export function newNode(spec: NodeSpec): ModelNode {
     notBefore: null,
     waits: null,
     awaitsSlot: null,
+    held: false,
     pollAt: null,
     polls: 0,
     pollErrors: 0,
@@ -135,6 +138,7 @@ export function nodeSummary(node: ModelNode, at: { now: number; remaining: numbe
     retry_at: isLater(node, at.now) ? node.notBefore : null,
     waiting: node.waits,
     awaits_slot: node.awaitsSlot,
+    ...(node.held ? { held: true } : {}),
     poll_at: node.pollAt,
     poll_errors: node.pollErrors,
     operations: node.operations,

@@ -32,6 +32,9 @@ const everyFact = Object.keys({
   job_retried: true,
   job_deleted: true,
   job_settled: true,
+  job_paused: true,
+  job_resumed: true,
+  job_described: true,
 } satisfies Record<Exclude<FactType, `item${string}` | "node_expanded">, true>)
 
 /** All but `job_exists`: a simulated job is submitted once. */
@@ -48,6 +51,7 @@ const everyRefusal = Object.keys({
   stale_operation: true,
   stale_token: true,
   settled: true,
+  unchanged: true,
 } satisfies Record<Exclude<RefusalReason, "job_exists">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)

@@ -41,6 +41,10 @@ export class Model {
   /** By node: its last attempt that ended although nobody had answered it. */
   private readonly unanswered = new Map<string, number>()
   private isUnsettled = false
+  /** By whom it was paused. */
+  private pausedBy: string | null = null
+  private labels: { readonly [key: string]: string } = {}
+  private note: string | null = null
   private orphans: string[] = []
   private readonly isChild: boolean
   private readonly ttlSeconds: number | null
@@ -77,7 +81,36 @@ export class Model {
     const node = this.nodes.get(id)
     if (this.isOver() || node === undefined || node.attempt !== attempt) return false
     if (node.state === "WAITING") return waitingToo && node.waits?.kind !== "external"
-    return isInFlight(node.state) && node.notBefore === null && node.awaitsSlot === null
+    return isInFlight(node.state) && node.notBefore === null && node.awaitsSlot === null && !node.held
+  }
+
+  /** What is ready and that no worker has does not begin. */
+  pause(by: string, kept: ReadonlySet<string>, now: number): boolean {
+    if (this.isOver() || this.pausedBy !== null) return false
+    this.pausedBy = by
+    for (const [id, node] of this.nodes) {
+      if (!isInFlight(node.state) || node.state === "RUNNING" || isLater(node, now)) continue
+      if (kept.has(`${id}#${node.attempt}`)) continue
+      node.held = true
+      node.awaitsSlot = null
+      node.notBefore = null
+    }
+    return true
+  }
+
+  resume(): boolean {
+    if (this.isOver() || this.pausedBy === null) return false
+    this.pausedBy = null
+    for (const node of this.nodes.values()) node.held = false
+    return true
+  }
+
+  describe(labels: { readonly [key: string]: string } | undefined, note: string | null): boolean {
+    if (this.deleted) return false
+    const isSame = (labels === undefined || labels.team === this.labels.team) && note === this.note
+    this.labels = labels ?? this.labels
+    this.note = note
+    return !isSame
   }
 
   /** X5: a node that has begun has its slot. */
@@ -215,6 +248,7 @@ export class Model {
     for (const id of [...this.waitOrder]) {
       const { waits } = this.nodes.get(id)!
       if (this.isOver() || waits?.until === undefined || waits.until > now) continue
+      if (this.pausedBy !== null && waits.kind !== "external") continue
       if (waits.kind === "external") {
         this.endedBy = "EXPIRED"
         return
@@ -227,15 +261,13 @@ export class Model {
       else this.failed(id, { code: "E416", message: "", retryable: false }, now, 0)
     }
     for (const node of this.nodes.values())
-      if (node.notBefore !== null && node.notBefore <= now) node.notBefore = null
+      if (this.pausedBy === null && node.notBefore !== null && node.notBefore <= now) node.notBefore = null
   }
 
   /** All that was in flight is lost, except what waits for a retry time that has not come. */
   recovered(now: number, lossLimit: number, isMeant: (node: ModelNode) => boolean = () => true): boolean {
     if (this.isOver()) return false
-    const lost = [...this.nodes.values()].filter(
-      node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null && isMeant(node),
-    )
+    const lost = [...this.nodes.values()].filter(node => this.mayBeWithWorker(node, now) && isMeant(node))
     const hopeless = lost.find(node => isBlamed(node, lossLimit))
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
@@ -249,8 +281,15 @@ export class Model {
       node.notBefore = null
       node.attempt++
       node.state = "QUEUED"
+      node.held = this.pausedBy !== null
     }
     return lost.length > 0
+  }
+
+  /** Of a paused job nothing begins: a retry time that has come is no reason. */
+  private mayBeWithWorker(node: ModelNode, now: number): boolean {
+    if (!isInFlight(node.state) || node.awaitsSlot !== null || node.held) return false
+    return this.pausedBy === null ? !isLater(node, now) : node.notBefore === null
   }
 
   /** Attempts that their worker need not end. */
@@ -269,13 +308,14 @@ export class Model {
       node.startKnown = false
       node.attempt++
       node.state = "QUEUED"
+      node.held = this.pausedBy !== null
     }
     return begun.length > 0
   }
 
   /** A worker may have it. */
-  endedUnanswered({ spec, attempt, state, awaitsSlot }: ModelNode): void {
-    if (isInFlight(state) && awaitsSlot === null) this.unanswered.set(spec.id, attempt)
+  endedUnanswered({ spec, attempt, state, awaitsSlot, held }: ModelNode): void {
+    if (isInFlight(state) && awaitsSlot === null && !held) this.unanswered.set(spec.id, attempt)
   }
 
   /** What it used counts once, whatever has become of the job; the parent is told again. */
@@ -347,10 +387,14 @@ export class Model {
         this.leave(node, false)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
       }
+      this.pausedBy = null
     }
     if (!this.isOver())
       for (const node of this.nodes.values())
-        if (node.state === "PENDING" && this.openDependencies(node).length === 0) node.state = "QUEUED"
+        if (node.state === "PENDING" && this.openDependencies(node).length === 0) {
+          node.state = "QUEUED"
+          node.held = this.pausedBy !== null
+        }
     const after = this.inFlight()
     const takenBack = this.takenBack.splice(0)
     const abandoned = this.abandoned.splice(0).sort()
@@ -368,7 +412,7 @@ export class Model {
   inFlight(): Set<string> {
     const found = new Set<string>()
     for (const [id, node] of this.nodes)
-      if (isInFlight(node.state) && node.notBefore === null && node.awaitsSlot === null)
+      if (isInFlight(node.state) && node.notBefore === null && node.awaitsSlot === null && !node.held)
         found.add(`${id}#${node.attempt}`)
     return found
   }
@@ -387,6 +431,7 @@ export class Model {
     if (goesOn && node.waits !== null) this.resumes++
     if (goesOn) node.suspect = null
     node.awaitsSlot = null
+    node.held = false
     node.pollAt = null
     node.polls = 0
     node.pollErrors = 0
@@ -410,12 +455,15 @@ export class Model {
       finished_at: this.finishedAt,
       unfinished: this.unfinished().length,
       in_flight: [...this.nodes.values()].filter(
-        node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null,
+        node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null && !node.held,
       ).length,
       resumes: this.resumes,
       usage: this.usage,
       signals,
       ...(this.isUnsettled ? { untold: this.orphans } : {}),
+      ...(this.pausedBy === null ? {} : { paused: this.pausedBy }),
+      ...(Object.keys(this.labels).length === 0 ? {} : { labels: this.labels }),
+      ...(this.note === null ? {} : { note: this.note }),
       nodes,
     }
   }

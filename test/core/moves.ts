@@ -29,6 +29,8 @@ export interface Stage {
   readonly operations: readonly string[]
   /** `id#attempt` of the tasks of the pool whose handler has begun. */
   begun(): ReadonlySet<string>
+  /** Of the tasks of the pool: those that a worker has begun, or that are known to run. */
+  kept(): ReadonlySet<string>
   /** A text that was not there before. */
   fresh(what: string): string
 }
@@ -81,6 +83,26 @@ export function moveOf(stage: Stage, action: Told): Move {
       return { command: { type: "delete" }, inModel: () => model.remove() }
     case "hand_over":
       return { command: { type: "hand_over" }, inModel: () => model.handedOver(stage.begun()) }
+    case "pause": {
+      const kept = stage.kept()
+      const refs = [...kept].map(task => ({
+        node: stage.graph.nodes.findIndex(({ id }) => id === task.split("#")[0]),
+      }))
+      return {
+        command: { type: "pause", by: "ada", reason: "wait", kept: refs },
+        inModel: () => model.pause("ada", kept, now),
+      }
+    }
+    case "resume":
+      return { command: { type: "resume", by: "bob" }, inModel: () => model.resume() }
+    case "describe": {
+      const labels = now % 2000 === 0 ? { team: `t${now % 3}` } : undefined
+      const note = now % 3000 === 0 ? null : `n${now % 5}`
+      return {
+        command: { type: "describe", note, ...(labels === undefined ? {} : { labels }) },
+        inModel: () => model.describe(labels, note),
+      }
+    }
     case "crash":
       throw new Error("a crash is no command")
   }

@@ -8,7 +8,7 @@ import { decide } from "../../src/core/decide/decide.ts"
 import type { Effect } from "../../src/core/effects.ts"
 import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
-import { type JobState, newJobState } from "../../src/core/state.ts"
+import { type JobState, newJobState, RUNNING } from "../../src/core/state.ts"
 import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
 import type { Action } from "./actions.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
@@ -72,6 +72,7 @@ export class Simulation {
   finish(): void {
     for (let turn = 0; !this.model.isOver(); turn++) {
       demand(turn < 500, "the job goes on for ever")
+      if (this.state.paused !== null) this.act({ do: "resume" })
       const [task] = this.pool
       const signal = [...this.state.waiting.values()].find(waiting => waiting.kind === "signal")
       const child = [...this.state.waiting].find(([, waiting]) => waiting.kind === "child")
@@ -160,8 +161,19 @@ export class Simulation {
       // No worker ever had it: it is handed out when its slot has come.
       if (command.type === "await_slot") this.everDispatched.delete(task)
     }
+    if (accepted && command.type === "pause") this.takeBack(command.kept ?? [])
     if (accepted && command.type === "submitted") this.operations.push(command.externalId)
     this.settle(before)
+  }
+
+  /** No worker has begun the others: they are handed out when the job is resumed. */
+  private takeBack(kept: readonly { readonly node: number }[]): void {
+    const ids = kept.map(({ node }) => this.graph.nodes[node]!.id)
+    for (const task of [...this.pool]) {
+      if (ids.includes(task.split("#")[0]!)) continue
+      this.pool.delete(task)
+      this.everDispatched.delete(task)
+    }
   }
 
   private record({
@@ -249,6 +261,13 @@ export class Simulation {
   begun(): Set<string> {
     const isBegun = (task: string) => (this.nodeOf(task) + Number(task.split("#")[1])) % 2 === 0
     return new Set([...this.pool].filter(isBegun))
+  }
+
+  kept(): Set<string> {
+    const begun = this.begun()
+    return new Set(
+      [...this.pool].filter(task => begun.has(task) || this.state.nodeStatus[this.nodeOf(task)] === RUNNING),
+    )
   }
 
   private nodeOf(task: string): number {

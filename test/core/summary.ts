@@ -19,6 +19,7 @@ export interface NodeSummary {
   readonly retry_at: number | null
   readonly waiting: unknown
   readonly awaits_slot: string | null
+  readonly held?: boolean
   readonly poll_at: number | null
   readonly poll_errors: number
   readonly operations: number
@@ -38,6 +39,10 @@ export interface JobSummary {
   readonly resumes: number
   /** It has ended and its relatives do not know: the children among them. */
   readonly untold?: readonly string[]
+  /** By whom. */
+  readonly paused?: string | null
+  readonly labels?: { readonly [key: string]: string }
+  readonly note?: string
   readonly nodes: { readonly [id: string]: NodeSummary }
 }
 
@@ -57,6 +62,9 @@ export function summaryOf(state: JobState, now: number): JobSummary {
     resumes: state.resumes,
     signals: Object.fromEntries([...state.signals].filter(([, kept]) => kept.length > 0)),
     ...(state.unsettled ? { untold: state.orphans } : {}),
+    ...(state.paused === null ? {} : { paused: state.paused.by }),
+    ...(Object.keys(state.labels).length === 0 ? {} : { labels: state.labels }),
+    ...(state.note === null ? {} : { note: state.note.text }),
     nodes: Object.fromEntries(
       state.graph.nodes.map(({ id }, node) => [id, nodeSummary(state, node, { now, idOf })]),
     ),
@@ -88,6 +96,7 @@ function nodeSummary(
     retry_at: retryAt !== undefined && retryAt > now ? retryAt : null,
     waiting: state.waiting.get(node) ?? null,
     awaits_slot: state.awaitingSlot.get(node) ?? null,
+    ...(state.held.has(node) ? { held: true } : {}),
     poll_at: state.pollAt.get(node) ?? null,
     poll_errors: state.polls.get(node)?.errors ?? 0,
     operations: state.operations.get(node) ?? 0,

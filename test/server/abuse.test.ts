@@ -60,7 +60,8 @@ describe("another owner's things", () => {
     if (path === "/jobs") return { body: { workflow: scene.victim.name } }
     if (path === "/tokens") return { body: { owner: scene.victim.owner, scopes: ["admin"] } }
     if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.victim.name }] } }
-    if (path.startsWith("/workflows") && method === "POST") return { body: definition }
+    if (path.startsWith("/workflows") && method === "POST" && !path.includes("{")) return { body: definition }
+    if (method === "PATCH") return { body: { labels: { taken: "over" }, note: "mine" } }
     return method === "PUT" ? { body: { version: 1 } } : {}
   }
   const pathTo = (path: string) => {

@@ -365,6 +365,45 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     )
   })
 
+  it("S2 pauses and resumes jobs and workflows, says why they wait, and changes labels and notes", async () => {
+    const { job_id } = await submit({ workflow: "approval", labels: { team: "shop" } })
+    await expect.poll(async () => (await ask(`/jobs/${job_id}/why`)).body.reasons[0]?.kind).toBe("signal")
+    expect((await ask(`/jobs/${job_id}/why?node=ask`)).body).toMatchObject({
+      job_id,
+      action: expect.stringContaining(`umbra jobs signal ${job_id} approved`),
+      chain: [{ node: "ask", kind: "signal" }],
+    })
+    expect(await ask(`/jobs/${job_id}/why?node=nobody`)).toMatchObject({
+      status: 404,
+      body: { code: "E310" },
+    })
+    expect(await ask(`/jobs/${job_id}/why?at=soon`)).toMatchObject({ status: 400 })
+    expect((await ask(`/jobs/${job_id}/why?at=%231`)).body.unknown.length).toBeGreaterThan(0)
+    for (const _ of ["first", "sent again"])
+      expect(await post(`/jobs/${job_id}/pause`, { reason: "lunch" })).toMatchObject({
+        status: 200,
+        body: { paused: { reason: "lunch", by: expect.any(String) } },
+      })
+    expect((await ask(`/jobs/${job_id}/graph`)).body.paused).toMatchObject({ reason: "lunch" })
+    const patch = (body: unknown) => ask(`/jobs/${job_id}`, { method: "PATCH", body })
+    expect(await patch({ labels: { team: "ops" }, note: "after lunch" })).toMatchObject({
+      status: 200,
+      body: { labels: { team: "ops" }, note: { text: "after lunch" } },
+    })
+    expect((await patch({ labels: { team: 7 } })).status).toBe(400)
+    expect((await patch({})).status).toBe(422)
+    expect((await ask("/jobs?label=team%3Dops")).body.jobs).toMatchObject([{ job_id }])
+    expect((await post(`/jobs/${job_id}/resume`)).body.paused).toBeNull()
+    expect((await post("/workflows/approval/pause")).body.paused).toMatchObject({ reason: null })
+    const held = await submit({ workflow: "approval" })
+    expect((await ask(`/jobs/${held.job_id}`)).body.paused).toMatchObject({ reason: "workflow paused" })
+    expect((await post("/workflows/approval/resume")).body.paused).toBeNull()
+    await expect.poll(async () => (await ask(`/jobs/${held.job_id}`)).body.paused).toBeNull()
+    for (const id of [job_id, held.job_id]) await post(`/jobs/${id}/cancel`)
+    expect(await post(`/jobs/${job_id}/pause`)).toMatchObject({ status: 409, body: { code: "E302" } })
+    expect((await post("/workflows/nobody/pause")).status).toBe(404)
+  })
+
   it("S2 says that it lives, that it is ready, and what it measures", async () => {
     expect(await ask("/health")).toMatchObject({ status: 200, body: { status: "ok" } })
     expect((await ask("/ready")).body).toMatchObject({ ready: true, database: "reachable", partitions: 64 })

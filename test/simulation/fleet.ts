@@ -2,13 +2,19 @@
  * A fleet from a seed: engines on one store, under one virtual clock. They are killed, replaced, and robbed of
  * partitions that they believe to own; then the weather clears, and everything must come right.
  */
-import type { Task } from "../../src/broker/port.ts"
+import type { PipelineNeeds, Task } from "../../src/broker/port.ts"
+import { jobHasEnded } from "../../src/core/states.ts"
 import { wakeAt, wakesInTime } from "../../src/core/timers.ts"
+import { type LiveGraph, withLive } from "../../src/core/view/live-view.ts"
+import { graphView } from "../../src/core/view/view.ts"
 import { compileWorkflow, type Plan } from "../../src/definition/index.ts"
 import { Engine } from "../../src/engine/engine.ts"
+import { jobIsPaused } from "../../src/engine/owner/job-result.ts"
 import { Plans } from "../../src/engine/plans.ts"
+import { liveOverlay } from "../../src/engine/remote/live-overlay.ts"
 import { engineSettings } from "../../src/engine/settings.ts"
 import { Queries } from "../../src/jobs/queries.ts"
+import { reasonOf } from "../../src/jobs/why/reasons.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
@@ -59,12 +65,17 @@ export class Fleet {
 
   readonly #isNested: boolean
   readonly #computes: boolean
+  readonly #pauses: boolean
+  /** How often a node was found with a reason of this kind. */
+  readonly reasons = new Map<string, number>()
 
   /**
    * `isNested`: some nodes run other workflows, and some run for each item of a list. `computes`: some only compute, and
-   * begin before what made them ready is durable.
+   * begin before what made them ready is durable. `pauses`: jobs are paused and resumed, and every unfinished node of
+   * every job in memory must have a reason.
    */
-  constructor(seed: number, { isNested = false, computes = false } = {}) {
+  constructor(seed: number, { isNested = false, computes = false, pauses = false } = {}) {
+    this.#pauses = pauses
     this.#isNested = isNested
     this.#computes = computes
     this.#random = randomFrom(seed)
@@ -78,6 +89,7 @@ export class Fleet {
       this.#something()
       await this.#pass(this.#random.between(1, 400))
       await this.#mustBeFound()
+      if (this.#pauses) this.#mustBeExplained()
     }
     this.#weather.faults = 0
     await this.#clearUp()
@@ -95,6 +107,7 @@ export class Fleet {
   async #clearUp(): Promise<void> {
     let settled = 0
     for (let minutes = 0; minutes < CLEAR_MINUTES && settled < 2; minutes++) {
+      if (this.#pauses) this.#resumeAll()
       await this.#pass(60_000)
       settled = this.#hasSettled() ? settled + 1 : 0
     }
@@ -198,9 +211,41 @@ export class Fleet {
     if (this.#acknowledged.size === 0) return
     const member = this.#random.pick(this.#members)
     const id = this.#random.pick([...this.#acknowledged])
+    if (this.#pauses && this.#random.chance(0.6)) {
+      const said = this.#random.pick(["pause", "pause", "resume", "describe"] as const)
+      const command = said === "describe" ? { type: said, note: `${this.#clock.now()}` } : { type: said }
+      member.engine.commands.command(id, command).catch(() => {})
+      return
+    }
     const type = this.#random.pick(["cancel", "retry", "retry", "signal", "signal", "signal"] as const)
     const command = type === "signal" ? { type, name: this.#random.pick(SIGNALS), data: null } : { type }
     member.engine.commands.command(id, command).catch(() => {})
+  }
+
+  #resumeAll(): void {
+    for (const row of jobsOf(this.#store))
+      if (row.finishedAt === null && jobIsPaused(row))
+        this.#members[0]!.engine.commands.command(row.id, { type: "resume" }).catch(() => {})
+  }
+
+  /** Every unfinished node of every job that an engine has in memory has a reason, and the engine has lost no task. */
+  #mustBeExplained(): void {
+    const now = () => this.#clock.now()
+    for (const { engine } of this.#members) {
+      const { whereabouts: owner, broker, jobs } = engine.owner
+      for (const job of jobs.values()) {
+        if (jobHasEnded(job.state.status)) continue
+        const parts = { owner, broker, lacks: (needs: PipelineNeeds) => needs, now }
+        const live = liveOverlay(job, { jobId: job.id }, parts) as LiveGraph
+        for (const node of withLive({ ...graphView(job.state, { now: now() }), live }).nodes) {
+          const reason = reasonOf(node)
+          if (reason === null) continue
+          this.reasons.set(reason.kind, (this.reasons.get(reason.kind) ?? 0) + 1)
+          if (reason.kind === "unexplained" || reason.kind === "worker")
+            this.#violations.push(`${job.id}: ${node.id} is ${node.status} and has no reason`)
+        }
+      }
+    }
   }
 
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */

@@ -1,4 +1,5 @@
-/** `umbra workflows list|show|delete`. */
+/** `umbra workflows list|show|delete|pause|resume`. */
+import type { StoredWorkflow } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
 import { factLines, padded, print } from "../output/print.ts"
 import { count, printable } from "../output/terminal.ts"
@@ -32,10 +33,33 @@ export async function show(reference: string, options: TargetOptions): Promise<n
     ["about", definition.description ?? ""],
     ["routes", "routes" in definition ? String(definition.routes.length) : ""],
     ["nodes", "nodes" in definition ? String(definition.nodes.length) : ""],
+    ["paused", pausedText(workflow)],
     ["aliases", (workflow.aliases ?? []).map(({ alias }) => alias).join(", ")],
   ] as const
   const text = () => `${factLines(facts).join("\n")}\n\n${stringify(definition)}`
   return print(options, { ...workflow, versions }, text)
+}
+
+export async function pause(name: string, options: PauseOptions): Promise<number> {
+  const workflow = await withTarget(options, ({ workflows }) => workflows.pause(name, options))
+  const text = `Workflow ${printable(name)} is paused: new jobs are stored and do not begin.\n`
+  return print(options, { name, paused: workflow.paused ?? null }, text)
+}
+
+export interface PauseOptions extends TargetOptions {
+  readonly reason?: string
+}
+
+export async function resume(name: string, options: TargetOptions): Promise<number> {
+  await withTarget(options, ({ workflows }) => workflows.resume(name))
+  const text = `Workflow ${printable(name)} is resumed; jobs that waited begin one after another.\n`
+  return print(options, { name, paused: null }, text)
+}
+
+function pausedText({ paused }: { readonly paused?: StoredWorkflow["paused"] }): string {
+  if (paused == null) return ""
+  const by = paused.by === null ? "" : ` by ${paused.by}`
+  return `since ${paused.at}${by}${paused.reason === null ? "" : `: ${paused.reason}`}`
 }
 
 export async function remove(name: string, options: TargetOptions): Promise<number> {

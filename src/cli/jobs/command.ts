@@ -1,4 +1,4 @@
-/** `umbra jobs cancel|retry|delete|signal JOB`. */
+/** `umbra jobs cancel|retry|delete|signal|pause|resume|describe JOB`. */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { readJson } from "../input/source.ts"
@@ -23,6 +23,42 @@ export interface SignalOptions extends TargetOptions {
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
   const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
   return told({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
+}
+
+export async function pause(jobId: string, options: CancelOptions): Promise<number> {
+  const { status } = await withTarget(options, ({ jobs }) => jobs.pause(jobId, options))
+  return told({ job_id: jobId, status }, options, "is paused: no further node begins. Running ones end.")
+}
+
+export async function resume(jobId: string, options: TargetOptions): Promise<number> {
+  return withTarget(options, async target => {
+    const { status } = await target.jobs.resume(jobId)
+    const what = target.isRun
+      ? "is resumed."
+      : `is resumed. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`
+    return told({ job_id: jobId, status }, options, what)
+  })
+}
+
+export interface DescribeOptions extends TargetOptions {
+  readonly label?: { readonly [key: string]: string }
+  readonly labels?: false
+  readonly note?: string | false
+}
+
+/** `--label` adds to the labels that the job has; `--no-labels` removes those first. */
+export async function describe(jobId: string, options: DescribeOptions): Promise<number> {
+  const { label, labels, note } = options
+  if (label === undefined && labels !== false && note === undefined)
+    throw new UmbraError("E604", "give --label NAME=VALUE, --no-labels, --note TEXT or --no-note.")
+  const job = await withTarget(options, async ({ jobs }) => {
+    const known = labels === false || label === undefined ? {} : (await jobs.job(jobId)).labels
+    return jobs.describe(jobId, {
+      ...(label === undefined && labels !== false ? {} : { labels: { ...known, ...label } }),
+      ...(note === undefined ? {} : { note: note === false ? null : note }),
+    })
+  })
+  return print(options, job, `Job ${jobId} has the new description.\n`)
 }
 
 export async function remove(jobId: string, options: TargetOptions): Promise<number> {

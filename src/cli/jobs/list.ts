@@ -92,7 +92,9 @@ export function paintStatus(status: JobStatus, paint: Paint): string {
   return status === "CANCELLED" || status === "DELETED" ? paint.yellow(text) : paint.cyan(text)
 }
 
-function tookText({ created_at, finished_at }: JobSnapshot): string {
+/** A server before 0.2 does not send `paused`. */
+function tookText({ created_at, finished_at, paused }: JobSnapshot): string {
+  if (paused != null) return "paused"
   return finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
 }
 

@@ -70,6 +70,8 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
     ["parent", job.parent_id ?? ""],
     ["fork of", job.forked_from ?? ""],
     ["labels", labels.join(" ")],
+    ["note", job.note == null ? "" : `${job.note.text} (${aboutText(job.note)})`],
+    ["paused", job.paused == null ? "" : pausedText(job.paused)],
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
@@ -80,6 +82,15 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
   ] as const
   const paint = paintFor(process.stdout)
   return `${[...factLines(facts, paint), "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
+}
+
+function aboutText({ at, by }: { readonly at: string; readonly by: string | null }): string {
+  return by === null ? at : `${by}, ${at}`
+}
+
+function pausedText(paused: NonNullable<JobSnapshot["paused"]>): string {
+  const { reason } = paused
+  return `since ${aboutText(paused)}${reason === null ? "" : `: ${reason}`}`
 }
 
 function unseenLines({ unseen_operations = [] }: RemoteGraph, paint: Paint): string[] {
@@ -160,6 +171,10 @@ function waitText({ waiting_on }: RemoteNode): string {
     }
     case "items":
       return itemWaitsText(waiting_on)
+    case "rate":
+      return `waits for its place in the rate of provider ${waiting_on.provider}`
+    case "paused":
+      return "waits because the job is paused"
     case "executions":
       return `waits because ${waiting_on.limit} executions are running (max_executions)`
     case "child":
@@ -177,6 +192,7 @@ const itemWaitNames: { readonly [kind in keyof ItemWaits]-?: string } = {
   retry: "a retry",
   executions: "the limit of concurrent executions",
   slot: "a slot",
+  paused: "the end of the pause",
   timer: "a timer",
   signal: "a signal",
   child: "a child job",
@@ -205,6 +221,7 @@ function workerText(wait: Wait<"worker">): string {
       return `waits for a worker with ${which}: ${cause ?? "none is connected"}${last}`
     }
     case "job_queue": {
+      if (position === undefined) return "waits in the queue of its workflow"
       const place = wait.position_is_minimum === true ? `${position} or later` : position
       return `waits in the queue of its workflow, position ${place}`
     }
@@ -212,6 +229,12 @@ function workerText(wait: Wait<"worker">): string {
       return `waits for an engine: ${cause}${seen}`
     case "refused":
       return `waits for a worker with ${which}: rejected, ${cause}`
+    case "isolated":
+      return "waits for its turn to run alone: its process died with it before"
+    case "dispatching":
+      return "is being dispatched"
+    case "moving":
+      return "waits for the engine that takes the job over"
     default:
       return `waits for a worker with ${which}`
   }

@@ -81,6 +81,12 @@ function jobLine(event: RemoteEvent, paint: Paint): string | undefined {
       return `job ${event.correlation_id} of ${payload.workflow} ${payload.workflow_version === null ? "with a changed definition" : `version ${payload.workflow_version}`} submitted`
     case "job.queued":
       return payload.reason === "job_retried" ? "job is retried" : undefined
+    case "job.paused":
+      return paint.yellow(
+        `job paused${typeof payload.reason === "string" ? `: ${printable(payload.reason)}` : ""}`,
+      )
+    case "job.resumed":
+      return "job resumed"
     case "job.preview":
       return `${printable(String(payload.node))} published a preview`
     case "signal.received":

@@ -152,11 +152,13 @@ export type TargetJobs = Pick<
   | ("durations" | "nodeConfig" | "payload" | "failures")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
   | ("acceptFork" | "previewFork")
+  | ("pause" | "resume" | "describe" | "why")
 >
 
 export type TargetWorkflows = Pick<
   Workflows,
-  "get" | "list" | "versions" | "statistics" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
+  | ("get" | "list" | "versions" | "statistics" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete")
+  | ("pause" | "resume")
 >
 
 export interface Target {

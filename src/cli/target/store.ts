@@ -15,6 +15,7 @@ import type {
   ForkOptions,
   ForkPreview,
   ForkRequest,
+  JobDescription,
   JobPage,
   JobSnapshot,
   JobsFilter,
@@ -31,6 +32,8 @@ import type {
   ReplayOptions,
   SignalOptions,
   SubmitOptions,
+  WhyOptions,
+  WhyView,
 } from "../../client/index.ts"
 import type { Weights } from "../../client/types.ts"
 import { localOwner } from "../../core/facts.ts"
@@ -40,6 +43,7 @@ import { loadWorkflow } from "../../definition/index.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
+import { PAUSES_CHANGED } from "../../engine/workflow-pauses.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob } from "../../jobs/arguments.ts"
@@ -53,6 +57,8 @@ import { failureGroups, workflowStatistics } from "../../jobs/statistics.ts"
 import {
   aliasHistory,
   deleteWorkflow,
+  pauseWorkflow,
+  resumeWorkflow,
   versionPage,
   workflowPage,
   workflowWithAliases,
@@ -235,6 +241,17 @@ function storeWorkflows(store: Store, owner: string): TargetWorkflows {
     async aliasHistory(name, alias) {
       return (await aliasHistory(await store.registry(), { owner, name, alias })).moves
     },
+    async pause(name, { reason } = {}) {
+      const journal = await store.journal()
+      const pause = { owner, name, by, reason }
+      await pauseWorkflow(journal.registry, pause, () => journal.feed.notify(PAUSES_CHANGED))
+      return this.get(name)
+    },
+    async resume(name) {
+      const journal = await store.journal()
+      await resumeWorkflow(journal.registry, { owner, name }, () => journal.feed.notify(PAUSES_CHANGED))
+      return this.get(name)
+    },
     async delete(name) {
       await deleteWorkflow(await store.registry(), { owner, name, by })
     },
@@ -275,6 +292,13 @@ class StoreJobs implements TargetJobs {
     if (moment === null) throw noMoment(String(at))
     const { facts } = await this.#store.reader()
     return isoGraphAt(await facts.graphAt(id, moment)) as RemoteGraphAt
+  }
+
+  async why(id: string, { node, at }: WhyOptions = {}): Promise<WhyView> {
+    const text = at instanceof Date ? at.toISOString() : String(at)
+    const moment = at === undefined ? undefined : parseMoment(text)
+    if (moment === null) throw noMoment(text)
+    return (await this.#store.reader()).why(id, { node, at: moment })
   }
 
   async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {
@@ -397,6 +421,18 @@ class StoreJobs implements TargetJobs {
 
   signal(id: string, name: string, data: Json = null, options: SignalOptions = {}): Promise<JobSnapshot> {
     return this.#command(id, { type: "signal", name, data, ...options })
+  }
+
+  pause(id: string, { reason }: { readonly reason?: string | undefined } = {}): Promise<JobSnapshot> {
+    return this.#command(id, { type: "pause", reason, by: "local" })
+  }
+
+  resume(id: string): Promise<JobSnapshot> {
+    return this.#command(id, { type: "resume", by: "local" })
+  }
+
+  describe(id: string, { labels, note }: JobDescription): Promise<JobSnapshot> {
+    return this.#command(id, { type: "describe", labels, note, by: "local" })
   }
 
   async #command(id: string, command: JobCommand): Promise<JobSnapshot> {

@@ -48,6 +48,7 @@ import { countedBefore } from "../statistics/job-figures.ts"
 import { foldLoss, foldStart } from "../suspects.ts"
 import { setExpiry } from "../timers.ts"
 import { expiryReason, noReason } from "../view/reasons.ts"
+import { failFast } from "./fail-fast.ts"
 import { startFork } from "./fork.ts"
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./items.ts"
 import {
@@ -55,11 +56,12 @@ import {
   mayRun,
   operationFailed,
   operationHappened,
-  resumed,
+  resumed as resumedWait,
   setPoll,
   submissionLeft,
   unanswered,
 } from "./operations.ts"
+import { described, forgetPause, hold, paused, resumed, submittedPause } from "./pause.ts"
 import { retried } from "./restart.ts"
 
 /**
@@ -155,6 +157,15 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
     case "job_deleted":
       state.status = "DELETED"
       break
+    case "job_paused":
+      paused(state, fact, effects)
+      break
+    case "job_resumed":
+      resumed(state, effects)
+      break
+    case "job_described":
+      described(state, fact)
+      break
     case "job_settled":
       if (fact.used !== undefined) addChildUsage(state, fact.used)
       if (fact.late === true) {
@@ -190,6 +201,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at
   setExpiry(state, fact.expires_at)
+  if (fact.paused !== undefined) state.paused = submittedPause(fact.paused, at)
   if (fact.fork === undefined) startAll(state, at, effects)
   else startFork(state, fact, fact.fork, at, effects)
   if (fact.queued === true) state.status = "QUEUED"
@@ -300,32 +312,6 @@ function leavePlace(state: JobState, at: number, effects: Effects): void {
     end(state, state.fault === null ? "COMPLETED" : "FAILED", at, effects)
 }
 
-/** J9: the job fails at once; downstream nodes fail with the cause named, all others are cancelled. */
-export function failFast(
-  state: JobState,
-  fact: { readonly node: number; readonly fault: Fault; readonly item?: number },
-  at: number,
-  effects: Effects,
-): void {
-  const { node: cause, fault, item } = fact
-  state.nodeStatus[cause] = FAILED
-  state.endedAt[cause] = at
-  state.fault = item === undefined ? { fault, node: cause } : { fault, node: cause, item }
-  const { starts, items } = state.graph.successors
-  const stack = [fact.node]
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    for (let i = starts[node]!; i < starts[node + 1]!; i++) {
-      const successor = items[i]!
-      if (state.nodeStatus[successor] === FAILED) continue
-      state.nodeStatus[successor] = FAILED
-      state.endedAt[successor] = at
-      state.faults.set(successor, { fault: fact.fault, cause: fact.node })
-      stack.push(successor)
-    }
-  }
-  end(state, "FAILED", at, effects)
-}
-
 function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): void {
   const { node, waiting } = fact
   addUsage(state, node, fact.usage)
@@ -405,6 +391,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
   state.active = 0
   state.unsettled = state.parent !== null || state.orphans.length > 0
   state.retryAt.clear()
+  forgetPause(state)
   state.awaitingSlot.clear()
   state.waiting.clear()
   state.started.clear()
@@ -425,14 +412,15 @@ export function progressed(state: JobState): void {
   if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"
 }
 
-/** Ready, but not dispatched: it waits for its retry time or its slot. */
-function isHeldBack({ retryAt, awaitingSlot }: JobState, node: number): boolean {
-  return retryAt.has(node) || awaitingSlot.has(node)
+/** Ready, but not dispatched: it waits for its retry time or its slot, or the job is paused. */
+function isHeldBack({ retryAt, awaitingSlot, held }: JobState, node: number): boolean {
+  return retryAt.has(node) || awaitingSlot.has(node) || held.has(node)
 }
 
 /** A worker may have the attempt. In replay a retry time may still be set, although the attempt was dispatched. */
 function mayReport(state: JobState, node: number, at: number): void {
-  if (isInFlight(state, node) && !state.awaitingSlot.has(node)) noteAborted(state, node, at)
+  if (!isInFlight(state, node) || state.awaitingSlot.has(node) || state.held.has(node)) return
+  noteAborted(state, node, at)
 }
 
 /** In replay a retry time may still be set here too. */
@@ -442,7 +430,7 @@ function runs(state: JobState, node: number): void {
 }
 
 function forget(state: JobState, node: number): void {
-  if (state.waiting.size > 0 && state.waiting.delete(node)) resumed(state, node)
+  if (state.waiting.size > 0 && state.waiting.delete(node)) resumedWait(state, node)
   if (state.started.size > 0) state.started.delete(node)
   if (state.suspects.size > 0) state.suspects.delete(node)
 }
@@ -482,6 +470,11 @@ function beginHeld(state: JobState, at: number, effects: Effects): void {
 function enqueue(state: JobState, node: number, at: number, effects: Effects): void {
   state.nodeStatus[node] = QUEUED
   state.queuedAt[node] = at
+  if (state.paused !== null) {
+    hold(state, node)
+    effects?.push({ type: "hold", node, item: undefined })
+    return
+  }
   state.active++
   effects?.push({ type: "dispatch", node, item: undefined, attempt: state.attempt[node]! })
 }
@@ -489,5 +482,7 @@ function enqueue(state: JobState, node: number, at: number, effects: Effects): v
 /** In replay a retry time may still be set when the result of that same try arrives: the node was not counted as active. */
 export function leaveFlight(state: JobState, node: number): void {
   if (!isInFlight(state, node)) return
-  if (!state.retryAt.delete(node) && !state.awaitingSlot.delete(node)) state.active--
+  if (state.retryAt.delete(node) || state.awaitingSlot.delete(node)) return
+  // The shared empty set has nothing to remove.
+  if (!(state.held as Set<number>).delete(node)) state.active--
 }

@@ -4,7 +4,8 @@ import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from ".
 import { listOf, newItemList, toInner } from "../item-list.ts"
 import { addList, COMPLETED, isDone, type JobState, ListOutput, setWaitingSince, WAITING } from "../state.ts"
 import { jobHasEnded } from "../states.ts"
-import { apply, done, end, failFast, progressed, setJobResult, startAll } from "./apply.ts"
+import { apply, done, end, progressed, setJobResult, startAll } from "./apply.ts"
+import { failFast } from "./fail-fast.ts"
 import { retried } from "./restart.ts"
 
 /** Applies facts of the items of a node with `for_each`, and their consequences for the node: see item-list.ts. */

@@ -1,6 +1,6 @@
 import type { Effects } from "../effects.ts"
 import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
-import { FAILED, followed, type JobState, operationOf, unfollow } from "../state.ts"
+import { FAILED, followed, type JobState, noneUnfollowed, operationOf } from "../state.ts"
 import { leaveFlight } from "./apply.ts"
 
 /** The part of `apply` for operations at providers that nodes wait for. */
@@ -113,4 +113,9 @@ export function resumed(state: JobState, node: number): void {
   state.pollAt.delete(node)
   state.polls.delete(node)
   state.polling.delete(node)
+}
+
+function unfollow(state: JobState, node: number, operation: ExternalWaiting | null): void {
+  if (state.unfollowed === noneUnfollowed) state.unfollowed = new Map()
+  ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
 }

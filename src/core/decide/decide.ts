@@ -32,6 +32,7 @@ import { jobHasEnded, jobMayBecome } from "../states.ts"
 import { isBlamed, lostTooOften, startFact } from "../suspects.ts"
 import { outputWhenDue } from "../timers.ts"
 import { failure, postponement, recordPolicy, refuse, waitForPlace, wholeTime } from "./backoff.ts"
+import { describe, pause, resume } from "./describe.ts"
 import { operationReport, submitted } from "./external.ts"
 import { decideItem, handOverItems, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
 
@@ -78,6 +79,8 @@ export function decideFacts(
     }
     case "aborted":
       return aborted(state, command, context.now)
+    case "describe":
+      return describe(state, command, context.now)
     default:
       return state.status === "PENDING" || state.finishedAt !== null
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
@@ -95,7 +98,7 @@ function isOfItem(command: Command): command is ItemCommand {
 
 type RunningCommand = Exclude<
   Command,
-  { type: "submit" | "retry" | "delete" | "settle" | "count_usage" | "aborted" }
+  { type: "submit" | "retry" | "delete" | "settle" | "count_usage" | "aborted" | "describe" }
 >
 
 function decideRunning(
@@ -110,6 +113,10 @@ function decideRunning(
       const { reason = "" } = command
       return [{ type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }) }]
     }
+    case "pause":
+      return pause(state, command, at)
+    case "resume":
+      return resume(state, command, at)
     case "fail_job":
       return [{ type: "job_failed", at, fault: command.fault }]
     case "signal":
@@ -201,7 +208,8 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
   const { node, attempt } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (attempt !== state.attempt[node]) return refuse("stale_attempt")
-  if (state.retryAt.has(node) || state.awaitingSlot.has(node)) return refuse("stale_attempt")
+  if (state.retryAt.has(node) || state.awaitingSlot.has(node) || state.held.has(node))
+    return refuse("stale_attempt")
   if (isInFlight(state, node)) {
     const isForQueued = command.type === "skip" || command.type === "await_slot"
     const tooLate = isForQueued && state.nodeStatus[node] === RUNNING
@@ -242,6 +250,7 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
   if (parent !== undefined) fact.parent = parent
   if (retryDefaults !== undefined) fact.retry_defaults = recordPolicy(retryDefaults)
   if (isQueued) fact.queued = true
+  if (command.paused !== undefined) fact.paused = command.paused
   return command.fork === undefined ? fact : { ...fact, ...forkFields(command) }
 }
 
@@ -308,6 +317,7 @@ function wake(state: JobState, context: DecisionContext): readonly Fact[] | Refu
   const facts: Fact[] = []
   for (const [node, waiting] of state.waiting) {
     if (waiting.until === undefined || waiting.until > at) continue
+    if (state.paused !== null && waiting.kind !== "external") continue
     // J17: an operation that exceeds its provider's time limit expires the job.
     if (waiting.kind === "external") return [...facts, { type: "job_expired", at, node }]
     const output = outputWhenDue(waiting)
@@ -336,9 +346,10 @@ function recover(
   const lost: number[] = []
   let blamed: number | null = null
   for (let node = 0; node < state.nodeStatus.length; node++) {
-    if (!isInFlight(state, node) || state.awaitingSlot.has(node) || !isMeant(node)) continue
+    if (!isInFlight(state, node) || state.awaitingSlot.has(node) || state.held.has(node)) continue
+    if (!isMeant(node)) continue
     const retryAt = state.retryAt.get(node)
-    if (retryAt !== undefined && retryAt > context.now) continue
+    if (retryAt !== undefined && (retryAt > context.now || state.paused !== null)) continue
     if (blamed === null && isBlamed(state, node, context)) blamed = node
     else lost.push(node)
   }

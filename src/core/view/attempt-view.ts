@@ -1,6 +1,6 @@
-import { lostAttempts, maxAttempts, readyAt, shownAttempt } from "../attempt-times.ts"
+import { isRunningAt, lostAttempts, maxAttempts, readyAt, shownAttempt } from "../attempt-times.ts"
 import { executionsFullIn, lostTooOften } from "../faults.ts"
-import { type EndedAttempt, isInFlight, isRunningAt, type JobState, RUNNING } from "../state.ts"
+import { type EndedAttempt, isInFlight, type JobState, RUNNING } from "../state.ts"
 
 /** The fields of a node, and of an item, about its attempts: numbers, and the times of the current attempt or of the last one. */
 export interface AttemptFields {

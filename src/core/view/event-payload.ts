@@ -1,5 +1,15 @@
 import { abortedStart, findAborted } from "../attempt-times.ts"
-import type { AttemptAborted, Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
+import type {
+  AttemptAborted,
+  Fact,
+  JobDescribed,
+  JobPaused,
+  JobResumed,
+  JobSubmitted,
+  PollScheduled,
+  SlotAwaited,
+  SlotGranted,
+} from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
 import type { Json, JsonObject } from "../json.ts"
 import { findTask, type JobState, shownOutput, skippedOutput } from "../state.ts"
@@ -18,6 +28,9 @@ export function eventSource(state: JobState, fact: Fact): EventSource {
     case "job_cancelled":
     case "job_retried":
     case "job_deleted":
+    case "job_paused":
+    case "job_resumed":
+    case "job_described":
       return "command"
     case "job_expired":
       return "timer"
@@ -81,6 +94,23 @@ export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly 
     ...(startedAt === null ? {} : { started_at: startedAt, duration_ms }),
     worker,
     ...(usage === undefined ? {} : { usage }),
+  }
+}
+
+/** What people did to the job as a whole. */
+export function aboutJobPayload(fact: JobPaused | JobResumed | JobDescribed): JsonObject {
+  const by = { by: fact.by ?? null }
+  switch (fact.type) {
+    case "job_paused":
+      return { ...by, reason: fact.reason ?? null }
+    case "job_resumed":
+      return by
+    case "job_described":
+      return {
+        ...by,
+        ...(fact.labels === undefined ? {} : { labels: fact.labels }),
+        ...(fact.note === undefined ? {} : { note: fact.note }),
+      }
   }
 }
 
@@ -219,10 +249,11 @@ function submittedPayload(fact: JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
   const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
   const by = fact.submitted_by === undefined ? {} : { submitted_by: fact.submitted_by }
+  const paused = fact.paused === undefined ? {} : { paused: fact.paused }
   const from = fact.fork === undefined ? {} : { forked_from: fact.fork.job_id }
   const own = fact.definition === undefined ? {} : { definition: fact.definition }
   const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
-  return { ...shown, ...parent, ...by, ...from, ...own }
+  return { ...shown, ...parent, ...by, ...from, ...own, ...paused }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

@@ -6,7 +6,14 @@ import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
 import { findTask, type JobState, newJobState, nodeStatuses, nodeStatusOf, type TaskRef } from "../state.ts"
 import { type JobStatus, type NodeStatus, nodeMayBecome } from "../states.ts"
-import { abortedPayload, eventSource, jobPayload, nodePayload, plainPayload } from "./event-payload.ts"
+import {
+  abortedPayload,
+  aboutJobPayload,
+  eventSource,
+  jobPayload,
+  nodePayload,
+  plainPayload,
+} from "./event-payload.ts"
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
 
 /**
@@ -19,7 +26,7 @@ import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
  * 4. Cost: O(changes); O(nodes) only for facts that end or restart a job.
  *
  * The type is `job.`, `node.` or `item.` and the new state. Some are not transitions: `attempt.lost`, `attempt.aborted`,
- * `signal.received`, `slot.awaited`, `slot.granted` and `operation.polled`.
+ * `signal.received`, `slot.awaited`, `slot.granted`, `operation.polled`, `job.paused`, `job.resumed` and `job.described`.
  */
 export interface JobEvent {
   readonly type: EventType
@@ -56,6 +63,9 @@ export type EventType =
   | "slot.awaited"
   | "slot.granted"
   | "operation.polled"
+  | "job.paused"
+  | "job.resumed"
+  | "job.described"
 
 /** What caused the event. `engine`: it follows from another event. */
 export type EventSource = "command" | "worker" | "timer" | "signal" | "provider" | "engine"
@@ -86,7 +96,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   apply(state, fact, effects)
   const dispatched: number[] = []
   for (const effect of effects) {
-    if (effect.type !== "dispatch") continue
+    if (effect.type !== "dispatch" && effect.type !== "hold") continue
     if (effect.item === undefined) dispatched.push(effect.node)
     else items.dispatched(effect.node, effect.item)
   }
@@ -98,7 +108,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
     if (all !== null) {
       for (let node = 0; node < all.length; node++)
         if (node !== named[0]) events.emitNode(node, nodeStatuses[all[node]!]!)
-    } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
+    } else if (fact.type !== "tasks_lost" && fact.type !== "job_resumed" && !isNoTransition(fact))
       for (const node of dispatched) events.emitNode(node, "PENDING")
   }
   // Causes come first: what the fact names, an item before its node; then the consequences.
@@ -131,6 +141,13 @@ const plainEvents = {
   slot_awaited: "slot.awaited",
   slot_granted: "slot.granted",
   poll_scheduled: "operation.polled",
+} as const
+
+/** Facts about the job that do not change its state. */
+const aboutJob = {
+  job_paused: "job.paused",
+  job_resumed: "job.resumed",
+  job_described: "job.described",
 } as const
 
 class EventList {
@@ -167,12 +184,17 @@ class EventList {
         payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
       })
     if (isNoTransition(fact)) this.#emitPlain(fact)
+    if (fact.type in aboutJob) this.#emitAboutJob(fact as Fact & { type: keyof typeof aboutJob })
     if (fact.type === "tasks_lost")
       for (const node of fact.nodes) this.#emitLost(this.#state, node, this.#nodeField(node))
     if (fact.type === "items_lost") {
       const list = this.#state.lists.get(fact.node)!.state
       for (const item of fact.items) this.#emitLost(list, item, { ...this.#nodeField(fact.node), item })
     }
+  }
+
+  #emitAboutJob(fact: Fact & { type: keyof typeof aboutJob }): void {
+    this.#add({ type: aboutJob[fact.type], source: this.#source, payload: aboutJobPayload(fact) })
   }
 
   #emitPlain(fact: Fact & { type: keyof typeof plainEvents }): void {

@@ -65,7 +65,8 @@ export class ItemChanges {
         })
       }
     const { type } = this.#fact
-    if (this.#lists.length > 0 || type === "items_lost" || type === "slot_granted") return
+    if (this.#lists.length > 0 || type === "items_lost" || type === "slot_granted" || type === "job_resumed")
+      return
     for (const { node, item } of this.#dispatched) {
       const attempt = shownAttempt(state.lists.get(node)!.state, item)
       tell({ node, item, was: "PENDING", attempt, isNamed: false, fact })

@@ -1,6 +1,7 @@
+import { isRunningAt } from "../attempt-times.ts"
 import type { ItemList } from "../item-list.ts"
 import type { Json } from "../json.ts"
-import { isRunningAt, type JobState, nodeStatuses, QUEUED, RUNNING } from "../state.ts"
+import { type JobState, nodeStatuses, QUEUED, RUNNING } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 import { type AttemptFields, attemptFields } from "./attempt-view.ts"
 import { reasonField } from "./reasons.ts"

@@ -33,6 +33,8 @@ export interface LiveGraph {
   /** The job was dispatched, and no fact records that: its graph is QUEUED. */
   readonly status?: "PROCESSING"
   readonly nodes: readonly LiveNode[]
+  /** starting: the engine has taken the job's partition and is loading its jobs. store_away: its database does not answer. */
+  readonly engine?: "starting" | "store_away"
 }
 
 export interface LiveItem extends LiveTask {

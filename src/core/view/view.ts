@@ -1,3 +1,4 @@
+import { isRunningAt } from "../attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
 import type { Json, JsonObject } from "../json.ts"
@@ -6,9 +7,9 @@ import type { Adjacency, RuleNode } from "../plan.ts"
 import {
   FAILED,
   isDone,
-  isRunningAt,
   type JobState,
   nodeStatusOf,
+  type Pause,
   PENDING,
   QUEUED,
   RUNNING,
@@ -79,13 +80,27 @@ export type WaitingOn =
     }
   /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
+  /** Its place in the rate of the provider, which may have asked for a pause `until` a time. Part of the live overlay only. */
+  | { readonly kind: "rate"; readonly provider: string; readonly until: number | null }
   /** A place for the execution of this pipeline: `limit` executions are running (max_executions). */
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
+  /** The job is paused: the node is ready, or would continue, when the job is resumed. */
+  | ({ readonly kind: "paused" } & PauseView)
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait
 
 /** How many items wait for each of these; kinds without waiting items are left out. */
-export type ItemWaits = { readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot"]?: number }
+export type ItemWaits = {
+  readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot" | "paused"]?: number
+}
+
+/** Since when no node of the job begins. */
+export interface PauseView {
+  readonly at: number
+  /** The API token or JWT subject that paused it; null: neither. */
+  readonly by: string | null
+  readonly reason: string | null
+}
 
 export interface WorkerWait extends Partial<TaskWait> {
   readonly kind: "worker"
@@ -101,10 +116,21 @@ export interface WorkerWait extends Partial<TaskWait> {
 export interface TaskWait {
   /**
    * busy: live workers have the handler, but no free place. none: no live worker has the handler. refused: a worker
-   * rejected the task. owner_away: no live engine owns the job, so no worker gets its tasks. job_queue: the job is QUEUED
-   * behind others of its owner, workflow and time to live, and is not dispatched yet.
+   * rejected the task. isolated: its process died with it before, and it waits for its turn to run alone. owner_away: no
+   * live engine owns the job, so no worker gets its tasks. job_queue: the job is QUEUED behind others of its owner,
+   * workflow and time to live, and is not dispatched yet. dispatching: its facts are being stored, its config is rendered, or its start is being stored. moving: another engine
+   * is about to take the job over, or this one has just begun to. unknown: the engine has lost the task, which is a defect.
    */
-  readonly reason: "busy" | "none" | "refused" | "owner_away" | "job_queue"
+  readonly reason:
+    | "busy"
+    | "none"
+    | "refused"
+    | "isolated"
+    | "owner_away"
+    | "job_queue"
+    | "dispatching"
+    | "moving"
+    | "unknown"
   /** busy: tasks that wait in the same queue, this one included. */
   readonly queued?: number
   /** busy: the place of this task among them, from 1. job_queue: the place of the job among the QUEUED ones. */
@@ -157,6 +183,8 @@ export interface GraphView {
   /** The job that it was forked from; absent: none. */
   readonly forked_from?: string
   readonly workflow_status: WorkflowStatus | null
+  /** Absent: the job is not paused. */
+  readonly paused?: PauseView
   /** X1: changes with each resume. */
   readonly resume_token: string
   readonly progress_pct: number
@@ -198,6 +226,7 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
     status: state.status,
     ...(state.forkedFrom === null ? {} : { forked_from: state.forkedFrom }),
     workflow_status: isOpen ? workflowStatus(nodes) : null,
+    ...(state.paused === null ? {} : { paused: pauseView(state.paused) }),
     resume_token: resumeToken(state),
     progress_pct: progressPercent(state),
     nodes,
@@ -258,8 +287,8 @@ function runsItem(list: JobState, now: number): boolean {
   return false
 }
 
-function hasReadyItem({ active, retryAt }: JobState, now: number): boolean {
-  if (active > 0) return true
+function hasReadyItem({ active, retryAt, paused }: JobState, now: number): boolean {
+  if (active > 0 || paused !== null) return active > 0
   for (const at of retryAt.values()) if (at <= now) return true
   return false
 }
@@ -273,7 +302,9 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       const provider = state.awaitingSlot.get(node)
       if (provider !== undefined) return { kind: "slot", provider, position: null }
       const at = state.retryAt.get(node)
-      if (at === undefined || at <= now) return workerWait(state.graph.nodes[node]!)
+      if (state.held.has(node)) return pausedWait(state)
+      if (at === undefined) return workerWait(state.graph.nodes[node]!)
+      if (at <= now) return pausedWait(state) ?? workerWait(state.graph.nodes[node]!)
       return executionsView(state.faults.get(node)?.fault) ?? { kind: "retry", at }
     }
     case WAITING: {
@@ -281,13 +312,24 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       if (list !== undefined) return itemsWait(state, node, list, now)
       const waiting = state.waiting.get(node)!
       if (waiting.kind === "external") return operationView(state, node, waiting)
-      return waitView(waiting)
+      const isDue = waiting.until !== undefined && waiting.until <= now
+      return (isDue ? pausedWait(state) : null) ?? waitView(waiting)
     }
     case RUNNING:
       return isRunningAt(state, node, now) ? null : workerWait(state.graph.nodes[node]!)
     default:
       return null
   }
+}
+
+/** null: the job is not paused. */
+function pausedWait({ paused }: JobState): WaitingOn | null {
+  return paused === null ? null : { kind: "paused", ...pauseView(paused) }
+}
+
+export function pauseView({ at, by, reason, ofWorkflow }: Pause): PauseView {
+  const text = reason === null ? "workflow paused" : `workflow paused: ${reason}`
+  return { at, by, reason: ofWorkflow ? text : reason }
 }
 
 function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
@@ -297,7 +339,7 @@ function itemsWait(state: JobState, node: number, list: JobState, now: number): 
 }
 
 /** How many items wait for what. */
-function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWaits {
+function itemWaits({ waiting, retryAt, awaitingSlot, held, faults }: JobState): ItemWaits {
   const counts: { -readonly [kind in keyof ItemWaits]: number } = {}
   const count = (kind: keyof ItemWaits) => {
     counts[kind] = (counts[kind] ?? 0) + 1
@@ -306,6 +348,7 @@ function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWa
   for (const item of retryAt.keys())
     count(executionsFullIn(faults.get(item)?.fault) === null ? "retry" : "executions")
   if (awaitingSlot.size > 0) counts.slot = awaitingSlot.size
+  if (held.size > 0) counts.paused = held.size
   return counts
 }
 
@@ -320,8 +363,8 @@ export function workerWait({ handler, provider }: RuleNode): WorkerWait {
   return provider == null ? { kind: "worker", handler } : { kind: "worker", handler, provider }
 }
 
-function waitingItems({ waiting, retryAt, awaitingSlot }: JobState): number {
-  return waiting.size + retryAt.size + awaitingSlot.size
+function waitingItems({ waiting, retryAt, awaitingSlot, held }: JobState): number {
+  return waiting.size + retryAt.size + awaitingSlot.size + held.size
 }
 
 function operationView(state: JobState, node: number, waiting: ExternalWaiting): WaitingOn {

@@ -29,6 +29,8 @@ export interface ChildStartsParts {
   readonly claimExecution: ClaimExecution
   readonly forks: Forks
   readonly mustFit: MustFit
+  /** Set in the submission of a job whose workflow is paused. */
+  readonly paused: (owner: string, name: string) => Pick<Submit, "paused">
 }
 
 interface ResumedChild {
@@ -108,6 +110,7 @@ export class ChildStarts {
       ...(job.state.traceparent === null ? {} : { traceparent: job.state.traceparent }),
       ...(job.state.retryDefaults === null ? {} : { retryDefaults: job.state.retryDefaults }),
       expiresBy: this.#expiresBy(job, at.node),
+      ...this.#parts.paused(job.state.owner, name),
     }
     const origin = forkedChild(job, at)
     const fork = origin === undefined ? null : await this.#parts.forks.ofChild(id, origin, { plan, command })

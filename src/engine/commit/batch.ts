@@ -1,3 +1,4 @@
+import { submittedPause } from "../../core/apply/pause.ts"
 import type { Effect } from "../../core/effects.ts"
 import type { Fact, ItemCompleted, JobSubmitted, NodeCompleted } from "../../core/facts.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
@@ -67,6 +68,7 @@ export class Batch {
       // Seqs rise from job to job only within a partition, and jobs of a batch are in the order of their first facts.
       if (job.state.finishedAt !== null)
         this.lastEnded.set(job.partition, Math.max(job.seq, this.lastEnded.get(job.partition) ?? 0))
+      job.isRelabelled = false
       job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usageKey(job.state) }
     }
     for (const [job, error] of this.rows)
@@ -134,14 +136,13 @@ function holderOf(row: HeldRow | NewDefinition): string {
 /** The row of a job that waits for a place in memory. */
 export interface QueuedRow extends NewJob {
   readonly ttlSeconds: number | null
-  readonly wakeAt: number
 }
 
 export interface QueuedSubmission {
   readonly id: string
   readonly partition: number
   readonly fact: JobSubmitted & { readonly at: number }
-  readonly wakeAt: number
+  readonly wakeAt: number | null
 }
 
 export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq: number): QueuedRow {
@@ -155,7 +156,7 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     finishedAt: null,
     wakeAt,
     output: null,
-    error: null,
+    error: fact.paused === undefined ? null : JSON.stringify({ paused: submittedPause(fact.paused, at) }),
     fingerprint: null,
     owner: fact.owner,
     workflow: fact.workflow,
@@ -236,6 +237,7 @@ function jobChange(job: LiveJob): JobChange {
     workflowVersion: state.workflowVersion,
     createdAt: state.createdAt,
     labels: hasKeys(labels) ? JSON.stringify(labels) : null,
+    ...(job.isRelabelled ? { isRelabelled: true as const } : {}),
   }
 }
 

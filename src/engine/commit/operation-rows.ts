@@ -48,7 +48,7 @@ export class OperationRows {
   addEffect(job: LiveJob, effect: OperationEffect, at: number): void {
     const of = { node: effect.node, item: effect.item }
     if (effect.type === "unanswered") this.#addUnseen(job, of, effect, at)
-    else this.#leave(job, of, at, effect.type === "abandon" ? "cancel" : "ended")
+    else this.#leave(job, of, at, leftStates[effect.type])
   }
 
   /**
@@ -133,7 +133,9 @@ function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "
   return place?.state.unfollowed.has(place.position) === true
 }
 
-export type OperationEffect = Exclude<Effect, { readonly type: "dispatch" | "abort" | "end" }>
+export type OperationEffect = Exclude<Effect, { readonly type: "dispatch" | "hold" | "abort" | "end" }>
+
+const leftStates = { abandon: "cancel", operation_failed: "ended", release_slot: "none" } as const
 
 /** A provider's id never contains a control character. Each attempt of a node may leave one such row. */
 function unseenId(attempt: number): string {

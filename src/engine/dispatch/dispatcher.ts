@@ -1,7 +1,7 @@
 import type { Broker, Task } from "../../broker/port.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import type { Json } from "../../core/json.ts"
-import { isCurrent, isDone, type LargeOutput, taskKey } from "../../core/state.ts"
+import { isCurrent, isDone, type LargeOutput, type TaskRef, taskKey } from "../../core/state.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { PlanNode } from "../../definition/plan.ts"
 import { failpoint } from "../../failpoints.ts"
@@ -36,6 +36,8 @@ export class Dispatcher {
   readonly #parts: DispatcherParts
   readonly #timeSlices: TimeSlices
   readonly #earlyDispatch = new EarlyDispatch()
+  /** By job: tasks whose inputs are being read. */
+  readonly #fetching = new WeakMap<LiveJob, Set<number>>()
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts
@@ -44,6 +46,11 @@ export class Dispatcher {
 
   dispatch(job: LiveJob, at: AttemptRef): void {
     this.#timeSlices.dispatch(job, at)
+  }
+
+  /** Does a task of the job wait for its turn, or for outputs that are being read? */
+  isDispatching(job: LiveJob, task: TaskRef): boolean {
+    return this.#timeSlices.has(job) || this.#fetching.get(job)?.has(taskKey(task)) === true
   }
 
   /** Dispatches a node that only computes before the facts that made it ready are durable. False: it must wait for them. */
@@ -135,7 +142,10 @@ export class Dispatcher {
 
   #fetchThen(job: LiveJob, at: AttemptRef, large: readonly number[]): void {
     const fetching = at.item === undefined ? this.#fetch(job, large) : this.#fetchOnce(job, at.node, large)
+    const keys = this.#fetching.get(job) ?? new Set()
+    this.#fetching.set(job, keys.add(taskKey(at)))
     fetching
+      .finally(() => keys.delete(taskKey(at)))
       .then(fetched => !job.evicted && isWanted(job, at) && this.#tryRender(job, at, fetched))
       .catch(error => this.#parts.owner.quarantine(job, error))
   }
@@ -200,6 +210,10 @@ export class TimeSlices {
   dispatch(job: LiveJob, at: AttemptRef): void {
     if (this.#waiting.size === 0 && this.#hasTime()) this.#run(job, at)
     else this.#wait(job, at)
+  }
+
+  has(job: LiveJob): boolean {
+    return this.#waiting.has(job)
   }
 
   stop(): void {

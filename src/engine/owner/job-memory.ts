@@ -56,7 +56,8 @@ export class JobMemory {
       return
     }
     this.remove(job)
-    if (!jobHasEnded(job.state.status) && job.state.status !== "QUEUED") engine.parked(wakeAt(job.state))
+    const { status, paused } = job.state
+    if (!jobHasEnded(status) && (status !== "QUEUED" || paused !== null)) engine.parked(wakeAt(job.state))
   }
 }
 

@@ -1,6 +1,6 @@
 import { jobOutput } from "../../core/job-output.ts"
 import type { Json } from "../../core/json.ts"
-import { type JobState, wholeOutput } from "../../core/state.ts"
+import { type JobState, type Note, type Pause, wholeOutput } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import { noReason, unknownExpiry } from "../../core/view/reasons.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -71,15 +71,21 @@ export function jobError(plan: Plan, state: JobState): JobError | null {
 }
 
 /**
- * The row's column `error`: the error of a job that failed, the reason of one that was cancelled or has expired; and the
- * usage of the job, if there is any.
+ * The row's column `error`: the error of a job that failed, the reason of one that was cancelled or has expired; and, if
+ * there are any, the usage of the job, its pause and its note.
  */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
   const error = jobError(plan, state)
   const reason = state.endReason === null ? null : { reason: state.endReason }
-  if (state.usage.size === 0)
+  const { usage, paused, note } = state
+  if (usage.size === 0 && paused === null && note === null)
     return error === null && reason === null ? null : JSON.stringify(error ?? reason)
-  return JSON.stringify({ ...(error ?? reason), usage: Object.fromEntries(state.usage) })
+  return JSON.stringify({
+    ...(error ?? reason),
+    ...(usage.size === 0 ? {} : { usage: Object.fromEntries(usage) }),
+    ...(paused === null ? {} : { paused }),
+    ...(note === null ? {} : { note }),
+  })
 }
 
 /** null: the job has no error. */
@@ -90,12 +96,19 @@ export function jobFingerprint({ plan, state }: Pick<LiveJob, "plan" | "state">)
 
 /** Reads the end of a job from its row, and the usage of the job when the row was written. */
 export function readEnd({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
-  const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
+  const stored = (text === null ? {} : JSON.parse(text)) as StoredEnd
+  const { usage = {}, reason = null, paused = null, note = null, ...error } = stored
   return {
+    paused,
+    note,
     error: "code" in error ? (error as JobError) : null,
     reason: reason ?? defaultReasons[status] ?? null,
     usage,
   }
+}
+
+export function jobIsPaused(row: Pick<JobRow, "error" | "status">): boolean {
+  return readEnd(row).paused !== null
 }
 
 /** A text that changes whenever the usage of the job changes. */
@@ -114,12 +127,19 @@ const defaultReasons: { readonly [status in JobStatus]?: string } = {
   EXPIRED: unknownExpiry,
 }
 
-type StoredEnd = Partial<JobError> & { readonly reason?: string; readonly usage?: Usage }
+type StoredEnd = Partial<JobError> & {
+  readonly reason?: string
+  readonly usage?: Usage
+  readonly paused?: Pause
+  readonly note?: Note
+}
 
 interface JobEnd {
   readonly error: JobError | null
   readonly reason: string | null
   readonly usage: Usage
+  readonly paused: Pause | null
+  readonly note: Note | null
 }
 
 interface Usage {

@@ -58,6 +58,8 @@ export interface LiveJob {
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
   /** It waits as a row for a place in memory; code that uses it now must not dispatch it. */
   isQueued: boolean
+  /** Its labels have changed since its row was written. */
+  isRelabelled: boolean
   /** Its place in the window of its queue; null: something has happened to it, or it needs none. */
   place: Place | null
 }
@@ -112,6 +114,7 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     evictingOutputs: null,
     fetched: null,
     isQueued: job.state.status === "QUEUED",
+    isRelabelled: false,
     place: null,
   }
 }

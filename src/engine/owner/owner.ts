@@ -36,8 +36,10 @@ import {
   runningAttempts,
 } from "./live-job.ts"
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
+import { rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
-import { type Decided, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
+import { type Decided, isAboutJob, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
+import { Whereabouts } from "./whereabouts.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -58,6 +60,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly handover: Handover
   readonly pendingDecisions = new PendingDecisions()
   readonly queue: JobQueue
+  /** Where tasks are that no broker has. */
+  readonly whereabouts: Whereabouts
   readonly #parts: OwnerParts
   readonly #alarms: Alarms
   readonly #memory: JobMemory
@@ -116,6 +120,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     })
     const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
     this.external = { providers, slots, capacity, polls, leftSubmissions }
+    const { store, owned } = this
+    this.whereabouts = new Whereabouts({ store, owned, capacity, dispatcher, reports: this.#reports })
     this.handover = new Handover(this)
     this.#turns = new Turns({
       clock,
@@ -168,7 +174,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const known = this.jobs.get(id)
     if (known !== undefined) return { createdAt: known.state.createdAt, job: known }
     const mayWait = plan.pipeline === null && !isWholeFork(plan, command)
-    if (mayWait && !this.queue.mayBegin(command)) return this.#submitQueued(id, partition, command)
+    if (command.paused !== undefined || (mayWait && !this.queue.mayBegin(command)))
+      return this.#submitQueued(id, partition, command)
     const job = this.submitNow(id, partition, plan, command, reused)
     this.queue.entered(job)
     return { createdAt: job.state.createdAt, job }
@@ -178,8 +185,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const createdAt = this.#parts.clock.now()
     const lane = this.committer.lane(partition)
     lane.closeIfFull()
-    const wakeAt = this.queue.recorded(command)
     const fact = submission(command, createdAt, true)
+    const wakeAt = command.paused === undefined ? this.queue.recorded(command) : fact.expires_at
     lane.recordQueued({ id, partition, fact, wakeAt })
     if (command.fork !== undefined) lane.hold(holdsOfFork(id, partition, command, createdAt))
     this.#unstored.add(id)
@@ -264,7 +271,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.#turns.perform(batch)
     for (const job of batch.queued) {
       this.#unstored.delete(job.id)
-      this.queue.stored(job)
+      if (job.wakeAt !== null && job.wakeAt < 0) this.queue.stored(job)
+      else this.#parts.engine.parked(job.wakeAt)
       this.#parts.observer.changed(job)
     }
     for (const job of batch.jobs) {
@@ -400,6 +408,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     // A job that is recovered begins again.
     if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
+    if (isAboutJob(command)) rowChanged(job, command, this)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.operationReported(job, command)

@@ -41,6 +41,8 @@ export class TaskReports implements RemoteTaskEvents {
   readonly #owner: ReportedOwner
   /** Pending requests for a place in the provider's rate, by task name. */
   readonly #ratePlaces = new Map<string, Promise<void>>()
+  /** Names of tasks whose child job is being started. */
+  readonly #starting = new Set<string>()
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
@@ -141,7 +143,13 @@ export class TaskReports implements RemoteTaskEvents {
     if (outcome.type === "child") {
       const { usage } = outcome
       const reported = { ...at, times, ...(usage === undefined ? {} : { usage }) }
-      pendingDecisions.add(job.partition, this.#owner.childRequested(job, reported, outcome))
+      const name = nameOf(task)
+      this.#starting.add(name)
+      const started = this.#owner.childRequested(job, reported, outcome)
+      pendingDecisions.add(
+        job.partition,
+        started.finally(() => this.#starting.delete(name)),
+      )
     } else if (isLeft) return
     else if (outcome.type === "submitted")
       pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
@@ -180,6 +188,11 @@ export class TaskReports implements RemoteTaskEvents {
       partition,
       owner.untilStoreAnswers(partition, () => owner.withJob(task.jobId, job => owner.command(job, command))),
     )
+  }
+
+  /** Is the worker's report being decided on? A child job is started for it, or its operation is claimed. */
+  isDeciding(task: TaskName): boolean {
+    return this.#starting.has(nameOf(task)) || this.isClaiming(task)
   }
 
   /** Is the operation that the task submitted being claimed right now? */

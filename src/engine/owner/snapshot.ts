@@ -1,7 +1,9 @@
+import { submittedPause } from "../../core/apply/pause.ts"
 import type { Submit } from "../../core/commands.ts"
 import type { Json } from "../../core/json.ts"
 import { type JobState, nodeStatusOf } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
+import { pauseView } from "../../core/view/view.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
 import { isoTime } from "../clock.ts"
 import { isIdle, type JobError, jobError, jobFingerprint, outputInMemory, readEnd } from "./job-result.ts"
@@ -37,11 +39,36 @@ export interface JobSnapshot {
   /** While its status is PREVIEW, and not in lists: the last partial result of each node that is running. */
   readonly previews?: readonly JobPreview[]
   readonly labels: { readonly [key: string]: string }
+  /** What people have noted on the job; null: nothing. */
+  readonly note: JobNote | null
+  /** Since when no node of the job begins; null: it is not paused. */
+  readonly paused: JobPause | null
   readonly priority: number
   readonly created_at: string
   /** When its state last changed. */
   readonly updated_at: string
   readonly finished_at: string | null
+}
+
+export interface JobNote {
+  readonly text: string
+  readonly at: string
+  /** The API token or JWT subject that wrote it; null: neither. */
+  readonly by: string | null
+}
+
+export interface JobPause {
+  readonly at: string
+  /** The API token or JWT subject that paused it; null: neither. */
+  readonly by: string | null
+  readonly reason: string | null
+}
+
+function aboutFields({ note, paused }: Pick<JobState, "note" | "paused">) {
+  return {
+    note: note && { ...note, at: isoTime(note.at) },
+    paused: paused && { ...pauseView(paused), at: isoTime(paused.at) },
+  }
 }
 
 export interface JobPreview {
@@ -102,6 +129,10 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
     reason: null,
     usage: {},
     labels: command.labels ?? {},
+    ...aboutFields({
+      note: null,
+      paused: command.paused === undefined ? null : submittedPause(command.paused, createdAt),
+    }),
     priority: command.priority,
     created_at,
     updated_at: created_at,
@@ -139,6 +170,7 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     usage: Object.fromEntries(state.usage),
     ...previewsField(state),
     labels: state.labels,
+    ...aboutFields(state),
     priority: state.priority,
     created_at: isoTime(state.createdAt),
     updated_at: isoTime(job.projected?.updatedAt ?? state.createdAt),
@@ -158,7 +190,7 @@ export function lacksOutput({ status, output }: JobRow): boolean {
 
 /** `now`: by the engine's clock. */
 export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
-  const { usage, ...end } = readEnd(row)
+  const { usage, paused, note, ...end } = readEnd(row)
   return {
     job_id: row.id,
     workflow: row.workflow,
@@ -174,6 +206,7 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     fingerprint: row.fingerprint,
     usage: isIdle(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
+    ...aboutFields({ note, paused }),
     priority: row.priority,
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),

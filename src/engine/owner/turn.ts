@@ -113,6 +113,8 @@ export class Turns {
         if (lane.isBehind || !this.#parts.dispatcher.dispatchEarly(job, attemptRef(effect)))
           lane.addEffect(job, effect)
         break
+      case "hold":
+        break
       case "abort":
       case "end":
         lane.addEffect(job, effect)
@@ -137,6 +139,11 @@ export class Turns {
       else owner.ended(job)
     }
   }
+}
+
+/** Does it change what people see of the job in lists, besides its state? */
+export function isAboutJob({ type }: Command): boolean {
+  return type === "pause" || type === "resume" || type === "describe"
 }
 
 /** May the command end attempts other than its own? A plain completion never does, and skips this work. */

@@ -4,6 +4,7 @@ import type { EngineObserver } from "../engine.ts"
 import { firstSeq, partitionOf } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ProviderSweep } from "../providers/sweep.ts"
+import type { ReasonCheck } from "../reason-check.ts"
 import type { Recovery } from "../recovery/recovery.ts"
 import type { Retention } from "../recovery/retention.ts"
 import type { Wakeups } from "../recovery/wakeups.ts"
@@ -27,6 +28,7 @@ export interface OwnershipParts {
   readonly retention: Pick<Retention, "partitionsAdded">
   readonly rollUps: Pick<RollUps, "partitionsAdded">
   readonly sweep: Pick<ProviderSweep, "partitionsAdded">
+  readonly reasons: Pick<ReasonCheck, "partitionsAdded">
   readonly leaseMs: number
   readonly beatMs: number
   /** A partition that is to be given away and does not become idle is handed over after this time. */
@@ -227,6 +229,7 @@ export class Ownership {
     retention.partitionsAdded()
     this.#parts.rollUps.partitionsAdded()
     sweep.partitionsAdded()
+    this.#parts.reasons.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)
     owner.queue.partitionsAdded(held)

@@ -1,4 +1,4 @@
-import type { Broker, Task } from "../../broker/port.ts"
+import { type Broker, nameOf, type Task, type TaskName } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import { needsSlot } from "../../core/item-list.ts"
@@ -39,6 +39,8 @@ export class Capacity {
   readonly #parts: CapacityParts
   readonly rate: ProviderRate
   readonly #timers = new Set<() => void>()
+  /** Tasks that wait for a place in the rate of their provider, by name. */
+  readonly #inRate = new Map<string, string>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
@@ -64,9 +66,25 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#resendGrant(job, task)
       return
     }
-    await this.rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
+    await this.#waitForRate(task, terms)
     if (isWanted(job, task)) broker.dispatch(task)
     else await this.#releaseSlot(job, task)
+  }
+
+  /** The provider whose rate the task waits for, and until when the provider asked for a pause; null: it does not wait. */
+  rateWait(task: TaskName): { readonly provider: string; readonly until: number | null } | null {
+    const provider = this.#inRate.get(nameOf(task))
+    return provider === undefined ? null : { provider, until: this.rate.pausedUntil(provider) }
+  }
+
+  async #waitForRate(task: Task, terms: ProviderTerms): Promise<void> {
+    const name = nameOf(task)
+    this.#inRate.set(name, task.provider!)
+    try {
+      await this.rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
+    } finally {
+      this.#inRate.delete(name)
+    }
   }
 
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {

@@ -140,6 +140,11 @@ export class ProviderRate {
     this.#pausedUntil.set(provider, Math.max(until, this.#pausedUntil.get(provider) ?? 0))
   }
 
+  /** Until when the provider asked for a pause; null: it did not, as far as this process knows. */
+  pausedUntil(provider: string): number | null {
+    return this.#pauseEnd(provider)
+  }
+
   #pauseEnd(provider: string): number | null {
     const until = this.#pausedUntil.get(provider)
     if (until === undefined) return null

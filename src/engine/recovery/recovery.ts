@@ -68,7 +68,7 @@ export class Recovery {
   /** Dispatches a job that waited as a row. */
   #dispatchQueued(job: LiveJob, queue: Queue): void {
     const { owner, clock } = this.#parts
-    if (!job.isQueued) {
+    if (!job.isQueued || job.state.paused !== null) {
       owner.parkIfIdle(job)
       return
     }

@@ -9,15 +9,19 @@ import type { Forks } from "../forks/forks.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
+import { pauseCommand } from "../owner/pause.ts"
 import { Stored } from "../owner/snapshot.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import { type ClaimExecution, placeForRetry } from "../pipeline-places.ts"
 import type { Answer } from "./inbox.ts"
-import { refusalError } from "./refusals.ts"
+import { refusalError, throwIfRefused } from "./refusals.ts"
 import type { Hurry, RemoteEngines } from "./remote-engines.ts"
 
 /** Commands from callers, as opposed to reports of workers and timers. */
-export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
+export type JobCommand = Extract<
+  Command,
+  { type: "cancel" | "retry" | "delete" | "signal" | "pause" | "resume" | "describe" }
+>
 
 export interface CommandsParts {
   readonly owner: PartitionOwner
@@ -122,7 +126,7 @@ export class Commands {
     const answer = partitions.owns(partitionOf(jobId))
       ? await this.#executeHere(jobId, command)
       : await remoteEngines.command(jobId, command)
-    if ("refused" in answer) throw refusalError(answer.refused, jobId)
+    throwIfRefused(answer, jobId)
   }
 
   async #executeHere(jobId: string, command: JobCommand): Promise<Answer> {
@@ -149,7 +153,10 @@ export async function decide(
   claim: ClaimExecution,
 ): Promise<Answer> {
   const releasePlace = command.type === "retry" ? await placeForRetry(job, claim) : null
-  const decided = await owner.execute(job, command)
+  const decided = await owner.execute(
+    job,
+    command.type === "pause" ? pauseCommand(job, command, owner.broker) : command,
+  )
   if (!("refused" in decided)) return { accepted: true }
   if (jobHasEnded(job.state.status)) await releasePlace?.()
   return { refused: decided.refused }

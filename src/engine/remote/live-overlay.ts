@@ -1,16 +1,8 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
-import {
-  findTask,
-  isRunningAt,
-  type JobState,
-  QUEUED,
-  RUNNING,
-  type TaskRef,
-  taskKey,
-  WAITING,
-} from "../../core/state.ts"
+import { isRunningAt } from "../../core/attempt-times.ts"
+import { findTask, type JobState, QUEUED, RUNNING, type TaskRef, taskKey, WAITING } from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
-import { workerWait } from "../../core/view/view.ts"
+import { type TaskWait, workerWait } from "../../core/view/view.ts"
 import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
 import { currentTask, type LiveJob } from "../owner/live-job.ts"
 import { shownStatus } from "../owner/snapshot.ts"
@@ -28,10 +20,22 @@ export interface OverlayQuery {
 export type Overlay = LiveGraph | LiveItems
 
 export interface OverlayParts {
-  readonly broker: Pick<Broker, "runningTask" | "waits" | "remote">
+  readonly broker: Pick<Broker, "runningTask" | "waits" | "remote" | "has">
+  readonly owner: OverlayOwner
   /** Which of a pipeline's needs this process does not have. */
   readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
   readonly now: () => number
+}
+
+/** What the owner of the jobs knows of tasks that no broker has. */
+export interface OverlayOwner {
+  /** Between the fact that made the task ready and the broker, or between the worker's report and its fact. */
+  isDispatching(job: LiveJob, task: TaskName): boolean
+  /** The place in the rate of a provider that the task waits for; null: it does not. */
+  rateWait(task: TaskName): { readonly provider: string; readonly until: number | null } | null
+  /** Tasks of the partition are not dispatched here any more. */
+  isLeaving(partition: number): boolean
+  readonly store: { readonly isAvailable: boolean }
 }
 
 /** Waiting tasks are listed up to this many; the others are shown as QUEUED by the graph alone. */
@@ -47,12 +51,19 @@ export function liveOverlay(
   parts: OverlayParts,
 ): LiveGraph | LiveItems {
   const at = parts.now()
+  const away = parts.owner.store.isAvailable ? {} : ({ engine: "store_away" } as const)
   // A job that waits as a row may be in memory for a command.
   if (job === undefined || shownStatus(job) === "QUEUED")
-    return query.node === undefined ? { at, nodes: [] } : { at, items: [] }
-  const found = overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at)
+    return query.node === undefined ? { at, nodes: [], ...away } : { at, items: [] }
+  const found = { ...overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at), ...away }
   const mayBeStoredAsQueued = job.state.status === "QUEUED" || job.pendingBatches > 0
   return mayBeStoredAsQueued && "nodes" in found ? { ...found, status: "PROCESSING" } : found
+}
+
+/** The ready tasks of a job for which this engine knows no reason why they do not run: it has lost them. */
+export function lostTasks(job: LiveJob, parts: OverlayParts): LiveNode[] {
+  const { nodes } = liveOverlay(job, { jobId: job.id }, parts) as LiveGraph
+  return nodes.filter(({ waiting_on }) => waiting_on?.kind === "worker" && waiting_on.reason === "unknown")
 }
 
 export interface AwayParts {
@@ -82,6 +93,22 @@ export function awayOverlay(state: JobState, query: OverlayQuery, parts: AwayPar
     return { ...idle, waiting_on: { ...workerWait(state.graph.nodes[task.node]!), ...wait } }
   }
   return overlay(new Tasks({ state, progress: null }, now, of), query, now)
+}
+
+/** Of a job that its owner does not have in memory: it waits in the store for its turn. */
+export function rowOverlay(
+  state: JobState,
+  live: LiveGraph,
+  position: Pick<TaskWait, "position" | "position_is_minimum">,
+): LiveGraph {
+  if (state.status !== "QUEUED" || live.nodes.length > 0 || live.engine === "starting") return live
+  const of = ({ node }: TaskRef): LiveTask => {
+    return {
+      ...idle,
+      waiting_on: { ...workerWait(state.graph.nodes[node]!), reason: "job_queue", ...position },
+    }
+  }
+  return { ...live, nodes: liveNodes(new Tasks({ state, progress: null }, live.at, of)) }
 }
 
 function overlay(tasks: Tasks, query: OverlayQuery, at: number): Overlay {
@@ -120,7 +147,8 @@ function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
 }
 
 /** The state of a task that is ready and has not ended. Valid for one answer: queues are ordered once for all tasks of the job. */
-function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskRef) => LiveTask {
+function inFlight(job: LiveJob, parts: OverlayParts, now: number): (task: TaskRef) => LiveTask {
+  const { broker, lacks, owner } = parts
   const { plan, awaitingHandler } = job
   const waits = broker.waits()
   const lacking = plan.pipeline === null ? null : lacks(pipelineNeeds(plan.pipeline))
@@ -138,10 +166,32 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
     if (recorded !== undefined)
       return { ...idle, status: "RUNNING", worker: recorded.worker, started_at: recorded.at }
     const node = plan.nodes[task.node]!
-    const wait = waits.of(current, node.handler, awaitingHandler?.has(taskKey(task)) === true)
+    const rate = owner.rateWait(current)
+    if (rate !== null) return { ...idle, waiting_on: { kind: "rate", ...rate } }
+    const isUnserved = awaitingHandler?.has(taskKey(task)) === true
+    const wait =
+      isUnserved || broker.has(current)
+        ? waits.of(current, node.handler, isUnserved)
+        : { reason: ownReason(job, current, { owner, now }) }
     const waiting = { ...workerWait(node), ...wait }
     return { ...idle, waiting_on: lacking === null ? waiting : withMissing(waiting, lacking) }
   }
+}
+
+/** A retry that is due waits until the facts of its lane are stored. After this time its alarm counts as lost. */
+const MAX_OVERDUE_MS = 60_000
+
+/** Why no broker has a task that is ready. */
+function ownReason(
+  job: LiveJob,
+  task: TaskName,
+  { owner, now }: { readonly owner: OverlayOwner; readonly now: number },
+): TaskWait["reason"] {
+  if (job.isQueued) return "job_queue"
+  const { state, position } = findTask(job.state, task)!
+  const overdueMs = now - (state.retryAt.get(position) ?? Number.NEGATIVE_INFINITY)
+  if (owner.isDispatching(job, task) || overdueMs < MAX_OVERDUE_MS) return "dispatching"
+  return owner.isLeaving(job.partition) ? "moving" : "unknown"
 }
 
 function recordedStart({ state: job }: LiveJob, task: TaskRef, now: number) {
@@ -175,7 +225,9 @@ class Tasks {
     const progress = this.job.progress?.get(taskKey(task)) ?? null
     if (status === WAITING) return progress === null ? null : { ...idle, status: "WAITING", progress }
     if (status !== QUEUED && status !== RUNNING) return null
-    if (state.awaitingSlot.has(position) || (state.retryAt.get(position) ?? 0) > this.#now) return null
+    if (state.awaitingSlot.has(position) || state.held.has(position)) return null
+    const retryAt = state.retryAt.get(position)
+    if (retryAt !== undefined && (state.paused !== null || retryAt > this.#now)) return null
     const live = this.#inFlight(task)
     return live.status === "RUNNING" ? { ...live, progress } : live
   }

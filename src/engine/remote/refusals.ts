@@ -1,5 +1,6 @@
 import type { RefusalReason } from "../../core/commands.ts"
 import { UmbraError } from "../../errors.ts"
+import type { Answer } from "./inbox.ts"
 
 /** The error that a caller gets for an owner's refusal of a command. */
 const refusals: {
@@ -22,6 +23,11 @@ const refusals: {
     "E307",
     "has completed all its nodes; its output template failed, so submit it again with a corrected workflow",
   ],
+}
+
+/** Throws unless the command was accepted, or the job was as it asks for before. */
+export function throwIfRefused(answer: Answer, jobId: string): void {
+  if ("refused" in answer && answer.refused !== "unchanged") throw refusalError(answer.refused, jobId)
 }
 
 export function refusalError(reason: string, jobId: string): UmbraError {

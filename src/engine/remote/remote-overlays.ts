@@ -6,7 +6,8 @@ import type { Overlay, OverlayQuery } from "./live-overlay.ts"
 
 /**
  * What only the owners of jobs know: live overlays, and which jobs were dispatched from rows. Query and answer travel as
- * notifications of the store's feed: nothing is stored. What is not answered within `ANSWER_MS` is absent.
+ * notifications of the store's feed: nothing is stored. What is not answered within `ANSWER_MS`, or the given time, is
+ * absent.
  *
  * 1. One query for the same thing is in flight at a time, however many callers there are.
  * 2. Only the owner of the job's partition answers; a query about many partitions is answered by each of their owners.
@@ -39,8 +40,8 @@ export class RemoteOverlays {
   }
 
   /** null: the owner did not answer. */
-  async query(query: OverlayQuery): Promise<Overlay | null> {
-    const [overlay = null] = await this.#ask<Overlay>(query, answers => answers.length > 0)
+  async query(query: OverlayQuery, patienceMs = ANSWER_MS): Promise<Overlay | null> {
+    const [overlay = null] = await this.#ask<Overlay>(query, answers => answers.length > 0, patienceMs)
     return overlay
   }
 
@@ -53,15 +54,19 @@ export class RemoteOverlays {
     })
   }
 
-  #ask<T>(query: Query, isComplete: (answers: readonly T[]) => boolean): Promise<readonly T[]> {
+  #ask<T>(
+    query: Query,
+    isComplete: (answers: readonly T[]) => boolean,
+    patienceMs = ANSWER_MS,
+  ): Promise<readonly T[]> {
     if (this.#feed.listen === null) return Promise.resolve([])
-    const answers = this.#queries.run(JSON.stringify(query), () =>
-      this.#send(query, isComplete as IsComplete),
+    const answers = this.#queries.run(`${patienceMs} ${JSON.stringify(query)}`, () =>
+      this.#send(query, isComplete as IsComplete, patienceMs),
     )
-    return withinTime(answers as Promise<readonly T[]>, () => [])
+    return withinTime(answers as Promise<readonly T[]>, patienceMs, () => [])
   }
 
-  async #send(query: Query, isComplete: IsComplete): Promise<readonly unknown[]> {
+  async #send(query: Query, isComplete: IsComplete, patienceMs: number): Promise<readonly unknown[]> {
     await this.start()
     const id = `${this.#id}-${++this.#queryCount}`
     const answers: unknown[] = []
@@ -69,7 +74,7 @@ export class RemoteOverlays {
       this.#waiting.set(id, { parts: new Map(), answers, isComplete, resolve }),
     )
     this.#feed.notify(`${ASK} ${id} ${JSON.stringify(query)}`)
-    await withinTime(complete, () => {})
+    await withinTime(complete, patienceMs, () => {})
     this.#waiting.delete(id)
     return answers
   }
@@ -132,9 +137,9 @@ interface Waiting {
   readonly resolve: () => void
 }
 
-function withinTime<T>(answer: Promise<T>, otherwise: () => T): Promise<T> {
+function withinTime<T>(answer: Promise<T>, patienceMs: number, otherwise: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(otherwise()), ANSWER_MS)
+    const timer = setTimeout(() => resolve(otherwise()), patienceMs)
     answer.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }

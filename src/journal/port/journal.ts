@@ -338,7 +338,7 @@ export interface JobChange {
   readonly fingerprint: string | null
   /** What the statistics count, of a job that ended in this batch. Otherwise the stored value stays. Rows that are read do not have it. */
   readonly stats?: string | null
-  /** These never change; the marks of the change depend on them (journal/marks.ts). */
+  /** The marks of the change depend on these (journal/marks.ts). Only labels ever change. */
   readonly owner: string
   readonly workflow: string
   /** 0: the job has a definition of its own. */
@@ -346,6 +346,8 @@ export interface JobChange {
   readonly createdAt: number
   /** A JSON object of strings. */
   readonly labels: string | null
+  /** The labels are new: they have no marks yet. */
+  readonly isRelabelled?: true
 }
 
 export interface NewJob extends JobChange {

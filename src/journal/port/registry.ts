@@ -45,6 +45,21 @@ export interface Registry {
   /** Newest first; including removals, also that of the workflow. */
   listAliasMoves(query: AliasKey & { readonly limit: number }): Promise<AliasMove[]>
 
+  /** False: it is paused already, and nothing has changed. */
+  pauseWorkflow(
+    pause: WorkflowKey & {
+      readonly at: number
+      readonly by: string | null
+      readonly reason: string | null
+    },
+  ): Promise<boolean>
+  /** From now on new jobs begin. False: it is not paused. */
+  resumeWorkflow(resumption: WorkflowKey & { readonly at: number }): Promise<boolean>
+  /** Of all owners. */
+  listPauses(): Promise<WorkflowPause[]>
+  /** All jobs that waited are resumed. A pause that began since then stays. */
+  settlePause(settled: WorkflowKey & { readonly resumedAt: number }): Promise<void>
+
   putToken(token: Omit<TokenRow, "revokedAt">): Promise<void>
   /** null also for a revoked token. */
   readToken(hash: string): Promise<TokenRow | null>
@@ -66,6 +81,15 @@ export interface Registry {
 export interface WorkflowKey {
   readonly owner: string
   readonly name: string
+}
+
+export interface WorkflowPause extends WorkflowKey {
+  readonly pausedAt: number
+  /** The API token or JWT subject that paused it; null: neither. */
+  readonly pausedBy: string | null
+  readonly reason: string | null
+  /** null: it is paused. Otherwise jobs that waited are being resumed. */
+  readonly resumedAt: number | null
 }
 
 export interface AliasKey extends WorkflowKey {

@@ -135,6 +135,7 @@ function jobChangeRecord(job: JobChange): string {
     job.error === null ? "" : json(job.error),
     job.fingerprint ?? "",
     job.stats == null ? "" : json(job.stats),
+    job.labels === null ? "" : json(job.labels),
   ].join(FIELD)
 }
 
@@ -145,7 +146,6 @@ function newJobRecord(job: NewJob): string {
     plain(job.workflow),
     job.workflowVersion,
     job.parentId ?? "",
-    job.labels === null ? "" : json(job.labels),
     job.priority,
     job.createdAt,
     job.submittedBy === null ? "" : plain(job.submittedBy),

@@ -3,6 +3,7 @@ import {
   type Registry,
   type TokenFilter,
   type VersionRow,
+  type WorkflowPause,
   type WorkflowSummary,
 } from "../port/registry.ts"
 import {
@@ -86,6 +87,22 @@ export class SqlRegistry implements Registry {
   async listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]) {
     const values = [owner, name, alias, limit]
     return (await this.#database.query<StoredMove>("listAliasMoves", values)).map(aliasMove)
+  }
+
+  async pauseWorkflow({ owner, name, at, by, reason }: Parameters<Registry["pauseWorkflow"]>[0]) {
+    return this.#exists("pauseWorkflow", [owner, name, at, by, reason])
+  }
+
+  async resumeWorkflow({ owner, name, at }: Parameters<Registry["resumeWorkflow"]>[0]) {
+    return this.#exists("resumeWorkflow", [owner, name, at])
+  }
+
+  async listPauses() {
+    return this.#database.query<WorkflowPause>("listPauses", [])
+  }
+
+  async settlePause({ owner, name, resumedAt }: Parameters<Registry["settlePause"]>[0]) {
+    await this.#database.query("settlePause", [owner, name, resumedAt])
   }
 
   async putToken(token: Parameters<Registry["putToken"]>[0]) {

@@ -28,7 +28,6 @@ export function append(
   }
   for (const job of batch.newJobs) {
     checkJob(job)
-    if (job.labels !== null) json(job.labels)
     if (held.has(job.partition)) insertJob(connection, job)
   }
   for (const job of batch.changedJobs) {
@@ -96,7 +95,8 @@ function insertFact(connection: Connection, fact: port.NewFact): number {
   return connection.run(INSERT_FACT, jobId, seq, at, partition, Buffer.byteLength(data), freeText(type), data)
 }
 
-function checkJob({ output, error }: port.JobChange): void {
+function checkJob({ output, error, labels }: port.JobChange): void {
+  if (labels !== null) json(labels)
   if (output !== null) json(output)
   if (error !== null) json(error)
 }
@@ -117,12 +117,24 @@ function insertJob(connection: Connection, job: port.NewJob): void {
 const CHANGE_JOB = `
 update jobs
 set seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7,
-  fingerprint = ?8, stats = coalesce(?9, stats)
-where id = ?10 and seq < ?1`
+  fingerprint = ?8, stats = coalesce(?9, stats), labels = ?10
+where id = ?11 and seq < ?1`
 
 function changeJob(connection: Connection, job: port.JobChange): void {
-  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, stats = null, id } = job
-  const end = [output, error, fingerprint, stats] as const
+  const {
+    seq,
+    status,
+    updatedAt,
+    finishedAt,
+    wakeAt,
+    output,
+    error,
+    fingerprint,
+    stats = null,
+    labels,
+    id,
+  } = job
+  const end = [output, error, fingerprint, stats, labels] as const
   connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, ...end, id)
 }
 

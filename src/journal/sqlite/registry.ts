@@ -11,6 +11,7 @@ import {
   type TokenRow,
   type VersionRow,
   type WorkflowKey,
+  type WorkflowPause,
   type WorkflowSummary,
 } from "../port/registry.ts"
 import {
@@ -141,6 +142,32 @@ export class SqliteRegistry implements Sync<Registry> {
     const sql = `select moved_at as at, moved_by as by, moved_from as "from", moved_to as "to" from alias_moves
       where owner = ? and name = ? and alias = ? order by id desc limit ?`
     return this.#connection.all<StoredMove>(sql, owner, name, alias, limit).map(aliasMove)
+  }
+
+  pauseWorkflow({ owner, name, at, by, reason }: Parameters<Registry["pauseWorkflow"]>[0]): boolean {
+    const sql = `insert into workflow_pauses (owner, name, paused_at, paused_by, reason) values (?, ?, ?, ?, ?)
+      on conflict (owner, name) do update
+      set paused_at = excluded.paused_at, paused_by = excluded.paused_by, reason = excluded.reason, resumed_at = null
+      where resumed_at is not null`
+    const texts = [by, reason].map(text => text && freeText(text))
+    return this.#connection.run(sql, freeText(owner), freeText(name), at, ...texts) > 0
+  }
+
+  resumeWorkflow({ owner, name, at }: Parameters<Registry["resumeWorkflow"]>[0]): boolean {
+    const sql = `update workflow_pauses set resumed_at = ? where owner = ? and name = ? and resumed_at is null`
+    return this.#connection.run(sql, at, owner, name) > 0
+  }
+
+  listPauses(): WorkflowPause[] {
+    return this.#connection.all(
+      `select owner, name, paused_at as pausedAt, paused_by as pausedBy, reason, resumed_at as resumedAt
+       from workflow_pauses order by owner, name`,
+    )
+  }
+
+  settlePause({ owner, name, resumedAt }: Parameters<Registry["settlePause"]>[0]): void {
+    const sql = "delete from workflow_pauses where owner = ? and name = ? and resumed_at = ?"
+    this.#connection.run(sql, owner, name, resumedAt)
   }
 
   putToken(token: Omit<TokenRow, "revokedAt">): void {

@@ -56,6 +56,8 @@ interface Current {
 
 /** A place that was claimed for a job that was never stored is free again after this. */
 export const CLAIM_MS = 60_000
+/** Messages in flight of an execution that is paused get this time; then they are aborted, and delivered again later. */
+const SUSPEND_MS = 30_000
 
 export class Executions implements TaskLane {
   readonly #parts: ExecutionsParts
@@ -195,12 +197,12 @@ export class Executions implements TaskLane {
   }
 
   /** Returns true if the engine still waited for it. */
-  #forget(current: Current): boolean {
+  #forget(current: Current, stop = (run: PipelineRun) => run.stop()): boolean {
     const wasWanted = current.isWanted
     current.isWanted = false
     this.#current.delete(nameOf(current.task))
     if (current.run !== null) this.#parts.metrics.ended(current.run)
-    this.#end(current, current.run?.stop() ?? Promise.resolve())
+    this.#end(current, current.run === null ? Promise.resolve() : stop(current.run))
     return wasWanted
   }
 
@@ -215,6 +217,11 @@ export class Executions implements TaskLane {
     const fault: Fault = toFault(error, { now: this.#parts.clock.now() })
     this.#parts.log.error({ error }, "a pipeline execution cannot continue")
     return { type: "failed", fault }
+  }
+
+  suspend(task: TaskName): void {
+    const current = this.#current.get(nameOf(task))
+    if (current !== undefined) this.#forget(current, run => run.drain(SUSPEND_MS))
   }
 
   cancel(task: TaskName): void {

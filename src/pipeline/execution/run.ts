@@ -11,6 +11,7 @@ import { setMaxListeners } from "node:events"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { groupBy } from "../../core/maps.ts"
+import { routesBehind } from "../../core/pipeline/flow.ts"
 import {
   decodeProgress,
   isDrained,
@@ -362,20 +363,12 @@ const byRoute = (messages: readonly MessageRow[]) => groupBy(messages, ({ route 
 class Flow {
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
-  /**
-   * By route: the routes it writes to and waits for while they have too many queued messages. A route that
-   * can write back to it, over any number of routes, is not included: each would wait for the other.
-   */
   readonly #behind: readonly (readonly number[])[]
 
   constructor(plan: PipelinePlan, progress: PipelineProgress) {
     this.#plan = plan
     this.#progress = progress
-    const { routes } = plan
-    const reach = routes.map((_, start) => reachable(routes, start))
-    this.#behind = routes.map(({ outbound }, route) =>
-      [...new Set(outbound.values())].filter(target => !reach[target]!.has(route)),
-    )
+    this.#behind = routesBehind(plan.routes)
   }
 
   hasRoomBehind(route: number): boolean {
@@ -386,12 +379,6 @@ class Flow {
       return progress.tail - progress.settled.upTo < maxQueued || unsettled(progress) < maxQueued
     })
   }
-}
-
-function reachable(routes: PipelinePlan["routes"], start: number): ReadonlySet<number> {
-  const found = new Set([start])
-  for (const route of found) for (const target of routes[route]!.outbound.values()) found.add(target)
-  return found
 }
 
 /** The metrics of an execution: stored with its progress, so that any process can show them. */

@@ -6,6 +6,10 @@ import * as schema from "../schemas/job.ts"
 
 const { manage, submit } = operations("jobs")
 const params = z.object({ job: schema.jobId })
+export const pauseBody = z
+  .strictObject({ reason: z.string().max(1000).optional() })
+  .nullish()
+  .meta({ examples: [{ reason: "the price list is wrong" }] })
 const elsewhere = ["E610", "E613"] as const
 
 export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
@@ -35,6 +39,54 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
     }),
     async ({ job: { job_id } }) => {
       await umbra.retry(job_id)
+      return umbra.job(job_id)
+    },
+  )
+
+  app.post(
+    "/jobs/:job/pause",
+    manage({
+      summary: "Pause a job",
+      description:
+        "No further node begins; running ones end, retries and timers wait, and the time to live goes on. Child jobs are jobs of their own. Pausing a paused job changes nothing.",
+      params,
+      body: pauseBody,
+      response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
+    }),
+    async ({ job: { job_id }, body, caller }) => {
+      await umbra.pause(job_id, { reason: body?.reason, by: caller.name })
+      return umbra.job(job_id)
+    },
+  )
+
+  app.post(
+    "/jobs/:job/resume",
+    manage({
+      summary: "Resume a paused job",
+      description: "A job that is not paused is not changed.",
+      params,
+      response: schema.answers({ 200: schema.job }, ["E301", "E302", ...elsewhere]),
+    }),
+    async ({ job: { job_id }, caller }) => {
+      await umbra.resume(job_id, { by: caller.name })
+      return umbra.job(job_id)
+    },
+  )
+
+  app.patch(
+    "/jobs/:job",
+    manage({
+      summary: "Change the labels or the note of a job",
+      description: "Also of a job that has ended. What is not given stays as it is.",
+      params,
+      body: schema.description,
+      response: schema.answers({ 200: schema.job }, [
+        ...(["E301", "E307", "E309", "E635", "E636"] as const),
+        ...elsewhere,
+      ]),
+    }),
+    async ({ job: { job_id }, body, caller }) => {
+      await umbra.describe(job_id, { ...body, by: caller.name })
       return umbra.job(job_id)
     },
   )

@@ -33,6 +33,7 @@ import { graphQuery, momentOf } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
 import * as schema from "../schemas/job.ts"
+import { why } from "../schemas/why.ts"
 
 const { read, submit } = operations("jobs")
 const LARGE_GRAPH = 1000
@@ -178,6 +179,22 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       if (graph.nodes.length > LARGE_GRAPH) await new Promise<void>(resolve => setImmediate(resolve))
       return sendInTurns(reply, isoGraph(graph))
     },
+  )
+
+  app.get(
+    "/jobs/:job/why",
+    read({
+      summary: "Show why a job does not go on",
+      description:
+        "One sentence, the chain of causes, and what would help. The owner of the job's partition is queried for at most 1 s; without its answer the reason is `owner_away`. `unexplained` is a defect of the engine, which is logged and counted. With `at`: from the facts up to that moment.",
+      params: jobParams,
+      querystring: graphQuery.extend({
+        node: z.string().max(300).optional().meta({ description: "Only this node.", example: "fetch" }),
+      }),
+      response: schema.answers({ 200: why }, ["E301", "E310", "E313", "E611"]),
+    }),
+    async ({ job: { job_id }, query: { node, at } }) =>
+      umbra.why(job_id, { node, at: at === undefined ? undefined : momentOf(at) }),
   )
 
   app.get(

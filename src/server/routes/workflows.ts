@@ -25,6 +25,7 @@ import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as facts from "../schemas/facts.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/workflow.ts"
+import { pauseBody } from "./job-commands.ts"
 
 const { manage, read } = operations("workflows")
 const params = z.object({ name: schema.workflowName })
@@ -140,6 +141,37 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       const { owner, name: by } = request.caller
       await deleteWorkflow(umbra.registry, { owner, ...request.params, by })
       return reply.code(204).send(null)
+    },
+  )
+
+  app.post(
+    "/workflows/:name/pause",
+    manage({
+      summary: "Pause a workflow",
+      description:
+        "New jobs of it, child jobs too, are accepted and do not begin; other processes apply this within a second. Jobs that were submitted before continue. A paused workflow is not changed.",
+      params,
+      body: pauseBody,
+      response: schema.answers({ 200: views.workflow }, ["E305", "E635", "E636"]),
+    }),
+    async ({ caller: { owner, name: by }, params: { name }, body }) => {
+      await umbra.pauseWorkflow(name, { owner, by, reason: body?.reason })
+      return workflowWithAliases(umbra, { owner, name })
+    },
+  )
+
+  app.post(
+    "/workflows/:name/resume",
+    manage({
+      summary: "Resume a paused workflow",
+      description:
+        "New jobs begin again. Those that waited are resumed a page at a time, also if the process dies meanwhile.",
+      params,
+      response: schema.answers({ 200: views.workflow }, ["E305"]),
+    }),
+    async ({ caller: { owner }, params: { name } }) => {
+      await umbra.resumeWorkflow(name, { owner })
+      return workflowWithAliases(umbra, { owner, name })
     },
   )
 

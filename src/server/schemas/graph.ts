@@ -1,6 +1,6 @@
 /** Answers about the shadow graph of a job: its nodes, their items, and its events. */
 import { z } from "zod"
-import { eg, jobIdExample, json, time } from "./job.ts"
+import { eg, jobIdExample, json, paused, time } from "./job.ts"
 
 const count = z.number().int().min(0)
 
@@ -63,6 +63,8 @@ const waitKinds = [
   "child",
   "items",
   "worker",
+  "rate",
+  "paused",
 ] as const
 
 const waitingOn = eg(z.looseObject({ kind: z.enum(waitKinds) }), {
@@ -80,7 +82,7 @@ const liveTask = z.looseObject({
   waiting_on: waitingOn
     .nullable()
     .describe(
-      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; owner_away (no live engine owns the job), with `cause` and `last_seen_at`; or job_queue (the job is QUEUED), with its `position` among the QUEUED jobs of its owner, workflow and time to live, or a later one with `position_is_minimum`. For a task that waits for a slot: its `position`.",
+      "For a task that waits for a worker, `reason` is: busy, with `queued` and `position`; none, with `last_worker` and `last_seen_at`; refused, with its `cause`; isolated (it runs alone after its process died); dispatching; moving (another engine takes the job over); unknown (a defect of the engine); owner_away (no live engine owns the job), with `cause` and `last_seen_at`; or job_queue (the job is QUEUED), with its `position` among the QUEUED jobs of its owner, workflow and time to live, or a later one with `position_is_minimum`. For a task that waits for a slot: its `position`.",
     ),
 })
 
@@ -254,6 +256,7 @@ export const graph = z
       .describe(
         "RUNNING: the start of a node is stored. READY_TO_RESUME: no node is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready, one or several wait. null: the job has not started, or has ended.",
       ),
+    paused: paused.optional().describe("Absent: the job is not paused."),
     resume_token: eg(z.string(), "r0", "Changes after each resume."),
     progress_pct: z.number().int().min(0).max(100),
     nodes: z.array(node),

@@ -72,11 +72,20 @@ export const jobExample = {
   reason: null,
   usage: { tokens: 1200 },
   labels: { team: "shop" },
+  note: null,
+  paused: null,
   priority: 0,
   created_at: "2026-11-15T12:00:00.000Z",
   updated_at: "2026-11-15T12:00:01.250Z",
   finished_at: "2026-11-15T12:00:01.250Z",
 }
+
+/** Of a job, or of a workflow. */
+export const paused = z.object({
+  at: time,
+  by: z.string().nullable().describe("The API token or JWT subject; null: neither."),
+  reason: z.string().nullable(),
+})
 
 export const job = z
   .object({
@@ -122,6 +131,11 @@ export const job = z
       .optional()
       .describe("While the status is PREVIEW: the last partial result of each running node. Not in lists."),
     labels: z.record(z.string(), z.string()),
+    note: z
+      .object({ text: z.string(), at: time, by: z.string().nullable() })
+      .nullable()
+      .describe("What people have noted on the job, when, and the token or JWT subject that did."),
+    paused: paused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
     priority: z.number().int(),
     created_at: time,
     updated_at: time.describe("When its state last changed."),
@@ -143,6 +157,20 @@ const submission = {
   ttl_seconds: z.number().positive().max(1e10).nullable().optional().describe("null: the job never expires."),
   labels: z.record(z.string().min(1).max(200), z.string().max(1000)).optional(),
 }
+
+/** What people write on a job. */
+export const description = z
+  .strictObject({
+    labels: submission.labels.describe("All labels: those that are not given are removed."),
+    note: z
+      .string()
+      .max(10_000)
+      .regex(...storable)
+      .nullable()
+      .optional()
+      .describe("null: removes the note."),
+  })
+  .meta({ examples: [{ labels: { team: "shop" }, note: "waits for the new price list" }] })
 
 export const newJob = z.strictObject(submission).meta({
   examples: [{ workflow: "order@stable", input: { item: "tea" }, labels: { team: "shop" } }],

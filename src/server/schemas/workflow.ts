@@ -1,6 +1,6 @@
 /** Versions of workflows, aliases and differences, in requests and answers. */
 import { z } from "zod"
-import { eg, time } from "./job.ts"
+import { eg, paused, time } from "./job.ts"
 
 const weights = z.record(
   z.string().regex(/^[1-9]\d{0,8}$/, "must be a version number"),
@@ -65,6 +65,10 @@ export const workflow = storedVersion
       nodes: [{ id: "price", handler: "transform", config: { value: 42 } }],
     }),
     aliases: z.array(alias).optional(),
+    paused: paused
+      .nullable()
+      .optional()
+      .describe("Since when its new jobs do not begin; null: they do. Absent for a version."),
   })
   .meta({ id: "Workflow" })
 

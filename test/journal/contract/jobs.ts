@@ -236,6 +236,22 @@ export function jobsContract(stage: () => Stage): void {
       ])
     })
 
+    it("may get new labels, by which lists find them", async () => {
+      const { journal, peer } = stage()
+      const held = await hold(journal)
+      const owner = `labels-${newId()}`
+      const job = newJob(held, 1, { owner, labels: '{"team":"shop"}' })
+      await store(journal, held, [job])
+      const relabelled = { seq: held.seq(2), labels: '{"team":"ops"}', isRelabelled: true } as const
+      await journal.append(batch(held, { changedJobs: [change(job, relabelled)] }))
+      const found = async (team: string) =>
+        (await peer.listJobs({ owner, labels: { team }, limit: 9 })).jobs.map(({ id }) => id)
+      expect(await found("ops")).toEqual([job.id])
+      expect(await found("shop")).toEqual([])
+      await journal.append(batch(held, { changedJobs: [change(job, { seq: held.seq(3), labels: null })] }))
+      expect((await peer.readJob(job.id))?.labels).toBeNull()
+    })
+
     it("that do not exist read as null", async () => {
       expect(await stage().journal.readJob(newId())).toBeNull()
     })

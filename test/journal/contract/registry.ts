@@ -132,6 +132,28 @@ export function registryContract(stage: () => Stage): void {
       expect((await peer.registry.readAlias(key))?.targets).toEqual(moves.at(-1)?.to)
     })
 
+    it("keeps pauses of workflows per owner until all their jobs are resumed", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "pauser", name: "flow" }
+      const own = async () => (await peer.registry.listPauses()).filter(({ owner }) => owner === key.owner)
+      const pause = { ...key, at: 5, by: "ada", reason: "prices" }
+      expect(await journal.registry.resumeWorkflow({ ...key, at: 4 })).toBe(false)
+      expect(await journal.registry.pauseWorkflow(pause)).toBe(true)
+      expect(await peer.registry.pauseWorkflow({ ...pause, at: 6, by: null, reason: null })).toBe(false)
+      const paused = { ...key, pausedAt: 5, pausedBy: "ada", reason: "prices", resumedAt: null }
+      expect(await own()).toEqual([paused])
+      expect(await peer.registry.resumeWorkflow({ ...key, at: 7 })).toBe(true)
+      expect(await peer.registry.resumeWorkflow({ ...key, at: 8 })).toBe(false)
+      expect(await own()).toEqual([{ ...paused, resumedAt: 7 }])
+      // Paused once more before all jobs were resumed: the end of the first pause does not remove the second.
+      expect(await journal.registry.pauseWorkflow({ ...pause, at: 9, by: null, reason: null })).toBe(true)
+      await journal.registry.settlePause({ ...key, resumedAt: 7 })
+      expect(await own()).toEqual([{ ...key, pausedAt: 9, pausedBy: null, reason: null, resumedAt: null }])
+      await journal.registry.resumeWorkflow({ ...key, at: 10 })
+      await journal.registry.settlePause({ ...key, resumedAt: 10 })
+      expect(await own()).toEqual([])
+    })
+
     it("S3 keeps tokens by their hash until they are revoked", async () => {
       const { journal, peer } = stage()
       const token = (text: string, owner: string, limits: Partial<TokenLimits> = {}) => ({

@@ -263,6 +263,20 @@ create index sessions_subject on sessions (subject, created_at);
 create index sessions_expires_at on sessions (expires_at);
 `
 
+const workflowPauses = `
+-- Workflows whose new jobs do not begin. resumed_at: jobs that were submitted while it was paused are being resumed; the
+-- row is removed when that is done.
+create table workflow_pauses (
+  owner text not null,
+  name text not null,
+  paused_at integer not null,
+  paused_by text,
+  reason text,
+  resumed_at integer,
+  primary key (owner, name)
+) strict, without rowid;
+`
+
 type Step = string | ((connection: Connection) => void)
 
 const steps: readonly Step[] = [
@@ -276,6 +290,7 @@ const steps: readonly Step[] = [
   statisticsTables,
   forks,
   sessions,
+  workflowPauses,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */

@@ -68,13 +68,13 @@ facts as (
 new_jobs as (
   insert into umbra.jobs (
     id, partition, seq, status, updated_at, finished_at, wake_at, output, error, fingerprint,
-    stats, owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by, forked_from,
+    stats, labels, owner, workflow, workflow_version, parent_id, priority, created_at, submitted_by, forked_from,
     definition
   )
   select
     j[1]::uuid, j[2]::int, j[3]::bigint, j[4], j[5]::bigint, nullif(j[6], '')::bigint, nullif(j[7], '')::bigint,
     nullif(j[8], '')::json, nullif(j[9], '')::json, nullif(j[10], ''), nullif(j[11], '')::json,
-    j[12], j[13], j[14]::int, nullif(j[15], '')::uuid, nullif(j[16], '')::json, j[17]::int, j[18]::bigint,
+    nullif(j[12], '')::json, j[13], j[14], j[15]::int, nullif(j[16], '')::uuid, j[17]::int, j[18]::bigint,
     nullif(j[19], ''), nullif(j[20], '')::uuid, nullif(j[21], '')
   from (
     select string_to_array(record, chr(31)) as j
@@ -97,7 +97,8 @@ changed_jobs as (
     output = nullif(c.j[8], '')::json,
     error = nullif(c.j[9], '')::json,
     fingerprint = nullif(c.j[10], ''),
-    stats = coalesce(nullif(c.j[11], '')::json, jobs.stats)
+    stats = coalesce(nullif(c.j[11], '')::json, jobs.stats),
+    labels = nullif(c.j[12], '')::json
   from (
     select j, j[1]::uuid as id, j[2]::int as partition, j[3]::bigint as seq
     from (

@@ -1,0 +1,49 @@
+import type { Broker } from "../../broker/port.ts"
+import type { Command } from "../../core/commands.ts"
+import { parseTaskKey, type TaskRef } from "../../core/state.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import type { JobQueue } from "./job-queue.ts"
+import { currentTask, type LiveJob } from "./live-job.ts"
+
+type Pause = Extract<Command, { type: "pause" }>
+
+/**
+ * The command to pause a job, with the attempts that a worker has, or may have. All others are taken back from the
+ * broker, so that none of them begins after the decision. A command that will be refused changes nothing.
+ */
+export function pauseCommand(job: LiveJob, command: Pause, broker: Broker): Pause {
+  const { status, paused } = job.state
+  if (jobHasEnded(status) || (paused !== null && !paused.ofWorkflow)) return command
+  const kept: TaskRef[] = []
+  for (const key of [...job.running]) {
+    const task = parseTaskKey(key)
+    const current = currentTask(job, task)
+    if (current !== null && !broker.withdraw(current)) kept.push(task)
+    else job.running.delete(key)
+  }
+  job.awaitingHandler = null
+  return { ...command, kept }
+}
+
+/** After a command that people see in the job's row: the row is written even if nothing else of it has changed. */
+export function rowChanged(job: LiveJob, command: Command, owner: QueueOwner): void {
+  if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
+  if (command.type === "describe" && command.labels !== undefined) job.isRelabelled = true
+  // It goes back to the rows of its queue, or stays there.
+  if (job.state.status !== "QUEUED") return
+  job.isQueued = true
+  if (command.type === "resume") requeue(job, owner)
+}
+
+interface QueueOwner {
+  readonly queue: JobQueue
+  durable(job: Pick<LiveJob, "id" | "partition">): Promise<void>
+}
+
+/** A resumed job that waits as a row is in its queue again. */
+function requeue({ id, partition, state }: LiveJob, owner: QueueOwner): void {
+  owner.durable({ id, partition }).then(
+    () => owner.queue.stored({ ...state, id, partition }),
+    () => {},
+  )
+}

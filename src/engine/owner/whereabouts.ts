@@ -1,0 +1,48 @@
+import type { TaskName } from "../../broker/port.ts"
+import { taskKey } from "../../core/state.ts"
+import type { OwnedPartition } from "../commit/batch.ts"
+import type { StoreHealth } from "../commit/sender.ts"
+import type { Dispatcher } from "../dispatch/dispatcher.ts"
+import type { Capacity } from "../providers/capacity.ts"
+import type { OverlayOwner } from "../remote/live-overlay.ts"
+import type { LiveJob } from "./live-job.ts"
+import type { TaskReports } from "./reports.ts"
+
+export interface WhereaboutsParts {
+  readonly store: StoreHealth
+  readonly owned: ReadonlyMap<number, OwnedPartition>
+  readonly capacity: Capacity
+  readonly dispatcher: Dispatcher
+  readonly reports: TaskReports
+}
+
+/** Where tasks are that no broker has: for people who ask why they do not run. */
+export class Whereabouts implements OverlayOwner {
+  readonly store: StoreHealth
+  readonly #parts: WhereaboutsParts
+  #isStopping = false
+
+  constructor(parts: WhereaboutsParts) {
+    this.#parts = parts
+    this.store = parts.store
+  }
+
+  isDispatching(job: LiveJob, task: TaskName): boolean {
+    if (job.pendingBatches > 0 || job.running.has(taskKey(task))) return true
+    const { dispatcher, reports } = this.#parts
+    return dispatcher.isDispatching(job, task) || reports.isDeciding(task)
+  }
+
+  rateWait(task: TaskName): ReturnType<Capacity["rateWait"]> {
+    return this.#parts.capacity.rateWait(task)
+  }
+
+  isLeaving(partition: number): boolean {
+    return this.#isStopping || this.#parts.owned.get(partition)?.isDeparting === true
+  }
+
+  /** The process is about to end: no further task begins here. */
+  stopping(): void {
+    this.#isStopping = true
+  }
+}

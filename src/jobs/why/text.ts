@@ -1,0 +1,240 @@
+/** The sentences of `why`, and what would help. */
+import type { NodeView, WaitingOn } from "../../core/view/view.ts"
+import { isoTime } from "../../engine/clock.ts"
+import type { ReasonGroup, ReasonKind } from "./reasons.ts"
+
+/** What only the store knows about a group. */
+export interface GroupFacts {
+  /** Of the provider whose slots are waited for. */
+  readonly slots?: SlotFacts
+  /** Of the operation at a provider. */
+  readonly operation?: OperationFacts
+  /** The sentence of the child job that is waited for. */
+  readonly child?: string
+  readonly error?: string
+}
+
+export interface SlotFacts {
+  readonly held: number
+  /** null: only the share of each owner is limited. */
+  readonly limit: number | null
+  readonly waiting: number
+  /** The jobs of this owner that hold most. */
+  readonly holders: readonly { readonly job_id: string; readonly slots: number; readonly since: number }[]
+  readonly other_owners: number
+  /** By the pace of the latest grants; null: too few are known. */
+  readonly expected_ms: number | null
+}
+
+export interface OperationFacts {
+  /** When the last webhook of the operation arrived; null: none did, or this is not known. */
+  readonly webhook_at: number | null
+  /** false: the latest webhooks do not reach back far enough. */
+  readonly is_known: boolean
+}
+
+export interface Said {
+  readonly sentence: string
+  readonly action: string | null
+}
+
+/** `waiting`: how many nodes wait for something other than nodes of the job. */
+export function groupText(
+  group: ReasonGroup,
+  facts: GroupFacts,
+  { jobId, waiting, past }: { readonly jobId: string; readonly waiting: number; readonly past: boolean },
+): Said {
+  const [first] = group.nodes
+  const count = group.nodes.length
+  const isCause = group.kind !== "running" && group.kind !== "dependency"
+  const several = isCause ? `${count} of ${Math.max(waiting, count)} waiting nodes` : `${count} nodes`
+  const who = count === 1 ? `Node ${first!.id}` : several
+  return {
+    sentence: `${who}: ${what(group, facts, first!)}.`,
+    action: past ? null : action(group.kind, group.subject, { jobId, node: first! }),
+  }
+}
+
+type Wait<Kind extends WaitingOn["kind"]> = Extract<WaitingOn, { kind: Kind }>
+
+function what({ kind, subject, nodes }: ReasonGroup, facts: GroupFacts, node: NodeView): string {
+  const wait = node.waiting_on
+  const one = nodes.length === 1
+  switch (kind) {
+    case "running":
+      return one && node.worker != null ? `running on ${node.worker}` : "running"
+    case "dependency":
+      return one ? `waits for ${names((wait as Wait<"dependencies">).nodes)}` : "wait for other nodes"
+    case "slot":
+      return `slot ${subject}${slotText(facts.slots, one ? (wait as Wait<"slot">).position : null)}`
+    case "rate": {
+      const { until } = wait as Wait<"rate">
+      return `place in the rate of provider ${subject}${until === null ? "" : `, which asked for a pause until ${isoTime(until)}`}`
+    }
+    case "retry":
+      return `attempt ${node.attempt} of ${node.max_attempts} ${one ? "" : "and others "}at ${isoTime((wait as Wait<"retry">).at)}${lastError(node)}`
+    case "timer":
+      return `timer, until ${isoTime((wait as Wait<"timer">).until)}${one ? "" : " and later"}`
+    case "signal": {
+      const { until } = wait as Wait<"signal">
+      return `signal ${subject}${until === null ? "" : `, until ${isoTime(until)}`}`
+    }
+    case "provider":
+      return `operation ${one ? `${(wait as Wait<"external">).external_id} ` : ""}at provider ${subject}${one ? operationText(wait as Wait<"external">, facts.operation) : ""}`
+    case "child": {
+      const { job_id, workflow } = wait as Wait<"child">
+      return `child job ${job_id} of ${workflow}${facts.child === undefined ? "" : `. ${facts.child.replace(/\.$/, "")}`}`
+    }
+    case "items":
+      return itemsText(node)
+    case "no_worker":
+      return noWorkerText(wait as Wait<"worker">)
+    case "worker_busy": {
+      const { position, queued } = wait as Wait<"worker">
+      const place = position === undefined ? "" : `, position ${position} of ${queued}`
+      return `all workers with handler ${subject} are busy${place}`
+    }
+    case "worker_refused":
+      return `a worker rejected the task: ${(wait as Wait<"worker">).cause}`
+    case "worker_isolated":
+      return "its process died with it before, and it waits for its turn to run alone"
+    case "worker":
+      return `ready for a worker with handler ${subject}; what it waited for there is not recorded`
+    case "paused":
+      return pausedText(wait as Wait<"paused">)
+    case "executions":
+      return `${(wait as Wait<"executions">).limit} executions are running (max_executions)`
+    case "job_queue":
+      return "the job waits in the store for its turn: jobs before it come first"
+    case "dispatching":
+      return "on its way to a worker, or its result to the store"
+    case "owner_away":
+      return `no live engine owns the job: ${(wait as Wait<"worker"> | null)?.cause ?? "its engine does not answer"}`
+    case "starting":
+      return "the engine is taking the job over"
+    case "store_away":
+      return "the database does not answer"
+    case "quarantined":
+      return `the job is set aside: ${facts.error}`
+    case "unexplained":
+      return "the engine knows no reason, which is a defect of the engine"
+    default:
+      return kind
+  }
+}
+
+function names(nodes: readonly string[]): string {
+  const shown = nodes.slice(0, 5).join(", ")
+  return nodes.length > 5 ? `${shown} and ${nodes.length - 5} more` : shown
+}
+
+function slotText(slots: SlotFacts | undefined, position: number | null): string {
+  const place = position === null ? "" : `, position ${position}`
+  if (slots === undefined) return place
+  const { held, limit, holders, other_owners, expected_ms } = slots
+  const of = limit === null ? `${held} held` : `${held} of ${limit} held`
+  const [most] = holders
+  const by = most === undefined ? "" : `, ${most.slots} by job ${most.job_id}`
+  const others = other_owners === 0 ? "" : `, ${other_owners} by other owners`
+  const soon = expected_ms === null ? "" : `, about ${Math.ceil(expected_ms / 1000)} s at the recent pace`
+  return `, ${of}${by}${others}${place}${soon}`
+}
+
+function lastError({ error }: NodeView): string {
+  return error === null ? "" : `; the last error: ${error.code} ${error.message.replace(/\.$/, "")}`
+}
+
+function operationText(wait: Wait<"external">, facts: OperationFacts | undefined): string {
+  const { polls, next_poll_at, poll_error } = wait
+  const webhook =
+    facts === undefined || !facts.is_known
+      ? ""
+      : facts.webhook_at === null
+        ? ", no webhook yet"
+        : `, last webhook at ${isoTime(facts.webhook_at)}`
+  const next = next_poll_at === null ? "" : `, next poll at ${isoTime(next_poll_at)}`
+  const failed = poll_error === null ? "" : `, the last poll failed: ${poll_error.message.replace(/\.$/, "")}`
+  return `${webhook}, ${polls} polls${next}${failed}`
+}
+
+function itemsText({ items, waiting_on }: NodeView): string {
+  const { waits = {} } = waiting_on as Wait<"items">
+  const kinds = Object.entries(waits).map(([kind, count]) => `${count} ${kind}`)
+  const done = items === undefined ? "" : `${items.completed ?? 0} of ${items.total} items done`
+  return [done, kinds.length === 0 ? "" : `waiting: ${kinds.join(", ")}`].filter(Boolean).join(", ")
+}
+
+function noWorkerText({
+  handler,
+  provider,
+  last_worker,
+  last_seen_at,
+  cause,
+  adapters,
+  redis,
+}: Wait<"worker">): string {
+  if (adapters !== undefined) return `no engine has the adapters ${adapters.join(", ")}`
+  if (redis === true) return "the engine has no Redis to reach workers"
+  const last = last_worker == null ? "" : `; the last was ${last_worker}`
+  const seen = last_worker == null || last_seen_at == null ? "" : `, seen at ${isoTime(last_seen_at)}`
+  const known = provider === undefined ? "" : ` and provider ${provider}`
+  return `${cause ?? `no live worker has handler ${handler}${known}`}${last}${seen}`
+}
+
+function pausedText({ at, by, reason }: Wait<"paused">): string {
+  const author = by === null ? "" : ` by ${by}`
+  return `the job is paused since ${isoTime(at)}${author}${reason === null ? "" : `: ${reason}`}`
+}
+
+function action(
+  kind: ReasonKind,
+  subject: string,
+  { jobId, node }: { readonly jobId: string; readonly node: NodeView },
+): string | null {
+  switch (kind) {
+    case "slot":
+      return `Raise the concurrency of provider ${subject}, or cancel jobs that hold its slots.`
+    case "rate":
+      return `Raise the rate of provider ${subject}, or wait.`
+    case "retry":
+      return `Nothing: it is tried again by itself. To end it: umbra jobs cancel ${jobId}`
+    case "timer":
+      return "Nothing: it continues by itself."
+    case "signal":
+      return `Send it: umbra jobs signal ${jobId} ${subject}`
+    case "provider":
+      return `Check the operation at provider ${subject}: GET /providers shows its failures.`
+    case "child":
+      return `umbra why ${(node.waiting_on as Wait<"child">).job_id}`
+    case "items":
+      return `umbra jobs show ${jobId} ${node.id}`
+    case "no_worker":
+      return `Start a worker that has handler ${subject}: umbra worker --handlers FILE`
+    case "worker_busy":
+      return "Add workers, or raise their concurrency."
+    case "worker_refused":
+      return "Correct the worker's configuration as its message says."
+    case "worker_isolated":
+      return "Add workers: each runs one such task at a time."
+    case "paused":
+      return (node.waiting_on as Wait<"paused">).reason?.startsWith("workflow paused")
+        ? `umbra workflows resume NAME, or only this job: umbra jobs resume ${jobId}`
+        : `umbra jobs resume ${jobId}`
+    case "executions":
+      return "Wait until an execution ends, or raise max_executions."
+    case "job_queue":
+      return "Add workers, or give the job a higher priority when it is submitted."
+    case "owner_away":
+      return "Start an engine on this store: umbra serve"
+    case "store_away":
+      return "Check the database."
+    case "quarantined":
+      return `Restart its engine, or send the job a command. The engine's log has the error.`
+    case "unexplained":
+      return `Report it with the engine's log, and restart the engine: it loads the job again.`
+    case "dependency":
+      return `umbra why ${jobId} ${(node.waiting_on as Wait<"dependencies">).nodes[0]}`
+    default:
+      return null
+  }
+}

@@ -1,0 +1,68 @@
+/** Why a job does not go on. */
+import { z } from "zod"
+import { reasonKinds } from "../../jobs/why/reasons.ts"
+import { eg, jobId, time } from "./job.ts"
+
+const kind = z.enum(reasonKinds)
+const sentence = eg(
+  z.string(),
+  "Node price: slot openai, 40 of 40 held, 28 by job 0198c0de-7a11-7012-9abc-0123456789ab.",
+)
+const action = eg(
+  z.string().nullable(),
+  "Raise the concurrency of provider openai, or cancel jobs that hold its slots.",
+  "What would help; null: nothing, or nothing is needed.",
+)
+
+const usual = z
+  .object({ count: z.number(), p50: z.number(), p90: z.number(), p99: z.number() })
+  .nullable()
+  .describe("How long nodes like this usually wait, in ms; null: no data.")
+
+const reason = z
+  .object({
+    kind,
+    count: eg(z.number().int(), 37, "How many nodes have this reason."),
+    nodes: eg(z.array(z.string()), ["price"], "The first 20 of them."),
+    sentence,
+    action,
+    since: time.nullable().describe("Since when the first of them waits; null: not known."),
+    until: time
+      .nullable()
+      .describe("When the first wait ends by itself; null: it does not, or this is not known."),
+    details: eg(
+      z.looseObject({}),
+      { provider: "openai", position: 3, held: 40, limit: 40 },
+      "The fields of `waiting_on` of the first node, and what the store knows besides.",
+    ),
+    usual,
+    child: z
+      .looseObject({})
+      .optional()
+      .describe("The same answer for the child job that the first node waits for."),
+  })
+  .meta({ id: "Reason" })
+
+export const why = z
+  .object({
+    job_id: jobId,
+    status: eg(z.string(), "PROCESSING"),
+    at: time.describe("The moment of this answer."),
+    sentence,
+    action,
+    reasons: z
+      .array(reason)
+      .describe(
+        "Most nodes first; nodes that only wait for others, and running ones, come last. Empty: the job has ended.",
+      ),
+    chain: z
+      .array(z.object({ job_id: jobId, node: eg(z.string(), "price"), kind, sentence }))
+      .describe("From the node that was asked about, or the first that waits, to its cause."),
+    routes: z
+      .array(z.object({ route: z.string(), kind, queued: z.number().int(), sentence: z.string(), action }))
+      .nullable()
+      .optional()
+      .describe("For a pipeline: routes that have messages. null: not recorded for this moment."),
+    unknown: eg(z.array(z.string()), [], "What is not recorded for a past moment."),
+  })
+  .meta({ id: "Why" })
