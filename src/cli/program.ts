@@ -197,7 +197,9 @@ function targetCommands(program: Command): void {
         "--dry-run shows what would run, and why. Nodes that may repeat effects outside of Umbra must be confirmed.",
     )
     .argument("<job>", "the job's id")
-    .addOption(options.repeated("--from <node>", "run this node again, with all that depends on it; may be repeated"))
+    .addOption(
+      options.repeated("--from <node>", "run this node again, with all that depends on it; may be repeated"),
+    )
     .option("--input <json>", "another input: JSON, @file, or @- for standard input")
     .option("--workflow <name>", "another version of the workflow, for example order@4")
     .option("--definition <file>", "a changed definition (YAML or JSON), stored with this job only")
@@ -205,7 +207,9 @@ function targetCommands(program: Command): void {
       options.repeated("--output <node=json>", "set a node's output without running it; may be repeated"),
     )
     .addOption(options.repeated("--node-config <node=json>", "another config for a node; may be repeated"))
-    .addOption(options.repeated("--items <node=indexes>", "run only these items again: resize=0,3; may be repeated"))
+    .addOption(
+      options.repeated("--items <node=indexes>", "run only these items again: resize=0,3; may be repeated"),
+    )
     .addOption(
       options.repeated(
         "--reuse <node>",
