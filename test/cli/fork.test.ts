@@ -133,7 +133,7 @@ describe("umbra fork", () => {
     [["--output", "first=x"], /is not JSON/],
     [["--output", "first=1", "--node-config", "first={}"], /not both/],
     [["--workflow", "sums@1", "--definition", "changed.yaml"], /not both/],
-    [["--from", "nobody"], /From names "nobody"/],
+    [["--from", "nobody"], /from names "nobody"/],
     [["--definition", "nothing.yaml"], /nothing\.yaml does not exist/],
   ])("refuses %j", async (given, message) => {
     const { code, stderr } = await run("fork", job, ...given)

@@ -83,7 +83,7 @@ describe("what a fork takes over", () => {
   it.each([
     ["handler", { handler: "other" }],
     ["config", { config: { of: "{{ a }}", y: 1 } }],
-    ["when", { when: true }],
+    ["when", { when: "{{ input.maybe }}" }],
     ["for_each", { for_each: "{{ [1] }}" }],
     ["provider", { provider: "p" }],
   ])("no node whose %s has changed", (field, change) => {

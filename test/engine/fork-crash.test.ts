@@ -90,11 +90,13 @@ describe("SIGKILL during forks", () => {
     await expectWhole(location, await killed(location, failpoint, count))
   })
 
-  it.each([
-    ["append.before", 3],
-  ] as const)("on PostgreSQL, at %s number %i", { timeout: 240_000 }, async (failpoint, count) => {
-    const database = await freshDatabase()
-    onTestFinished(() => database.drop())
-    await expectWhole(database.url, await killed(database.url, failpoint, count))
-  })
+  it.each([["append.before", 3]] as const)(
+    "on PostgreSQL, at %s number %i",
+    { timeout: 240_000 },
+    async (failpoint, count) => {
+      const database = await freshDatabase()
+      onTestFinished(() => database.drop())
+      await expectWhole(database.url, await killed(database.url, failpoint, count))
+    },
+  )
 })

@@ -120,5 +120,5 @@ export function mustHaveNodes(plan: Plan, { from, overrides, items, reuse, confi
 }
 
 export function wrong(what: string): never {
-  throw new UmbraError("E309", `${what[0]!.toUpperCase()}${what.slice(1)}${/[.?]$/.test(what) ? "" : "."}`)
+  throw new UmbraError("E309", /[.?]$/.test(what) ? what : `${what}.`)
 }
