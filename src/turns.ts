@@ -42,20 +42,41 @@ export function inTurns<T>(work: Work<T>): Promise<T> {
 }
 
 let turnBegan: number | undefined
+/** Callers of `nextTurnIfLate` that wait, in order. */
+let late: (() => void)[] = []
 
 /**
  * For many short works in a row: `undefined` while this turn of the event loop has time for another one, otherwise a
- * promise that resolves in the next turn.
+ * promise that resolves in a later turn that has. Then the work may begin without asking again.
  */
 export function nextTurnIfLate(): Promise<void> | undefined {
+  if (late.length === 0 && isInTime()) return undefined
+  return new Promise(resolve => {
+    if (late.push(resolve) === 1) setImmediate(() => void beginLate())
+  })
+}
+
+function isInTime(): boolean {
   if (turnBegan === undefined) {
     turnBegan = performance.now()
     setImmediate(() => {
       turnBegan = undefined
     })
   }
-  if (performance.now() - turnBegan < TURN_MS) return undefined
-  return new Promise(resolve => setImmediate(resolve))
+  return performance.now() - turnBegan < TURN_MS
+}
+
+/** Wakes no more callers than this turn has time for: to wake all of them in each turn takes longer than their work. */
+async function beginLate(): Promise<void> {
+  let next = 0
+  // At least one: other work may have used up this turn.
+  while (next < late.length && (isInTime() || next === 0)) {
+    late[next++]!()
+    // The work of the caller begins before this continues.
+    await undefined
+  }
+  late = late.slice(next)
+  if (late.length > 0) setImmediate(() => void beginLate())
 }
 
 /** Each runs one piece; true: it is done. */

@@ -1,5 +1,5 @@
 /** Large documents: what is done in turns gives what is done at once, and the event loop goes on between. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { loadInTurns, loadWorkflow } from "../../src/definition/index.ts"
 import { inTurns, nextTurnIfLate, type Work } from "../../src/turns.ts"
 import { handlers } from "./catalog.ts"
@@ -110,5 +110,33 @@ describe("work in turns", () => {
     while (turns < 3 && performance.now() < until) await nextTurnIfLate()
     clearImmediate(next)
     expect(turns).toBe(3)
+  })
+
+  it("wakes late callers in order, and no more in a turn than it has time for", async () => {
+    let now = 0
+    const clock = vi.spyOn(performance, "now").mockImplementation(() => now)
+    onTestFinished(() => clock.mockRestore())
+    // The tests before this one used the time of this turn.
+    await new Promise(resolve => setImmediate(resolve))
+    let turn = 0
+    let next = setImmediate(function count() {
+      turn++
+      next = setImmediate(count)
+    })
+    onTestFinished(() => clearImmediate(next))
+    const woken: number[] = []
+    const byTurn = new Map<number, number>()
+    const work = async (caller: number) => {
+      await nextTurnIfLate()
+      now += 3
+      woken.push(caller)
+      byTurn.set(turn, (byTurn.get(turn) ?? 0) + 1)
+    }
+    const callers = Array.from({ length: 100 }, (_, i) => i)
+    expect(nextTurnIfLate()).toBeUndefined()
+    now += 10
+    await Promise.all(callers.map(work))
+    expect(woken).toEqual(callers)
+    expect(Math.max(...byTurn.values())).toBe(4)
   })
 })

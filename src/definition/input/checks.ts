@@ -104,7 +104,12 @@ export class InputChecks {
   check(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
     // For a thousand submissions that arrive at once.
     const late = nextTurnIfLate()
-    if (late !== undefined) return late.then(() => this.check(schema, input, by))
+    return late === undefined
+      ? this.#check(schema, input, by)
+      : late.then(() => this.#check(schema, input, by))
+  }
+
+  #check(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
     const read = readInput(input)
     if (read.problems !== undefined) return read
     const { given, values, depth } = read
