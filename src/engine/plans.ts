@@ -20,7 +20,8 @@ export class Plans {
     this.#limit = limit
   }
 
-  async get(owner: string, name: string, version: number): Promise<Plan> {
+  /** A promise only if it is not in memory. */
+  get(owner: string, name: string, version: number): Plan | Promise<Plan> {
     const key = planKey(owner, name, version)
     const cached = this.#byVersion.get(key)
     if (cached !== undefined) return cached

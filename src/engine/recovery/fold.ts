@@ -1,5 +1,5 @@
 import { apply } from "../../core/apply/apply.ts"
-import type { Fact, JobSubmitted, ListSource, NodeExpanded } from "../../core/facts.ts"
+import type { Fact, ListSource, NodeExpanded } from "../../core/facts.ts"
 import type { Json } from "../../core/json.ts"
 import { groupBy } from "../../core/maps.ts"
 import {
@@ -42,17 +42,27 @@ export async function readJobs(parts: LoadParts, ids: readonly string[]): Promis
   return groupBy(rows, ({ jobId }) => jobId)
 }
 
-export async function decodeRows(
+export function decodeRows(
   parts: LoadParts,
   rows: readonly FactRow[],
-): Promise<{ seq: number; fact: Fact }[]> {
+): NumberedFact[] | Promise<NumberedFact[]> {
+  if (rows.length >= MANY || rows.some(({ data }) => data === null)) return decodeMany(parts, rows)
+  return rows.map(row => ({ seq: row.seq, fact: decodeFact(row as FactRow & { data: string }) }))
+}
+
+interface NumberedFact {
+  readonly seq: number
+  readonly fact: Fact
+}
+
+async function decodeMany(parts: LoadParts, rows: readonly FactRow[]): Promise<NumberedFact[]> {
   const large = new Map<number, Fact>()
   for (const row of rows) if (row.data === null) large.set(row.seq, await decodeLarge(parts, row))
   return inTurnsIfMany(rows, function* () {
-    const facts: { seq: number; fact: Fact }[] = []
-    for (const { data, ...row } of rows) {
-      const fact = data === null ? large.get(row.seq)! : decodeFact({ ...row, data })
-      facts.push({ seq: row.seq, fact })
+    const facts: NumberedFact[] = []
+    for (const row of rows) {
+      const { seq, data } = row
+      facts.push({ seq, fact: data === null ? large.get(seq)! : decodeFact({ ...row, data }) })
       yield
     }
     return facts
@@ -66,21 +76,52 @@ export function inTurnsIfMany<T>(facts: readonly unknown[], work: () => Work<T>)
 
 const MANY = 1000
 
-/** A job's facts with the plan that they belong to. */
-export async function readJob(
-  parts: LoadParts,
-  rows: readonly FactRow[],
-): Promise<Pick<FoldedJob, "plan" | "facts">> {
-  const facts = await decodeRows(parts, rows)
-  const submitted = facts[0]?.fact as (Fact & JobSubmitted) | undefined
-  if (submitted?.type !== "job_submitted")
-    throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
-  const plan = await parts.plans.get(submitted.owner, submitted.workflow, submitted.workflow_version)
-  return { plan, facts }
+type ReadJob = Pick<FoldedJob, "plan" | "facts">
+
+/** A job's facts with the plan that they belong to. A promise only if something must be read first. */
+export function readJob(parts: LoadParts, rows: readonly FactRow[]): ReadJob | Promise<ReadJob> {
+  const facts = decodeRows(parts, rows)
+  return facts instanceof Promise
+    ? facts.then(decoded => withPlan(parts, decoded, rows))
+    : withPlan(parts, facts, rows)
 }
 
-export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
-  const { plan, facts } = await readJob(parts, rows)
+function withPlan(
+  { plans }: LoadParts,
+  facts: ReadJob["facts"],
+  rows: readonly FactRow[],
+): ReadJob | Promise<ReadJob> {
+  const first = facts[0]?.fact
+  if (first?.type !== "job_submitted")
+    throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
+  const plan = plans.get(first.owner, first.workflow, first.workflow_version)
+  return plan instanceof Promise ? plan.then(compiled => ({ plan: compiled, facts })) : { plan, facts }
+}
+
+/** A promise only if something must be read first, or if it takes long. */
+export function foldJob(parts: LoadParts, rows: readonly FactRow[]): FoldedJob | Promise<FoldedJob> {
+  const read = readJob(parts, rows)
+  return read instanceof Promise
+    ? read.then(job => foldFacts(parts, job, rows))
+    : foldFacts(parts, read, rows)
+}
+
+function foldFacts(
+  parts: LoadParts,
+  read: ReadJob,
+  rows: readonly FactRow[],
+): FoldedJob | Promise<FoldedJob> {
+  if (read.facts.length >= MANY) return foldInTurns(parts, read, rows)
+  const state = newJobState(read.plan)
+  for (const { fact } of read.facts) {
+    if (lacksItems(state, fact)) return foldInTurns(parts, read, rows)
+    apply(state, fact)
+  }
+  return folded(read, state, rows)
+}
+
+async function foldInTurns(parts: LoadParts, read: ReadJob, rows: readonly FactRow[]): Promise<FoldedJob> {
+  const { plan, facts } = read
   const state = newJobState(plan)
   for (let next = 0; next < facts.length; ) {
     const { fact } = facts[next]!
@@ -89,8 +130,13 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
       next++
     } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next))
   }
+  return folded(read, state, rows)
+}
+
+function folded({ plan, facts }: ReadJob, state: JobState, rows: readonly FactRow[]): FoldedJob {
   resetEarliestTimer(state)
-  const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
+  let size = 0
+  for (const { bytes } of rows) size += bytes
   return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
 }
 
