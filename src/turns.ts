@@ -42,23 +42,21 @@ export function inTurns<T>(work: Work<T>): Promise<T> {
 }
 
 let turnBegan: number | undefined
-/** Resumes short works that wait for time, oldest first; those before `resumed` have been resumed. */
+/** Callers of `nextTurnIfLate` that wait, in order. */
 let late: (() => void)[] = []
-let resumed = 0
 
 /**
- * For many short works: `undefined` while this turn of the event loop has time for another one and none waits,
- * otherwise a promise that resolves in a turn that has. Works are resumed one by one: with 100,000 that wait, a turn
- * costs as much as the works that it has time for.
+ * For many short works in a row: `undefined` while this turn of the event loop has time for another one, otherwise a
+ * promise that resolves in a later turn that has. Then the work may begin without asking again.
  */
 export function nextTurnIfLate(): Promise<void> | undefined {
-  if (late.length === 0 && hasTimeLeft()) return undefined
+  if (late.length === 0 && isInTime()) return undefined
   return new Promise(resolve => {
-    if (late.push(resolve) === 1) setImmediate(resumeLate)
+    if (late.push(resolve) === 1) setImmediate(() => void beginLate())
   })
 }
 
-function hasTimeLeft(): boolean {
+function isInTime(): boolean {
   if (turnBegan === undefined) {
     turnBegan = performance.now()
     setImmediate(() => {
@@ -68,18 +66,17 @@ function hasTimeLeft(): boolean {
   return performance.now() - turnBegan < TURN_MS
 }
 
-/** A resumed work runs before the microtask that is queued here, so its time counts before the next one is resumed. */
-function resumeLate(): void {
-  if (!hasTimeLeft()) {
-    setImmediate(resumeLate)
-    return
+/** Wakes no more callers than this turn has time for: to wake all of them in each turn takes longer than their work. */
+async function beginLate(): Promise<void> {
+  let next = 0
+  // At least one: other work may have used up this turn.
+  while (next < late.length && (isInTime() || next === 0)) {
+    late[next++]!()
+    // The work of the caller begins before this continues.
+    await undefined
   }
-  late[resumed++]!()
-  if (resumed * 2 > late.length) {
-    late = late.slice(resumed)
-    resumed = 0
-  }
-  if (late.length > 0) queueMicrotask(resumeLate)
+  late = late.slice(next)
+  if (late.length > 0) setImmediate(() => void beginLate())
 }
 
 /** Each runs one piece; true: it is done. */

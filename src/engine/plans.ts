@@ -21,7 +21,8 @@ export class Plans {
     this.#limit = limit
   }
 
-  async get(owner: string, name: string, version: number): Promise<Plan> {
+  /** A promise only if it is not in memory. */
+  get(owner: string, name: string, version: number): Plan | Promise<Plan> {
     const key = planKey(owner, name, version)
     const cached = this.#byVersion.get(key)
     if (cached !== undefined) return cached
@@ -36,7 +37,7 @@ export class Plans {
     readonly workflow: string
     readonly workflow_version: number | null
     readonly definition?: string
-  }): Promise<Plan> {
+  }): Plan | Promise<Plan> {
     const { owner, workflow, workflow_version: version, definition } = job
     return definition === undefined ? this.get(owner, workflow, version ?? 0) : this.ofDefinition(definition)
   }

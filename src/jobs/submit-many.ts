@@ -61,8 +61,8 @@ export interface BulkParts {
   readonly engine: Engine
   /** Checks the options of an entry and resolves its workflow. */
   resolve(entry: NewSubmission): Promise<StoredPlan>
-  /** Checks the input. */
-  command(entry: NewSubmission, stored: StoredPlan): Promise<Submit>
+  /** Checks the input; a promise only if that takes longer. */
+  command(entry: NewSubmission, stored: StoredPlan): Submit | Promise<Submit>
   /** Must the entry be submitted by itself? Its key, its place or its limit is claimed first. */
   isApart(entry: NewSubmission, plan: Plan): boolean
   submitApart(entry: NewSubmission): Promise<Submitted>
@@ -96,34 +96,55 @@ export class BulkSubmission {
     await this.#parts.engine.whenReady()
     let index = 0
     for (const entry of entries) {
-      await this.#submit(entry, index++)
+      const submitting = this.#submit(entry, index++)
+      if (submitting !== undefined) await submitting
       // Done without a break, no other caller would get an answer meanwhile.
-      await nextTurnIfLate()
+      const late = nextTurnIfLate()
+      if (late !== undefined) await late
       if (this.#pending >= MAX_PENDING || this.#apart >= MAX_APART) await this.#pendingAtMost(MAX_PENDING / 2)
     }
     await this.#pendingAtMost(0)
     return this.#results
   }
 
-  async #submit(entry: NewSubmission, index: number): Promise<void> {
+  /** A promise only if something must be awaited: a promise for each of 100,000 jobs takes longer than their checks. */
+  #submit(entry: NewSubmission, index: number): Promise<void> | undefined {
+    const refused = (error: Error) => {
+      this.#results[index] = { error }
+    }
     try {
-      const stored = await this.#resolve(entry)
-      if (this.#parts.isApart(entry, stored.plan)) this.#submitApart(entry, index)
-      else this.#submitPlain(await this.#parts.command(entry, stored), stored.plan, index)
+      const { workflow, options } = entry
+      const { entry: last, stored } = this.#last ?? {}
+      if (stored !== undefined && last?.workflow === workflow && last.options === options)
+        return this.#submitTo(stored, entry, index)?.catch(refused)
+      return this.#resolve(entry)
+        .then(resolved => this.#submitTo(resolved, entry, index))
+        .catch(refused)
     } catch (error) {
-      this.#results[index] = { error: error as Error }
+      refused(error as Error)
+      return undefined
     }
   }
 
   /** The same workflow for the same options is resolved once; an alias may choose another version each time. */
   async #resolve(entry: NewSubmission): Promise<StoredPlan> {
-    const { workflow, options } = entry
-    const { entry: last, stored } = this.#last ?? {}
-    if (stored !== undefined && last?.workflow === workflow && last.options === options) return stored
-    const resolved = await this.#parts.resolve(entry)
+    const { workflow } = entry
+    const stored = await this.#parts.resolve(entry)
     const hasAlias = typeof workflow === "string" && parseReference(workflow).alias !== undefined
-    this.#last = hasAlias ? null : { entry, stored: resolved }
-    return resolved
+    this.#last = hasAlias ? null : { entry, stored }
+    return stored
+  }
+
+  #submitTo(stored: StoredPlan, entry: NewSubmission, index: number): Promise<void> | undefined {
+    const { plan } = stored
+    if (this.#parts.isApart(entry, plan)) {
+      this.#submitApart(entry, index)
+      return undefined
+    }
+    const command = this.#parts.command(entry, stored)
+    if (command instanceof Promise) return command.then(checked => this.#submitPlain(checked, plan, index))
+    this.#submitPlain(command, plan, index)
+    return undefined
   }
 
   #submitPlain(command: Submit, plan: Plan, index: number): void {

@@ -107,8 +107,12 @@ export class Submissions {
     return new BulkSubmission({
       engine,
       resolve: ({ workflow, options }) => this.#resolve(workflow, options),
-      command: async ({ input, options }, stored) =>
-        this.#command(stored, await checkSubmission(stored.plan, input, options), options),
+      command: ({ input, options }, stored) => {
+        const checked = checkSubmission(stored.plan, input, options)
+        return checked instanceof Promise
+          ? checked.then(value => this.#command(stored, value, options))
+          : this.#command(stored, checked, options)
+      },
       isApart: ({ options }, { pipeline }) =>
         admit !== undefined || pipeline !== null || options.idempotencyKey !== undefined,
       submitApart: ({ workflow, input, options }) => this.submit(workflow, input, options, admit),

@@ -62,10 +62,18 @@ export const marks = {
     mark(owner, "late", bits, Math.floor(createdAt / 2 ** bits)),
 }
 
+const MAX_HASHED = 10_000
+const hashed = new Map<string, Mark>()
+
 /** 52 bits of a hash. A collision makes a page slower, never wrong. */
 function mark(...parts: readonly (string | number | undefined)[]): Mark {
   const text = parts.filter(part => part !== undefined).join("\u001f")
-  return Number.parseInt(createHash("sha256").update(text).digest("hex").slice(0, 13), 16)
+  const known = hashed.get(text)
+  if (known !== undefined) return known
+  if (hashed.size >= MAX_HASHED) hashed.clear()
+  const made = Number.parseInt(createHash("sha256").update(text).digest("hex").slice(0, 13), 16)
+  hashed.set(text, made)
+  return made
 }
 
 export function binaryDigits(value: number): number {

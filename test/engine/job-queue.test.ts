@@ -1,8 +1,11 @@
 /** Jobs that wait as rows: bounded memory, order, fairness, commands, expiry, take-over. */
 import { describe, expect, it } from "vitest"
 import { withLive } from "../../src/core/view/live-view.ts"
+import { newJobId } from "../../src/engine/ids.ts"
+import { JobQueue } from "../../src/engine/owner/job-queue.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
+import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { flow, gate, handler, open, openOn, until } from "./stage.ts"
@@ -270,3 +273,47 @@ function counting(journal: Journal): { readonly journal: Journal; readonly most:
   })
   return { journal: wrapped, most: () => read }
 }
+
+describe("a page", () => {
+  it("has each job once, although rows that were stored out of order made it begin again", async () => {
+    const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
+    const [early, first, last] = [10, 20, 30].map(time => newJobId(1, time)) as [string, string, string]
+    const rows: string[] = []
+    const begun: (readonly string[])[] = []
+    let reads = 0
+    const queue: JobQueue = new JobQueue({
+      journal: {
+        readFacts: async () => [],
+        dueJobs: async ({ after }) => {
+          const jobs = rows.filter(id => id > after!.id).map(id => ({ id, wakeAt: after!.wakeAt }))
+          await null
+          reads++
+          if (reads === 1) store(last)
+          if (reads === 2) store(early)
+          return { jobs, nextWakeAt: null }
+        },
+      },
+      clock: new VirtualClock(),
+      log: silentLog,
+      partitions: { ready: new Set([1]), owns: () => true },
+      capacity: () => 1,
+      liveJobs: () => 0,
+      maxLiveJobs: 1000,
+      isBehind: () => false,
+      begin: async ids => {
+        begun.push(ids)
+        return []
+      },
+    })
+    const store = (id: string) => {
+      rows.push(id)
+      rows.sort()
+      queue.recorded(job)
+      queue.stored({ ...job, id })
+    }
+    store(first)
+    await until("all are read", () => begun.flat().includes(last))
+    expect([...begun[0]!].sort()).toEqual([early, first, last])
+    await queue.stop()
+  })
+})

@@ -105,11 +105,11 @@ export class InputChecks {
     // For a thousand submissions that arrive at once.
     const late = nextTurnIfLate()
     return late === undefined
-      ? this.#checkNow(schema, input, by)
-      : late.then(() => this.#checkNow(schema, input, by))
+      ? this.#check(schema, input, by)
+      : late.then(() => this.#check(schema, input, by))
   }
 
-  #checkNow(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
+  #check(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
     const read = readInput(input)
     if (read.problems !== undefined) return read
     const { given, values, depth } = read
@@ -366,12 +366,16 @@ class Lane {
 export const inputChecks = new InputChecks()
 
 /** A checked copy of the input: the caller may change the original object. Throws E304. */
-export async function checkSubmission(
+export function checkSubmission(
   plan: Pick<Plan, "name" | "input">,
   input: unknown,
   by: CheckedFor,
-): Promise<Json> {
-  const { value, problems, more } = await inputChecks.check(plan.input, input, by)
+): Json | Promise<Json> {
+  const checked = inputChecks.check(plan.input, input, by)
+  return checked instanceof Promise ? checked.then(each => accepted(plan, each)) : accepted(plan, checked)
+}
+
+function accepted(plan: Pick<Plan, "name">, { value, problems, more }: InputCheck): Json {
   if (problems === undefined) return value
   const texts = problems.map(problem => `${problem.path}: ${problem.message}`)
   const rest = more === 0 ? "" : `; and ${more} more`

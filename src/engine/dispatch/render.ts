@@ -5,6 +5,7 @@ import type { Fact, ListSource } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
 import { valueAt } from "../../core/item-list.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import {
   isDone,
   type LargeOutput,
@@ -15,7 +16,7 @@ import {
   wholeOutput,
 } from "../../core/state.ts"
 import { taskIsolation } from "../../core/suspects.ts"
-import type { PlanNode } from "../../definition/plan.ts"
+import type { Plan, PlanNode } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTruthy, withNode } from "../../template/index.ts"
 import type { Limits, Reference, Scope, Template, ValuePath } from "../../template/types.ts"
@@ -258,7 +259,13 @@ export function largeInputs(job: LiveJob, node: number): readonly number[] {
 
 const noInputs: readonly number[] = []
 
+const inOutput = new WeakMap<Plan, readonly number[]>()
+
 function nodesInOutput({ plan }: LiveJob): readonly number[] {
+  return valueIn(inOutput, plan, () => findNodesInOutput(plan))
+}
+
+function findNodesInOutput(plan: Plan): readonly number[] {
   const read = plan.output!.templates.flatMap(({ template }) => template.references)
   // A computed id may be that of any node.
   if (read.some(({ name, path }) => name === "nodes" && path.length === 0)) return [...plan.nodes.keys()]

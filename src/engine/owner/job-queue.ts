@@ -230,7 +230,8 @@ export class JobQueue {
     this.#armFor(queue, queue.oldest(this.#parts.partitions.ready))
     if (ids.length === 0) return
     this.#runAgain = true
-    const missed = await this.#parts.begin(ids, queue)
+    // A line that was reset meanwhile returns again what was taken from it.
+    const missed = await this.#parts.begin([...new Set(ids)], queue)
     for (const id of missed) for (const level of queue.levels) level.lines.get(partitionOf(id))?.reset()
   }
 
@@ -421,10 +422,13 @@ class Line {
     this.after = ids.at(-1) ?? this.after
   }
 
-  /** A row was stored. Ids of one millisecond, and of other processes, are not in order: then all is read again. */
+  /**
+   * A row was stored. It may have been read already, as soon as the store had it. Ids of other processes are not in
+   * order: if one was not read, all is read again.
+   */
   added(id: string): void {
     if (id > this.after) this.isRead = false
-    else this.reset()
+    else if (!this.#ids.includes(id)) this.reset()
   }
 
   reset(): void {

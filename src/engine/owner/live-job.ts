@@ -120,7 +120,11 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
 }
 
 export function decodeFact(row: { readonly type: string; readonly at: number; readonly data: string }): Fact {
-  return { ...(JSON.parse(row.data) as Record<string, Json>), type: row.type, at: row.at } as unknown as Fact
+  // Not copied: to spread the fields into a new object takes longer than to parse them.
+  const fact = JSON.parse(row.data) as Record<string, Json>
+  fact.type = row.type
+  fact.at = row.at
+  return fact as unknown as Fact
 }
 
 /** The job's attempts whose handler runs now, in this process or, as far as it has reported, in a worker process. */

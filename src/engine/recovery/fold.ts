@@ -1,5 +1,5 @@
 import { apply } from "../../core/apply/apply.ts"
-import type { Fact, JobSubmitted, ListSource, NodeExpanded } from "../../core/facts.ts"
+import type { Fact, ListSource, NodeExpanded } from "../../core/facts.ts"
 import type { Json } from "../../core/json.ts"
 import { groupBy } from "../../core/maps.ts"
 import {
@@ -43,17 +43,27 @@ export async function readJobs(parts: LoadParts, ids: readonly string[]): Promis
   return groupBy(rows, ({ jobId }) => jobId)
 }
 
-export async function decodeRows(
+export function decodeRows(
   parts: LoadParts,
   rows: readonly FactRow[],
-): Promise<{ seq: number; fact: Fact }[]> {
+): NumberedFact[] | Promise<NumberedFact[]> {
+  if (rows.length >= MANY || rows.some(({ data }) => data === null)) return decodeMany(parts, rows)
+  return rows.map(row => ({ seq: row.seq, fact: decodeFact(row as FactRow & { data: string }) }))
+}
+
+interface NumberedFact {
+  readonly seq: number
+  readonly fact: Fact
+}
+
+async function decodeMany(parts: LoadParts, rows: readonly FactRow[]): Promise<NumberedFact[]> {
   const large = new Map<number, Fact>()
   for (const row of rows) if (row.data === null) large.set(row.seq, await decodeLarge(parts, row))
   return inTurnsIfMany(rows, function* () {
-    const facts: { seq: number; fact: Fact }[] = []
-    for (const { data, ...row } of rows) {
-      const fact = data === null ? large.get(row.seq)! : decodeFact({ ...row, data })
-      facts.push({ seq: row.seq, fact })
+    const facts: NumberedFact[] = []
+    for (const row of rows) {
+      const { seq, data } = row
+      facts.push({ seq, fact: data === null ? large.get(seq)! : decodeFact({ ...row, data }) })
       yield
     }
     return facts
@@ -67,26 +77,67 @@ export function inTurnsIfMany<T>(facts: readonly unknown[], work: () => Work<T>)
 
 const MANY = 1000
 
-/** A job's facts with the plan that they belong to. */
-export async function readJob(
-  parts: LoadParts,
-  rows: readonly FactRow[],
-): Promise<Pick<FoldedJob, "plan" | "facts">> {
-  const facts = await decodeRows(parts, rows)
-  const submitted = facts[0]?.fact as (Fact & JobSubmitted) | undefined
-  if (submitted?.type !== "job_submitted")
-    throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
-  const plan = await parts.plans.ofJob(submitted)
-  return { plan, facts }
+type ReadJob = Pick<FoldedJob, "plan" | "facts">
+
+/** A job's facts with the plan that they belong to. A promise only if something must be read first. */
+export function readJob(parts: LoadParts, rows: readonly FactRow[]): ReadJob | Promise<ReadJob> {
+  const facts = decodeRows(parts, rows)
+  return facts instanceof Promise
+    ? facts.then(decoded => withPlan(parts, decoded, rows))
+    : withPlan(parts, facts, rows)
 }
 
-/** `applied` is called after each fact. */
-export async function foldJob(
+function withPlan(
+  { plans }: LoadParts,
+  facts: ReadJob["facts"],
+  rows: readonly FactRow[],
+): ReadJob | Promise<ReadJob> {
+  const first = facts[0]?.fact
+  if (first?.type !== "job_submitted")
+    throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
+  const plan = plans.ofJob(first)
+  return plan instanceof Promise ? plan.then(compiled => ({ plan: compiled, facts })) : { plan, facts }
+}
+
+type Applied = (state: JobState, seq: number) => void
+
+/** A promise only if something must be read first, or if it takes long. `applied` is called after each fact. */
+export function foldJob(
   parts: LoadParts,
   rows: readonly FactRow[],
-  applied?: (state: JobState, seq: number) => void,
+  applied?: Applied,
+): FoldedJob | Promise<FoldedJob> {
+  const read = readJob(parts, rows)
+  return read instanceof Promise
+    ? read.then(job => foldFacts(parts, job, rows, applied))
+    : foldFacts(parts, read, rows, applied)
+}
+
+function foldFacts(
+  parts: LoadParts,
+  read: ReadJob,
+  rows: readonly FactRow[],
+  applied?: Applied,
+): FoldedJob | Promise<FoldedJob> {
+  const first = read.facts[0]!.fact
+  const isFork = first.type === "job_submitted" && first.fork !== undefined
+  if (read.facts.length >= MANY || isFork) return foldInTurns(parts, read, rows, applied)
+  const state = newJobState(read.plan)
+  for (const { fact, seq } of read.facts) {
+    if (lacksItems(state, fact)) return foldInTurns(parts, read, rows, applied)
+    apply(state, fact)
+    applied?.(state, seq)
+  }
+  return folded(read, state, rows)
+}
+
+async function foldInTurns(
+  parts: LoadParts,
+  read: ReadJob,
+  rows: readonly FactRow[],
+  applied?: Applied,
 ): Promise<FoldedJob> {
-  const { plan, facts } = await readJob(parts, rows)
+  const { plan, facts } = read
   const state = newJobState(plan)
   let next = 0
   const first = facts[0]!.fact
@@ -104,8 +155,13 @@ export async function foldJob(
       next++
     } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next, applied))
   }
+  return folded(read, state, rows)
+}
+
+function folded({ plan, facts }: ReadJob, state: JobState, rows: readonly FactRow[]): FoldedJob {
   resetEarliestTimer(state)
-  const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
+  let size = 0
+  for (const { bytes } of rows) size += bytes
   return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
 }
 

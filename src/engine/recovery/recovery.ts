@@ -119,7 +119,8 @@ export class Recovery {
   ): Promise<void> {
     const rows = await readJobs(this.#parts, ids)
     for (const id of ids) {
-      const job = await this.#fold(id, rows.get(id) ?? [], alarms.get(id))
+      const folded = this.#fold(id, rows.get(id) ?? [], alarms.get(id))
+      const job = folded instanceof Promise ? await folded : folded
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       this.#parts.owner.keep(job)
@@ -128,20 +129,30 @@ export class Recovery {
     }
   }
 
-  async #fold(
+  /** A promise only if something must be read first. null: the job is left out. */
+  #fold(
     id: string,
     rows: Parameters<typeof foldJob>[1],
     alarm: number | undefined,
-  ): Promise<LiveJob | null> {
+  ): LiveJob | null | Promise<LiveJob | null> {
     try {
-      return toLiveJob(id, await foldJob(this.#parts, rows), alarm)
+      const folded = foldJob(this.#parts, rows)
+      if (!(folded instanceof Promise)) return toLiveJob(id, folded, alarm)
+      return folded.then(
+        job => toLiveJob(id, job, alarm),
+        error => this.#foldFailed(id, error),
+      )
     } catch (error) {
-      // The store is unavailable, the job is intact: the caller retries, or jobs would never be woken.
-      if (error instanceof JournalUnavailableError) throw error
-      // One job that cannot be folded must not stop the others.
-      this.#parts.log.error({ job_id: id, error }, "job quarantined: its journal cannot be folded")
-      return null
+      return this.#foldFailed(id, error)
     }
+  }
+
+  #foldFailed(id: string, error: unknown): null {
+    // The store is unavailable, the job is intact: the caller retries, or jobs would never be woken.
+    if (error instanceof JournalUnavailableError) throw error
+    // One job that cannot be folded must not stop the others.
+    this.#parts.log.error({ job_id: id, error }, "job quarantined: its journal cannot be folded")
+    return null
   }
 }
 
