@@ -74,7 +74,7 @@ export function cutPage<Row, Cursor>(found: readonly Row[], limit: number, curso
   return { page, next: found.length > limit ? cursor(page.at(-1)!) : null }
 }
 
-export function summaryView(name: string, { version, hash, createdAt, pushedBy }: VersionRow) {
+function summaryView(name: string, { version, hash, createdAt, pushedBy }: VersionRow) {
   return { name, version, hash, created_at: isoTime(createdAt), pushed_by: pushedBy }
 }
 
@@ -82,7 +82,7 @@ export function versionView(row: WorkflowRow) {
   return { ...summaryView(row.name, row), definition: JSON.parse(row.definition) }
 }
 
-export function moveView({ at, by, from, to }: AliasMove) {
+function moveView({ at, by, from, to }: AliasMove) {
   return { at: isoTime(at), by, from: from && weights(from), to: to && weights(to) }
 }
 

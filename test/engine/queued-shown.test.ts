@@ -103,8 +103,8 @@ it("a job that begins and ends while a list is read is not shown as QUEUED", asy
     for (const id of rows) await umbra.wait(id)
     return page
   }
-  const { jobs } = await umbra.jobPage({ limit: 50 })
-  expect(jobs.map(({ job_id }) => job_id).sort()).toEqual([...rows].sort())
+  const { jobs } = await umbra.jobPage({ limit: WINDOW + 50 })
+  expect(jobs).toHaveLength(ids.length)
   // PROCESSING: it has ended and is still in memory.
   expect(jobs.filter(({ status }) => status === "QUEUED")).toEqual([])
   expect((await umbra.jobPage({ statuses: ["QUEUED"], limit: 50 })).jobs).toEqual([])
