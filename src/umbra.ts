@@ -16,6 +16,7 @@ import { UmbraError } from "./errors.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
+import type { BulkOperations } from "./jobs/bulk/bulk.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, JobSnapshotPage, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
@@ -93,6 +94,8 @@ export class Umbra {
   readonly queries: Queries
   /** Receives the requests of `POST /webhooks/{provider}`. */
   readonly webhooks: Webhooks
+  /** Commands to all jobs that match a filter, as durable operations. */
+  readonly bulk: BulkOperations
   /** P1 to P6: lineage, dead letters and replays of executions. */
   readonly pipelines: Pipelines
   readonly #services: ExternalServices
@@ -112,6 +115,7 @@ export class Umbra {
     this.queries = wired.queries
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines
+    this.bulk = wired.bulk
   }
 
   async start(): Promise<void> {

@@ -8,9 +8,12 @@ import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
 import { liveOverlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
+import type { JobCommand } from "./engine/remote/commands.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
+import { BulkOperations } from "./jobs/bulk/bulk.ts"
+import { BulkLane } from "./jobs/bulk/lane.ts"
 import { Queries } from "./jobs/queries.ts"
 import { Submissions } from "./jobs/submit.ts"
 import { Watchers } from "./jobs/watchers.ts"
@@ -70,6 +73,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
   }
   const { feed, capabilities } = journal
   const store = { id: async () => (await feed.position()).store, label: capabilities.label }
+  const command = (jobId: string, given: JobCommand) => engine.commands.command(jobId, given)
   let broker!: RoutedBroker
   const engine: Engine = new Engine({
     journal,
@@ -79,8 +83,11 @@ export function wire({ journal, location, services, settings, options, roles, ..
     log,
     broker: host => {
       const { concurrency } = settings
-      const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lane })
+      const lanes = [
+        pipelines.lane(host, { isIdle: options.runsPipelines === false }),
+        new BulkLane({ host, journal, clock, log, live: id => engine.live(id), command }),
+      ]
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lanes })
       return broker
     },
     observer: {
@@ -151,9 +158,15 @@ export function wire({ journal, location, services, settings, options, roles, ..
     holder: task => broker.remote?.holder(task) ?? null,
     now,
   })
+  const bulk = new BulkOperations({
+    ...{ journal, command },
+    live: id => engine.live(id),
+    submissions,
+  })
   return {
     handlers,
     adapters,
+    bulk,
     engine,
     broker,
     queries,

@@ -34,7 +34,7 @@ const everyFact = Object.keys({
   job_settled: true,
 } satisfies Record<Exclude<FactType, `item${string}` | "node_expanded">, true>)
 
-/** All but `job_exists`: a simulated job is submitted once. */
+/** All but `job_exists`: a simulated job is submitted once. `job_changed`: test/core/bulk.test.ts. */
 const everyRefusal = Object.keys({
   duplicate: true,
   stale_attempt: true,
@@ -48,7 +48,7 @@ const everyRefusal = Object.keys({
   stale_operation: true,
   stale_token: true,
   settled: true,
-} satisfies Record<Exclude<RefusalReason, "job_exists">, true>)
+} satisfies Record<Exclude<RefusalReason, "job_exists" | "job_changed">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)
 

@@ -17,7 +17,7 @@ import type { FactRow, Journal } from "../../journal/port/journal.ts"
 import { atOnce, inTurns, type Work } from "../../turns.ts"
 import { partitionOf } from "../ids.ts"
 import { usageKey } from "../owner/job-result.ts"
-import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
+import { decodeFact, type JobPhase, type LiveJob, newLiveJob, phaseOf } from "../owner/live-job.ts"
 import type { Plans } from "../plans.ts"
 
 /** A job, folded from its journal. */
@@ -26,6 +26,8 @@ export interface FoldedJob {
   readonly state: JobState
   readonly facts: readonly { readonly seq: number; readonly fact: Fact }[]
   readonly lastSeq: number
+  /** As in `LiveJob`. */
+  readonly turnSeq: number
   /** Length of the facts, as text. */
   readonly size: number
 }
@@ -82,24 +84,45 @@ export async function readJob(
 export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
   const { plan, facts } = await readJob(parts, rows)
   const state = newJobState(plan)
+  const turn: Turn = { seq: facts[0]!.seq, phase: "open" }
   for (let next = 0; next < facts.length; ) {
-    const { fact } = facts[next]!
+    const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) {
       apply(state, await withItems(parts, rows[0]!.jobId, state, fact))
+      noteTurn(turn, state, seq)
       next++
-    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next))
+    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next, turn))
   }
   resetEarliestTimer(state)
   const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
-  return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
+  return { plan, state, facts, lastSeq: rows.at(-1)!.seq, turnSeq: turn.seq, size }
+}
+
+/** The last fact so far with which the job began, ended, was retried or deleted. */
+interface Turn {
+  seq: number
+  phase: JobPhase
+}
+
+function noteTurn(turn: Turn, state: JobState, seq: number): void {
+  const phase = phaseOf(state)
+  if (phase === turn.phase) return
+  turn.phase = phase
+  turn.seq = seq
 }
 
 /** Applies facts up to one that needs something from the store. Returns its index. */
-function* applyFacts(state: JobState, facts: FoldedJob["facts"], from: number): Work<number> {
+function* applyFacts(
+  state: JobState,
+  facts: FoldedJob["facts"],
+  from: number,
+  turn: Turn,
+): Work<number> {
   for (let next = from; next < facts.length; next++) {
-    const { fact } = facts[next]!
+    const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) return next
     apply(state, fact)
+    noteTurn(turn, state, seq)
     yield
   }
   return facts.length
@@ -151,11 +174,12 @@ async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
 
 /** `alarm`: the time in its row when the row was found to be due. */
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
-  const { plan, state, lastSeq, facts, size } = folded
+  const { plan, state, lastSeq, turnSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
   const alarms = { wakeAt: currentAlarm(state, alarm), used: usageKey(state) }
   const projected = { status: state.status, updatedAt: at, ...alarms }
-  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, size, projected })
+  const partition = partitionOf(id)
+  return newLiveJob({ id, partition, plan, state, seq: lastSeq, turnSeq, at, size, projected })
 }
 
 /**

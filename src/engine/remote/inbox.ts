@@ -101,7 +101,7 @@ export class Inbox {
         command.type === "submit"
           ? await this.#parts.plans.get(command.owner, command.workflow, command.workflowVersion)
           : null
-      if (command.type === "delete") await this.#parts.family.hideChildren(jobId)
+      if (command.type === "delete") await this.#parts.family.hideChildren(jobId, command)
       await this.#parts.owner.withJob<void>(
         jobId,
         async job => {
