@@ -33,6 +33,7 @@ import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobPage, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
+import { JobComparisons } from "./compare/compare.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
 import type { Watchers } from "./watchers.ts"
@@ -97,11 +98,13 @@ export interface JobSnapshotPage {
 export class Queries {
   /** The journal of a job, and its past. */
   readonly facts: JobFacts
+  readonly comparisons: JobComparisons
   readonly #parts: QueryParts
 
   constructor(parts: QueryParts) {
     this.#parts = parts
     this.facts = new JobFacts(parts)
+    this.comparisons = new JobComparisons(parts.journal, this.facts)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {
