@@ -17,6 +17,7 @@ import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
 import type { BulkOperations } from "./jobs/bulk/bulk.ts"
+import type { Compared, CompareQuery } from "./jobs/compare/compare.ts"
 import { JobHandle, type SignalOptions } from "./jobs/handle.ts"
 import type { ItemPage, ItemPageQuery, JobSnapshotPage, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
@@ -326,6 +327,11 @@ export class Umbra {
   /** J19: nodes, edges, ready nodes and waits. */
   graph(jobId: string): Promise<GraphView> {
     return this.queries.graph(mustBeJobId(jobId))
+  }
+
+  /** Compares two jobs, or two moments of one job: where they diverge first, and what differs in each node. */
+  compare(a: string, b: string, options: Omit<CompareQuery, "a" | "b"> = {}): Promise<Compared> {
+    return this.queries.comparisons.compare({ a: mustBeJobId(a), b: mustBeJobId(b), ...options })
   }
 
   /** One node, or one of its items, with its output and the history of its attempts. */

@@ -57,6 +57,9 @@ export const bulkPlan: Plan = Object.freeze({
   ttlSeconds: null,
 })
 
-export function isBulkOperation(job: { readonly workflow: string; readonly workflowVersion: number }): boolean {
+export function isBulkOperation(job: {
+  readonly workflow: string
+  readonly workflowVersion: number
+}): boolean {
   return job.workflow === bulkWorkflow.name && job.workflowVersion === bulkWorkflow.version
 }

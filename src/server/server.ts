@@ -23,6 +23,8 @@ import { ownerBounds, Unfinished } from "./http/unfinished.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
 import { type App, type RouteContext, readJobs, Stopping } from "./route-context.ts"
+import { bulkRoutes } from "./routes/bulk.ts"
+import { compareRoutes } from "./routes/compare.ts"
 import { factRoutes } from "./routes/facts.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
@@ -157,10 +159,12 @@ async function makeApp(
     documentRoutes(routes)
     workflowRoutes(routes, context)
     aliasRoutes(routes, context)
+    compareRoutes(routes, context)
     jobRoutes(routes, context)
     factRoutes(routes, context, streams)
     streamRoutes(routes, context, streams)
     jobCommandRoutes(routes, context)
+    bulkRoutes(routes, context)
     pipelineRoutes(routes, context)
     tokenRoutes(routes, context)
     providerRoutes(routes, context)

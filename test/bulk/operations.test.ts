@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
-import { broken, flow, gate, open, until } from "../engine/stage.ts"
-import type { Umbra } from "../../src/umbra.ts"
 import type { BulkView } from "../../src/jobs/bulk/bulk.ts"
+import type { Umbra } from "../../src/umbra.ts"
+import { broken, flow, gate, open, until } from "../engine/stage.ts"
 
 const owner = "local"
 const fails = flow([{ id: "a", handler: "broken" }], { name: "fails" })
@@ -12,7 +12,10 @@ async function ended(umbra: Umbra, id: string): Promise<BulkView> {
 }
 
 async function failedJobs(umbra: Umbra, count: number): Promise<string[]> {
-  const made = await umbra.submitMany(fails, Array.from({ length: count }, () => ({})))
+  const made = await umbra.submitMany(
+    fails,
+    Array.from({ length: count }, () => ({})),
+  )
   const ids: string[] = []
   for (const each of made) {
     if ("error" in each) throw each.error

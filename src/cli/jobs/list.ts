@@ -7,48 +7,30 @@ import { exitCode } from "../exit.ts"
 import { padded, print } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
+import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
 
-export interface ListOptions extends TargetOptions {
-  readonly status?: readonly JobStatus[]
-  readonly workflow?: { readonly name: string; readonly version?: number }
-  readonly errorCode?: string
-  readonly fingerprint?: string
-  readonly errorText?: string
-  readonly minDuration?: number
-  readonly createdFrom?: number
-  readonly createdBefore?: number
-  readonly label?: Readonly<Record<string, string>>
-  readonly parent?: string
-  readonly top?: boolean
+export interface ListOptions extends TargetOptions, FilterOptions {
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
 }
 
 export async function list(options: ListOptions): Promise<number> {
-  const { status, workflow, label, parent, top, limit, after, deleted, minDuration } = options
-  const { errorCode, fingerprint, errorText, createdFrom, createdBefore } = options
+  const { status, limit, after, deleted } = options
   return withTarget(options, async ({ jobs: target, flags }) => {
     const filter = {
-      statuses: status,
-      workflow: workflow?.name,
-      version: workflow?.version,
-      ...{ errorCode, fingerprint, errorText, createdFrom, createdBefore },
-      minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
-      labels: label,
-      parentId: parent ?? (top ? null : undefined),
+      ...filterOf(options),
       deleted: deleted || status?.includes("DELETED") || undefined,
     }
     const page = await target.jobPage({ ...filter, limit, after })
-    const isFiltered = Object.values(filter).some(value => value !== undefined)
-    return print(options, page, () => table(page, { flags, isFiltered }))
+    return print(options, page, () => table(page, { flags, hasFilter: isFiltered(filter) }))
   })
 }
 
 /** The options of the page, except those of `flags`, are not repeated in the line for the next page. */
 function table(
   { jobs, next, complete, scanned_to }: JobPage,
-  { flags, isFiltered }: { readonly flags: string; readonly isFiltered: boolean },
+  { flags, hasFilter }: { readonly flags: string; readonly hasFilter: boolean },
 ): string {
   if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
@@ -57,7 +39,7 @@ function table(
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
   )
   const searched = complete ? "More" : `Searched back to ${scanned_to}. More`
-  const same = isFiltered ? ", with the same options" : ""
+  const same = hasFilter ? ", with the same options" : ""
   const more = next === null ? "" : paint.dim(`${searched}${same}: umbra jobs list --after ${next}${flags}\n`)
   return `${lines.map(line => `${line}\n`).join("")}${more}`
 }

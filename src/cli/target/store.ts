@@ -5,6 +5,7 @@
  */
 import { pages } from "../../client/http.ts"
 import type {
+  CompareOptions,
   DeadLettersOptions,
   FactPage,
   FactsOptions,
@@ -14,6 +15,7 @@ import type {
   Lineage,
   LineageOptions,
   NodeOptions,
+  RemoteComparison,
   RemoteEvent,
   RemoteGraph,
   RemoteGraphAt,
@@ -35,8 +37,8 @@ import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob } from "../../jobs/arguments.ts"
 import { factsAfter } from "../../jobs/facts.ts"
-import { noMoment, parseMoment } from "../../jobs/history.ts"
-import { isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
+import { type Moment, noMoment, parseMoment } from "../../jobs/history.ts"
+import { isoCompared, isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
 import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
@@ -60,6 +62,7 @@ import { storeFlags, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
 import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./open.ts"
+import { storeBulk } from "./store-bulk.ts"
 
 export function openStore(location: string, options: TargetOptions): Target {
   const { owner = localOwner } = options
@@ -69,6 +72,11 @@ export function openStore(location: string, options: TargetOptions): Target {
     name: storeName(location),
     flags: storeFlags(options),
     jobs,
+    bulk: storeBulk(
+      owner,
+      () => store.journal(),
+      use => jobs.asEngine(use),
+    ),
     workflows: storeWorkflows(store, owner),
     async compiledGraph({ owner, workflow: name, workflow_version: version }) {
       return (await store.reader()).facts.compiledGraph({ owner, name, version })
@@ -82,6 +90,12 @@ export function openStore(location: string, options: TargetOptions): Target {
     explain: async error => error,
     close: () => store.close(),
   }
+}
+
+function momentOf(at: number | string | Date): Moment {
+  const moment = parseMoment(at instanceof Date ? at.toISOString() : String(at))
+  if (moment === null) throw noMoment(String(at))
+  return moment
 }
 
 /** One store, opened once. */
@@ -247,10 +261,16 @@ class StoreJobs implements TargetJobs {
   }
 
   async graphAt(id: string, at: number | string | Date): Promise<RemoteGraphAt> {
-    const moment = parseMoment(at instanceof Date ? at.toISOString() : String(at))
-    if (moment === null) throw noMoment(String(at))
     const { facts } = await this.#store.reader()
-    return isoGraphAt(await facts.graphAt(id, moment)) as RemoteGraphAt
+    return isoGraphAt(await facts.graphAt(id, momentOf(at))) as RemoteGraphAt
+  }
+
+  async compare(a: string, b: string, { atA, atB, diff }: CompareOptions = {}): Promise<RemoteComparison> {
+    const moments = {
+      atA: atA === undefined ? undefined : momentOf(atA),
+      atB: atB === undefined ? undefined : momentOf(atB),
+    }
+    return isoCompared(await (await this.#store.reader()).compare(a, b, { ...moments, diff }))
   }
 
   async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {
@@ -287,14 +307,14 @@ class StoreJobs implements TargetJobs {
     input: unknown,
     { signal: _, ...options }: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    return this.#asEngine(async umbra => {
+    return this.asEngine(async umbra => {
       const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only })
       return { ...(await umbra.job(jobId)), is_new: isNew }
     })
   }
 
   /** Through the engines of other processes, if there are any, or with an engine of this process that runs no nodes. */
-  async #asEngine<T>(submitTo: (umbra: Umbra) => Promise<T>): Promise<T> {
+  async asEngine<T>(submitTo: (umbra: Umbra) => Promise<T>): Promise<T> {
     this.isRun = await this.#store.isRun()
     if (!this.isRun) return submitTo(await this.#store.engine())
     try {
@@ -316,7 +336,7 @@ class StoreJobs implements TargetJobs {
   }
 
   replay(id: string, { signal: _, ...which }: ReplayOptions = {}): Promise<ReplayJob> {
-    return this.#asEngine(async umbra => {
+    return this.asEngine(async umbra => {
       const { jobId, replayed } = await umbra.pipelines.replay(id, which)
       return { ...(await umbra.job(jobId)), replayed }
     })

@@ -110,10 +110,7 @@ export interface JobComparison {
 const MOST_DIVERGENCES = 100
 
 /** Yields after each node: a job may have a hundred thousand. */
-export function* comparison(
-  a: ComparedJob,
-  b: ComparedJob,
-): Generator<undefined, JobComparison, undefined> {
+export function* comparison(a: ComparedJob, b: ComparedJob): Generator<undefined, JobComparison, undefined> {
   const same_input = a.input === b.input
   const byId = new Map(b.nodes.map(node => [node.id, node]))
   const nodes: NodeComparison[] = []
@@ -188,7 +185,12 @@ function both(
       attempts: b.attempts - a.attempts,
       usage: difference(a.usage, b.usage),
     },
-    divergence: divergenceOf({ same_definition, same_inputs, same_output, same_status: a.status === b.status }),
+    divergence: divergenceOf({
+      same_definition,
+      same_inputs,
+      same_output,
+      same_status: a.status === b.status,
+    }),
   }
 }
 

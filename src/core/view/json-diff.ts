@@ -120,7 +120,8 @@ function partsOf(value: readonly Json[] | JsonObject): (string | { readonly valu
   for (const [i, entry] of entries.entries()) {
     if (i > 0) parts.push(",")
     if (isList) parts.push({ value: entry as Json })
-    else parts.push(`${JSON.stringify((entry as [string, Json])[0])}:`, { value: (entry as [string, Json])[1] })
+    else
+      parts.push(`${JSON.stringify((entry as [string, Json])[0])}:`, { value: (entry as [string, Json])[1] })
   }
   parts.push(isList ? "]" : "}")
   return parts.reverse()

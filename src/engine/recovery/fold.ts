@@ -112,12 +112,7 @@ function noteTurn(turn: Turn, state: JobState, seq: number): void {
 }
 
 /** Applies facts up to one that needs something from the store. Returns its index. */
-function* applyFacts(
-  state: JobState,
-  facts: FoldedJob["facts"],
-  from: number,
-  turn: Turn,
-): Work<number> {
+function* applyFacts(state: JobState, facts: FoldedJob["facts"], from: number, turn: Turn): Work<number> {
   for (let next = from; next < facts.length; next++) {
     const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) return next

@@ -1,4 +1,5 @@
 /** Bulk operations as callers see them: start, count, show, list and abort them, and list what they refused. */
+import { localOwner } from "../../core/facts.ts"
 import type { Json } from "../../core/json.ts"
 import type { JobStatus } from "../../core/states.ts"
 import { bulkPlan, bulkWorkflow, isBulkOperation } from "../../definition/built-in.ts"
@@ -68,7 +69,7 @@ export interface BulkRefusals {
   readonly next: string | null
 }
 
-export type BulkOptions = Pick<SubmitOptions, "idempotencyKey" | "submittedBy"> & { readonly owner: string }
+export type BulkOptions = Pick<SubmitOptions, "owner" | "idempotencyKey" | "submittedBy">
 
 /** Targets that a count reads at most, and pages: a page of rare jobs ends early. */
 const MOST_COUNTED = 10_000
@@ -89,7 +90,7 @@ export class BulkQueries {
   }
 
   /** Counts the targets that the operation would have now, in bounded work. */
-  async count(request: BulkRequest, { owner }: { readonly owner: string }): Promise<BulkCount> {
+  async count(request: BulkRequest, { owner = localOwner }: BulkOptions = {}): Promise<BulkCount> {
     const { verb, filter } = checkRequest(request)
     return { verb, filter: shownFilter(filter), ...(await this.#count(shownFilter(filter), owner)) }
   }
@@ -227,18 +228,22 @@ export class BulkOperations extends BulkQueries {
   }
 
   /** Resolves when the operation is durable. With the same key the same request gives the same operation. */
-  async start(request: BulkRequest, options: BulkOptions, admit?: Admit): Promise<BulkView> {
-    const { owner } = options
+  async start(
+    request: BulkRequest,
+    options: BulkOptions = {},
+    admit?: Admit,
+  ): Promise<BulkView & { readonly is_new: boolean }> {
+    const { owner = localOwner } = options
     const operation = await this.prepare(request, owner)
     const { verb, filter, reason, rate } = operation
     const { name, version } = bulkWorkflow
-    const { jobId } = await this.#parts.submissions.submitBuiltIn(
+    const { jobId, isNew } = await this.#parts.submissions.submitBuiltIn(
       { owner, name, version, plan: bulkPlan },
       { input: asJson(operation), content: [name, { verb, filter: { ...filter }, reason, rate } as Json] },
-      { ...options, ttlSeconds: null, labels: { [VERB_LABEL]: verb } },
+      { ...options, owner, ttlSeconds: null, labels: { [VERB_LABEL]: verb } },
       admit,
     )
-    return this.get(jobId)
+    return { ...(await this.get(jobId)), is_new: isNew }
   }
 
   /** Its commands in flight end; then it is CANCELLED. */

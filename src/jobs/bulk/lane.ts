@@ -243,7 +243,12 @@ class BulkRun {
     const { verb, reason, seqs } = this.#operation
     const operation = this.#task.jobId
     const seq = seqs[partitionOf(jobId)]!
-    const sent: JobCommand = { type: verb, operation, onlyIf: { seq }, ...(reason === null ? {} : { reason }) }
+    const sent: JobCommand = {
+      type: verb,
+      operation,
+      onlyIf: { seq },
+      ...(reason === null ? {} : { reason }),
+    }
     for (;;) {
       try {
         await command(jobId, sent)

@@ -164,7 +164,10 @@ export function asJson(value: StoredOperation | BulkProgress | BulkCounts): Json
 }
 
 export function noSuchOperation(id: string): UmbraError {
-  return new UmbraError("E315", `There is no bulk operation ${id}. \`umbra bulk list\` shows those that exist.`)
+  return new UmbraError(
+    "E315",
+    `There is no bulk operation ${id}. \`umbra bulk list\` shows those that exist.`,
+  )
 }
 
 /** Of the operation's output, or of a preview. */

@@ -10,10 +10,7 @@ const INLINE_BYTES = 256 * 1024
 /** `done`: by this operation. `later`: the job began after T0, so that it is no target. */
 export type Touched = "done" | "later"
 
-export async function lastProgress(
-  journal: Journal,
-  jobId: string,
-): Promise<RecordedRun> {
+export async function lastProgress(journal: Journal, jobId: string): Promise<RecordedRun> {
   let progress: BulkProgress | null = null
   let aborts = 0
   let earlierAborts = 0

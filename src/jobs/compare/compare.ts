@@ -6,7 +6,12 @@ import { createHash } from "node:crypto"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { valueIn } from "../../core/maps.ts"
 import { type JobState, LargeOutput, ListOutput, type Output } from "../../core/state.ts"
-import { type ComparedJob, type ComparedNode, comparison, type JobComparison } from "../../core/view/compare.ts"
+import {
+  type ComparedJob,
+  type ComparedNode,
+  comparison,
+  type JobComparison,
+} from "../../core/view/compare.ts"
 import { type JsonDiff, jsonDifference } from "../../core/view/json-diff.ts"
 import { nodeView } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -228,8 +233,7 @@ function comparedNode(
     reads: [...new Set(before)].map(read => plan.nodes[read]!.id),
     status: view.status,
     attempts: hasBegun ? view.attempt : 0,
-    took_ms:
-      view.finished_at === null || view.queued_at === null ? null : view.finished_at - view.queued_at,
+    took_ms: view.finished_at === null || view.queued_at === null ? null : view.finished_at - view.queued_at,
     usage: view.usage ?? {},
     error: view.error,
   }
