@@ -45,8 +45,9 @@ export interface BulkLaneParts {
   readonly command: (jobId: string, command: JobCommand) => Promise<void>
 }
 
-/** Targets of a page: as many commands are repeated, and refused, after a crash. */
-const PAGE = 200
+/** Targets of a page: as many commands are repeated, and refused, after a crash. The first pages are short: progress shows soon. */
+const LARGEST_PAGE = 200
+const FIRST_PAGE = 8
 const IN_FLIGHT = 16
 const AWAY_MS = 500
 
@@ -179,7 +180,8 @@ class BulkRun {
   /** Adds the next page of targets. A page of a list may be empty although more follow. */
   async #nextPage(progress: BulkProgress): Promise<BulkProgress> {
     const { journal } = this.#parts
-    const filter = { ...readFilter(this.#operation.filter), owner: this.#task.owner, limit: PAGE }
+    const limit = Math.min(LARGEST_PAGE, Math.max(FIRST_PAGE, progress.processed))
+    const filter = { ...readFilter(this.#operation.filter), owner: this.#task.owner, limit }
     let { after } = progress
     let page: string[] = []
     while (after !== null && page.length === 0 && !this.#mustStop) {
