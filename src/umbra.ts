@@ -4,6 +4,7 @@ import type { Json } from "./core/json.ts"
 import type { JobEvent } from "./core/view/events.ts"
 import type { GraphView } from "./core/view/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
+import { bulkHandler } from "./definition/built-in.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
 import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
@@ -366,7 +367,7 @@ export class Umbra {
 
   /** Can this process run nodes with this handler? */
   serves(handler: string): boolean {
-    return handler === routesHandler || this.handlers.served.get(handler) !== undefined
+    return handler === routesHandler || handler === bulkHandler || this.handlers.served.get(handler) !== undefined
   }
 
   /** Does this process own the job's partition? */

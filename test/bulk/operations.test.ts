@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { UmbraError } from "../../src/errors.ts"
 import { idAbove } from "../../src/jobs/bulk/operation.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
-import { flow, until } from "../engine/stage.ts"
+import { flow } from "../engine/stage.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
 import { ended, handlers, refusals, submit, touched } from "./stage.ts"
 
@@ -103,40 +103,6 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect(await umbra.bulk.abort(slow.bulk_id).catch((error: UmbraError) => error.code)).toBeDefined()
     await umbra.wait(slow.bulk_id)
     await umbra.cancel(theirs)
-  })
-
-  it("leaves a job alone that has changed since the operation began, and says so", async () => {
-    const owner = newOwner()
-    const ids: string[] = []
-    for (let i = 0; i < 3; i++) ids.push(await submit(umbra, "fails", { owner }))
-    // The newest is first; at this rate the others wait until the test has retried the oldest.
-    const { bulk_id } = await umbra.bulk.start(
-      { verb: "retry", filter: { workflow: "fails" }, rate: 1 },
-      { owner },
-    )
-    await umbra.retry(ids[0]!)
-    await umbra.wait(ids[0]!)
-    const later = await submit(umbra, "fails", { owner })
-    expect(await ended(umbra, bulk_id)).toMatchObject({ processed: 3, done: 2, refused: 1 })
-    expect(await refusals(umbra, bulk_id)).toMatchObject([{ job_id: ids[0], code: "E314" }])
-    expect(await touched(umbra, later, bulk_id)).toBe(0)
-  })
-
-  it("aborts after the commands in flight, with exact counts, and a retry of the operation resumes it", async () => {
-    const owner = newOwner()
-    for (let i = 0; i < 12; i++) await submit(umbra, "fails", { owner })
-    const request = { verb: "delete", filter: { workflow: "fails" }, rate: 10 } as const
-    const { bulk_id } = await umbra.bulk.start(request, { owner })
-    await until("some are deleted", async () => (await umbra.jobs({ owner, workflow: "fails" })).length < 12)
-    await umbra.bulk.abort(bulk_id)
-    const view = await ended(umbra, bulk_id)
-    const left = await umbra.jobs({ owner, workflow: "fails" })
-    expect(view).toMatchObject({ status: "CANCELLED", aborting: false, refused: 0 })
-    expect(view.processed).toBe(12 - left.length)
-    await expect(umbra.bulk.abort(bulk_id)).rejects.toMatchObject({ code: "E302" })
-    await umbra.retry(bulk_id)
-    expect(await ended(umbra, bulk_id)).toMatchObject({ status: "COMPLETED", processed: 12, done: 12 })
-    expect(await umbra.jobs({ owner, workflow: "fails" })).toEqual([])
   })
 
   it("gives the same operation for the same key, and refuses another one", async () => {

@@ -62,7 +62,7 @@ it("counts, starts, shows, lists and aborts operations, and lists what was refus
     output: { verb: "retry", processed: 3, done: 3, refused: 0 },
   })
 
-  const slow = (await ask("/bulk", post(token, { ...body, verb: "delete", rate: 0.1 }))).body.bulk_id
+  const slow = (await ask("/bulk", post(token, { ...body, verb: "delete", rate: 0.01 }))).body.bulk_id
   expect((await ask(`/bulk/${slow}/abort`, { method: "POST", token })).status).toBe(200)
   expect(await untilEnded(stage, token, slow)).toMatchObject({ status: "CANCELLED", aborting: false })
 })
