@@ -53,7 +53,7 @@ it("leaves a job alone that has changed since the operation began, and says so; 
     return (await umbra.bulk.get(bulk_id)).finished_at
   })
   expect(await umbra.bulk.get(bulk_id)).toMatchObject({ processed: 3, done: 2, refused: 1 })
-  expect(await refusals(umbra, bulk_id)).toMatchObject([{ job_id: ids[0], code: "E314" }])
+  expect(await refusals(umbra, bulk_id)).toMatchObject([{ job_id: ids[0], code: "E316" }])
   expect(await touched(umbra, later, bulk_id)).toBe(0)
 })
 

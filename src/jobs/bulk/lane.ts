@@ -263,7 +263,7 @@ class BulkRun {
         if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
         const { code, message } = error
         const touched =
-          code === "E314" ? await this.#answer(() => touchedBy(journal, { jobId, seq, operation })) : null
+          code === "E316" ? await this.#answer(() => touchedBy(journal, { jobId, seq, operation })) : null
         return touched ?? { job_id: jobId, code, message }
       }
     }

@@ -134,7 +134,7 @@ export const operationPage = z
 
 const refusalExample = {
   job_id: jobIdExample,
-  code: "E314",
+  code: "E316",
   message: `Job ${jobIdExample} has ended or been retried since the bulk operation began.`,
 }
 
