@@ -58,6 +58,8 @@ export const errorTable = {
   E312: kind("resume token is stale", 409),
   E313: kind("no such moment or payload of a job", 404),
   E314: kind("effects of a fork are not confirmed", 409),
+  E315: kind("no such bulk operation", 404),
+  E316: kind("job has changed since the bulk operation began", 409),
   E320: kind("no such token", 404),
 
   E401: kind("handler failed", 500, true),

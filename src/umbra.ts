@@ -4,6 +4,7 @@ import type { Json } from "./core/json.ts"
 import type { JobEvent } from "./core/view/events.ts"
 import type { GraphView } from "./core/view/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
+import { bulkHandler } from "./definition/built-in.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
 import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
@@ -17,6 +18,8 @@ import { UmbraError } from "./errors.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
+import type { BulkOperations } from "./jobs/bulk/bulk.ts"
+import type { Compared, CompareQuery } from "./jobs/compare/compare.ts"
 import type { ForkOptions } from "./jobs/fork/forks.ts"
 import type { ForkPreview } from "./jobs/fork/preview.ts"
 import type { ForkRequest } from "./jobs/fork/request.ts"
@@ -107,6 +110,8 @@ export class Umbra {
   readonly queries: Queries
   /** Receives the requests of `POST /webhooks/{provider}`. */
   readonly webhooks: Webhooks
+  /** Commands to all jobs that match a filter, as durable operations. */
+  readonly bulk: BulkOperations
   /** P1 to P6: lineage, dead letters and replays of executions. */
   readonly pipelines: Pipelines
   readonly #services: ExternalServices
@@ -126,6 +131,7 @@ export class Umbra {
     this.queries = wired.queries
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines
+    this.bulk = wired.bulk
   }
 
   async start(): Promise<void> {
@@ -343,6 +349,11 @@ export class Umbra {
     return this.#wired.why.why(mustBeJobId(jobId), query)
   }
 
+  /** Compares two jobs, or two moments of one job: where they diverge first, and what differs in each node. */
+  compare(a: string, b: string, options: Omit<CompareQuery, "a" | "b"> = {}): Promise<Compared> {
+    return this.queries.comparisons.compare({ a: mustBeJobId(a), b: mustBeJobId(b), ...options })
+  }
+
   /** One node, or one of its items, with its output and the history of its attempts. */
   node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
     return this.queries.node(mustBeJobId(jobId), node, of)
@@ -375,7 +386,9 @@ export class Umbra {
 
   /** Can this process run nodes with this handler? */
   serves(handler: string): boolean {
-    return handler === routesHandler || this.handlers.served.get(handler) !== undefined
+    return (
+      handler === routesHandler || handler === bulkHandler || this.handlers.served.get(handler) !== undefined
+    )
   }
 
   /** Does this process own the job's partition? */

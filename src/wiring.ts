@@ -7,12 +7,15 @@ import { mustReachWorkers } from "./engine/dispatch/pipeline-needs.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
+import type { JobCommand } from "./engine/remote/commands.ts"
 import { dispatchedJobs, joinDispatched } from "./engine/remote/dispatched-jobs.ts"
 import { liveOverlay, type Overlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
+import { BulkOperations } from "./jobs/bulk/bulk.ts"
+import { BulkLane } from "./jobs/bulk/lane.ts"
 import { nodeExpectations } from "./jobs/fork/expectations.ts"
 import { Forks } from "./jobs/fork/forks.ts"
 import { Queries } from "./jobs/queries.ts"
@@ -76,6 +79,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
   }
   const { feed, capabilities } = journal
   const store = { id: async () => (await feed.position()).store, label: capabilities.label }
+  const command = (jobId: string, given: JobCommand) => engine.commands.command(jobId, given)
   let broker!: RoutedBroker
   const engine: Engine = new Engine({
     journal,
@@ -85,8 +89,11 @@ export function wire({ journal, location, services, settings, options, roles, ..
     log,
     broker: host => {
       const { concurrency } = settings
-      const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lane })
+      const lanes = [
+        pipelines.lane(host, { isIdle: options.runsPipelines === false }),
+        new BulkLane({ host, journal, clock, log, live: id => engine.live(id), command }),
+      ]
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lanes })
       return broker
     },
     observer: {
@@ -185,10 +192,16 @@ export function wire({ journal, location, services, settings, options, roles, ..
     slotLimit: provider => providers.terms(provider)?.concurrency ?? null,
     defect: (jobId, nodes) => engine.reasons.defect(jobId, nodes),
   })
+  const bulk = new BulkOperations({
+    ...{ journal, command },
+    live: id => engine.live(id),
+    submissions,
+  })
   return {
     handlers,
     adapters,
     forks,
+    bulk,
     engine,
     why,
     broker,

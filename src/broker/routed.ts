@@ -18,16 +18,16 @@ export interface TaskLane extends Pick<Broker, "runs" | "dispatch" | "cancel" | 
   /** The task ends here without a result, and can be dispatched again. What is in flight of it may end first. */
   suspend(task: TaskName): void
   runningTask(task: TaskName): RunningTask | null
-  /** The part of the needs that this process lacks. */
-  lacks(needs: PipelineNeeds): PipelineNeeds
+  /** The part of the needs that this process lacks. Absent: it runs no pipelines. */
+  lacks?(needs: PipelineNeeds): PipelineNeeds
 }
 
 export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
   readonly host: BrokerHost
   /** null: there are no remote workers. */
   readonly redis: Omit<RedisBrokerParts, "host"> | null
-  /** Runs pipelines. */
-  readonly lane: TaskLane
+  /** Run pipelines and bulk operations. */
+  readonly lanes: readonly TaskLane[]
 }
 
 /**
@@ -36,12 +36,12 @@ export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
  */
 export class RoutedBroker implements Broker {
   readonly remote?: RemoteWorkers | undefined
-  readonly #lane: TaskLane
+  readonly #lanes: readonly TaskLane[]
   readonly #local: LocalBroker
   readonly #remote: RedisBroker | null
 
-  constructor({ host, redis, lane, ...parts }: RoutedBrokerParts) {
-    this.#lane = lane
+  constructor({ host, redis, lanes, ...parts }: RoutedBrokerParts) {
+    this.#lanes = lanes
     this.#local = new LocalBroker({ ...parts, events: host.events })
     this.#remote = redis === null ? null : new FleetBroker(this, { ...redis, host })
     this.remote = this.#remote ?? undefined
@@ -49,8 +49,14 @@ export class RoutedBroker implements Broker {
 
   runs(handler: string, needs?: PipelineNeeds): boolean {
     return (
-      this.#lane.runs(handler, needs) || this.#local.runs(handler) || this.#remote?.runs(handler) === true
+      this.#lane(handler, needs) !== undefined ||
+      this.#local.runs(handler) ||
+      this.#remote?.runs(handler) === true
     )
+  }
+
+  #lane(handler: string, needs?: PipelineNeeds): TaskLane | undefined {
+    return this.#lanes.find(lane => lane.runs(handler, needs))
   }
 
   isPure(handler: string): boolean {
@@ -58,7 +64,8 @@ export class RoutedBroker implements Broker {
   }
 
   lacks(needs: PipelineNeeds): PipelineNeeds {
-    return this.#lane.lacks(needs)
+    for (const lane of this.#lanes) if (lane.lacks !== undefined) return lane.lacks(needs)
+    return needs
   }
 
   /**
@@ -67,12 +74,13 @@ export class RoutedBroker implements Broker {
    * not wait for it.
    */
   isElsewhere(handler: string): boolean {
-    if (this.#remote === null || this.#lane.runs(handler) || this.isPure(handler)) return false
+    if (this.#remote === null || this.#lane(handler) !== undefined || this.isPure(handler)) return false
     return this.#remote.isUp || !this.#local.runs(handler)
   }
 
   dispatch(task: Task): void {
-    if (this.#lane.runs(task.handler)) this.#lane.dispatch(task)
+    const lane = this.#lane(task.handler)
+    if (lane !== undefined) lane.dispatch(task)
     else if (this.#remote === null || this.#local.runs(task.handler)) this.#local.dispatch(task)
     else this.#remote.dispatch(task)
   }
@@ -87,26 +95,27 @@ export class RoutedBroker implements Broker {
   }
 
   withdraw(task: TaskName): boolean {
-    if (this.#lane.runningTask(task) !== null) {
-      this.#lane.suspend(task)
-      return true
-    }
+    for (const lane of this.#lanes)
+      if (lane.runningTask(task) !== null) {
+        lane.suspend(task)
+        return true
+      }
     if (this.#local.has(task)) return this.#local.withdraw(task)
     return this.#remote?.withdraw(task) ?? true
   }
 
   cancelHere(task: TaskName, reason?: string, known?: KnownRun): void {
-    this.#lane.cancel(task, reason)
+    for (const lane of this.#lanes) lane.cancel(task, reason)
     this.#local.cancel(task, reason, known)
   }
 
   isRunningHere(task: TaskName): boolean {
-    return this.#lane.runningTask(task) !== null || this.#local.isRunningHere(task)
+    return this.#runningInLane(task) !== null || this.#local.isRunningHere(task)
   }
 
   runningTask(task: TaskName): RunningTask | null {
     return (
-      this.#lane.runningTask(task) ?? this.#local.runningTask(task) ?? this.#remote?.runningTask(task) ?? null
+      this.#runningInLane(task) ?? this.#local.runningTask(task) ?? this.#remote?.runningTask(task) ?? null
     )
   }
 
@@ -114,12 +123,20 @@ export class RoutedBroker implements Broker {
     return this.#local.aborted()
   }
 
+  #runningInLane(task: TaskName): RunningTask | null {
+    for (const lane of this.#lanes) {
+      const running = lane.runningTask(task)
+      if (running !== null) return running
+    }
+    return null
+  }
+
   waits(): TaskWaits {
     const local = this.#local.waits()
     const remote = this.#remote?.waits()
     return {
       of: (task, handler, isUnserved) => {
-        if (!isUnserved && (this.#lane.runs(handler) || this.#local.runs(handler)))
+        if (!isUnserved && (this.#lane(handler) !== undefined || this.#local.runs(handler)))
           return local.of(task, handler, isUnserved)
         if (!isUnserved && remote !== undefined) return remote.of(task, handler, isUnserved)
         return (
@@ -130,7 +147,7 @@ export class RoutedBroker implements Broker {
   }
 
   async drain(graceMs: number): Promise<void> {
-    await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs)])
+    await Promise.all([...this.#lanes, this.#local].map(each => each.drain(graceMs)))
     // Last: pipelines wait for the messages that remote workers hold.
     await this.#remote?.drain()
   }

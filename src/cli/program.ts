@@ -1,10 +1,9 @@
 /** The commands and their options. The code of a command is imported when it runs. */
 import { Argument, Command, Option } from "commander"
-import type { JobStatus } from "../core/states.ts"
 import { version } from "../version.ts"
 import * as options from "./input/options.ts"
 
-const { withModules, withSettings, withStore, withSubmission, withTarget } = options
+const { withBulk, withJobFilter, withModules, withSettings, withStore, withSubmission, withTarget } = options
 const json = () => new Option("--json", "print JSON")
 const owner = () => new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
 const privateAddresses = () =>
@@ -31,6 +30,7 @@ export function umbraProgram(): Command {
   runningCommands(program)
   targetCommands(program)
   program.addCommand(workflowsProgram()).addCommand(aliasProgram()).addCommand(jobsProgram())
+  program.addCommand(bulkProgram())
   program.addCommand(secretsProgram()).addCommand(tokenProgram()).addCommand(dbProgram())
   program
     .command("completion")
@@ -368,43 +368,8 @@ function aliasProgram(): Command {
 }
 
 /** Options that choose jobs of a list. */
-function withFilter(command: Command): Command {
-  return command
-    .addOption(
-      new Option("--status <status>", "only jobs with these states, separated by commas").argParser<
-        JobStatus[]
-      >(options.statusList),
-    )
-    .option(
-      "--workflow <name>",
-      "only jobs of this workflow, or of one version: order@3",
-      options.workflowVersion,
-    )
-    .addOption(
-      new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(
-        options.label,
-      ),
-    )
-    .option("--error-code <code>", "only jobs with this error, for example E405")
-    .option("--fingerprint <text>", "only jobs with the same error as the job that has this fingerprint")
-    .option(
-      "--error-text <words>",
-      "only jobs whose error message has these words; numbers and ids do not count",
-    )
-    .option(
-      "--min-duration <seconds>",
-      "only jobs that have ended and took at least so long",
-      options.seconds,
-    )
-    .option(
-      "--created-from <time>",
-      "only jobs created at this time or later: 2026-11-15T12:00:00Z",
-      options.moment,
-    )
-    .option("--created-before <time>", "only jobs created before this time", options.moment)
-    .option("--parent <job>", "only the children of this job", options.jobId)
-    .option("--top", "only jobs without a parent")
-    .option("--forked-from <job>", "only the forks of this job", options.jobId)
+function withListFilter(command: Command): Command {
+  return withJobFilter(command)
     .option("--deleted", "include deleted jobs")
     .option("--owner <name>", "only jobs of this owner, on a folder or a database")
 }
@@ -419,12 +384,12 @@ function jobsProgram(): Command {
   const command = (usage: string, summary: string) => withTarget(described(usage, summary))
   const code = () => import("./jobs/command.ts")
 
-  withFilter(command("list", "list jobs, newest first"))
+  withListFilter(command("list", "list jobs, newest first"))
     .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
     .option("--after <job>", "start after this job", options.jobId)
     .addOption(json())
     .action(run(() => import("./jobs/list.ts"), "list"))
-  withFilter(command("durations", "draw how long jobs took; by default those of the last 24 hours"))
+  withListFilter(command("durations", "draw how long jobs took; by default those of the last 24 hours"))
     .option("--points <count>", "the largest number of points, 20 to 2000", options.upTo(2000), 500)
     .option(
       "--json",
@@ -453,13 +418,26 @@ function jobsProgram(): Command {
   command("events <job>", "print all events of a job")
     .option("--json", "print one line of JSON per event")
     .action(run(() => import("./jobs/list.ts"), "events"))
-  command("cancel <job>", "cancel a job that has not ended")
+  command("diff <a> <b>", "compare two jobs: where they diverge first, and what differs in each node")
+    .option("--at-a <moment>", "the first job at a past moment, as for `jobs graph --at`")
+    .option("--at-b <moment>", "the second job at a past moment; it may be the same job")
+    .addOption(
+      options.repeated(
+        "--node <node>",
+        "compare the outputs of this node value by value, or of `input`; may be repeated",
+      ),
+    )
+    .addOption(json())
+    .action(run(() => import("./jobs/diff.ts"), "diff"))
+  withBulk(command("cancel [job]", "cancel a job that has not ended, or all that match a filter"))
     .option("--reason <text>", "the reason; it is stored with the job")
     .addOption(json())
     .action(run(code, "cancel"))
-  const retry = command(
-    "retry <job>",
-    "retry a job that failed, expired or was cancelled; completed nodes do not run again",
+  const retry = withBulk(
+    command(
+      "retry [job]",
+      "retry a job that failed, expired or was cancelled, or all that match a filter; completed nodes do not run again",
+    ),
   ).option(
     "--wait",
     "wait until the job has ended; its nodes run in this process unless a server or another engine has it",
@@ -469,7 +447,9 @@ function jobsProgram(): Command {
     .addOption(allowDeadLetters())
     .addOption(json())
     .action(run(code, "retry"))
-  command("delete <job>", "hide a job that has ended").addOption(json()).action(run(code, "remove"))
+  withBulk(command("delete [job]", "hide a job that has ended, or all that match a filter"))
+    .addOption(json())
+    .action(run(code, "remove"))
   command("signal <job> <name>", "send a signal to a job that waits for it")
     .option("--data <json>", "the signal's data: JSON, @file, or @- for standard input")
     .option("--resume-token <token>", "from the job's graph; rejected if a wait of the job has ended since")
@@ -492,6 +472,24 @@ function jobsProgram(): Command {
     .addOption(json())
     .action(run(() => import("./commands/db.ts"), "verify"))
   return jobs
+}
+
+function bulkProgram(): Command {
+  const bulk = new Command("bulk").summary("list, show and abort operations on many jobs")
+  const command = (usage: string, summary: string) =>
+    withTarget(bulk.command(usage).summary(summary)).addOption(owner())
+  const code = () => import("./jobs/bulk.ts")
+  command("list", "list operations, newest first")
+    .option("--limit <count>", "operations to list", options.upTo(1000), 20)
+    .addOption(json())
+    .action(run(code, "list"))
+  command("show <id>", "show an operation, its progress and what it refused")
+    .addOption(json())
+    .action(run(code, "show"))
+  command("abort <id>", "abort an operation; what it has done stays done")
+    .addOption(json())
+    .action(run(code, "abort"))
+  return bulk
 }
 
 function secretsProgram(): Command {

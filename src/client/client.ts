@@ -7,13 +7,15 @@
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
+import { Bulk } from "./bulk.ts"
 import { type ProblemDocument, problemError, UmbraClientError } from "./error.ts"
-import { type ConnectOptions, Http, isAway, newKey, pages, pause } from "./http.ts"
+import { type ConnectOptions, Http, headerText, isAway, newKey, pages, pause } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
   BulkJob,
   BulkResult,
+  CompareOptions,
   CompiledGraph,
   ConfigOptions,
   DeadLetter,
@@ -42,6 +44,7 @@ import type {
   NodeConfig,
   NodeOptions,
   PayloadOptions,
+  RemoteComparison,
   RemoteDurations,
   RemoteEvent,
   RemoteGraph,
@@ -95,6 +98,8 @@ export class UmbraClient {
   readonly tokens: Tokens
   /** Logins in browsers. */
   readonly sessions: Sessions
+  /** Commands to all jobs that match a filter. */
+  readonly bulk: Bulk
   readonly #http: Http
 
   constructor(options: ConnectOptions) {
@@ -103,6 +108,7 @@ export class UmbraClient {
     this.workflows = new Workflows(this.#http)
     this.tokens = new Tokens(this.#http)
     this.sessions = new Sessions(this.#http)
+    this.bulk = new Bulk(this.#http)
   }
 
   /**
@@ -267,8 +273,14 @@ export class UmbraClient {
 
   /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time as ISO 8601 text or Date. */
   graphAt(jobId: string, at: number | string | Date, { signal }: Signalled = {}): Promise<RemoteGraphAt> {
-    const moment = at instanceof Date ? at.toISOString() : String(at)
-    return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: moment }, signal })
+    return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: momentText(at) }, signal })
+  }
+
+  /** Compares two jobs, or two moments of one job; moments as for `graphAt`. `diff`: nodes whose outputs are compared value by value. */
+  compare(a: string, b: string, options: CompareOptions = {}): Promise<RemoteComparison> {
+    const { atA, atB, diff, signal } = options
+    const query = { a, b, at_a: momentText(atA), at_b: momentText(atB), diff }
+    return this.#http.ask("/jobs/compare", { query, signal })
   }
 
   /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
@@ -502,6 +514,10 @@ export class UmbraClient {
   }
 }
 
+function momentText(at: number | string | Date | undefined): string | undefined {
+  return at instanceof Date ? at.toISOString() : at?.toString()
+}
+
 const ended: ReadonlySet<JobStatus> = new Set<JobStatus>([
   "COMPLETED",
   "FAILED",
@@ -540,13 +556,4 @@ function listQuery(filter: JobsFilter) {
 function forkBody({ workflow, ...request }: ForkRequest) {
   const isBuilt = typeof workflow === "object" && "definition" in workflow
   return { ...request, workflow: isBuilt ? workflow.definition : workflow }
-}
-
-/** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */
-function headerText(key: string): string {
-  if (/^[\x20-\x7e\xa0-\xff]+$/.test(key) && key.trim() === key) return key
-  throw new UmbraClientError(
-    "An idempotency key over HTTP may contain only printable Latin-1 characters, and no space at its ends.",
-    { code: "E309" },
-  )
 }

@@ -296,3 +296,12 @@ export function newKey(): string {
   else for (let i = 0; i < bytes.length; i++) bytes[i] = Math.floor(Math.random() * 256)
   return `${Date.now().toString(16)}-${Array.from(bytes, byte => byte.toString(16).padStart(2, "0")).join("")}`
 }
+
+/** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */
+export function headerText(key: string): string {
+  if (/^[\x20-\x7e\xa0-\xff]+$/.test(key) && key.trim() === key) return key
+  throw new UmbraClientError(
+    "An idempotency key over HTTP may contain only printable Latin-1 characters, and no space at its ends.",
+    { code: "E309" },
+  )
+}

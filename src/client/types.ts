@@ -20,6 +20,7 @@ import type {
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { ConfigQuery, NodeConfig } from "../engine/dispatch/node-config.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { Compared } from "../jobs/compare/compare.ts"
 import type { FactPage } from "../jobs/facts.ts"
 import type { ForkExpectation, ForkedNode, ForkPreview } from "../jobs/fork/preview.ts"
 import type { ForkConfirmation, ForkOverride, ForkRequest } from "../jobs/fork/request.ts"
@@ -128,6 +129,27 @@ export type SubmitManyOptions = Omit<SubmitOptions, "idempotencyKey">
 export type BulkResult<Output = Json> =
   | { readonly job: RemoteJob<Output>; readonly isNew: boolean; readonly error?: undefined }
   | { readonly error: UmbraClientError; readonly job?: undefined; readonly isNew?: undefined }
+
+export type { BulkCount, BulkRefusals, BulkSummary, BulkView as BulkOperation } from "../jobs/bulk/bulk.ts"
+export type { BulkFilter, BulkRefusal, BulkRequest, BulkVerb } from "../jobs/bulk/operation.ts"
+
+export interface PageOptions extends Signalled {
+  /** The size of a page. */
+  readonly limit?: number | undefined
+}
+
+export interface CompareOptions extends Signalled {
+  /** A moment of the first job: a seq, `#12` for the twelfth fact, or a time. Absent: after its last fact. */
+  readonly atA?: number | string | Date | undefined
+  readonly atB?: number | string | Date | undefined
+  /** Nodes whose outputs are compared value by value; `input`: the inputs of the jobs. */
+  readonly diff?: readonly string[] | undefined
+}
+
+/** Two jobs, compared. */
+export type RemoteComparison = Omit<Compared, "moments"> & {
+  readonly moments: { readonly a: Written<Place, "at">; readonly b: Written<Place, "at"> }
+}
 
 /** As for `umbra.jobs`; `limit` is the size of a page. */
 export type JobsFilter = Partial<Omit<JobFilter, "owner">> & Signalled

@@ -33,14 +33,14 @@ export type Command =
   /** A worker has aborted an attempt that had begun. */
   | ({ readonly type: "aborted"; readonly times: AttemptTimes } & Reported)
   | { readonly type: "fail_job"; readonly fault: Fault }
-  | { readonly type: "cancel"; readonly reason?: string }
+  | ({ readonly type: "cancel"; readonly reason?: string } & OfOperation)
   /** `expiresBy`: a child job does not outlive its parent. */
-  | { readonly type: "retry"; readonly expiresBy?: number | null }
+  | ({ readonly type: "retry"; readonly expiresBy?: number | null } & OfOperation)
   /** The parent and the children of a job that has ended know its end. `used`: by children that were cancelled, each in total. */
   | { readonly type: "settle"; readonly used?: readonly ChildUsage[] }
   /** Children of the job, which it does not wait for any more, have used this, each in total. */
   | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
-  | { readonly type: "delete" }
+  | ({ readonly type: "delete" } & OfOperation)
   /** `kept`: the attempts that a worker has, or may have. */
   | ({
       readonly type: "pause"
@@ -63,6 +63,14 @@ export interface Describe extends By {
   readonly labels?: { readonly [key: string]: string } | undefined
   /** null: removes the note. */
   readonly note?: string | null | undefined
+}
+
+/** A command that a bulk operation sends to one of its targets. Absent: a caller sends it for this job alone. */
+interface OfOperation {
+  /** The job of the operation. The facts of the command name it. */
+  readonly operation?: string
+  /** Refused if the job has begun, ended, been retried or deleted by a fact after `seq`: a repeated command changes nothing. */
+  readonly onlyIf?: { readonly seq: number }
 }
 
 /** An attempt at a node, or at an item of it. */
@@ -189,6 +197,8 @@ export interface DecisionContext {
   readonly running?: () => readonly RunningAttempt[]
   /** With `started`: when another node last died alone, as far as the engine knows. Absent: none has. */
   readonly otherDiedAt?: number
+  /** With `onlyIf`: the seq of the fact with which the job last began, ended, was retried or deleted. */
+  readonly turnSeq?: number
 }
 
 /** Why nothing changed. */
@@ -220,5 +230,7 @@ export type RefusalReason =
   | "stale_operation"
   /** The job has been resumed since the token was read. */
   | "stale_token"
+  /** The job has begun, ended, been retried or deleted since the moment that `onlyIf` names. */
+  | "job_changed"
   /** There is no parent and no child to notify. */
   | "settled"

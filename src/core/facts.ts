@@ -339,6 +339,8 @@ export interface JobCancelled extends Ends {
   readonly type: "job_cancelled"
   /** Absent: no reason was given. */
   readonly reason?: string
+  /** The job of the bulk operation that cancelled it. Absent: a caller, or its parent. */
+  readonly operation?: string
 }
 
 /** With `node`: an operation of that node, or of that item of it, did not end within its provider's time limit. */
@@ -351,10 +353,14 @@ export interface JobExpired extends Ends {
 export interface JobRetried {
   readonly type: "job_retried"
   readonly expires_at: number | null
+  /** As in `JobCancelled`. */
+  readonly operation?: string
 }
 
 export interface JobDeleted {
   readonly type: "job_deleted"
+  /** As in `JobCancelled`. */
+  readonly operation?: string
 }
 
 /** The job has ended and its relatives are notified: the parent has the result, children without a parent are cancelled. */

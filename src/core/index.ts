@@ -17,6 +17,8 @@ export type { Json, JsonObject } from "./json.ts"
 export type { FactRecord, PayloadField, PayloadRef } from "./payloads.ts"
 export type { JobState } from "./state.ts"
 export type { JobStatus, NodeStatus } from "./states.ts"
+export { type ComparedJob, type ComparedNode, compareJobs, type JobComparison } from "./view/compare.ts"
+export { diffJson, type JsonChange, type JsonDiff } from "./view/json-diff.ts"
 export { withLive } from "./view/live-view.ts"
 export { type GraphView, graphView, type NodeView } from "./view/view.ts"
 

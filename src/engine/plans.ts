@@ -1,6 +1,7 @@
 import type { Submit } from "../core/commands.ts"
 import { valueIn } from "../core/maps.ts"
 import type { AdapterCatalog } from "../definition/adapter.ts"
+import { bulkPlan, isBulkOperation } from "../definition/built-in.ts"
 import type { HandlerCatalog } from "../definition/handler.ts"
 import { compilation } from "../definition/index.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -26,6 +27,7 @@ export class Plans {
     const key = planKey(owner, name, version)
     const cached = this.#byVersion.get(key)
     if (cached !== undefined) return cached
+    if (isBulkOperation({ workflow: name, workflowVersion: version })) return bulkPlan
     return valueIn(this.#compiling, key, () =>
       this.#read(owner, name, version).finally(() => this.#compiling.delete(key)),
     )

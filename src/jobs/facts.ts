@@ -134,11 +134,17 @@ export class JobFacts {
     return nodeConfig(this.#parts, rows, node, query)
   }
 
+  /** Reads the state after the last fact of a moment, without payloads. */
+  stateAt<T>(jobId: string, moment: Moment, read: (past: Past) => T): Promise<T> {
+    return this.history.at(jobId, moment, past => {
+      mustBeThere(jobId, past, moment)
+      return read(past)
+    })
+  }
+
   /** `graphView` of the facts up to the moment, at the time of the last of them. There is no live overlay. */
   async graphAt(jobId: string, moment: Moment): Promise<GraphAt> {
-    const { plan, place, view } = await this.history.at(jobId, moment, past => {
-      mustBeThere(jobId, past, moment)
-      const { plan, state, seq, index, at } = past
+    const { plan, place, view } = await this.stateAt(jobId, moment, ({ plan, state, seq, index, at }) => {
       return { plan, place: { seq, index, at }, view: graphView(state, { now: at }) }
     })
     const graph = { ...(await this.#withPayloads(jobId, view)), moment: place }

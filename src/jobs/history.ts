@@ -62,12 +62,15 @@ export interface Past extends Place {
 export class LeftOut {
   readonly seq: number
   readonly field: string
+  /** Of the whole fact. */
+  readonly bytes: number
   /** Read where the length of a list counts (core/payloads.ts). */
   readonly $payload: { readonly count: number }
 
-  constructor(seq: number, field: string, value: unknown) {
+  constructor({ seq, bytes }: Pick<FactRow, "seq" | "bytes">, field: string, value: unknown) {
     this.seq = seq
     this.field = field
+    this.bytes = bytes
     this.$payload = { count: Array.isArray(value) ? value.length : 0 }
   }
 }
@@ -271,7 +274,7 @@ function slim(row: Omit<FactRow, "data"> & { readonly data: string }): Fact {
   const leaveOut = (of: { [field: string]: unknown }, name: string, field: string) => {
     if (of[name] === undefined) return
     if (field === "output") of[name] = new LargeOutput(seq, bytes)
-    else if (bytes > WHOLE_BYTES) of[name] = new LeftOut(seq, field, of[name])
+    else if (bytes > WHOLE_BYTES) of[name] = new LeftOut(row, field, of[name])
   }
   for (const field of payloadFields(type)) {
     const [name, inner] = field.split(".") as [string, string?]

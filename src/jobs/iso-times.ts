@@ -9,7 +9,9 @@ import type { LiveGraph, LiveItems, LiveTask } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
 import type { JobDurations } from "../journal/job-durations.ts"
+import type { Compared } from "./compare/compare.ts"
 import type { GraphAt } from "./facts.ts"
+import type { Place } from "./history.ts"
 import type { ItemPage, NodeDetails } from "./queries.ts"
 
 export function isoGraph({ live, ...graph }: GraphView) {
@@ -37,6 +39,12 @@ export function isoGraphAt({ moment, routes, ...graph }: GraphAt) {
     ...isoGraph(graph),
     ...(routes === undefined ? {} : { routes }),
   }
+}
+
+/** `GET /jobs/compare` */
+export function isoCompared({ moments: { a, b }, ...compared }: Compared) {
+  const written = (place: Place) => ({ ...place, at: isoTime(place.at) })
+  return { ...compared, moments: { a: written(a), b: written(b) } }
 }
 
 function isoNode(node: NodeView) {

@@ -33,6 +33,7 @@ import { type DurationsQuery, type JobDurations, jobDurations } from "../journal
 import type { FactRow, JobFilter, JobPage, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
+import { JobComparisons } from "./compare/compare.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts } from "./facts.ts"
 import { type JobListParts, JobLists, type JobSnapshotPage, queuePosition } from "./job-lists.ts"
@@ -88,6 +89,7 @@ export class Queries {
   /** The journal of a job, and its past. */
   readonly facts: JobFacts
   readonly statistics: StatisticsQueries
+  readonly comparisons: JobComparisons
   readonly #parts: QueryParts
   readonly #lists: JobLists
 
@@ -96,6 +98,7 @@ export class Queries {
     this.facts = new JobFacts(parts)
     this.statistics = new StatisticsQueries(parts)
     this.#lists = new JobLists(parts)
+    this.comparisons = new JobComparisons(parts.journal, this.facts)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {

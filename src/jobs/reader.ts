@@ -16,6 +16,7 @@ import type { DurationsQuery, JobDurations } from "../journal/job-durations.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
+import type { Compared, CompareQuery } from "./compare/compare.ts"
 import type { JobFacts } from "./facts.ts"
 import type { JobSnapshotPage } from "./job-lists.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
@@ -107,6 +108,10 @@ export class Reader {
   /** The journal of jobs, and their past. */
   get facts(): JobFacts {
     return this.#queries.facts
+  }
+
+  compare(a: string, b: string, options: Omit<CompareQuery, "a" | "b"> = {}): Promise<Compared> {
+    return this.#queries.comparisons.compare({ a: mustBeJobId(a), b: mustBeJobId(b), ...options })
   }
 
   node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {

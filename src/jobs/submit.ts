@@ -80,12 +80,33 @@ export class Submissions {
   ): Promise<Submitted> {
     const stored = await this.#resolve(source, options)
     const checked = await checkSubmission(stored.plan, input, options)
+    const content =
+      typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
+    return this.#submit(stored, { input: checked, content }, options, admit)
+  }
+
+  /** As `submit`, for a plan that is in no registry. `content`: what submissions with the same key have in common. */
+  async submitBuiltIn(
+    stored: StoredPlan,
+    given: { readonly input: Json; readonly content: readonly Json[] },
+    options: SubmitOptions & { owner: string },
+    admit: Admit = (_, store) => store(),
+  ): Promise<Submitted> {
+    this.#parts.engine.mustBeOpen()
+    checkOptions(options)
+    return this.#submit(stored, given, options, admit)
+  }
+
+  async #submit(
+    stored: StoredPlan,
+    { input, content }: { readonly input: Json; readonly content: readonly unknown[] },
+    options: SubmitOptions & { owner: string },
+    admit: Admit,
+  ): Promise<Submitted> {
     await this.#parts.engine.whenReady()
-    const command = this.#command(stored, checked, options)
+    const command = this.#command(stored, input, options)
     if (options.idempotencyKey !== undefined)
       return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
-        const content =
-          typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>

@@ -26,6 +26,8 @@ import { ownerBounds, Unfinished } from "./http/unfinished.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
 import { type App, type RouteContext, readJobs, Stopping } from "./route-context.ts"
+import { bulkRoutes } from "./routes/bulk.ts"
+import { compareRoutes } from "./routes/compare.ts"
 import { factRoutes } from "./routes/facts.ts"
 import { forkRoutes } from "./routes/forks.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
@@ -171,11 +173,13 @@ async function makeApp(
     workflowRoutes(routes, context)
     aliasRoutes(routes, context)
     statisticsRoutes(routes, context)
+    compareRoutes(routes, context)
     jobRoutes(routes, context)
     factRoutes(routes, { ...context, reports: { folder: dashboard, version } }, streams)
     streamRoutes(routes, context, streams)
     jobCommandRoutes(routes, context)
     forkRoutes(routes, context)
+    bulkRoutes(routes, context)
     pipelineRoutes(routes, context)
     tokenRoutes(routes, context)
     providerRoutes(routes, context)

@@ -36,7 +36,7 @@ const lane: TaskLane = {
 
 it("S7 a new owner asks nobody elsewhere for nodes that only compute: they ended with the last owner's process", async () => {
   const broker = new RoutedBroker({
-    ...{ host, lane, concurrency: 10 },
+    ...{ host, lanes: [lane], concurrency: 10 },
     runner: new TaskRunner({ handlers: new HandlerRegistry(pureHandlers) }),
     redis: {
       url: process.env.UMBRA_TEST_REDIS_URL!,

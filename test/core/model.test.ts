@@ -37,7 +37,7 @@ const everyFact = Object.keys({
   job_described: true,
 } satisfies Record<Exclude<FactType, `item${string}` | "node_expanded">, true>)
 
-/** All but `job_exists`: a simulated job is submitted once. */
+/** All but `job_exists`: a simulated job is submitted once. `job_changed`: test/core/bulk.test.ts. */
 const everyRefusal = Object.keys({
   duplicate: true,
   stale_attempt: true,
@@ -52,7 +52,7 @@ const everyRefusal = Object.keys({
   stale_token: true,
   settled: true,
   unchanged: true,
-} satisfies Record<Exclude<RefusalReason, "job_exists">, true>)
+} satisfies Record<Exclude<RefusalReason, "job_exists" | "job_changed">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)
 

@@ -20,7 +20,7 @@ function rowsOf(maxAttempts: number, commands: readonly Command[]): OperationRow
   const { plan } = compileWorkflow({ name: "make", nodes }, { handlers: handlerCatalog(builtinSpecs) })
   const job = newLiveJob({
     ...{ id: "job", partition: 0, plan: plan!, state: newJobState(plan!), projected: null },
-    ...{ seq: 0, at: 0, size: 0 },
+    ...{ seq: 0, turnSeq: 0, at: 0, size: 0 },
   })
   const rows = new OperationRows(1000)
   const submit = { type: "submit", owner: "ada", workflow: "make", workflowVersion: 1, input: {} } as const

@@ -1,6 +1,6 @@
 /** Options that several commands share, and their parsers. Imports nothing that is slow to load. */
 import { type Command, InvalidArgumentError, Option } from "commander"
-import { jobStatuses } from "../../core/states.ts"
+import { type JobStatus, jobStatuses } from "../../core/states.ts"
 import { type Role, roleNames, rolesTable } from "../../roles.ts"
 
 export const repeated = (flags: string, description: string): Option =>
@@ -78,6 +78,49 @@ export function withSubmission(command: Command): Command {
     .addOption(new Option("--label <name=value>", "a label of the job; may be repeated").argParser(label))
     .option("--idempotency-key <key>", "submitting again with the same key returns the same job")
     .option("--priority <number>", "-1000 to 1000; higher runs first among the owner's jobs", wholeNumber)
+}
+
+/** Which jobs: the filter of `GET /jobs`. */
+export function withJobFilter(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--status <status>", "only jobs with these states, separated by commas").argParser<
+        JobStatus[]
+      >(statusList),
+    )
+    .option("--workflow <name>", "only jobs of this workflow, or of one version: order@3", workflowVersion)
+    .addOption(
+      new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(label),
+    )
+    .option("--error-code <code>", "only jobs with this error, for example E405")
+    .option("--fingerprint <text>", "only jobs with the same error as the job that has this fingerprint")
+    .option(
+      "--error-text <words>",
+      "only jobs whose error message has these words; numbers and ids do not count",
+    )
+    .option("--min-duration <seconds>", "only jobs that have ended and took at least so long", seconds)
+    .option("--created-from <time>", "only jobs created at this time or later: 2026-11-15T12:00:00Z", moment)
+    .option("--created-before <time>", "only jobs created before this time", moment)
+    .addOption(
+      new Option("--since <duration>", "only jobs created within this time: 30m, 2h, 7d")
+        .argParser(since)
+        .conflicts("createdFrom"),
+    )
+    .option("--parent <job>", "only the children of this job", jobId)
+    .option("--top", "only jobs without a parent")
+    .option("--forked-from <job>", "only the forks of this job", jobId)
+}
+
+/** Options of a command that is for one job, or for all that match a filter. */
+export function withBulk(command: Command): Command {
+  return withJobFilter(command)
+    .option("--dry-run", "with a filter: only count the jobs")
+    .option("--rate <number>", "with a filter: jobs per second (default: 100)", amount)
+    .option("--detach", "with a filter: print the id of the operation, and do not wait for its end")
+    .option(
+      "--owner <name>",
+      "with a filter, on a folder or a database: the owner of the jobs (default: local)",
+    )
 }
 
 export function wholeNumber(text: string): number {

@@ -1,4 +1,7 @@
-/** `umbra jobs cancel|retry|delete|signal|pause|resume|describe JOB`. */
+/**
+ * `umbra jobs cancel|retry|delete|signal|pause|resume|describe JOB`. Without a job the first three are for all jobs that match
+ * a filter.
+ */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { readJson } from "../input/source.ts"
@@ -6,12 +9,9 @@ import { print } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
+import { type BulkFlags, isForMany, startBulk } from "./bulk.ts"
 
-export interface CancelOptions extends TargetOptions {
-  readonly reason?: string
-}
-
-export interface RetryOptions extends TargetOptions, DeadLetterFlags {
+export interface RetryOptions extends BulkFlags, DeadLetterFlags {
   readonly wait?: boolean
 }
 
@@ -20,12 +20,20 @@ export interface SignalOptions extends TargetOptions {
   readonly resumeToken?: string
 }
 
-export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
+export async function cancel(jobId: string | undefined, options: BulkFlags): Promise<number> {
+  if (isForMany(jobId, options)) return startBulk("cancel", options)
+  return cancelOne(jobId!, options)
+}
+
+async function cancelOne(jobId: string, options: BulkFlags): Promise<number> {
   const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
   return told({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
 }
 
-export async function pause(jobId: string, options: CancelOptions): Promise<number> {
+export async function pause(
+  jobId: string,
+  options: TargetOptions & { readonly reason?: string },
+): Promise<number> {
   const { status } = await withTarget(options, ({ jobs }) => jobs.pause(jobId, options))
   return told({ job_id: jobId, status }, options, "is paused: no further node begins. Running ones end.")
 }
@@ -61,7 +69,12 @@ export async function describe(jobId: string, options: DescribeOptions): Promise
   return print(options, job, `Job ${jobId} has the new description.\n`)
 }
 
-export async function remove(jobId: string, options: TargetOptions): Promise<number> {
+export async function remove(jobId: string | undefined, options: BulkFlags): Promise<number> {
+  if (isForMany(jobId, options)) return startBulk("delete", options)
+  return removeOne(jobId!, options)
+}
+
+async function removeOne(jobId: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ jobs }) => jobs.delete(jobId))
   const what = "is deleted: lists hide it, and retention removes it."
   return told({ job_id: jobId, status: "DELETED" }, options, what)
@@ -75,7 +88,14 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   return told({ job_id: jobId, status }, options, `received signal ${name}.`)
 }
 
-export async function retry(jobId: string, options: RetryOptions): Promise<number> {
+export async function retry(jobId: string | undefined, options: RetryOptions): Promise<number> {
+  if (!isForMany(jobId, options)) return retryOne(jobId!, options)
+  if (options.wait)
+    throw new UmbraError("E604", "--wait is for one job; `umbra resume` runs the unfinished jobs of a store.")
+  return startBulk("retry", options)
+}
+
+async function retryOne(jobId: string, options: RetryOptions): Promise<number> {
   if (options.wait) return retryAndWait(jobId, options)
   return withTarget(options, async target => {
     const { status } = await target.jobs.retry(jobId)

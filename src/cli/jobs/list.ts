@@ -8,50 +8,28 @@ import { durationsChart } from "../output/durations-chart.ts"
 import { padded, print, workflowOf } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
+import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
 
-export interface ListOptions extends TargetOptions {
-  readonly status?: readonly JobStatus[]
-  readonly workflow?: { readonly name: string; readonly version?: number }
-  readonly errorCode?: string
-  readonly fingerprint?: string
-  readonly errorText?: string
-  readonly minDuration?: number
-  readonly createdFrom?: number
-  readonly createdBefore?: number
-  readonly label?: Readonly<Record<string, string>>
-  readonly parent?: string
-  readonly top?: boolean
-  readonly forkedFrom?: string
+export interface ListOptions extends TargetOptions, FilterOptions {
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
 }
 
-/** As the client takes it. */
-function filterOf(options: Omit<ListOptions, "limit" | "after">) {
-  const { status, workflow, label, parent, top, deleted, minDuration } = options
-  const { errorCode, fingerprint, errorText, createdFrom, createdBefore, forkedFrom } = options
-  return {
-    statuses: status,
-    workflow: workflow?.name,
-    version: workflow?.version,
-    ...{ errorCode, fingerprint, errorText, createdFrom, createdBefore },
-    minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
-    labels: label,
-    parentId: parent ?? (top ? null : undefined),
-    forkedFrom,
-    deleted: deleted || status?.includes("DELETED") || undefined,
-  }
+function listFilter(options: FilterOptions & { readonly deleted?: boolean }) {
+  const { status, deleted } = options
+  return { ...filterOf(options), deleted: deleted || status?.includes("DELETED") || undefined }
 }
 
-export interface DurationsOptions extends Omit<ListOptions, "limit" | "after"> {
+export interface DurationsOptions extends TargetOptions, FilterOptions {
+  readonly deleted?: boolean
   readonly points: number
 }
 
 /** `umbra jobs durations`: how long jobs took, over the time of their creation. */
 export async function durations(options: DurationsOptions): Promise<number> {
   return withTarget(options, async ({ jobs }) => {
-    const found = await jobs.durations({ ...filterOf(options), points: options.points })
+    const found = await jobs.durations({ ...listFilter(options), points: options.points })
     return print(options, found, () => `${durationsChart(found, paintFor(process.stdout)).join("\n")}\n`)
   })
 }
@@ -59,17 +37,16 @@ export async function durations(options: DurationsOptions): Promise<number> {
 export async function list(options: ListOptions): Promise<number> {
   const { limit, after } = options
   return withTarget(options, async ({ jobs: target, flags }) => {
-    const filter = filterOf(options)
+    const filter = listFilter(options)
     const page = await target.jobPage({ ...filter, limit, after })
-    const isFiltered = Object.values(filter).some(value => value !== undefined)
-    return print(options, page, () => table(page, { flags, isFiltered }))
+    return print(options, page, () => table(page, { flags, hasFilter: isFiltered(filter) }))
   })
 }
 
 /** The options of the page, except those of `flags`, are not repeated in the line for the next page. */
 function table(
   { jobs, next, complete, scanned_to }: JobPage,
-  { flags, isFiltered }: { readonly flags: string; readonly isFiltered: boolean },
+  { flags, hasFilter }: { readonly flags: string; readonly hasFilter: boolean },
 ): string {
   if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
@@ -78,7 +55,7 @@ function table(
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
   )
   const searched = complete ? "More" : `Searched back to ${scanned_to}. More`
-  const same = isFiltered ? ", with the same options" : ""
+  const same = hasFilter ? ", with the same options" : ""
   const more = next === null ? "" : paint.dim(`${searched}${same}: umbra jobs list --after ${next}${flags}\n`)
   return `${lines.map(line => `${line}\n`).join("")}${more}`
 }

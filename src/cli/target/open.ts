@@ -1,5 +1,6 @@
 /** Selects the target of a command: by flag, by variable, or the folder in the current directory and the server that has it. */
 
+import type { Bulk } from "../../client/bulk.ts"
 import type { UmbraClient } from "../../client/client.ts"
 import { UmbraClientError } from "../../client/error.ts"
 import type { CompiledGraph, JobSnapshot } from "../../client/index.ts"
@@ -148,12 +149,25 @@ async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<
 
 export type TargetJobs = Pick<
   UmbraClient,
-  | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
+  | (
+      | "job"
+      | "jobPage"
+      | "graph"
+      | "graphAt"
+      | "compare"
+      | "factPage"
+      | "node"
+      | "events"
+      | "watch"
+      | "accept"
+    )
   | ("durations" | "nodeConfig" | "payload" | "failures")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
   | ("acceptFork" | "previewFork")
   | ("pause" | "resume" | "describe" | "why")
 >
+
+export type TargetBulk = Pick<Bulk, "count" | "start" | "get" | "list" | "refused" | "abort">
 
 export type TargetWorkflows = Pick<
   Workflows,
@@ -167,6 +181,7 @@ export interface Target {
   /** Flags to add to a suggested command, so that it uses the same target. */
   readonly flags: string
   readonly jobs: TargetJobs
+  readonly bulk: TargetBulk
   readonly workflows: TargetWorkflows
   /** The compiled graph of the version that the job runs. */
   compiledGraph(job: JobSnapshot): Promise<CompiledGraph>

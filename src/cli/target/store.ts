@@ -5,6 +5,7 @@
  */
 import { pages } from "../../client/http.ts"
 import type {
+  CompareOptions,
   ConfigOptions,
   DeadLettersOptions,
   DurationsFilter,
@@ -23,6 +24,7 @@ import type {
   LineageOptions,
   NodeConfig,
   NodeOptions,
+  RemoteComparison,
   RemoteDurations,
   RemoteEvent,
   RemoteGraph,
@@ -48,8 +50,15 @@ import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob } from "../../jobs/arguments.ts"
 import { factsAfter } from "../../jobs/facts.ts"
-import { noMoment, parseMoment } from "../../jobs/history.ts"
-import { isoDurations, isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
+import { type Moment, noMoment, parseMoment } from "../../jobs/history.ts"
+import {
+  isoCompared,
+  isoDurations,
+  isoEvent,
+  isoGraph,
+  isoGraphAt,
+  isoNodeDetails,
+} from "../../jobs/iso-times.ts"
 import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
@@ -76,6 +85,7 @@ import { storeFlags, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
 import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./open.ts"
+import { storeBulk } from "./store-bulk.ts"
 
 export function openStore(location: string, options: TargetOptions): Target {
   const { owner = localOwner } = options
@@ -85,6 +95,11 @@ export function openStore(location: string, options: TargetOptions): Target {
     name: storeName(location),
     flags: storeFlags(options),
     jobs,
+    bulk: storeBulk(
+      owner,
+      () => store.journal(),
+      use => jobs.asEngine(use),
+    ),
     workflows: storeWorkflows(store, owner),
     async compiledGraph({ job_id }) {
       return (await store.reader()).facts.compiledGraphOf(job_id)
@@ -98,6 +113,12 @@ export function openStore(location: string, options: TargetOptions): Target {
     explain: async error => error,
     close: () => store.close(),
   }
+}
+
+function momentOf(at: number | string | Date): Moment {
+  const moment = parseMoment(at instanceof Date ? at.toISOString() : String(at))
+  if (moment === null) throw noMoment(String(at))
+  return moment
 }
 
 /** One store, opened once. */
@@ -288,10 +309,16 @@ class StoreJobs implements TargetJobs {
   }
 
   async graphAt(id: string, at: number | string | Date): Promise<RemoteGraphAt> {
-    const moment = parseMoment(at instanceof Date ? at.toISOString() : String(at))
-    if (moment === null) throw noMoment(String(at))
     const { facts } = await this.#store.reader()
-    return isoGraphAt(await facts.graphAt(id, moment)) as RemoteGraphAt
+    return isoGraphAt(await facts.graphAt(id, momentOf(at))) as RemoteGraphAt
+  }
+
+  async compare(a: string, b: string, { atA, atB, diff }: CompareOptions = {}): Promise<RemoteComparison> {
+    const moments = {
+      atA: atA === undefined ? undefined : momentOf(atA),
+      atB: atB === undefined ? undefined : momentOf(atB),
+    }
+    return isoCompared(await (await this.#store.reader()).compare(a, b, { ...moments, diff }))
   }
 
   async why(id: string, { node, at }: WhyOptions = {}): Promise<WhyView> {
@@ -348,14 +375,14 @@ class StoreJobs implements TargetJobs {
     input: unknown,
     { signal: _, ...options }: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    return this.#asEngine(async umbra => {
+    return this.asEngine(async umbra => {
       const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only })
       return { ...(await umbra.job(jobId)), is_new: isNew }
     })
   }
 
   /** Through the engines of other processes, if there are any, or with an engine of this process that runs no nodes. */
-  async #asEngine<T>(submitTo: (umbra: Umbra) => Promise<T>): Promise<T> {
+  async asEngine<T>(submitTo: (umbra: Umbra) => Promise<T>): Promise<T> {
     this.isRun = await this.#store.isRun()
     if (!this.isRun) return submitTo(await this.#store.engine())
     try {
@@ -377,7 +404,7 @@ class StoreJobs implements TargetJobs {
   }
 
   replay(id: string, { signal: _, ...which }: ReplayOptions = {}): Promise<ReplayJob> {
-    return this.#asEngine(async umbra => {
+    return this.asEngine(async umbra => {
       const { jobId, replayed } = await umbra.pipelines.replay(id, which)
       return { ...(await umbra.job(jobId)), replayed }
     })
@@ -400,7 +427,7 @@ class StoreJobs implements TargetJobs {
 
   /** The handlers declare their effects; none of them runs here. */
   #withHandlers<T>(use: (umbra: Umbra) => Promise<T>): Promise<T> {
-    return this.#asEngine(async umbra => {
+    return this.asEngine(async umbra => {
       const known = await loadHandlers(this.#modules)
       umbra.addHandlers(known.filter(({ name }) => umbra.handlers.get(name) === undefined))
       return use(umbra)

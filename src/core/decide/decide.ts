@@ -67,9 +67,9 @@ export function decideFacts(
     case "submit":
       return submit(state, command, context)
     case "retry":
-      return retry(state, command.expiresBy, context)
+      return isChanged(command, context) ? refuse("job_changed") : retry(state, command, context)
     case "delete":
-      return remove(state, context)
+      return isChanged(command, context) ? refuse("job_changed") : remove(state, command, context)
     case "settle":
       return settle(state, command, context.now)
     case "count_usage": {
@@ -81,11 +81,21 @@ export function decideFacts(
       return aborted(state, command, context.now)
     case "describe":
       return describe(state, command, context.now)
+    case "cancel":
+      return isChanged(command, context) ? refuse("job_changed") : decideUnended(state, command, context)
     default:
-      return state.status === "PENDING" || state.finishedAt !== null
-        ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
-        : decideRunning(state, command, context)
+      return decideUnended(state, command, context)
   }
+}
+
+function decideUnended(
+  state: JobState,
+  command: RunningCommand,
+  context: DecisionContext,
+): readonly Fact[] | Refusal {
+  return state.status === "PENDING" || state.finishedAt !== null
+    ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
+    : decideRunning(state, command, context)
 }
 
 export type ItemCommand = Exclude<Extract<Command, TaskRef>, { type: "expand" | "skip" | "aborted" }> & {
@@ -111,7 +121,9 @@ function decideRunning(
   switch (command.type) {
     case "cancel": {
       const { reason = "" } = command
-      return [{ type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }) }]
+      return [
+        { type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }), ...ofOperation(command) },
+      ]
     }
     case "pause":
       return pause(state, command, at)
@@ -391,17 +403,27 @@ function isAmong(state: JobState, only: readonly AttemptRef[] | undefined): (nod
   return node => attempts.get(node) === state.attempt[node]
 }
 
+/** The condition of a bulk operation: the job is still in the run, or at the end, in which the operation found it. */
+function isChanged(command: OfOperation, { turnSeq = 0 }: DecisionContext): boolean {
+  return command.onlyIf !== undefined && turnSeq > command.onlyIf.seq
+}
+
+type OfOperation = Extract<Command, { type: "cancel" | "retry" | "delete" }>
+
+function ofOperation({ operation }: OfOperation): { operation?: string } {
+  return operation === undefined ? {} : { operation }
+}
+
 function retry(
   state: JobState,
-  expiresBy: number | null | undefined,
+  command: Extract<Command, { type: "retry" }>,
   context: DecisionContext,
 ): readonly Fact[] | Refusal {
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
   if (state.unfinished === 0) return refuse("nothing_to_retry")
-  return [
-    { type: "job_retried", at: context.now, expires_at: expiry(state.ttlSeconds, context.now, expiresBy) },
-  ]
+  const expires_at = expiry(state.ttlSeconds, context.now, command.expiresBy)
+  return [{ type: "job_retried", at: context.now, expires_at, ...ofOperation(command) }]
 }
 
 function settle(
@@ -427,10 +449,14 @@ function aborted(
   return fact === null ? refuse("duplicate") : [{ at, ...fact }]
 }
 
-function remove(state: JobState, context: DecisionContext): readonly Fact[] | Refusal {
+function remove(
+  state: JobState,
+  command: Extract<Command, { type: "delete" }>,
+  context: DecisionContext,
+): readonly Fact[] | Refusal {
   if (state.status === "DELETED") return refuse("job_final")
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
-  return [{ type: "job_deleted", at: context.now }]
+  return [{ type: "job_deleted", at: context.now, ...ofOperation(command) }]
 }
 
 /** A result that the job already has, sent a second time. */

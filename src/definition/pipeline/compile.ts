@@ -1,11 +1,10 @@
 /** Compiles a valid pipeline to a plan: one node that runs all its routes. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
-import { compileValue } from "../../template/index.ts"
 import type { Work } from "../../turns.ts"
-import { emptyObject, hashOf, sortedCopy, withoutDefaults } from "../document/json-value.ts"
-import type { Plan, PlanNode } from "../plan.ts"
-import { defaultRetryPolicy } from "../shape/schema.ts"
+import { graphOfOne } from "../built-in.ts"
+import { hashOf, sortedCopy, withoutDefaults } from "../document/json-value.ts"
+import type { Plan } from "../plan.ts"
 import { wholeInput } from "./adapters.ts"
 import type { AnalysedPipeline, AnalysedRoute } from "./analysis.ts"
 import type { BackpressurePlan, BreakerPlan, PipelinePlan, RoutePlan } from "./plan.ts"
@@ -14,34 +13,8 @@ import { type RouteDefinition, routeDefaults } from "./schema.ts"
 /** The handler of the one node of a pipeline: it runs in the process that owns the job, not on a worker. */
 export const routesHandler = "routes"
 
-const node: PlanNode = Object.freeze({
-  id: "pipeline",
-  handler: routesHandler,
-  timeoutSeconds: null,
-  // Each route has its own rules for retries of messages. This retry is for the limit of concurrent executions.
-  retry: defaultRetryPolicy,
-  resumes: true,
-  config: compileValue(emptyObject).value,
-  when: null,
-  forEach: null,
-  reads: new Int32Array(0),
-  maxParallel: null,
-  failFast: true,
-  provider: null,
-})
-
-const noEdges = { starts: new Int32Array(2), items: new Int32Array(0) }
-const oneNode = {
-  nodes: Object.freeze([node]),
-  positions: new Map([[node.id, 0]]),
-  inDegrees: new Int32Array(1),
-  successors: noEdges,
-  dependencies: noEdges,
-  order: new Int32Array(1),
-  exits: new Int32Array(1),
-  providers: Object.freeze([]),
-  output: compileValue(`{{ ${node.id} }}`).value,
-}
+// Each route has its own rules for retries of messages. The retry of the node is for the limit of concurrent executions.
+const oneNode = graphOfOne("pipeline", routesHandler)
 
 export function* pipelinePlan(analysed: AnalysedPipeline): Work<Plan> {
   const { head, input, positions, readers, init, rules } = analysed

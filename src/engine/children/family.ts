@@ -1,6 +1,6 @@
 import type { ChildRequest } from "../../broker/port.ts"
 import { uncountedOfChildren } from "../../core/attempt-times.ts"
-import type { Reported } from "../../core/commands.ts"
+import type { Command, Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
 import { findTask, type JobState } from "../../core/state.ts"
@@ -18,6 +18,8 @@ export interface FamilyParts extends ChildStartsParts {
   readonly log: Log
   readonly executions: ExecutionQueue
 }
+
+type DeleteCommand = Extract<Command, { type: "delete" }>
 
 /**
  * Jobs that run for a node of another job (J14). All jobs of a family are in one partition: they have one owner, and
@@ -88,10 +90,14 @@ export class Family {
 
   /**
    * Deleting a job deletes its children too. They are deleted first: an interruption leaves a parent that can be deleted
-   * again. For a job that has not ended, or is deleted, nothing is hidden: the command will be refused.
+   * again. For a job that has not ended, is deleted or does not meet the command's condition, nothing is hidden: the
+   * command will be refused.
    */
-  async hideChildren(jobId: string): Promise<void> {
-    await this.#parts.owner.withJob(jobId, job => this.#hideChildrenWith(job))
+  async hideChildren(jobId: string, { onlyIf }: DeleteCommand = { type: "delete" }): Promise<void> {
+    const last = onlyIf?.seq ?? Number.POSITIVE_INFINITY
+    await this.#parts.owner.withJob(jobId, async job => {
+      if (job.turnSeq <= last) await this.#hideChildrenWith(job)
+    })
   }
 
   async #hideChildrenWith({ id, state }: LiveJob): Promise<void> {

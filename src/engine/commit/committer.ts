@@ -5,7 +5,7 @@ import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import { EngineMetrics } from "../metrics.ts"
-import type { LiveJob } from "../owner/live-job.ts"
+import { type LiveJob, phaseOf } from "../owner/live-job.ts"
 import {
   Batch,
   type ClosedBatch,
@@ -157,6 +157,11 @@ export class AppendLane {
     const batch = this.#open
     const data = encodeFact(fact, outputText)
     job.seq = owned.nextSeq++
+    const phase = phaseOf(job.state)
+    if (phase !== job.phase || job.turnSeq === 0) {
+      job.turnSeq = job.seq
+      job.phase = phase
+    }
     job.at = fact.at
     job.size += data.length
     batch.facts.push({

@@ -27,6 +27,10 @@ export interface LiveJob {
   readonly state: JobState
   /** The seq of its last fact. */
   seq: number
+  /** The seq of the fact with which it last began, ended, was retried or deleted; 0: it has no fact yet. */
+  turnSeq: number
+  /** Its phase after that fact. */
+  phase: JobPhase
   /** When its last fact was decided. */
   at: number
   /** Length of its facts so far, as text. */
@@ -88,7 +92,13 @@ export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   return place !== null && isInFlight(place.state, place.position)
 }
 
-type NewLiveJob = Pick<LiveJob, "id" | "partition" | "plan" | "state" | "seq" | "at" | "size" | "projected">
+type NewLiveJob = Pick<
+  LiveJob,
+  "id" | "partition" | "plan" | "state" | "seq" | "turnSeq" | "at" | "size" | "projected"
+>
+
+/** Of a job that is about to be submitted. */
+export const noFacts = { seq: 0, turnSeq: 0, at: 0, size: 0, projected: null } as const
 
 export function newLiveJob(job: NewLiveJob): LiveJob {
   // Field by field: a spread of the argument shows in profiles.
@@ -98,6 +108,8 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     plan: job.plan,
     state: job.state,
     seq: job.seq,
+    turnSeq: job.turnSeq,
+    phase: phaseOf(job.state),
     at: job.at,
     size: job.size,
     projected: job.projected,
@@ -117,6 +129,13 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     isRelabelled: false,
     place: null,
   }
+}
+
+export type JobPhase = "open" | "ended" | "deleted"
+
+export function phaseOf({ finishedAt, status }: JobState): JobPhase {
+  if (finishedAt === null) return "open"
+  return status === "DELETED" ? "deleted" : "ended"
 }
 
 export function decodeFact(row: { readonly type: string; readonly at: number; readonly data: string }): Fact {

@@ -33,6 +33,7 @@ import {
   hasLaterAttempt,
   type LiveJob,
   newLiveJob,
+  noFacts,
   runningAttempts,
 } from "./live-job.ts"
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
@@ -199,7 +200,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
     const state = newJobState(plan)
-    const job = newLiveJob({ id, partition, plan, state, seq: 0, at: 0, size: 0, projected: null })
+    const job = newLiveJob({ id, partition, plan, state, ...noFacts })
     void this.execute(job, command)
     if (command.fork !== undefined) {
       if (reused !== undefined) fillReused(state, command.fork, reused)
@@ -421,13 +422,14 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   contextFor(job: LiveJob, command: Command): DecisionContext {
     const { lossLimit } = this.#parts.settings
     const [now, random] = [this.#parts.clock.now(), this.#parts.clock.random()]
+    const { turnSeq } = job
     if (mayEndAttempts(command))
-      return { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
+      return { now, random, lossLimit, turnSeq, running: () => runningAttempts(job, this.broker) }
     if (command.type === "started" && command.alone === true) {
       const otherDiedAt = this.#deaths.latestOther(job, command)
       if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
     }
-    return { now, random, lossLimit }
+    return { now, random, lossLimit, turnSeq }
   }
 
   isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {

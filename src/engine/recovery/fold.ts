@@ -18,7 +18,7 @@ import { atOnce, inTurns, type Work } from "../../turns.ts"
 import { readReused, resultIn } from "../forks/reused.ts"
 import { partitionOf } from "../ids.ts"
 import { usageKey } from "../owner/job-result.ts"
-import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
+import { decodeFact, type JobPhase, type LiveJob, newLiveJob, phaseOf } from "../owner/live-job.ts"
 import type { Plans } from "../plans.ts"
 
 /** A job, folded from its journal. */
@@ -27,6 +27,8 @@ export interface FoldedJob {
   readonly state: JobState
   readonly facts: readonly { readonly seq: number; readonly fact: Fact }[]
   readonly lastSeq: number
+  /** As in `LiveJob`. */
+  readonly turnSeq: number
   /** Length of the facts, as text. */
   readonly size: number
 }
@@ -123,12 +125,14 @@ function foldFacts(
   const isFork = first.type === "job_submitted" && first.fork !== undefined
   if (read.facts.length >= MANY || isFork) return foldInTurns(parts, read, rows, applied)
   const state = newJobState(read.plan)
+  const turn: Turn = { seq: read.facts[0]!.seq, phase: "open" }
   for (const { fact, seq } of read.facts) {
     if (lacksItems(state, fact)) return foldInTurns(parts, read, rows, applied)
     apply(state, fact)
+    noteTurn(turn, state, seq)
     applied?.(state, seq)
   }
-  return folded(read, state, rows)
+  return folded(read, state, rows, turn)
 }
 
 async function foldInTurns(
@@ -139,11 +143,13 @@ async function foldInTurns(
 ): Promise<FoldedJob> {
   const { plan, facts } = read
   const state = newJobState(plan)
+  const turn: Turn = { seq: facts[0]!.seq, phase: "open" }
   let next = 0
   const first = facts[0]!.fact
   if (first.type === "job_submitted" && first.fork !== undefined) {
     apply(state, first)
     await readReused(parts, state, first.fork)
+    noteTurn(turn, state, facts[0]!.seq)
     applied?.(state, facts[0]!.seq)
     next = 1
   }
@@ -151,18 +157,32 @@ async function foldInTurns(
     const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) {
       apply(state, await withItems(parts, rows[0]!.jobId, state, fact))
+      noteTurn(turn, state, seq)
       applied?.(state, seq)
       next++
-    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next, applied))
+    } else next = await inTurnsIfMany(facts, () => applyFacts(state, facts, next, { turn, applied }))
   }
-  return folded(read, state, rows)
+  return folded(read, state, rows, turn)
 }
 
-function folded({ plan, facts }: ReadJob, state: JobState, rows: readonly FactRow[]): FoldedJob {
+function folded({ plan, facts }: ReadJob, state: JobState, rows: readonly FactRow[], turn: Turn): FoldedJob {
   resetEarliestTimer(state)
   let size = 0
   for (const { bytes } of rows) size += bytes
-  return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
+  return { plan, state, facts, lastSeq: rows.at(-1)!.seq, turnSeq: turn.seq, size }
+}
+
+/** The last fact so far with which the job began, ended, was retried or deleted. */
+interface Turn {
+  seq: number
+  phase: JobPhase
+}
+
+function noteTurn(turn: Turn, state: JobState, seq: number): void {
+  const phase = phaseOf(state)
+  if (phase === turn.phase) return
+  turn.phase = phase
+  turn.seq = seq
 }
 
 /** Applies facts up to one that needs something from the store. Returns its index. */
@@ -170,12 +190,13 @@ function* applyFacts(
   state: JobState,
   facts: FoldedJob["facts"],
   from: number,
-  applied?: (state: JobState, seq: number) => void,
+  { turn, applied }: { readonly turn: Turn; readonly applied?: Applied | undefined },
 ): Work<number> {
   for (let next = from; next < facts.length; next++) {
     const { fact, seq } = facts[next]!
     if (lacksItems(state, fact)) return next
     apply(state, fact)
+    noteTurn(turn, state, seq)
     applied?.(state, seq)
     yield
   }
@@ -229,11 +250,12 @@ async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
 
 /** `alarm`: the time in its row when the row was found to be due. */
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
-  const { plan, state, lastSeq, facts, size } = folded
+  const { plan, state, lastSeq, turnSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
   const alarms = { wakeAt: currentAlarm(state, alarm), used: usageKey(state) }
   const projected = { status: state.status, updatedAt: at, ...alarms }
-  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, size, projected })
+  const partition = partitionOf(id)
+  return newLiveJob({ id, partition, plan, state, seq: lastSeq, turnSeq, at, size, projected })
 }
 
 /**

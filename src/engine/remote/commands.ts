@@ -131,7 +131,7 @@ export class Commands {
 
   async #executeHere(jobId: string, command: JobCommand): Promise<Answer> {
     const { owner, family, claimExecution } = this.#parts
-    if (command.type === "delete") await family.hideChildren(jobId)
+    if (command.type === "delete") await family.hideChildren(jobId, command)
     const answer = await owner.withJob(jobId, job => decide(job, command, owner, claimExecution))
     return answer ?? { refused: "no_such_job" }
   }

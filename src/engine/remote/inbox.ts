@@ -100,7 +100,7 @@ export class Inbox {
     try {
       const command = messageCommand(message)
       const plan = command.type === "submit" ? await this.#parts.plans.ofCommand(command) : null
-      if (command.type === "delete") await this.#parts.family.hideChildren(jobId)
+      if (command.type === "delete") await this.#parts.family.hideChildren(jobId, command)
       await this.#parts.owner.withJob<void>(
         jobId,
         async job => {

@@ -5,7 +5,7 @@ import type { Answer } from "./inbox.ts"
 /** The error that a caller gets for an owner's refusal of a command. */
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable" | "no_place"]?: readonly [
-    "E301" | "E302" | "E303" | "E307" | "E312" | "E507" | "E611" | "E702",
+    "E301" | "E302" | "E303" | "E307" | "E312" | "E316" | "E507" | "E611" | "E702",
     string,
   ]
 } = {
@@ -19,6 +19,7 @@ const refusals: {
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
   job_final: ["E307", "is complete or deleted already, so the command has nothing to do"],
   stale_token: ["E312", "has been resumed since its resume token was read; read its graph again"],
+  job_changed: ["E316", "has ended or been retried since the bulk operation began"],
   nothing_to_retry: [
     "E307",
     "has completed all its nodes; its output template failed, so submit it again with a corrected workflow",

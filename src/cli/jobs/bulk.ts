@@ -1,0 +1,172 @@
+/** `umbra jobs cancel|retry|delete` with a filter instead of a job, and `umbra bulk list|show|abort`. */
+import type { BulkCount, BulkOperation, BulkRefusal, BulkSummary, BulkVerb } from "../../client/index.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { UmbraError } from "../../errors.ts"
+import { exitCode } from "../exit.ts"
+import { asJson, factLines, print } from "../output/print.ts"
+import { count, paintFor, printable } from "../output/terminal.ts"
+import { type Target, type TargetOptions, withTarget } from "../target/open.ts"
+import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
+import { paintStatus } from "./list.ts"
+
+export interface BulkFlags extends TargetOptions, FilterOptions {
+  readonly dryRun?: boolean
+  readonly rate?: number
+  readonly reason?: string
+  readonly detach?: boolean
+}
+
+const POLL_MS = 250
+/** Refused jobs that are printed. */
+const SHOWN = 20
+
+const past: { readonly [verb in BulkVerb]: string } = {
+  cancel: "cancelled",
+  retry: "retried",
+  delete: "deleted",
+}
+
+/** Throws if the command has both a job and options for many, or neither. True: it is for many. */
+export function isForMany(jobId: string | undefined, options: BulkFlags): boolean {
+  const given = isFiltered(filterOf(options))
+  const { dryRun, rate, detach } = options
+  if (jobId === undefined && given) return true
+  if (jobId !== undefined && (given || dryRun || rate !== undefined || detach))
+    throw new UmbraError("E604", "Give the id of one job, or options such as --status for many, not both.")
+  if (jobId !== undefined) return false
+  throw new UmbraError(
+    "E604",
+    "Give the id of a job, or a filter for many: --status, --workflow, --since, … (`umbra jobs list` has the same).",
+  )
+}
+
+export async function startBulk(verb: BulkVerb, options: BulkFlags): Promise<number> {
+  const { dryRun, rate, reason, detach } = options
+  const request = { verb, filter: definedIn(filterOf(options)), rate, reason }
+  return withTarget(options, async target => {
+    if (dryRun) return printCount(await target.bulk.count(request), options)
+    const { bulk_id } = await target.bulk.start(request)
+    if (detach) return print(options, await target.bulk.get(bulk_id), `${bulk_id}\n`)
+    if (!options.json && process.stderr.isTTY)
+      process.stderr.write(
+        `Ctrl-C leaves the operation running; abort it with \`umbra bulk abort ${bulk_id}${target.flags}\`.\n`,
+      )
+    return printEnd(await untilEnded(target, bulk_id, options), target, options)
+  })
+}
+
+export async function list(options: TargetOptions & { readonly limit: number }): Promise<number> {
+  return withTarget(options, async ({ bulk }) => {
+    const found: BulkSummary[] = []
+    for await (const operation of bulk.list({ limit: options.limit })) {
+      found.push(operation)
+      if (found.length === options.limit) break
+    }
+    const paint = paintFor(process.stdout)
+    const line = (one: (typeof found)[number]) =>
+      `${one.bulk_id}  ${paintStatus(one.status, paint)}  ${one.verb.padEnd(6)}  ${one.created_at}\n`
+    return print(options, { operations: found }, () => found.map(line).join("") || "No bulk operations.\n")
+  })
+}
+
+export async function show(id: string, options: TargetOptions): Promise<number> {
+  return withTarget(options, async target => {
+    const operation = await target.bulk.get(id)
+    const refused = await firstRefused(target, id, operation)
+    return print(options, { ...operation, refusals: refused }, () => shown(operation, refused))
+  })
+}
+
+/** Waits until the commands in flight have ended. */
+export async function abort(id: string, options: TargetOptions): Promise<number> {
+  return withTarget(options, async target => {
+    await target.bulk.abort(id)
+    const operation = await untilEnded(target, id, options)
+    const refused = await firstRefused(target, id, operation)
+    return print(options, operation, () => shown(operation, refused))
+  })
+}
+
+async function untilEnded(target: Target, id: string, { json }: TargetOptions): Promise<BulkOperation> {
+  const isShown = !json && process.stderr.isTTY === true
+  for (;;) {
+    const operation = await target.bulk.get(id)
+    if (isShown) process.stderr.write(`\r\u001b[K${progress(operation)}`)
+    if (jobHasEnded(operation.status)) {
+      if (isShown) process.stderr.write("\r\u001b[K")
+      return operation
+    }
+    await new Promise(resolve => setTimeout(resolve, POLL_MS))
+  }
+}
+
+function progress({ verb, processed, refused, matched }: BulkOperation): string {
+  const whole = `${matched.complete ? "" : "at least "}${matched.count.toLocaleString("en")}`
+  const left = refused === 0 ? "" : `, ${refused.toLocaleString("en")} refused`
+  return `${verb}: ${processed.toLocaleString("en")} of ${whole} jobs${left}`
+}
+
+function printCount(found: BulkCount, options: TargetOptions): number {
+  const states = Object.entries(found.by_status).map(([status, n]) => `${n.toLocaleString("en")} ${status}`)
+  const much = `${found.complete ? "" : "at least "}${count(found.count, "job")}`
+  const what = states.length === 0 ? "" : `: ${states.join(", ")}`
+  return print(options, found, `Would ${found.verb} ${much}${what}.\n`)
+}
+
+async function printEnd(operation: BulkOperation, target: Target, options: TargetOptions): Promise<number> {
+  const { bulk_id: id, verb, status, done, refused } = operation
+  const isDone = status === "COMPLETED"
+  if (options.json) {
+    process.stdout.write(asJson(operation))
+    return isDone ? exitCode.ok : exitCode.failed
+  }
+  const lines = [`${isDone ? "" : `The operation ${id} is ${status}. `}${count(done, "job")} ${past[verb]}.`]
+  if (refused > 0) {
+    lines[0] += ` ${count(refused, "job")} refused:`
+    const first = await firstRefused(target, id, operation)
+    lines.push(...first.map(refusalLine))
+    if (refused > first.length) lines.push(`  … all of them: GET /bulk/${id}/refused`)
+  }
+  if (verb === "retry" && done > 0 && !target.isRun)
+    lines.push(`No engine runs them yet; start one with \`umbra resume${target.flags}\`.`)
+  process.stdout.write(`${lines.join("\n")}\n`)
+  return isDone ? exitCode.ok : exitCode.failed
+}
+
+async function firstRefused(
+  { bulk }: Target,
+  id: string,
+  { refused }: BulkOperation,
+): Promise<readonly BulkRefusal[]> {
+  const found: BulkRefusal[] = []
+  if (refused === 0) return found
+  for await (const refusal of bulk.refused(id, { limit: SHOWN })) {
+    found.push(refusal)
+    if (found.length === SHOWN) break
+  }
+  return found
+}
+
+function refusalLine({ code, message }: BulkRefusal): string {
+  return `  ${code}  ${printable(message)}`
+}
+
+function shown(operation: BulkOperation, refused: readonly BulkRefusal[]): string {
+  const { bulk_id, verb, status, filter, reason, rate, created_at, finished_at, done, aborting } = operation
+  const facts = factLines([
+    ["bulk", bulk_id],
+    ["status", aborting ? `${status}, aborting` : status],
+    ["verb", verb],
+    ["filter", JSON.stringify(filter)],
+    ["reason", reason ?? ""],
+    ["rate", `${rate} jobs per second`],
+    ["progress", `${progress(operation)}, ${done.toLocaleString("en")} ${past[verb]}`],
+    ["created", created_at],
+    ["finished", finished_at ?? ""],
+  ])
+  return `${[...facts, ...refused.map(refusalLine)].join("\n")}\n`
+}
+
+function definedIn<T extends object>(value: T): T {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as T
+}

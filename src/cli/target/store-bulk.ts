@@ -1,0 +1,33 @@
+/** Bulk operations on a folder or a database. */
+
+import { pages } from "../../client/http.ts"
+import type { BulkRequest } from "../../client/index.ts"
+import { BulkQueries } from "../../jobs/bulk/bulk.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Umbra } from "../../umbra.ts"
+import type { TargetBulk } from "./open.ts"
+
+/** `asEngine`: through an engine of another process, or with one of this process, which then runs the operation. */
+export function storeBulk(
+  owner: string,
+  journal: () => Promise<Journal>,
+  asEngine: <T>(use: (umbra: Umbra) => Promise<T>) => Promise<T>,
+): TargetBulk {
+  const queries = async () => new BulkQueries({ journal: await journal(), live: () => undefined })
+  return {
+    count: async (request: BulkRequest) => (await queries()).count(request, { owner }),
+    start: request => asEngine(umbra => umbra.bulk.start(request, { owner })),
+    get: async id => (await queries()).get(id),
+    async *list({ limit } = {}) {
+      const bulk = await queries()
+      const ask = (after?: string) => bulk.list({ owner, after, limit })
+      for await (const { operations } of pages(ask)) yield* operations
+    },
+    async *refused(id, { limit } = {}) {
+      const bulk = await queries()
+      const ask = (after?: string) => bulk.refusals(id, { after, limit })
+      for await (const { refused } of pages(ask)) yield* refused
+    },
+    abort: id => asEngine(umbra => umbra.bulk.abort(id)),
+  }
+}

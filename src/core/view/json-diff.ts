@@ -1,0 +1,128 @@
+import type { Json, JsonObject } from "../json.ts"
+
+/** A difference between two JSON values. The order of keys does not count; lists are compared by position. */
+export interface JsonChange {
+  /** A JSON path: `$.items[0].name`. */
+  readonly path: string
+  readonly kind: "added" | "removed" | "changed"
+  /** The JSON text of the value, at most 200 characters of it. */
+  readonly a?: string
+  readonly b?: string
+}
+
+export interface JsonDiff {
+  readonly changes: readonly JsonChange[]
+  /** false: there are more changes, or more values, than the bounds allow. */
+  readonly complete: boolean
+}
+
+export interface DiffBounds {
+  readonly changes: number
+  /** Pairs of values that are compared at most. */
+  readonly values: number
+}
+
+const usualBounds: DiffBounds = { changes: 1000, values: 1_000_000 }
+const SHOWN = 200
+
+interface Pair {
+  readonly path: string
+  readonly a: Json | undefined
+  readonly b: Json | undefined
+}
+
+/** Yields after each pair of values. A stack of its own: values may be nested deeper than functions can be called. */
+export function* jsonDifference(
+  a: Json,
+  b: Json,
+  bounds: DiffBounds = usualBounds,
+): Generator<undefined, JsonDiff, undefined> {
+  const changes: JsonChange[] = []
+  const stack: Pair[] = [{ path: "$", a, b }]
+  let values = 0
+  for (let pair = stack.pop(); pair !== undefined; pair = stack.pop()) {
+    if (++values > bounds.values) return { changes, complete: false }
+    yield
+    const inner = pairsOf(pair)
+    if (inner === null) {
+      if (isSame(pair.a, pair.b)) continue
+      if (changes.length === bounds.changes) return { changes, complete: false }
+      changes.push(changeOf(pair))
+    } else for (let i = inner.length - 1; i >= 0; i--) stack.push(inner[i]!)
+  }
+  return { changes, complete: true }
+}
+
+/** As `jsonDifference`, in one piece. */
+export function diffJson(a: Json, b: Json, bounds?: DiffBounds): JsonDiff {
+  const work = jsonDifference(a, b, bounds)
+  for (;;) {
+    const { done, value } = work.next()
+    if (done) return value
+  }
+}
+
+/** null: they are not both lists or both objects. */
+function pairsOf({ path, a, b }: Pair): Pair[] | null {
+  if (Array.isArray(a) && Array.isArray(b))
+    return Array.from({ length: Math.max(a.length, b.length) }, (_, i) => ({
+      path: `${path}[${i}]`,
+      a: a[i],
+      b: b[i],
+    }))
+  if (!isObject(a) || !isObject(b)) return null
+  const keys = [...Object.keys(a), ...Object.keys(b).filter(key => !Object.hasOwn(a, key))]
+  return keys.map(key => ({
+    path: `${path}${step(key)}`,
+    a: Object.hasOwn(a, key) ? a[key] : undefined,
+    b: Object.hasOwn(b, key) ? b[key] : undefined,
+  }))
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+}
+
+function isSame(a: Json | undefined, b: Json | undefined): boolean {
+  return typeof a !== "object" && a === b ? true : a === null && b === null
+}
+
+function changeOf({ path, a, b }: Pair): JsonChange {
+  if (a === undefined) return { path, kind: "added", b: beginning(b!) }
+  if (b === undefined) return { path, kind: "removed", a: beginning(a) }
+  return { path, kind: "changed", a: beginning(a), b: beginning(b) }
+}
+
+function step(key: string): string {
+  return /^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
+}
+
+/** The beginning of the JSON text, without writing the whole of a large value. */
+function beginning(value: Json): string {
+  let text = ""
+  const rest: (string | { readonly value: Json })[] = [{ value }]
+  while (rest.length > 0 && text.length <= SHOWN) {
+    const next = rest.pop()!
+    if (typeof next === "string") text += next
+    else if (typeof next.value === "string") text += JSON.stringify(next.value.slice(0, SHOWN + 1))
+    else if (typeof next.value !== "object" || next.value === null) text += JSON.stringify(next.value)
+    else rest.push(...partsOf(next.value))
+  }
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text
+}
+
+/** In reverse order: the last is written first. */
+function partsOf(value: readonly Json[] | JsonObject): (string | { readonly value: Json })[] {
+  const isList = Array.isArray(value)
+  const parts: (string | { readonly value: Json })[] = [isList ? "[" : "{"]
+  // No more than can be shown: each has at least two characters.
+  const entries = isList ? value.slice(0, SHOWN) : Object.entries(value).slice(0, SHOWN)
+  for (const [i, entry] of entries.entries()) {
+    if (i > 0) parts.push(",")
+    if (isList) parts.push({ value: entry as Json })
+    else
+      parts.push(`${JSON.stringify((entry as [string, Json])[0])}:`, { value: (entry as [string, Json])[1] })
+  }
+  parts.push(isList ? "]" : "}")
+  return parts.reverse()
+}

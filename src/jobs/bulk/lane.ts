@@ -1,0 +1,349 @@
+/**
+ * Runs bulk operations: tasks of the built-in handler, in the process that owns the operation's job, for as long as they
+ * take. A process that takes the job over resumes at the recorded page (operation.ts).
+ *
+ * 1. At most `IN_FLIGHT` commands for each owner are in flight, and at most `rate` per second for each operation.
+ * 2. Targets get their commands in the order of the page, so those that got one are its beginning.
+ */
+import {
+  type BrokerHost,
+  nameOf,
+  type Outcome,
+  type RunningTask,
+  type Task,
+  type TaskName,
+} from "../../broker/port.ts"
+import type { TaskLane } from "../../broker/routed.ts"
+import { toFault } from "../../core/faults.ts"
+import { valueIn } from "../../core/maps.ts"
+import { bulkHandler, isBulkOperation } from "../../definition/built-in.ts"
+import { type Clock, sleep, untilStoreAnswers } from "../../engine/clock.ts"
+import { partitionOf } from "../../engine/ids.ts"
+import type { LiveJob } from "../../engine/owner/live-job.ts"
+import type { JobCommand } from "../../engine/remote/commands.ts"
+import { UmbraError } from "../../errors.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Log } from "../../log.ts"
+import {
+  abortSignal,
+  asJson,
+  type BulkProgress,
+  type BulkRefusal,
+  countsOf,
+  readFilter,
+  type StoredOperation,
+} from "./operation.ts"
+import { lastProgress, type Touched, touchedBy } from "./records.ts"
+
+export interface BulkLaneParts {
+  readonly host: BrokerHost
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly log: Log
+  readonly live: (jobId: string) => LiveJob | undefined
+  readonly command: (jobId: string, command: JobCommand) => Promise<void>
+}
+
+/** Targets of a page: as many commands are repeated, and refused, after a crash. The first pages are short: progress shows soon. */
+const LARGEST_PAGE = 200
+const FIRST_PAGE = 8
+const IN_FLIGHT = 16
+const AWAY_MS = 500
+
+export class BulkLane implements TaskLane {
+  readonly #parts: BulkLaneParts
+  readonly #runs = new Map<string, BulkRun>()
+  readonly #places = new Map<string, Places>()
+  #isDraining = false
+
+  constructor(parts: BulkLaneParts) {
+    this.#parts = parts
+  }
+
+  runs(handler: string): boolean {
+    return handler === bulkHandler
+  }
+
+  runningTask(task: TaskName): RunningTask | null {
+    const run = this.#runs.get(nameOf(task))
+    return run === undefined ? null : { worker: this.#parts.host.id, ranMs: performance.now() - run.begunAt }
+  }
+
+  dispatch(task: Task): void {
+    const key = nameOf(task)
+    if (this.#isDraining || this.#runs.has(key)) return
+    const places = valueIn(this.#places, task.owner, () => new Places(IN_FLIGHT))
+    const run = new BulkRun(task, places, this.#parts)
+    this.#runs.set(key, run)
+    void run.run().finally(() => {
+      if (this.#runs.get(key) === run) this.#runs.delete(key)
+    })
+  }
+
+  /** Commands in flight end. The next run repeats those of the page whose outcome is not recorded, which changes nothing. */
+  suspend(task: TaskName): void {
+    const key = nameOf(task)
+    this.#runs.get(key)?.drain()
+    this.#runs.delete(key)
+  }
+
+  cancel(task: TaskName): void {
+    this.#runs.get(nameOf(task))?.stop()
+  }
+
+  /** Commands in flight may end; the rest is left to the next owner of the operation. */
+  async drain(graceMs: number): Promise<void> {
+    this.#isDraining = true
+    const ends = [...this.#runs.values()].map(run => {
+      run.drain()
+      return run.ended
+    })
+    await Promise.race([Promise.all(ends), sleep(this.#parts.clock, graceMs)])
+  }
+}
+
+class BulkRun {
+  readonly begunAt = performance.now()
+  readonly ended: Promise<void>
+  readonly #task: Task
+  readonly #operation: StoredOperation
+  readonly #places: Places
+  readonly #parts: BulkLaneParts
+  readonly #pace: Pace
+  #end!: () => void
+  /** The engine does not wait for it any more. */
+  #isStopped = false
+  #isDraining = false
+  /** Signals of earlier runs: the operation was aborted, and retried. */
+  #earlierAborts = 0
+
+  constructor(task: Task, places: Places, parts: BulkLaneParts) {
+    this.#task = task
+    this.#operation = task.input as unknown as StoredOperation
+    this.#places = places
+    this.#parts = parts
+    this.#pace = new Pace(parts.clock, this.#operation.rate)
+    this.ended = new Promise(resolve => {
+      this.#end = resolve
+    })
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  drain(): void {
+    this.#isDraining = true
+  }
+
+  async run(): Promise<void> {
+    const { host, log } = this.#parts
+    const { jobId } = this.#task
+    try {
+      // The start is recorded for people; the next owner begins the operation in any case.
+      host.events.started({ ...this.#task, announce: false }, host.id).catch(() => {})
+      await this.#walk()
+    } catch (error) {
+      // With E610 the operation itself has another owner now, which resumes it.
+      if (this.#isStopped || this.#isDraining || (error as UmbraError).code === "E610") return
+      log.error({ job_id: jobId, error }, "a bulk operation cannot continue")
+      this.#finish({ type: "failed", fault: toFault(error, { now: this.#parts.clock.now() }) })
+    } finally {
+      this.#end()
+    }
+  }
+
+  async #walk(): Promise<void> {
+    const { jobId } = this.#task
+    const found = await this.#answer(() => lastProgress(this.#parts.journal, jobId))
+    this.#earlierAborts = found.earlierAborts
+    let progress = found.progress ?? this.#begin()
+    do {
+      const processed = await this.#process(progress)
+      const next = processed.page.length === 0 ? await this.#nextPage(processed) : processed
+      if (!(await this.#record(next))) return
+      progress = next
+    } while (!this.#mustStop && (progress.page.length > 0 || progress.after !== null))
+    if (this.#isAborted && !this.#isStopped)
+      await this.#parts.command(jobId, { type: "cancel", reason: "The operation was aborted." })
+    else if (progress.page.length === 0 && progress.after === null) {
+      const output = { verb: this.#operation.verb, ...countsOf(asJson(progress)) }
+      this.#finish({ type: "completed", output, text: JSON.stringify(output) })
+    }
+  }
+
+  #begin(): BulkProgress {
+    return { processed: 0, done: 0, refused: 0, page: [], after: this.#operation.below, refusals: [] }
+  }
+
+  get #mustStop(): boolean {
+    return this.#isStopped || this.#isDraining || this.#isAborted
+  }
+
+  get #isAborted(): boolean {
+    const { state } = this.#parts.live(this.#task.jobId) ?? {}
+    return (state?.signals.get(abortSignal)?.length ?? 0) > this.#earlierAborts
+  }
+
+  /** Adds the next page of targets. A page of a list may be empty although more follow. */
+  async #nextPage(progress: BulkProgress): Promise<BulkProgress> {
+    const { journal } = this.#parts
+    const limit = Math.min(LARGEST_PAGE, Math.max(FIRST_PAGE, progress.processed))
+    const filter = { ...readFilter(this.#operation.filter), owner: this.#task.owner, limit }
+    let { after } = progress
+    let page: string[] = []
+    while (after !== null && page.length === 0 && !this.#mustStop) {
+      const from: string = after
+      const found = await this.#answer(() => journal.listJobs({ ...filter, after: from }))
+      page = found.jobs.filter(job => !isBulkOperation(job)).map(({ id }) => id)
+      after = found.next
+    }
+    return { ...progress, page, after }
+  }
+
+  /** Resolves when it is durable; false: the job has ended, or is not owned here any more. */
+  async #record(progress: BulkProgress): Promise<boolean> {
+    const { host, live } = this.#parts
+    const { jobId, node } = this.#task
+    if (this.#isStopped) return false
+    const data = asJson(progress)
+    host.events.preview(this.#task, data)
+    if (live(jobId)?.state.previews.get(node) !== data) return false
+    await host.durable(partitionOf(jobId))
+    const { matched } = this.#operation
+    const of = matched.complete ? `of ${matched.count}` : `of at least ${matched.count}`
+    const percent = matched.complete && matched.count > 0 ? share(progress.processed, matched.count) : null
+    host.events.progress(this.#task, { percent, message: `${progress.processed} ${of} jobs` })
+    return true
+  }
+
+  /** Sends the commands of the page, until it must stop. The targets that are left remain in the page. */
+  async #process(progress: BulkProgress): Promise<BulkProgress> {
+    const outcomes: Promise<Touched | BulkRefusal>[] = []
+    for (const jobId of progress.page) {
+      if (!(await this.#mayBegin())) break
+      const leave = await this.#places.enter()
+      outcomes.push(this.#command(jobId).finally(leave))
+      // An error ends the run below, and must not be unhandled until then.
+      outcomes.at(-1)!.catch(() => {})
+    }
+    const settled = await Promise.all(outcomes)
+    const targets = settled.filter(outcome => outcome !== "later")
+    const refusals = targets.filter(outcome => typeof outcome === "object")
+    return {
+      ...progress,
+      processed: progress.processed + targets.length,
+      done: progress.done + targets.length - refusals.length,
+      refused: progress.refused + refusals.length,
+      page: progress.page.slice(settled.length),
+      refusals,
+    }
+  }
+
+  /** Waits for the rate, and until no other process can have taken over. */
+  async #mayBegin(): Promise<boolean> {
+    const { host, clock } = this.#parts
+    await this.#pace.next(() => this.#mustStop)
+    while (!host.isSure() && !this.#mustStop) await sleep(clock, AWAY_MS)
+    return !this.#mustStop
+  }
+
+  async #command(jobId: string): Promise<Touched | BulkRefusal> {
+    const { command, journal, clock } = this.#parts
+    const { verb, reason, seqs } = this.#operation
+    const operation = this.#task.jobId
+    const seq = seqs[partitionOf(jobId)]!
+    const sent: JobCommand = {
+      type: verb,
+      operation,
+      onlyIf: { seq },
+      ...(reason === null ? {} : { reason }),
+    }
+    for (;;) {
+      try {
+        await command(jobId, sent)
+        return "done"
+      } catch (error) {
+        if (isAway(error) && !this.#isStopped && !this.#isDraining) {
+          await sleep(clock, AWAY_MS)
+          continue
+        }
+        if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
+        const { code, message } = error
+        const touched =
+          code === "E316" ? await this.#answer(() => touchedBy(journal, { jobId, seq, operation })) : null
+        return touched ?? { job_id: jobId, code, message }
+      }
+    }
+  }
+
+  #finish(outcome: Outcome): void {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    const { host } = this.#parts
+    const times = { worker: host.id, heldMs: 0, ranMs: performance.now() - this.begunAt }
+    host.events.finished(this.#task, outcome, times)
+  }
+
+  #answer<T>(ask: () => Promise<T>): Promise<T> {
+    const { clock } = this.#parts
+    return untilStoreAnswers(ask, { pause: ms => sleep(clock, ms), isOver: () => this.#isStopped })
+  }
+}
+
+/** The command changed nothing, and can be sent again. */
+function isAway(error: unknown): boolean {
+  if (error instanceof JournalUnavailableError) return !error.final
+  return error instanceof UmbraError && ["E501", "E610", "E611", "E613"].includes(error.code)
+}
+
+function share(part: number, whole: number): number {
+  return Math.min(100, Math.floor((100 * part) / whole))
+}
+
+/** Commands of one owner in flight; those that wait get a place in their order. */
+class Places {
+  readonly #waiting: (() => void)[] = []
+  #free: number
+
+  constructor(count: number) {
+    this.#free = count
+  }
+
+  /** Returns the function that leaves the place. */
+  async enter(): Promise<() => void> {
+    if (this.#free > 0) this.#free--
+    else await new Promise<void>(resolve => this.#waiting.push(resolve))
+    return () => {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#free++
+      else next()
+    }
+  }
+}
+
+/** Spaces commands evenly. After a pause it does not catch up. */
+class Pace {
+  readonly #clock: Clock
+  readonly #everyMs: number
+  #next = 0
+
+  constructor(clock: Clock, rate: number) {
+    this.#clock = clock
+    this.#everyMs = 1000 / rate
+  }
+
+  async next(isOver: () => boolean): Promise<void> {
+    const now = this.#clock.now()
+    this.#next = Math.max(this.#next, now - LATE_MS)
+    // A slow rate must not delay an abort.
+    for (let left = this.#next - now; left >= 1 && !isOver(); left = this.#next - this.#clock.now())
+      await sleep(this.#clock, Math.min(left, SLEEP_MS))
+    this.#next += this.#everyMs
+  }
+}
+
+/** Timers are late: commands may follow each other faster, until the rate is reached again. */
+const LATE_MS = 50
+const SLEEP_MS = 250

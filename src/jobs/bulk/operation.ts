@@ -1,0 +1,181 @@
+/**
+ * A bulk operation is a job of a built-in workflow (definition/built-in.ts), with what it has to do as its input and what it
+ * has done as previews of its one node. It needs nothing that other jobs do not have.
+ *
+ * 1. Its targets are the jobs that match the filter as they were at T0, when it was accepted: a job that has begun, ended,
+ *    been retried or deleted since then is left alone. The last seq of each partition at T0 decides this (`onlyIf`).
+ * 2. A page of targets is durable before the first of them gets its command. After a crash the page is repeated: what has
+ *    been done refuses the command, and a fact that names the operation shows that it was done.
+ */
+import type { Json, JsonObject } from "../../core/json.ts"
+import { type JobStatus, jobHasEnded, jobStatuses } from "../../core/states.ts"
+import { isoTime } from "../../engine/clock.ts"
+import { UmbraError } from "../../errors.ts"
+import type { JobFilter } from "../../journal/port/journal.ts"
+import { checkFilter } from "../arguments.ts"
+
+export const bulkVerbs = ["cancel", "retry", "delete"] as const
+export type BulkVerb = (typeof bulkVerbs)[number]
+
+/** As for a list of jobs. Only jobs without a parent unless `parentId` is given: what is done to a job reaches its children. */
+export type BulkFilter = Omit<JobFilter, "owner" | "after" | "limit" | "deleted">
+
+export interface BulkRequest {
+  readonly verb: BulkVerb
+  readonly filter: BulkFilter
+  /** For `cancel`: stored with each job. */
+  readonly reason?: string | undefined
+  /** Targets per second; default 100. */
+  readonly rate?: number | undefined
+}
+
+export const USUAL_RATE = 100
+export const HIGHEST_RATE = 10_000
+
+/** A filter as it is stored and shown, with the names of `GET /jobs`. */
+export interface ShownFilter {
+  readonly status?: readonly JobStatus[]
+  readonly workflow?: string
+  readonly version?: number
+  readonly labels?: { readonly [name: string]: string }
+  /** `none`: only jobs without a parent. */
+  readonly parent?: string
+  readonly error_code?: string
+  readonly fingerprint?: string
+  readonly error_text?: string
+  /** In seconds. */
+  readonly min_duration?: number
+  readonly created_from?: string
+  readonly created_before?: string
+}
+
+/** The input of the operation's job. */
+export interface StoredOperation {
+  readonly verb: BulkVerb
+  readonly filter: ShownFilter
+  readonly reason: string | null
+  readonly rate: number
+  /** The targets that were counted at T0; `complete: false`: there are more. */
+  readonly matched: { readonly count: number; readonly complete: boolean }
+  /** All ids of T0 are below this one; null: there was no job. */
+  readonly below: string | null
+  /** By partition: the seq of its last fact at T0. */
+  readonly seqs: readonly number[]
+}
+
+export interface BulkCounts {
+  /** Targets that got their command. */
+  readonly processed: number
+  readonly done: number
+  readonly refused: number
+}
+
+/** A target that was left as it is. */
+export interface BulkRefusal {
+  readonly job_id: string
+  readonly code: string
+  readonly message: string
+}
+
+/** A preview of the operation's node: everything that a process needs to resume it. */
+export interface BulkProgress extends BulkCounts {
+  /** The next targets. They may have got their command already. */
+  readonly page: readonly string[]
+  /** Ids of later pages are below this one; null: there is no later page. */
+  readonly after: string | null
+  /** The targets of the previous page that refused. */
+  readonly refusals: readonly BulkRefusal[]
+}
+
+/** The signal that aborts an operation. */
+export const abortSignal = "abort"
+
+/** Checks what callers give, and fills in the states in which the verb has something to do. */
+export function checkRequest(request: BulkRequest): BulkRequest & { readonly rate: number } {
+  const { verb, filter, reason, rate = USUAL_RATE } = request
+  if (!bulkVerbs.includes(verb)) throw wrong(`verb must be one of ${bulkVerbs.join(", ")}`)
+  if (typeof filter !== "object" || filter === null) throw wrong("filter must be an object")
+  const unknown = Object.keys(filter).filter(name => !filterNames.has(name))
+  if (unknown.length > 0) throw wrong(`filter has no field ${unknown.join(", ")}`)
+  if (Object.values(filter).every(value => value === undefined))
+    throw wrong("filter must have at least one field, so that no operation reaches every job by mistake")
+  if (!(Number.isFinite(rate) && rate > 0 && rate <= HIGHEST_RATE))
+    throw wrong(`rate must be a number above 0, at most ${HIGHEST_RATE} jobs per second`)
+  if (reason !== undefined && verb !== "cancel") throw wrong("a reason is for cancel only")
+  if (reason !== undefined && !(typeof reason === "string" && reason.length <= 1000))
+    throw wrong("the reason must be a text of at most 1,000 characters")
+  checkFilter(filter)
+  const { statuses = usualStatuses[verb], parentId = null } = filter
+  if (!Array.isArray(statuses) || statuses.some(status => !targetStatuses.includes(status)))
+    throw wrong(`statuses must be some of ${targetStatuses.join(", ")}`)
+  return { verb, filter: { ...filter, statuses, parentId }, reason, rate }
+}
+
+const filterNames: ReadonlySet<string> = new Set<keyof BulkFilter>([
+  ...(["statuses", "workflow", "version", "errorCode", "fingerprint", "errorText"] as const),
+  ...(["minDurationMs", "labels", "parentId", "createdFrom", "createdBefore"] as const),
+])
+
+const targetStatuses = jobStatuses.filter(status => status !== "DELETED")
+
+const usualStatuses: { readonly [verb in BulkVerb]: readonly JobStatus[] } = {
+  cancel: targetStatuses.filter(status => !jobHasEnded(status)),
+  retry: ["FAILED", "CANCELLED", "EXPIRED"],
+  delete: targetStatuses.filter(jobHasEnded),
+}
+
+export function shownFilter(filter: BulkFilter): ShownFilter {
+  const { statuses, workflow, version, labels, parentId, minDurationMs, createdFrom, createdBefore } = filter
+  const shown = {
+    ...{ status: statuses, workflow, version, labels },
+    parent: parentId === null ? "none" : parentId,
+    error_code: filter.errorCode,
+    fingerprint: filter.fingerprint,
+    error_text: filter.errorText,
+    min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
+    created_from: createdFrom === undefined ? undefined : isoTime(createdFrom),
+    created_before: createdBefore === undefined ? undefined : isoTime(createdBefore),
+  }
+  return Object.fromEntries(Object.entries(shown).filter(([, value]) => value !== undefined)) as ShownFilter
+}
+
+export function readFilter(shown: ShownFilter): BulkFilter {
+  const { status, workflow, version, labels, parent, min_duration, created_from, created_before } = shown
+  return {
+    ...{ statuses: status, workflow, version, labels },
+    parentId: parent === "none" ? null : parent,
+    errorCode: shown.error_code,
+    fingerprint: shown.fingerprint,
+    errorText: shown.error_text,
+    minDurationMs: min_duration === undefined ? undefined : Math.round(min_duration * 1000),
+    createdFrom: created_from === undefined ? undefined : Date.parse(created_from),
+    createdBefore: created_before === undefined ? undefined : Date.parse(created_before),
+  }
+}
+
+/** The lowest id above this one. */
+export function idAbove(jobId: string): string {
+  const hex = (BigInt(`0x${jobId.replaceAll("-", "")}`) + 1n).toString(16).padStart(32, "0")
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-")
+}
+
+export function asJson(value: StoredOperation | BulkProgress | BulkCounts): JsonObject {
+  return value as unknown as JsonObject
+}
+
+export function noSuchOperation(id: string): UmbraError {
+  return new UmbraError(
+    "E315",
+    `There is no bulk operation ${id}. \`umbra bulk list\` shows those that exist.`,
+  )
+}
+
+/** Of the operation's output, or of a preview. */
+export function countsOf(value: Json): BulkCounts {
+  const { processed, done, refused } = value as unknown as BulkCounts
+  return { processed, done, refused }
+}
+
+function wrong(what: string): UmbraError {
+  return new UmbraError("E309", `${what}.`)
+}

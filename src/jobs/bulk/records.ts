@@ -1,0 +1,88 @@
+/** What facts tell about a bulk operation: its progress, from its own facts, and what it did to a target, from those of the target. */
+import type { Json } from "../../core/json.ts"
+import type { FactRow, Journal } from "../../journal/port/journal.ts"
+import { abortSignal, type BulkProgress, type BulkRefusal } from "./operation.ts"
+
+const PAGE = 100
+/** A progress record has at most 200 ids and 200 refusals. */
+const INLINE_BYTES = 256 * 1024
+
+/** `done`: by this operation. `later`: the job began after T0, so that it is no target. */
+export type Touched = "done" | "later"
+
+export async function lastProgress(journal: Journal, jobId: string): Promise<RecordedRun> {
+  let progress: BulkProgress | null = null
+  let aborts = 0
+  let earlierAborts = 0
+  for await (const fact of factsAfter(journal, jobId, -1)) {
+    if (fact.type === "preview_published") progress = progressOf(fact)
+    else if (fact.type === "signal_received" && field(fact, "name") === abortSignal) aborts++
+    else if (fact.type === "job_retried") earlierAborts = aborts
+  }
+  return { progress, aborts, earlierAborts }
+}
+
+interface RecordedRun {
+  readonly progress: BulkProgress | null
+  /** Signals to abort; those before the last retry have been obeyed. */
+  readonly aborts: number
+  readonly earlierAborts: number
+}
+
+/** Facts that are read for one page of refusals. */
+const MOST_FACTS = 500
+
+/** A page of the refused targets. `after`: `next` of the previous page. */
+export async function refusalPage(
+  journal: Journal,
+  jobId: string,
+  { after = "-1.0", limit }: { readonly after?: string | undefined; readonly limit: number },
+): Promise<{ readonly refused: readonly BulkRefusal[]; readonly next: string | null }> {
+  const [seq, index] = after.split(".").map(Number) as [number, number]
+  const refused: BulkRefusal[] = []
+  let read = 0
+  // From that record on: some of its refusals may not have been shown yet.
+  for await (const fact of factsAfter(journal, jobId, seq - 1)) {
+    if (fact.type === "preview_published") {
+      const skipped = fact.seq === seq ? index : 0
+      const { refusals } = progressOf(fact)
+      const taken = refusals.slice(skipped, skipped + limit - refused.length)
+      refused.push(...taken)
+      if (refused.length === limit) return { refused, next: `${fact.seq}.${skipped + taken.length}` }
+    }
+    if (++read === MOST_FACTS) return { refused, next: `${fact.seq + 1}.0` }
+  }
+  return { refused, next: null }
+}
+
+/** null: another caller has changed the job since. */
+export async function touchedBy(
+  journal: Journal,
+  target: { readonly jobId: string; readonly seq: number; readonly operation: string },
+): Promise<Touched | null> {
+  for await (const fact of factsAfter(journal, target.jobId, target.seq)) {
+    if (fact.type === "job_submitted") return "later"
+    // The operation acts only on a job that nothing of this kind has happened to since T0.
+    if (commandFacts.has(fact.type)) return field(fact, "operation") === target.operation ? "done" : null
+  }
+  return null
+}
+
+const commandFacts: ReadonlySet<string> = new Set(["job_cancelled", "job_retried", "job_deleted"])
+
+async function* factsAfter(journal: Journal, jobId: string, after: number): AsyncGenerator<FactRow> {
+  for (let last = after; ; ) {
+    const page = await journal.readFactPage({ jobId, after: last, limit: PAGE, inlineBytes: INLINE_BYTES })
+    yield* page
+    if (page.length < PAGE) return
+    last = page.at(-1)!.seq
+  }
+}
+
+function progressOf({ data }: FactRow): BulkProgress {
+  return (JSON.parse(data!) as { readonly data: BulkProgress }).data
+}
+
+function field({ data }: FactRow, name: string): Json | undefined {
+  return data === null ? undefined : (JSON.parse(data) as { readonly [name: string]: Json })[name]
+}

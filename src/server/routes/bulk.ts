@@ -1,0 +1,117 @@
+/** Bulk operations: commands to all jobs that match a filter. */
+import { z } from "zod"
+import { isJobId } from "../../engine/ids.ts"
+import { type BulkRequest, readFilter, type ShownFilter } from "../../jobs/bulk/operation.ts"
+import { ownersOf } from "../auth/caller.ts"
+import { boundsOf } from "../http/unfinished.ts"
+import { wrong } from "../list-queries.ts"
+import { type App, operations, type RouteContext } from "../route-context.ts"
+import * as views from "../schemas/bulk.ts"
+import * as schema from "../schemas/job.ts"
+
+const { manage, read } = operations("jobs")
+const params = z.object({ job: schema.jobId.describe("The id of the operation.") })
+const elsewhere = ["E610", "E613"] as const
+
+export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
+  const { bulk } = umbra
+
+  app.post(
+    "/bulk",
+    manage({
+      summary: "Cancel, retry or delete all jobs that match a filter",
+      description:
+        "The operation is a durable job of its own: 201 when it is stored, 200 if the Idempotency-Key was used before. Its targets are the jobs of the caller's owner that match now; a job that ends, is retried or deleted before its turn is left alone, and listed as refused. With `dry_run` the answer is a count, and nothing is stored.",
+      headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
+      body: views.request,
+      response: schema.answers({ 200: z.union([views.operation, views.count]), 201: views.operation }, [
+        ...(["E306", "E309", "E611", "E635", "E636", "E646"] as const),
+        ...elsewhere,
+      ]),
+    }),
+    async (request, reply) => {
+      const { caller } = request
+      const { owner } = caller
+      const { dry_run, filter, ...rest } = request.body
+      if (filter.parent !== undefined && filter.parent !== "none" && !isJobId(filter.parent))
+        throw wrong("filter.parent", "must be a job's id, or none")
+      const wanted: BulkRequest = { ...rest, filter: readFilter(filter as ShownFilter) }
+      if (dry_run) return bulk.count(wanted, { owner })
+      const bounds = boundsOf(caller, settings)
+      const { is_new, ...operation } = await bulk.start(
+        wanted,
+        {
+          owner,
+          idempotencyKey: request.headers["idempotency-key"],
+          submittedBy: caller.limits === null ? undefined : caller.name,
+        },
+        (jobId, store) => unfinished.admit(bounds, jobId, store),
+      )
+      return reply
+        .code(is_new ? 201 : 200)
+        .header("location", `/bulk/${operation.bulk_id}`)
+        .send(operation)
+    },
+  )
+
+  app.get(
+    "/bulk",
+    read({
+      summary: "List bulk operations, newest first",
+      querystring: z.strictObject({
+        after: z
+          .string()
+          .optional()
+          .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
+        limit: schema.limit,
+      }),
+      response: schema.answers({ 200: views.operationPage }, []),
+    }),
+    request => {
+      const { after, limit } = request.query
+      if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
+      return bulk.list({ ...ownersOf(request.caller), after, limit })
+    },
+  )
+
+  app.get(
+    "/bulk/:job",
+    read({
+      summary: "Show a bulk operation and its progress",
+      params,
+      response: schema.answers({ 200: views.operation }, ["E301", "E315"]),
+    }),
+    ({ job: { job_id } }) => bulk.get(job_id),
+  )
+
+  app.get(
+    "/bulk/:job/refused",
+    read({
+      summary: "List the jobs that a bulk operation left as they are, with the reasons",
+      description: "Also while it runs: the next page may have more.",
+      params,
+      querystring: z.strictObject({
+        after: z
+          .string()
+          .regex(/^\d{1,16}\.\d{1,9}$/, "must be `next` of the previous page")
+          .optional()
+          .meta({ description: "`next` of the previous page.", example: "17179869187.12" }),
+        limit: schema.limit,
+      }),
+      response: schema.answers({ 200: views.refusalPage }, ["E301", "E315"]),
+    }),
+    ({ job: { job_id }, query }) => bulk.refusals(job_id, query),
+  )
+
+  app.post(
+    "/bulk/:job/abort",
+    manage({
+      summary: "Abort a bulk operation",
+      description:
+        "Its commands in flight end, and it is CANCELLED then; what it has done stays done. Until then the answer has `aborting: true`.",
+      params,
+      response: schema.answers({ 200: views.operation }, ["E301", "E302", "E315", ...elsewhere]),
+    }),
+    ({ job: { job_id } }) => bulk.abort(job_id),
+  )
+}

@@ -1,0 +1,155 @@
+/** Bulk operations: requests and answers. */
+import { z } from "zod"
+import { jobStatuses } from "../../core/states.ts"
+import { bulkVerbs, HIGHEST_RATE, USUAL_RATE } from "../../jobs/bulk/operation.ts"
+import { jobId, jobIdExample, time, version, workflowName } from "./job.ts"
+
+const verb = z.enum(bulkVerbs).meta({ example: "retry" })
+const status = z.enum(jobStatuses as [string, ...string[]])
+const text = z
+  .string()
+  .min(1)
+  .max(1000)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
+  .regex(/^[^\u0000]*$/, "must not contain the character U+0000")
+
+const moment = z.iso
+  .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
+  .meta({ example: "2026-11-15T12:00:00Z" })
+
+const filter = z
+  .strictObject({
+    status: z
+      .array(status)
+      .min(1)
+      .max(20)
+      .optional()
+      .describe(
+        "Left out: the states in which the verb has something to do. cancel: all before the end; retry: FAILED, CANCELLED, EXPIRED; delete: all after the end.",
+      ),
+    workflow: workflowName.optional(),
+    version: version.optional().describe("A version of `workflow`, which must be given too."),
+    labels: z.record(z.string().min(1).max(200), text).optional(),
+    parent: z.string().max(100).optional().meta({
+      description: "A job's id: only its child jobs. Left out, or `none`: only jobs without a parent.",
+      example: "none",
+    }),
+    error_code: text.optional().meta({ example: "E405" }),
+    fingerprint: text.optional(),
+    error_text: text.optional().describe("Words of the error's message, all of them."),
+    min_duration: z.number().min(0).max(1e10).optional().describe("In seconds."),
+    created_from: moment.optional(),
+    created_before: moment.optional(),
+  })
+  .meta({ id: "BulkFilter", description: "As for `GET /jobs`; at least one field." })
+
+export const request = z
+  .strictObject({
+    verb,
+    filter,
+    reason: z.string().max(1000).optional().describe("For cancel: stored with each job."),
+    rate: z
+      .number()
+      .positive()
+      .max(HIGHEST_RATE)
+      .optional()
+      .describe(`Jobs per second; default ${USUAL_RATE}.`),
+    dry_run: z.boolean().optional().describe("Only count the jobs that match now."),
+  })
+  .meta({
+    examples: [{ verb: "retry", filter: { status: ["FAILED"], workflow: "order" }, dry_run: true }],
+  })
+
+const shownFilter = z.looseObject({ status: z.array(status).optional() })
+
+const countExample = {
+  verb: "retry",
+  filter: { status: ["FAILED"], workflow: "order", parent: "none" },
+  count: 1203,
+  complete: true,
+  by_status: { FAILED: 1203 },
+}
+
+export const count = z
+  .object({
+    verb,
+    filter: shownFilter,
+    count: z.number().int(),
+    complete: z.boolean().describe("false: there are at least `count`; the search is bounded."),
+    by_status: z.record(z.string(), z.number().int()),
+  })
+  .meta({ id: "BulkCount", examples: [countExample] })
+
+const summaryFields = {
+  bulk_id: z.string().describe("The id of the job that is the operation."),
+  owner: z.string(),
+  verb,
+  status: status.describe(
+    "Of that job: COMPLETED when every target got its command, CANCELLED when aborted.",
+  ),
+  created_at: time,
+  finished_at: time.nullable(),
+}
+
+const summaryExample = {
+  bulk_id: jobIdExample,
+  owner: "local",
+  verb: "retry",
+  status: "PROCESSING",
+  created_at: "2026-11-15T12:00:00.000Z",
+  finished_at: null,
+}
+
+const operationExample = {
+  ...summaryExample,
+  filter: countExample.filter,
+  reason: null,
+  rate: 100,
+  matched: { count: 1203, complete: true },
+  ...{ processed: 400, done: 398, refused: 2, aborting: false },
+}
+
+export const operation = z
+  .object({
+    ...summaryFields,
+    filter: shownFilter,
+    reason: z.string().nullable(),
+    rate: z.number(),
+    matched: z
+      .object({ count: z.number().int(), complete: z.boolean() })
+      .describe("The targets that were counted at the start; `complete: false`: there were more."),
+    processed: z.number().int().describe("Targets that got their command."),
+    done: z.number().int(),
+    refused: z.number().int(),
+    aborting: z.boolean().describe("It is cancelled as soon as its commands in flight have ended."),
+  })
+  .meta({ id: "BulkOperation", examples: [operationExample] })
+
+export const operationPage = z
+  .object({
+    operations: z.array(z.object(summaryFields)),
+    next: jobId.nullable().describe("`after` of the next page; null: this is the last."),
+  })
+  .meta({ examples: [{ operations: [summaryExample], next: null }] })
+
+const refusalExample = {
+  job_id: jobIdExample,
+  code: "E316",
+  message: `Job ${jobIdExample} has ended or been retried since the bulk operation began.`,
+}
+
+export const refusalPage = z
+  .object({
+    refused: z.array(
+      z.object({
+        job_id: z.string(),
+        code: z.string().describe("A code of docs/reference/errors.md."),
+        message: z.string(),
+      }),
+    ),
+    next: z
+      .string()
+      .nullable()
+      .describe("`after` of the next page; null: nothing more has been refused so far."),
+  })
+  .meta({ examples: [{ refused: [refusalExample], next: null }] })

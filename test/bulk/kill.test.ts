@@ -1,0 +1,66 @@
+/** SIGKILL during a bulk operation, again and again: each target is affected once, and the report is true. */
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import { expect, it, onTestFinished } from "vitest"
+import { openUmbra } from "../../src/umbra.ts"
+import { freshDatabase } from "../support/services.ts"
+import { ended, handlers, kinds, touched } from "./stage.ts"
+
+const script = fileURLToPath(new URL("./kill-child.ts", import.meta.url))
+const TARGETS = 600
+
+/** Starts the child and kills it once it has processed so many targets, or more. Returns the operation. */
+async function killed(args: readonly string[], processed: number): Promise<string> {
+  const child = spawn(process.execPath, ["--import", "tsx", script, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  onTestFinished(() => void child.kill("SIGKILL"))
+  const exit = once(child, "exit")
+  let operation = ""
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line.startsWith("operation ")) operation = line.slice("operation ".length)
+    else if (Number(line.split(" ")[0]) >= processed || line.endsWith("COMPLETED")) child.kill("SIGKILL")
+  }
+  const [, signal] = await exit
+  expect(signal).toBe("SIGKILL")
+  return operation
+}
+
+async function place(store: string): Promise<string> {
+  if (store === "postgres") {
+    const database = await freshDatabase()
+    onTestFinished(database.drop)
+    return database.url
+  }
+  const path = await mkdtemp(join(tmpdir(), "umbra-bulk-"))
+  onTestFinished(() => rm(path, { recursive: true, force: true }))
+  return join(path, "umbra")
+}
+
+it.each(["sqlite", "postgres"])(
+  "%s: killed twice in the middle, an operation does all of its work once",
+  {
+    timeout: 600_000,
+  },
+  async store => {
+    const location = await place(store)
+    const first = await openUmbra(location, { handlers })
+    const made = await first.submitMany(kinds.fails, new Array(TARGETS).fill({}))
+    const ids = made.map(({ job }) => job!.id)
+    for (const id of ids) await first.wait(id)
+    await first.close()
+    const operation = await killed([location, "retry", "400"], 30)
+    expect(await killed([location, "resume"], 200)).toBe(operation)
+
+    const umbra = await openUmbra(location, { handlers, engine: { leaseSeconds: 2, beatSeconds: 0.1 } })
+    onTestFinished(() => umbra.close())
+    const view = await ended(umbra, operation)
+    expect(view).toMatchObject({ status: "COMPLETED", processed: TARGETS, done: TARGETS, refused: 0 })
+    for (const id of ids) expect(await touched(umbra, id, operation)).toBe(1)
+  },
+)

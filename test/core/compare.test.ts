@@ -1,0 +1,131 @@
+import { isDeepStrictEqual } from "node:util"
+import { describe, expect, it } from "vitest"
+import type { Json } from "../../src/core/json.ts"
+import { type ComparedJob, type ComparedNode, compareJobs } from "../../src/core/view/compare.ts"
+import { diffJson } from "../../src/core/view/json-diff.ts"
+import fc from "../support/property.ts"
+
+function node(id: string, changed: Partial<ComparedNode> = {}): ComparedNode {
+  return {
+    ...{ id, definition: "d", reads: [], status: "COMPLETED", attempts: 1, took_ms: 10 },
+    ...{ usage: {}, error: null, output: `${id} out` },
+    ...changed,
+  }
+}
+
+function job(nodes: readonly ComparedNode[], changed: Partial<ComparedJob> = {}): ComparedJob {
+  return {
+    ...{ job_id: "j", workflow: "w", workflow_version: 1, status: "COMPLETED", definition: "w1" },
+    ...{ input: "in", took_ms: 100, usage: {}, nodes },
+    ...changed,
+  }
+}
+
+const chain = (changed: Partial<ComparedNode> = {}, last: Partial<ComparedNode> = {}) => [
+  node("a"),
+  node("b", { reads: ["a"], ...changed }),
+  node("c", { reads: ["b"], ...last }),
+]
+
+describe("the comparison of two jobs", () => {
+  it("finds no divergence in a job and itself", () => {
+    const compared = compareJobs(job(chain()), job(chain()))
+    expect(compared).toMatchObject({ divergence: null, divergences: [], complete: true, same_input: true })
+    expect(compared.nodes.every(each => each.same_output && each.same_inputs)).toBe(true)
+  })
+
+  it("names the first node with the same inputs and another output, and not what follows from it", () => {
+    const compared = compareJobs(job(chain()), job(chain({ output: "other" }, { output: "other too" })))
+    expect(compared.divergences).toEqual([{ kind: "output", node: "b" }])
+    expect(compared.nodes[2]).toMatchObject({ same_inputs: false, same_output: false, divergence: null })
+  })
+
+  it("names other inputs, definitions, states, and nodes of one job only", () => {
+    expect(compareJobs(job(chain()), job(chain(), { input: "else" })).divergence).toEqual({
+      kind: "input",
+      node: null,
+    })
+    expect(compareJobs(job(chain()), job(chain({ definition: "e" }))).divergence).toEqual({
+      kind: "definition",
+      node: "b",
+    })
+    const failed = chain({ status: "FAILED", output: null }, { status: "FAILED", output: null })
+    expect(compareJobs(job(chain()), job(failed)).divergences).toEqual([{ kind: "status", node: "b" }])
+    const compared = compareJobs(job([node("a"), node("x")]), job([node("a"), node("y")]))
+    expect(compared.divergences).toEqual([
+      { kind: "only_a", node: "x" },
+      { kind: "only_b", node: "y" },
+    ])
+    expect(compared.nodes.map(({ id, a, b }) => [id, a !== null, b !== null])).toEqual([
+      ["a", true, true],
+      ["x", true, false],
+      ["y", false, true],
+    ])
+  })
+
+  it("does not guess about outputs that were not compared", () => {
+    const { output: _, ...unknown } = node("b", { reads: ["a"] })
+    const nodes = [node("a"), unknown, node("c", { reads: ["b"], output: "other" })]
+    const compared = compareJobs(job(nodes), job(chain()))
+    expect(compared).toMatchObject({ complete: false, divergence: null })
+    expect(compared.nodes[2]).toMatchObject({ same_inputs: null, same_output: false })
+  })
+
+  it("gives the differences of b from a", () => {
+    const a = job([node("a", { usage: { tokens: 5, calls: 1 } })], { usage: { tokens: 5 } })
+    const b = job([node("a", { usage: { tokens: 9, calls: 1 }, attempts: 3, took_ms: 4 })], { took_ms: 70 })
+    expect(compareJobs(a, b)).toMatchObject({
+      delta: { took_ms: -30, usage: { tokens: -5 } },
+      nodes: [{ delta: { took_ms: -6, attempts: 2, usage: { tokens: 4 } } }],
+    })
+  })
+})
+
+describe("the difference of two JSON values", () => {
+  it("names every value that was added, removed or changed", () => {
+    const a = { name: "tea", list: [1, 2, 3], deep: { x: null }, "a b": 1 }
+    const b = { list: [1, 5], deep: { x: 0 }, "a b": 1, extra: {} }
+    expect(diffJson(a, b)).toEqual({
+      complete: true,
+      changes: [
+        { path: "$.name", kind: "removed", a: '"tea"' },
+        { path: "$.list[1]", kind: "changed", a: "2", b: "5" },
+        { path: "$.list[2]", kind: "removed", a: "3" },
+        { path: "$.deep.x", kind: "changed", a: "null", b: "0" },
+        { path: "$.extra", kind: "added", b: "{}" },
+      ],
+    })
+    expect(diffJson({ "a b": 1 }, { "a b": 2 }).changes[0]!.path).toBe('$["a b"]')
+  })
+
+  it("is empty exactly for equal values, whatever the order of keys", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 4 }), fc.jsonValue({ maxDepth: 4 }), (a, b) => {
+        const [left, right] = [JSON.parse(JSON.stringify(a)) as Json, JSON.parse(JSON.stringify(b)) as Json]
+        expect(diffJson(left, shuffled(left)).changes).toEqual([])
+        expect(diffJson(left, right).changes.length === 0).toBe(isDeepStrictEqual(left, right))
+      }),
+    )
+  })
+
+  it("stays within its bounds, and shortens long values", () => {
+    const many = Array.from({ length: 50 }, (_, i) => i)
+    const bounded = diffJson(many, [], { changes: 10, values: 1000 })
+    expect(bounded.changes).toHaveLength(10)
+    expect(bounded.complete).toBe(false)
+    expect(diffJson(many, many, { changes: 10, values: 20 }).complete).toBe(false)
+    const [change] = diffJson("x".repeat(10_000), { deep: [many, "y".repeat(1000)] }).changes
+    expect(change!.a!.length).toBeLessThanOrEqual(201)
+    expect(change!.b).toMatch(/^\{"deep":\[\[0,1,2,.*…$/)
+    let nested: Json = 1
+    for (let i = 0; i < 50_000; i++) nested = [nested]
+    expect(diffJson(nested, 2).changes).toHaveLength(1)
+  })
+})
+
+function shuffled(value: Json): Json {
+  if (Array.isArray(value)) return value.map(shuffled)
+  if (typeof value !== "object" || value === null) return value
+  const entries = Object.entries(value).map(([key, inner]) => [key, shuffled(inner as Json)] as const)
+  return Object.fromEntries(entries.reverse())
+}

@@ -1,0 +1,158 @@
+import { expect, it } from "vitest"
+import type { Json } from "../../src/core/json.ts"
+import { JobComparisons } from "../../src/jobs/compare/compare.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
+import { flow, handler, open } from "../engine/stage.ts"
+
+let calls = 0
+const handlers = [
+  handler("count", () => ({ calls: ++calls })),
+  handler("echo", (config: { value: Json }) => config.value),
+  handler("big", (config: { bytes: number }) => "x".repeat(config.bytes)),
+  handler("flaky", (_config, { attempt }) => {
+    if (attempt < 2) throw Object.assign(new Error("once"), { retryable: true })
+    return "fine"
+  }),
+]
+const retry = { max_attempts: 3, initial_seconds: 0.01, max_seconds: 0.02, jitter: 0 }
+
+async function run(workflow: ReturnType<typeof flow>, inputs: readonly Json[]) {
+  const umbra = await open({ handlers })
+  const ids: string[] = []
+  for (const input of inputs) {
+    const job = await umbra.submit(workflow, input)
+    await job.wait()
+    ids.push(job.id)
+  }
+  return { umbra, ids: ids as [string, string, ...string[]] }
+}
+
+const echoes = flow([
+  { id: "a", handler: "echo", config: { value: "{{ input.x }}" } },
+  { id: "b", handler: "echo", config: { value: { of: "{{ a }}" } }, dependencies: ["a"] },
+])
+
+it("two jobs with the same input and the same outputs do not diverge; nor does a job from itself", async () => {
+  const { umbra, ids } = await run(echoes, [{ x: 1 }, { x: 1 }])
+  for (const other of ids) {
+    const compared = await umbra.compare(ids[0], other, { diff: ["a", "input"] })
+    expect(compared).toMatchObject({
+      divergence: null,
+      same_input: true,
+      same_definition: true,
+      complete: true,
+    })
+    expect(compared.diffs).toEqual([
+      { node: "a", changes: [], complete: true },
+      { node: "input", changes: [], complete: true },
+    ])
+  }
+})
+
+it("a handler with another result for the same inputs is the first divergence; attempts and usage differ", async () => {
+  const workflow = flow([
+    { id: "a", handler: "count" },
+    { id: "b", handler: "echo", config: { value: "{{ a.calls }}" }, dependencies: ["a"] },
+  ])
+  const { umbra, ids } = await run(workflow, [{}, {}])
+  const compared = await umbra.compare(ids[0], ids[1], { diff: ["a"] })
+  expect(compared.divergences).toEqual([{ kind: "output", node: "a" }])
+  expect(compared.nodes[1]).toMatchObject({ id: "b", same_inputs: false, divergence: null })
+  expect(compared.diffs![0]!.changes).toMatchObject([{ path: "$.calls", kind: "changed" }])
+})
+
+it("other inputs come first, and their difference on request", async () => {
+  const { umbra, ids } = await run(echoes, [{ x: 1 }, { x: 2, y: [3] }])
+  const compared = await umbra.compare(ids[0], ids[1], { diff: ["input", "b"] })
+  expect(compared.divergence).toEqual({ kind: "input", node: null })
+  expect(compared.diffs).toMatchObject([
+    { changes: [{ path: "$.x" }, { path: "$.y", kind: "added", b: "[3]" }] },
+    { changes: [{ path: "$.of", a: "1", b: "2" }] },
+  ])
+})
+
+it("jobs of other versions and workflows are aligned by the ids of their nodes", async () => {
+  const { umbra, ids } = await run(echoes, [{ x: 1 }])
+  const changed = flow(
+    [
+      { id: "a", handler: "echo", config: { value: "{{ input.x }}" } },
+      { id: "b", handler: "echo", config: { value: { changed: "{{ a }}" } }, dependencies: ["a"] },
+      { id: "c", handler: "echo", config: { value: 1 } },
+    ],
+    { name: "another" },
+  )
+  const other = await umbra.submit(changed, { x: 1 })
+  await other.wait()
+  const compared = await umbra.compare(ids[0], other.id)
+  expect(compared).toMatchObject({ same_definition: false, b: { workflow: "another" } })
+  expect(compared.divergences).toEqual([
+    { kind: "definition", node: "b" },
+    { kind: "only_b", node: "c" },
+  ])
+  expect(compared.nodes[0]).toMatchObject({ id: "a", same_output: true, same_definition: true })
+})
+
+it("two moments of one job show what happened in between", async () => {
+  const workflow = flow([
+    { id: "a", handler: "flaky", retry },
+    { id: "b", handler: "echo", config: { value: 1 }, dependencies: ["a"] },
+  ])
+  const { umbra, ids } = await run(workflow, [{}])
+  const [id] = ids
+  const compared = await umbra.compare(id, id, { atA: { index: 1 } })
+  expect(compared.moments).toMatchObject({ a: { index: 1 } })
+  expect(compared.divergence).toEqual({ kind: "status", node: "a" })
+  expect(compared.nodes[0]).toMatchObject({
+    a: { status: "QUEUED", attempts: 0, output: null },
+    b: { status: "COMPLETED", attempts: 2 },
+    delta: { attempts: 2, took_ms: null },
+  })
+  expect(compared.a.status).toBe("PROCESSING")
+  await expect(umbra.compare(id, id, { atB: { index: 99 } })).rejects.toMatchObject({ code: "E313" })
+})
+
+it("outputs of items are compared, also many of them", async () => {
+  const workflow = flow([
+    { id: "each", handler: "echo", for_each: "{{ input.list }}", config: { value: "{{ item.v }}" } },
+  ])
+  const list = Array.from({ length: 150 }, (_, v) => ({ v }))
+  const { umbra, ids } = await run(workflow, [{ list }, { list }, { list: [...list, { v: -1 }] }])
+  expect((await umbra.compare(ids[0], ids[1])).nodes[0]).toMatchObject({ same_output: true })
+  const compared = await umbra.compare(ids[0], ids[2]!, { diff: ["each"] })
+  expect(compared.nodes[0]).toMatchObject({ same_output: false })
+  expect(compared.diffs![0]!.changes).toEqual([{ path: "$[150]", kind: "added", b: "-1" }])
+})
+
+it("what is beyond the bounds is not compared, and said to be unknown", async () => {
+  const workflow = flow([
+    { id: "small", handler: "echo", config: { value: "s" } },
+    { id: "large", handler: "big", config: { bytes: 20_000 } },
+  ])
+  const journal = openMemory()
+  const umbra = await open({ handlers, at: journal })
+  const jobs = [await umbra.submit(workflow, {}), await umbra.submit(workflow, {})] as const
+  for (const job of jobs) await job.wait()
+  const query = { a: jobs[0].id, b: jobs[1].id, diff: ["large", "small"] }
+  const whole = await umbra.queries.comparisons.compare(query)
+  expect(whole).toMatchObject({ complete: true, divergence: null })
+  const bounds = { hashedBytes: 10_000, diffBytes: 1000 }
+  const bounded = await new JobComparisons(journal, umbra.queries.facts, bounds).compare(query)
+  expect(bounded).toMatchObject({ complete: false, divergence: null })
+  expect(bounded.nodes.find(({ id }) => id === "large")).toMatchObject({ same_output: null })
+  expect(bounded.diffs).toMatchObject([
+    { node: "large", not_compared: "too_large" },
+    { node: "small", changes: [] },
+  ])
+})
+
+it("refuses nodes that neither job has, and too many of them", async () => {
+  const { umbra, ids } = await run(echoes, [{ x: 1 }])
+  const [id] = ids
+  await expect(umbra.compare(id, id, { diff: ["zzz"] })).rejects.toMatchObject({ code: "E310" })
+  await expect(umbra.compare(id, id, { diff: new Array(21).fill("a") })).rejects.toMatchObject({
+    code: "E309",
+  })
+  await expect(umbra.compare(id, "0198c0de-7a11-7012-9abc-0123456789ab")).rejects.toMatchObject({
+    code: "E301",
+  })
+})
