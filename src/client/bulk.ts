@@ -81,6 +81,7 @@ function filterOf(filter: BulkFilter): object {
   return {
     ...{ status: statuses, workflow, version, labels },
     parent: parentId === null ? "none" : parentId,
+    forked_from: filter.forkedFrom,
     error_code: filter.errorCode,
     fingerprint: filter.fingerprint,
     error_text: filter.errorText,

@@ -18,7 +18,7 @@ export const bulkVerbs = ["cancel", "retry", "delete"] as const
 export type BulkVerb = (typeof bulkVerbs)[number]
 
 /** As for a list of jobs. Only jobs without a parent unless `parentId` is given: what is done to a job reaches its children. */
-export type BulkFilter = Omit<JobFilter, "owner" | "after" | "limit" | "deleted">
+export type BulkFilter = Omit<JobFilter, "owner" | "after" | "limit" | "deleted" | "ids">
 
 export interface BulkRequest {
   readonly verb: BulkVerb
@@ -40,6 +40,7 @@ export interface ShownFilter {
   readonly labels?: { readonly [name: string]: string }
   /** `none`: only jobs without a parent. */
   readonly parent?: string
+  readonly forked_from?: string
   readonly error_code?: string
   readonly fingerprint?: string
   readonly error_text?: string
@@ -113,7 +114,7 @@ export function checkRequest(request: BulkRequest): BulkRequest & { readonly rat
 
 const filterNames: ReadonlySet<string> = new Set<keyof BulkFilter>([
   ...(["statuses", "workflow", "version", "errorCode", "fingerprint", "errorText"] as const),
-  ...(["minDurationMs", "labels", "parentId", "createdFrom", "createdBefore"] as const),
+  ...(["minDurationMs", "labels", "parentId", "forkedFrom", "createdFrom", "createdBefore"] as const),
 ])
 
 const targetStatuses = jobStatuses.filter(status => status !== "DELETED")
@@ -129,6 +130,7 @@ export function shownFilter(filter: BulkFilter): ShownFilter {
   const shown = {
     ...{ status: statuses, workflow, version, labels },
     parent: parentId === null ? "none" : parentId,
+    forked_from: filter.forkedFrom,
     error_code: filter.errorCode,
     fingerprint: filter.fingerprint,
     error_text: filter.errorText,
@@ -144,6 +146,7 @@ export function readFilter(shown: ShownFilter): BulkFilter {
   return {
     ...{ statuses: status, workflow, version, labels },
     parentId: parent === "none" ? null : parent,
+    forkedFrom: shown.forked_from,
     errorCode: shown.error_code,
     fingerprint: shown.fingerprint,
     errorText: shown.error_text,

@@ -35,6 +35,8 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       const { dry_run, filter, ...rest } = request.body
       if (filter.parent !== undefined && filter.parent !== "none" && !isJobId(filter.parent))
         throw wrong("filter.parent", "must be a job's id, or none")
+      if (filter.forked_from !== undefined && !isJobId(filter.forked_from))
+        throw wrong("filter.forked_from", "must be a job's id")
       const wanted: BulkRequest = { ...rest, filter: readFilter(filter as ShownFilter) }
       if (dry_run) return bulk.count(wanted, { owner })
       const bounds = boundsOf(caller, settings)

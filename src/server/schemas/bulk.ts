@@ -34,6 +34,7 @@ const filter = z
       description: "A job's id: only its child jobs. Left out, or `none`: only jobs without a parent.",
       example: "none",
     }),
+    forked_from: z.string().max(100).optional().describe("A job's id: only its forks."),
     error_code: text.optional().meta({ example: "E405" }),
     fingerprint: text.optional(),
     error_text: text.optional().describe("Words of the error's message, all of them."),
