@@ -17,7 +17,7 @@ import { UmbraError } from "../errors.ts"
 import type { FactRow } from "../journal/port/journal.ts"
 import { inTurns, type Work } from "../turns.ts"
 import { noSuchJob } from "./arguments.ts"
-import { Checkpoint } from "./checkpoints.ts"
+import { Checkpoint } from "../core/checkpoints.ts"
 
 const CACHE_BYTES = 64 * 1024 * 1024
 /** Facts of a page. */

@@ -1,0 +1,25 @@
+/** Where a job page gets its job from: the server, or the file that it is part of. */
+import type { Timeline } from "./timeline.ts"
+import type { JsonSource } from "../job/json-tree.tsx"
+
+/** ended: nothing more is expected. lost: `since` then there is no connection. hidden: closed while nobody looks. */
+export type Connection =
+  | { readonly kind: "loading" | "live" | "ended" | "hidden" | "file" }
+  | { readonly kind: "lost"; readonly since: number; readonly tries: number; readonly nextAt: number }
+
+export interface JobSource {
+  readonly jobId: string
+  readonly timeline: Timeline | null
+  readonly connection: Connection
+  readonly error: unknown
+  /** By the clock of the server. */
+  readonly now: number
+  /** Rises with each change. */
+  readonly version: number
+  subscribe(listener: () => void): () => void
+  retryNow(): void
+  /** A payload that a fact refers to; null: it is not available here. */
+  payload(seq: number, field: string): JsonSource | null
+  /** The config of a node as rendered; null: it is not available here. */
+  config(node: string, options: { readonly item?: number; readonly at?: number }): JsonSource | null
+}

@@ -1,0 +1,48 @@
+/**
+ * The dashboard, built into `dist/ui`. `npm run dev:ui` serves the sources, and passes requests of the API on to
+ * `umbra serve` (UMBRA_URL, default http://127.0.0.1:7070).
+ */
+import { fileURLToPath } from "node:url"
+import tailwind from "@tailwindcss/vite"
+import { defineConfig, type Plugin } from "vite"
+
+const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
+const server = process.env.UMBRA_URL ?? "http://127.0.0.1:7070"
+/** The routes of the API that the dashboard uses. */
+const routes = ["jobs", "workflows", "session", "health", "docs", "openapi.json"]
+
+/** The server adds it to the built page. */
+const baseOfPages: Plugin = {
+  name: "base-of-pages",
+  apply: "serve",
+  transformIndexHtml: html => html.replace("<head>", '<head><base href="/" />'),
+}
+
+export default defineConfig({
+  root: path("."),
+  // Relative: the same files are served below any path (`--base-path`).
+  base: "./",
+  plugins: [tailwind(), baseOfPages],
+  oxc: { jsx: { runtime: "automatic" } },
+  worker: { format: "es" },
+  build: {
+    outDir: path("../dist/ui"),
+    emptyOutDir: true,
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+    rollupOptions: { input: { index: path("index.html") } },
+  },
+  server: {
+    host: "127.0.0.1",
+    proxy: {
+      [`^/(${routes.join("|")})(/|\\?|$)`]: {
+        target: server,
+        // Pages of the dashboard have the same paths as some routes of the API.
+        bypass: ({ headers, url }) => (headers.accept?.includes("text/html") ? url : undefined),
+        configure: proxy => proxy.on("proxyReq", request => request.removeHeader("origin")),
+      },
+    },
+  },
+})
