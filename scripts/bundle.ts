@@ -30,8 +30,9 @@ const { metafile } = await build({
   logLevel: "warning",
 })
 
-// Files of earlier builds: the name of a file depends on its content.
+// Files of earlier builds: the name of a file depends on its content. The dashboard in ui/ has a build of its own.
 const written = new Set(Object.keys(metafile.outputs).map(file => join(root, file)))
 for (const file of readdirSync(dist, { recursive: true }) as string[])
-  if (file.endsWith(".js") && !written.has(join(dist, file))) rmSync(join(dist, file))
+  if (file.endsWith(".js") && !file.startsWith("ui/") && !written.has(join(dist, file)))
+    rmSync(join(dist, file))
 chmodSync(join(dist, "cli/main.js"), 0o755)

@@ -121,6 +121,7 @@ function runningCommands(program: Command): void {
     )
     .addOption(options.roles())
     .option("--port <number>", "the port to listen on; 0 for any free port", options.port, 7070)
+    .option("--base-path <path>", "the prefix that a proxy adds to all paths, such as /umbra")
   withModules(serve)
     .addOption(redis())
     .addOption(privateAddresses())

@@ -2,7 +2,14 @@
 import type { JobRow, MessageRow, Notice } from "./port/journal.ts"
 import type * as pipelines from "./port/pipelines.ts"
 import type { ProviderErrorRow, ProviderOverview, SlotKey } from "./port/providers.ts"
-import { type AliasMove, type AliasRow, parseTargets, type TokenRow } from "./port/registry.ts"
+import {
+  type AliasMove,
+  type AliasRow,
+  parseTargets,
+  type SessionRow,
+  type TokenLimits,
+  type TokenRow,
+} from "./port/registry.ts"
 
 /** -1: the node itself. */
 export function itemColumn({ item = -1 }: { readonly item?: number | undefined }): number {
@@ -80,6 +87,18 @@ export function tokenValues(token: Omit<TokenRow, "revokedAt">) {
   const { id, hash, owner, scopes, lastFour, createdAt, rateLimit, maxUnfinishedJobs, maxBodyBytes } = token
   const limits = [rateLimit, maxUnfinishedJobs, maxBodyBytes] as const
   return [id, hash, owner, scopes.join(" "), lastFour, createdAt, ...limits] as const
+}
+
+export type StoredSession = Omit<SessionRow, "scopes"> & TokenLimits & { readonly scopes: string }
+
+export function sessionRow(row: StoredSession): SessionRow & TokenLimits {
+  return { ...row, scopes: row.scopes.split(" ").filter(scope => scope !== "") }
+}
+
+/** What both stores write of a new session, in the order of their columns. */
+export function sessionValues(session: SessionRow) {
+  const { hash, tokenId, subject, owner, scopes, createdAt, expiresAt } = session
+  return [hash, tokenId, subject, owner, scopes.join(" "), createdAt, expiresAt] as const
 }
 
 /** Holders of slots: nodes that wait for their operation, and operations of ended jobs. */

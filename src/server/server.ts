@@ -14,7 +14,9 @@ import type { Umbra } from "../umbra.ts"
 import { admission } from "./auth/caller.ts"
 import { Jwts } from "./auth/jwt.ts"
 import { jwtIssuerOf } from "./auth/jwt-settings.ts"
+import { Sessions } from "./auth/sessions.ts"
 import { type LocalToken, Tokens } from "./auth/tokens.ts"
+import { builtDashboard, serveDashboard } from "./dashboard.ts"
 import { takeBodies } from "./http/body.ts"
 import { isLoopback } from "./http/limits.ts"
 import { answerClientError, answerProblem, problemHandler } from "./http/problem.ts"
@@ -29,6 +31,7 @@ import { jobRoutes } from "./routes/jobs.ts"
 import { pipelineRoutes } from "./routes/pipelines.ts"
 import { documentRoutes, processRoutes, workerRoutes } from "./routes/process.ts"
 import { providerRoutes, webhookRoute } from "./routes/providers.ts"
+import { sessionRoutes } from "./routes/session.ts"
 import { streamRoutes } from "./routes/streams.ts"
 import { tokenRoutes } from "./routes/tokens.ts"
 import { aliasRoutes, workflowRoutes } from "./routes/workflows.ts"
@@ -45,6 +48,8 @@ export interface ServerOptions {
   readonly settings?: Partial<ServerSettings>
   /** For commands on this machine (docs/reference/cli.md). */
   readonly localToken?: LocalToken
+  /** The folder of the built dashboard; by default that of this installation. */
+  readonly dashboard?: string
 }
 
 export interface Server {
@@ -104,7 +109,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 type AppOptions = Omit<RouteContext, "umbra" | "unfinished"> & { readonly jwts: Jwts | null }
 
 async function makeApp(
-  { umbra, version, log, localToken }: ServerOptions,
+  { umbra, version, log, localToken, dashboard = builtDashboard }: ServerOptions,
   { jwts, ...shared }: AppOptions,
 ): Promise<App> {
   const { settings, tokens, isOpen, stopping } = shared
@@ -115,6 +120,7 @@ async function makeApp(
     http: { headersTimeout: timeout, connectionsCheckingInterval: Math.min(timeout / 2, 30_000) },
     clientErrorHandler: answerClientError,
     routerOptions: { maxParamLength: 2000 },
+    rewriteUrl: ({ url = "/" }) => withoutBase(url, settings.basePath),
     return503OnClosing: false,
     frameworkErrors: (error, _, reply) => answerProblem(reply, new UmbraError("E633", `${error.message}.`)),
   }).withTypeProvider<ZodTypeProvider>()
@@ -142,7 +148,10 @@ async function makeApp(
     stopping,
     uncount: boundRequests(app, settings.maxRequests, stopping),
   })
-  app.addHook("onRequest", admission({ tokens, jwts, isOpen, rateLimit: settings.rateLimit, localToken }))
+  const sessions = new Sessions(umbra.registry)
+  const { rateLimit, basePath } = settings
+  const admitting = admission({ tokens, jwts, isOpen, rateLimit, localToken, sessions })
+  app.addHook("onRequest", admitting.hook)
   const metrics = measure(app, umbra, streams)
   await publish(app, version)
   const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
@@ -155,6 +164,7 @@ async function makeApp(
     if (!umbra.roles.has("api")) return
     workerRoutes(routes, context)
     documentRoutes(routes)
+    sessionRoutes(routes, { sessions, admitting, isOpen })
     workflowRoutes(routes, context)
     aliasRoutes(routes, context)
     jobRoutes(routes, context)
@@ -165,6 +175,8 @@ async function makeApp(
     tokenRoutes(routes, context)
     providerRoutes(routes, context)
   })
+  if (umbra.roles.has("api"))
+    await app.register(scoped => serveDashboard(scoped as App, { folder: dashboard, basePath }))
   if (umbra.roles.has("webhooks")) await app.register(async scoped => webhookRoute(scoped as App, context))
   await app.ready()
   return app
@@ -206,6 +218,13 @@ const protections = {
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
+}
+
+/** A proxy may pass on paths with the prefix, or without it. */
+function withoutBase(url: string, base: string): string {
+  if (base === "" || !url.startsWith(base)) return url
+  const rest = url.slice(base.length)
+  return rest.startsWith("/") ? rest : /^(\?|$)/.test(rest) ? `/${rest}` : url
 }
 
 function pathOf(url: string): string {

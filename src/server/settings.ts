@@ -1,5 +1,24 @@
-import { amount, amountOrNever, readSettings, type SettingsOf, wholeNumber } from "../settings.ts"
+import {
+  amount,
+  amountOrNever,
+  readSettings,
+  type Setting,
+  type SettingsOf,
+  settingNames,
+  wholeNumber,
+} from "../settings.ts"
 import { jwtTable } from "./auth/jwt-settings.ts"
+
+/** The prefix that a proxy adds to all paths of this server, such as `/umbra`; "": none. */
+const basePath: Setting<string> = {
+  ...settingNames("base_path"),
+  default: "",
+  read: given => given.replace(/\/+$/, ""),
+  wrong: value =>
+    /^(\/[A-Za-z0-9._~-]+)*$/.test(value)
+      ? undefined
+      : "a path such as /umbra, of letters, digits and . _ ~ -",
+}
 
 export const serverTable = {
   /** Larger bodies are rejected, unless the token has its own limit. */
@@ -27,6 +46,7 @@ export const serverTable = {
   },
   /** A client with more than this many unread bytes is disconnected. */
   streamBufferBytes: wholeNumber("stream_buffer_bytes", 256 * 1024),
+  basePath,
   ...jwtTable,
 }
 

@@ -227,6 +227,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [
       "fastify",
       "fastify-type-provider-zod",
+      "@fastify/static",
       "@fastify/swagger",
       "jose",
       "prom-client",

@@ -20,6 +20,7 @@ export interface ServeOptions extends StoreOptions, Modules {
   readonly port: number
   readonly redisUrl?: string
   readonly roles?: readonly Role[]
+  readonly basePath?: string
 }
 
 export async function serve(options: ServeOptions): Promise<number> {
@@ -41,12 +42,20 @@ export async function serve(options: ServeOptions): Promise<number> {
   const early = await Promise.race([stop.signalled, opening.then(() => null)])
   if (early !== null) return leaveEarly(opening, early)
   const umbra = await opening
-  const { host, port } = options
+  const { host, port, basePath } = options
   const localToken = new LocalToken()
   let server: Server
   let hide = async () => {}
   try {
-    server = await startServer({ umbra, host, port, log, version, localToken })
+    server = await startServer({
+      umbra,
+      host,
+      port,
+      log,
+      version,
+      localToken,
+      ...(basePath === undefined ? {} : { settings: { basePath: basePath.replace(/\/+$/, "") } }),
+    })
     if (!isPostgres(location) && roles.has("api"))
       hide = await publishServer(location, { url: server.url, token: localToken.text })
   } catch (error) {

@@ -1,5 +1,5 @@
 /**
- * The part of the storage contract for named objects: workflows and their versions, aliases, API tokens. No
+ * The part of the storage contract for named objects: workflows and their versions, aliases, API tokens, sessions. No
  * fence: nothing here belongs to a running job.
  *
  * 1. Every method is one commit and safe to send twice.
@@ -52,6 +52,15 @@ export interface Registry {
   listTokens(filter?: TokenFilter): Promise<TokenRow[]>
   /** False: there is no such token. A token that was already revoked keeps its time. */
   revokeToken(revocation: { readonly id: string; readonly at: number }): Promise<boolean>
+
+  /** Removes sessions that have expired, and those of the same subject except the newest `keep`. */
+  putSession(session: SessionRow & { readonly keep: number }): Promise<void>
+  /** null also for a session that has expired at `at`, or whose token is revoked. */
+  readSession(query: {
+    readonly hash: string
+    readonly at: number
+  }): Promise<(SessionRow & TokenLimits) | null>
+  deleteSession(hash: string): Promise<void>
 }
 
 export interface WorkflowKey {
@@ -114,6 +123,19 @@ export interface TokenRow extends TokenLimits {
   readonly lastFour: string
   readonly createdAt: number
   readonly revokedAt: number | null
+}
+
+/** The login of a person in a browser. */
+export interface SessionRow {
+  readonly hash: string
+  /** The API token that it ends with; null: it was created with a JWT. */
+  readonly tokenId: string | null
+  /** The author, for histories: the token, or the subject of the JWT. */
+  readonly subject: string
+  readonly owner: string
+  readonly scopes: readonly string[]
+  readonly createdAt: number
+  readonly expiresAt: number
 }
 
 /** Equal targets have equal texts: sorted by version, without further fields. */

@@ -35,7 +35,7 @@ async function apply(session: Session, { id, name, sql: script, checksum }: Migr
 type Applied = Omit<Migration, "sql">
 
 function checkHistory(applied: readonly Applied[], known: readonly Migration[], label: string): void {
-  const latest = known.length
+  const latest = known.at(-1)?.id ?? 0
   const newest = applied.at(-1)
   if (newest && newest.id > latest) {
     throw new UmbraError(

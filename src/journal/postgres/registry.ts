@@ -10,7 +10,10 @@ import {
   aliasRow,
   type StoredAlias,
   type StoredMove,
+  type StoredSession,
   type StoredToken,
+  sessionRow,
+  sessionValues,
   tokenRow,
   tokenValues,
 } from "../rows.ts"
@@ -19,7 +22,7 @@ import type { Database, Statement, Values } from "./database.ts"
 /** Above every version. */
 const NO_VERSION = 2 ** 31 - 1
 
-/** Names, aliases and tokens on PostgreSQL. */
+/** Names, aliases, tokens and sessions on PostgreSQL. */
 export class SqlRegistry implements Registry {
   readonly #database: Database
 
@@ -100,6 +103,19 @@ export class SqlRegistry implements Registry {
 
   async revokeToken({ id, at }: Parameters<Registry["revokeToken"]>[0]) {
     return this.#exists("revokeToken", [id, at])
+  }
+
+  async putSession({ keep, ...session }: Parameters<Registry["putSession"]>[0]) {
+    await this.#database.query("putSession", [...sessionValues(session), keep])
+  }
+
+  async readSession({ hash, at }: Parameters<Registry["readSession"]>[0]) {
+    const [row] = await this.#database.query<StoredSession>("readSession", [hash, at])
+    return row ? sessionRow(row) : null
+  }
+
+  async deleteSession(hash: string) {
+    await this.#database.query("deleteSession", [hash])
   }
 
   async #exists(statement: Statement, values: Values): Promise<boolean> {

@@ -1,11 +1,13 @@
-/** Names, aliases and tokens on one SQLite connection: each method is one transaction. */
+/** Names, aliases, tokens and sessions on one SQLite connection: each method is one transaction. */
 import {
   type AliasKey,
   type AliasMove,
   type AliasRow,
   formatTargets,
   type Registry,
+  type SessionRow,
   type TokenFilter,
+  type TokenLimits,
   type TokenRow,
   type VersionRow,
   type WorkflowKey,
@@ -16,7 +18,10 @@ import {
   aliasRow,
   type StoredAlias,
   type StoredMove,
+  type StoredSession,
   type StoredToken,
+  sessionRow,
+  sessionValues,
   tokenRow,
   tokenValues,
 } from "../rows.ts"
@@ -166,6 +171,44 @@ export class SqliteRegistry implements Sync<Registry> {
     return (
       this.#connection.run("update tokens set revoked_at = coalesce(revoked_at, ?) where id = ?", at, id) > 0
     )
+  }
+
+  putSession({ keep, ...session }: Parameters<Registry["putSession"]>[0]): void {
+    const { createdAt, subject } = session
+    this.#connection.transaction(() => {
+      this.#connection.run(
+        `delete from sessions where hash in (select hash from sessions where expires_at <= ? limit 1000)`,
+        createdAt,
+      )
+      this.#connection.run(
+        `delete from sessions where hash in (
+           select hash from sessions where subject = ? order by created_at desc, hash limit -1 offset ?
+         )`,
+        subject,
+        keep - 1,
+      )
+      this.#connection.run(
+        `insert into sessions (hash, token_id, subject, owner, scopes, created_at, expires_at)
+         values (?, ?, ?, ?, ?, ?, ?)
+         on conflict do nothing`,
+        ...sessionValues(session).map(value => (typeof value === "string" ? freeText(value) : value)),
+      )
+    })
+  }
+
+  readSession({ hash, at }: Parameters<Registry["readSession"]>[0]): (SessionRow & TokenLimits) | null {
+    const sql = `select s.hash, s.token_id as tokenId, s.subject, s.owner, s.scopes, s.created_at as createdAt,
+        s.expires_at as expiresAt, t.rate_limit as rateLimit, t.max_unfinished_jobs as maxUnfinishedJobs,
+        t.max_body_bytes as maxBodyBytes
+      from sessions s left join tokens t on t.id = s.token_id
+      where s.hash = ? and s.expires_at > ?
+        and (s.token_id is null or (t.id is not null and t.revoked_at is null))`
+    const found = this.#connection.get<StoredSession>(sql, hash, at)
+    return found ? sessionRow(found) : null
+  }
+
+  deleteSession(hash: string): void {
+    this.#connection.run("delete from sessions where hash = ?", hash)
   }
 
   /** The same removal was stored before: its answer was lost. */

@@ -6,7 +6,8 @@
  *    then the browser on this machine: a page of another origin must not reach the server, neither through a name that
  *    resolves to 127.0.0.1 (checked: Host), nor through a form (Origin), nor through a link or an image, which have no
  *    Origin (Sec-Fetch-Site).
- * 3. The local token is valid for connections from this machine only. Its holder could read the folder itself, so it
+ * 3. A cookie authenticates a request if no token was sent, and only from a page of the server's own origin (sessions.ts).
+ * 4. The local token is valid for connections from this machine only. Its holder could read the folder itself, so it
  *    sees the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
 import type { FastifyRequest } from "fastify"
@@ -15,6 +16,7 @@ import { UmbraError } from "../../errors.ts"
 import type { TokenLimits } from "../../journal/port/registry.ts"
 import { isLoopback } from "../http/limits.ts"
 import { type Jwts, looksLikeJwt } from "./jwt.ts"
+import type { Sessions } from "./sessions.ts"
 import { isOwnerName, type LocalToken, type Scope, type Tokens } from "./tokens.ts"
 
 export interface Caller {
@@ -28,6 +30,13 @@ export interface Caller {
   isStillAllowed(): Promise<boolean>
   /** Sees jobs and tokens of every owner; names of workflows are still those of `owner`. */
   readonly everyOwner?: boolean
+  /** When its JWT or session ends. */
+  readonly expiresAt?: number
+  /** The request was authenticated by a cookie. */
+  readonly isSession?: boolean
+  /** The API token, also that of a session. */
+  readonly tokenId?: string
+  readonly isLocalToken?: boolean
 }
 
 /** The owner whose jobs the caller may see, as part of a filter. */
@@ -48,6 +57,8 @@ declare module "fastify" {
     scope?: Scope | "none"
     /** The body's signature authenticates the request, so any host name is accepted, also that of a tunnel. */
     isSigned?: boolean
+    /** A file of the dashboard, which is the same for everyone: a link on a page of another site may lead to it. */
+    isFile?: boolean
   }
 }
 
@@ -71,9 +82,20 @@ export interface Admission {
   /** For JWTs, and for tokens without a limit of their own; null: no limit. */
   readonly rateLimit: number | null
   readonly localToken?: LocalToken | undefined
+  readonly sessions: Sessions
 }
 
-export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admission) {
+export interface Admitting {
+  /** For every request, before its body is read. */
+  readonly hook: (request: FastifyRequest) => Promise<void>
+  /** null: the request has neither a token nor a session, and the server is not open. */
+  readonly callerOf: (request: FastifyRequest) => Promise<Caller | null>
+  /** The caller that this token or JWT stands for. */
+  readonly callerWith: (request: FastifyRequest, token: string) => Promise<Caller>
+}
+
+export function admission(options: Admission): Admitting {
+  const { tokens, jwts, isOpen, rateLimit, localToken, sessions } = options
   const guesses = new Rate()
   const rate = new Rate()
 
@@ -97,6 +119,7 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
       owner: row.owner,
       scopes: row.scopes as readonly Scope[],
       name: `token ${row.id}`,
+      tokenId: row.id,
       limits: row,
       isStillAllowed: async () => (await tokens.find(token)) !== null,
     }
@@ -114,25 +137,59 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
     return caller
   }
 
-  return async (request: FastifyRequest): Promise<void> => {
-    const { scope } = request.routeOptions.config
-    mustNameOneHost(request)
-    if (isOpen && !request.routeOptions.config.isSigned) mustComeFromHere(request)
-    if (scope === "none" || request.is404) return
+  const bySession = async (request: FastifyRequest): Promise<Caller | null> => {
+    const caller = await sessions.caller(request, jwts !== null)
+    if (caller !== null) mustBeInTime(caller.tokenId ?? caller.name, caller.limits?.rateLimit ?? null)
+    return caller
+  }
+
+  const callerWith = (request: FastifyRequest, token: string): Promise<Caller> =>
+    looksLikeJwt(token) ? byJwt(token) : byToken(request, token)
+
+  const callerOf = async (request: FastifyRequest): Promise<Caller | null> => {
     const token = bearer(request.headers.authorization)
-    if (token === null && !isOpen)
+    if (token !== null) return lookingAt(request, await callerWith(request, token))
+    const caller = isOpen ? localCaller : await bySession(request)
+    return caller === null ? null : lookingAt(request, caller)
+  }
+
+  const hook = async (request: FastifyRequest): Promise<void> => {
+    const { scope, isSigned, isFile } = request.routeOptions.config
+    mustNameOneHost(request)
+    if (isOpen && !isSigned) mustComeFromHere(request, isFile === true)
+    if (scope === "none" || request.is404) return
+    const caller = await callerOf(request)
+    if (caller === null)
       throw new UmbraError(
         "E630",
-        "Missing token. Send `Authorization: Bearer umbra_…`; create a token with `umbra token create`.",
+        sessions.isNamed(request)
+          ? "The session has ended. Log in again."
+          : "Missing token. Send `Authorization: Bearer umbra_…`; create a token with `umbra token create`.",
       )
-    if (token === null) request.caller = localCaller
-    else request.caller = await (looksLikeJwt(token) ? byJwt(token) : byToken(request, token))
+    request.caller = caller
     if (scope === undefined || !allows(request.caller, scope))
       throw new UmbraError(
         "E631",
         `This request needs a token with scope ${scope ?? "admin"}; ${has(request.caller)}.`,
       )
   }
+  return { hook, callerOf, callerWith }
+}
+
+/**
+ * The operator may look at what another owner has: tokens and sessions of the local owner with scope admin, and programs
+ * on an open server. Only for reading; the local token has its own rule.
+ */
+function lookingAt({ headers }: FastifyRequest, caller: Caller): Caller {
+  if (headers["umbra-owner"] === undefined || caller.isLocalToken) return caller
+  const owner = ownerIn(headers)
+  if (owner === caller.owner) return caller
+  if (caller.owner !== localOwner || !caller.scopes.includes("admin"))
+    throw new UmbraError(
+      "E631",
+      `Umbra-Owner needs a token of the owner "${localOwner}" with scope admin. Remove the header, or use another token.`,
+    )
+  return { ...caller, owner, scopes: ["read"] }
 }
 
 /** A connection with the same address at both ends has not left the machine. */
@@ -142,12 +199,17 @@ function isFromHere({ socket }: FastifyRequest): boolean {
 }
 
 function atHome({ headers }: FastifyRequest): Caller {
-  const named = headers["umbra-owner"]
-  if (named === undefined) return { ...localCaller, everyOwner: true }
-  const owner = decoded(String(named))
+  const caller = { ...localCaller, isLocalToken: true }
+  return headers["umbra-owner"] === undefined
+    ? { ...caller, everyOwner: true }
+    : { ...caller, owner: ownerIn(headers) }
+}
+
+function ownerIn(headers: FastifyRequest["headers"]): string {
+  const owner = decoded(String(headers["umbra-owner"]))
   if (!isOwnerName(owner))
     throw new UmbraError("E633", "Umbra-Owner must be the name of an owner, percent-encoded.")
-  return { ...localCaller, owner }
+  return owner
 }
 
 /** Headers are Latin-1, so other names are percent-encoded. "" is not a valid name. */
@@ -173,7 +235,7 @@ function bearer(header: string | undefined): string | null {
   return /^bearer +(\S+) *$/i.exec(header)?.[1] ?? ""
 }
 
-function mustWait(seconds: number): void {
+export function mustWait(seconds: number): void {
   if (seconds > 0)
     throw new UmbraError("E632", "Too many requests. Wait as long as Retry-After says.", {
       details: { retry_after: Math.ceil(seconds) },
@@ -198,13 +260,14 @@ function mustNameOneHost({ raw: { rawHeaders, url = "" }, headers }: FastifyRequ
 /** Browsers send Sec-Fetch-Site with every request; `none` means that the user typed the URL. */
 const fromHere = [undefined, "same-origin", "none"]
 
-function mustComeFromHere(request: FastifyRequest): void {
+function mustComeFromHere(request: FastifyRequest, isFile: boolean): void {
   const { host, origin, "sec-fetch-site": site } = request.headers
   if (!here.test(host ?? ""))
     throw new UmbraError(
       "E631",
       "A server without tokens accepts requests for 127.0.0.1, [::1] and localhost only.",
     )
+  if (isFile) return
   if (origin !== undefined && origin.toLowerCase() !== `http://${host}`.toLowerCase())
     throw new UmbraError("E631", "A server without tokens rejects requests from pages of another origin.")
   if (!fromHere.includes(site as string | undefined))

@@ -56,7 +56,11 @@ export class Jwts {
     }
     const payload = await this.#verified(token)
     const until = (payload.exp! + this.#settings.jwtClockToleranceSeconds) * 1000
-    const caller = { ...this.#callerOf(payload), isStillAllowed: async () => until > Date.now() }
+    const caller = {
+      ...this.#callerOf(payload),
+      expiresAt: until,
+      isStillAllowed: async () => until > Date.now(),
+    }
     if (this.#good.size >= MANY) this.#good.delete(this.#good.keys().next().value!)
     this.#good.set(hash, { caller, until })
     return caller

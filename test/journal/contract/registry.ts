@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import type { Journal } from "../../../src/journal/port/journal.ts"
-import type { TokenLimits } from "../../../src/journal/port/registry.ts"
+import type { SessionRow, TokenLimits } from "../../../src/journal/port/registry.ts"
 import { newId, type Stage } from "../fixture.ts"
 
 const put = (journal: Journal, owner: string, name: string, hash: string) =>
@@ -171,6 +171,84 @@ export function registryContract(stage: () => Stage): void {
       ])
       const all = (await journal.registry.listTokens()).map(({ id }) => id)
       expect(all).toEqual(expect.arrayContaining([first.id, second.id, other.id]))
+    })
+
+    it("finds a session until it expires, is deleted, or its token is revoked", async () => {
+      const { journal, peer } = stage()
+      const token = {
+        id: newId(),
+        hash: newId(),
+        owner: "s1",
+        scopes: ["read"],
+        lastFour: "abcd",
+        createdAt: 7,
+        rateLimit: 0.5,
+        maxUnfinishedJobs: 3,
+        maxBodyBytes: 1000,
+      }
+      const { rateLimit, maxUnfinishedJobs, maxBodyBytes } = token
+      await journal.registry.putToken(token)
+      const session = (over: Partial<SessionRow> = {}) => ({
+        hash: newId(),
+        tokenId: token.id,
+        subject: `token ${token.id}`,
+        owner: "s1",
+        scopes: ["read"],
+        createdAt: 100,
+        expiresAt: 200,
+        ...over,
+      })
+      const put = (row: SessionRow, keep = 100) => journal.registry.putSession({ ...row, keep })
+      const read = (row: SessionRow, at: number) => peer.registry.readSession({ hash: row.hash, at })
+      const [first, second] = [session(), session()]
+      const byJwt = session({ tokenId: null, subject: "jwt ada", scopes: [] })
+      for (const row of [first, first, second, byJwt]) await put(row)
+      const limits = { rateLimit, maxUnfinishedJobs, maxBodyBytes }
+      expect(await read(first, 199)).toEqual({ ...first, ...limits })
+      expect(await read(byJwt, 199)).toEqual({
+        ...byJwt,
+        rateLimit: null,
+        maxUnfinishedJobs: null,
+        maxBodyBytes: null,
+      })
+      expect(await read(first, 200)).toBeNull()
+      expect(await read(session(), 100)).toBeNull()
+      expect(await read(session({ tokenId: newId() }), 100)).toBeNull()
+      await peer.registry.deleteSession(first.hash)
+      await peer.registry.deleteSession(first.hash)
+      expect(await read(first, 150)).toBeNull()
+      expect(await read(second, 150)).not.toBeNull()
+      await journal.registry.revokeToken({ id: token.id, at: 120 })
+      expect(await read(second, 150)).toBeNull()
+      expect(await read(byJwt, 150)).not.toBeNull()
+    })
+
+    it("keeps the newest sessions of a subject, and removes expired ones of all", async () => {
+      const { journal, peer } = stage()
+      const subject = `jwt ${newId()}`
+      const session = (n: number, name = subject) => ({
+        hash: newId(),
+        tokenId: null,
+        subject: name,
+        owner: "s2",
+        scopes: ["read"],
+        createdAt: 1000 + n,
+        expiresAt: 2000 + n,
+        keep: 3,
+      })
+      const rows = [1, 2, 3, 4, 5].map(n => session(n))
+      const other = session(0, `jwt ${newId()}`)
+      for (const row of [other, ...rows]) await journal.registry.putSession(row)
+      const found = await Promise.all(
+        [other, ...rows].map(({ hash }) => peer.registry.readSession({ hash, at: 1500 })),
+      )
+      expect(found.map(row => row !== null)).toEqual([true, false, false, true, true, true])
+      await journal.registry.putSession({ ...session(0, `jwt ${newId()}`), createdAt: 2003, expiresAt: 3000 })
+      // Read at a time before the end of each: what is missing was removed.
+      const left = await Promise.all(
+        [other, ...rows].map(({ hash }) => peer.registry.readSession({ hash, at: 1500 })),
+      )
+      expect(left.map(row => row !== null)).toEqual([false, false, false, false, true, true])
     })
   })
 }

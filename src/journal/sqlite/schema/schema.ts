@@ -222,6 +222,22 @@ create index idempotency_keys_job on idempotency_keys (job_id);
 drop index idempotency_keys_created_at;
 `
 
+/** Logins of people, as in 0016_sessions.sql of PostgreSQL. */
+const sessions = `
+create table sessions (
+  hash text primary key,
+  token_id text,
+  subject text not null,
+  owner text not null,
+  scopes text not null,
+  created_at integer not null,
+  expires_at integer not null
+) strict, without rowid;
+
+create index sessions_subject on sessions (subject, created_at);
+create index sessions_expires_at on sessions (expires_at);
+`
+
 type Step = string | ((connection: Connection) => void)
 
 const steps: readonly Step[] = [
@@ -232,6 +248,7 @@ const steps: readonly Step[] = [
     markStoredJobs(connection)
   },
   retention,
+  sessions,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
