@@ -18,7 +18,7 @@ const baseOfPages: Plugin = {
   transformIndexHtml: html => html.replace("<head>", '<head><base href="/" />'),
 }
 
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   root: path("."),
   // Relative: the same files are served below any path (`--base-path`).
   base: "./",
@@ -26,13 +26,23 @@ export default defineConfig({
   oxc: { jsx: { runtime: "automatic" } },
   worker: { format: "es" },
   build: {
-    outDir: path("../dist/ui"),
+    // The report is built by itself, in one file; scripts/bundle-ui.ts puts that into its page.
+    outDir: path(mode === "report" ? "../dist/ui/report" : "../dist/ui"),
     emptyOutDir: true,
     target: "es2022",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    rollupOptions: { input: { index: path("index.html") } },
+    copyPublicDir: mode !== "report",
+    rollupOptions: {
+      ...(mode === "report"
+        ? { input: path("report.html"), output: { codeSplitting: false } }
+        : { input: path("index.html") }),
+      onwarn: (warning, warn) => {
+        // "use client" in a library means nothing here.
+        if (warning.code !== "MODULE_LEVEL_DIRECTIVE") warn(warning)
+      },
+    },
   },
   server: {
     host: "127.0.0.1",
@@ -45,4 +55,4 @@ export default defineConfig({
       },
     },
   },
-})
+}))

@@ -7,11 +7,11 @@
  * 3. A job that has ended is not followed. It is read again when the tab is shown, and after a command.
  */
 import type { CompiledGraph, FactRecord, LiveGraph } from "../../../src/core/index.ts"
-import { SseParser } from "../../../src/client/stream.ts"
-import type { JsonSource } from "../job/json-tree.tsx"
-import type { Connection, JobSource } from "../model/source.ts"
+import type { JsonSource } from "../model/json-document.ts"
+import type { ConfigOptions, Connection, JobSource, RenderedConfig } from "../model/source.ts"
 import { Timeline } from "../model/timeline.ts"
-import { ApiError, addressOf, ask, ownHeader } from "./http.ts"
+import { ApiError, addressOf, ask, ownHeaders } from "./http.ts"
+import { readStream } from "./stream.ts"
 
 interface FactPage {
   readonly facts: readonly FactRecord[]
@@ -22,8 +22,6 @@ const PAGE = 1000
 const HIDDEN_MS = 60_000
 const FIRST_RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
-/** The server sends a comment every 25 s: after three of them were missed, the connection counts as lost. */
-const SILENCE_MS = 75_000
 const ended = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "DELETED"])
 
 export class Follower implements JobSource {
@@ -85,11 +83,11 @@ export class Follower implements JobSource {
   }
 
   payload(seq: number, field: string): JsonSource {
-    return { address: addressOf(this.#path(`payloads/${seq}/${encodeURIComponent(field)}`)) }
+    return { address: addressOf(this.#path(`payloads/${seq}/${encodeURIComponent(field)}`)), headers: ownHeaders() }
   }
 
-  config(node: string, { item, at }: { readonly item?: number; readonly at?: number }): JsonSource {
-    return { address: addressOf(this.#path(`nodes/${encodeURIComponent(node)}/config`), { item, at }) }
+  config(node: string, { item, attempt }: ConfigOptions): Promise<RenderedConfig> {
+    return ask<RenderedConfig>(this.#path(`nodes/${encodeURIComponent(node)}/config`), { query: { item, attempt } })
   }
 
   #path(rest: string): string {
@@ -169,41 +167,17 @@ export class Follower implements JobSource {
     }
     const stream = new AbortController()
     this.#stream = stream
-    void this.#follow(stream, this.timeline).then(
-      // The server has closed it, or a proxy.
-      () => stream.signal.aborted || this.#lost(),
-      () => stream.signal.aborted || this.#lost(),
-    )
-  }
-
-  /** One connection, until it ends. */
-  async #follow(stream: AbortController, timeline: Timeline): Promise<void> {
-    const address = addressOf(this.#path("facts"), { follow: "true", last_event_id: timeline.lastSeq })
-    let silence = setTimeout(() => stream.abort(), SILENCE_MS)
-    try {
-      const response = await fetch(address, {
-        headers: { ...ownHeader, accept: "text/event-stream" },
-        signal: stream.signal,
-      })
-      if (!response.ok || response.body === null) throw new Error(`The server answered ${response.status}`)
-      this.#lostSince = null
-      this.#tries = 0
-      this.#set({ kind: "live" })
-      const reader = response.body.getReader()
-      const parser = new SseParser()
-      for (;;) {
-        const { done, value } = await reader.read()
-        if (done) return
-        clearTimeout(silence)
-        silence = setTimeout(() => {
-          stream.abort()
-          this.#lost()
-        }, SILENCE_MS)
-        for (const { event, data } of parser.push(value)) this.#told(event, JSON.parse(data))
-      }
-    } finally {
-      clearTimeout(silence)
-    }
+    const lost = () => stream.signal.aborted || this.#lost()
+    readStream({
+      address: addressOf(this.#path("facts"), { follow: "true", last_event_id: this.timeline.lastSeq }),
+      signal: stream.signal,
+      onOpen: () => {
+        this.#lostSince = null
+        this.#tries = 0
+        this.#set({ kind: "live" })
+      },
+      onEvent: (event, data) => this.#told(event, data),
+    }).then(lost, lost)
   }
 
   #told(event: string, data: unknown): void {

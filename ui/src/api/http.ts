@@ -1,8 +1,27 @@
 /** Requests to the public API, on the dashboard's own origin. The session's cookie authenticates them. */
 import { root } from "../shell/router.ts"
 
-/** Proves that a page of this origin sends the request: pages of others cannot set it. */
-export const ownHeader = { "umbra-csrf": "1" }
+/** The header proves that a page of this origin sends the request: pages of others cannot set it. */
+export function ownHeaders(): Record<string, string> {
+  const owner = lookedAtOwner()
+  return { "umbra-csrf": "1", ...(owner === null ? {} : { "umbra-owner": encodeURIComponent(owner) }) }
+}
+
+const OWNER_KEY = "umbra.owner"
+
+/** The other owner whose jobs an admin looks at in this tab; null: their own. */
+export function lookedAtOwner(): string | null {
+  try {
+    return sessionStorage.getItem(OWNER_KEY)
+  } catch {
+    return null
+  }
+}
+
+export function lookAtOwner(owner: string | null): void {
+  if (owner === null) sessionStorage.removeItem(OWNER_KEY)
+  else sessionStorage.setItem(OWNER_KEY, owner)
+}
 
 export class ApiError extends Error {
   /** A code of docs/reference/errors.md; null: the answer was not one of Umbra. */
@@ -49,7 +68,7 @@ export async function send(path: string, { method = "GET", query, body, signal }
   try {
     response = await fetch(addressOf(path, query), {
       method,
-      headers: { ...ownHeader, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: { ...ownHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       ...(signal === undefined ? {} : { signal }),
     })
@@ -58,7 +77,9 @@ export async function send(path: string, { method = "GET", query, body, signal }
     throw new ApiError(`The server does not answer: ${(error as Error).message}.`, {})
   }
   if (response.ok) return response
-  throw await errorOf(response)
+  const error = await errorOf(response)
+  if (error.status === 401) window.dispatchEvent(new Event("umbra-login"))
+  throw error
 }
 
 async function errorOf(response: Response): Promise<ApiError> {

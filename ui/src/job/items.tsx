@@ -10,7 +10,7 @@ import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { StateMark } from "../shell/icons.tsx"
 import { changeQuery } from "../shell/router.ts"
-import { ErrorBox } from "./why.tsx"
+import { ErrorBox } from "./error-box.tsx"
 import { scrollToRow, Spaced, useRange } from "./virtual.tsx"
 
 const ROW = 28

@@ -4,7 +4,8 @@ import { jobSentence } from "../model/sentences.ts"
 import { hrefOf } from "../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
 import { Sentence } from "./sentence.tsx"
-import { ErrorBox, Pair } from "./why.tsx"
+import { ErrorBox } from "./error-box.tsx"
+import { Pair } from "./why.tsx"
 
 export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
   const { state, view } = moment

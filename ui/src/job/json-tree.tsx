@@ -1,15 +1,12 @@
 /** A JSON value as a tree of which only the visible rows are in the page: search, copy of paths and values. */
 import { useEffect, useRef, useState } from "react"
-import type { JsonRow } from "../model/json-document.ts"
 import { JsonHandle } from "../model/json-client.ts"
-import type { JsonValue } from "../model/json-document.ts"
+import type { JsonRow, JsonSource } from "../model/json-document.ts"
 import { bytes, count, counted } from "../model/format.ts"
 import { copyText, Failed, Loading } from "../shell/states.tsx"
 
 const ROW = 20
 const AROUND = 10
-
-export type JsonSource = { readonly address: string } | { readonly value: JsonValue }
 
 export function JsonTree({ source, label }: { source: JsonSource; label: string }) {
   const key = "address" in source ? source.address : null

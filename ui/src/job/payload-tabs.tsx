@@ -1,9 +1,12 @@
 /** Input, config as rendered, and output: payloads of facts as trees. */
+import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
 import { bytes, count, counted } from "../model/format.ts"
 import { completedBy, jobOutput, type Payload, payloadOf } from "../model/payloads.ts"
 import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
+import { Failed, Loading } from "../shell/states.tsx"
+import { ErrorBox } from "./error-box.tsx"
 import { JsonTree } from "./json-tree.tsx"
 
 /** Larger payloads are read only on request. */
@@ -98,12 +101,22 @@ export function ConfigTab({ timeline, moment, source, node, item }: TabProps & {
   if (compiled.for_each && item === null) return <p className="none">Each item has its own config: choose one under Items.</p>
   if (status === "PENDING") return <p className="none">Not rendered yet: it reads what is not done.</p>
   if (status === "SKIPPED") return <p className="none">Not rendered: the node was skipped.</p>
-  const config = source.config(compiled.id, { ...(item === null ? {} : { item }), ...(moment.isLive ? {} : { at: moment.seq }) })
-  if (config === null) return <p className="none">This file does not contain configs.</p>
+  if (source.config === null) return <p className="none">This file does not contain configs.</p>
+  return <Rendered source={source} node={compiled.id} item={item ?? undefined} attempt={moment.isLive ? undefined : moment.view.nodes[node]!.attempt} />
+}
+
+function Rendered({ source, node, item, attempt }: { source: JobSource; node: string; item: number | undefined; attempt: number | undefined }) {
+  const { data, error, refetch } = useQuery({
+    queryKey: ["config", source.jobId, node, item ?? null, attempt ?? null],
+    queryFn: () => source.config!(node, { item, attempt }),
+  })
+  if (error !== null) return <Failed what="The config" error={error} onRetry={() => void refetch()} />
+  if (data === undefined) return <Loading what="the config" rows={4} />
   return (
     <>
-      <p className="tiny dim">Rendered again from the facts before this attempt. Secrets are masked.</p>
-      <JsonTree source={config} label="config" />
+      <p className="tiny dim">Rendered again from the facts before this attempt; secrets are masked.</p>
+      {data.when !== null && <p className="small">Its condition was {String(data.when)}.</p>}
+      {data.error === null ? <JsonTree source={{ value: data.config }} label="config" /> : <ErrorBox error={data.error} />}
     </>
   )
 }

@@ -1,13 +1,13 @@
 /** Why a node is where it is, what failed, and what a person can do about it. */
 import { type FormEvent, useState } from "react"
-import type { CompiledNode, ErrorView, NodeView } from "../../../src/core/index.ts"
+import type { CompiledNode, NodeView } from "../../../src/core/index.ts"
 import { ask } from "../api/http.ts"
 import { amount, clock, duration, shortId } from "../model/format.ts"
 import { whySentence } from "../model/sentences.ts"
 import { StateMark } from "../shell/icons.tsx"
 import { hrefOf } from "../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
-import { JsonTree } from "./json-tree.tsx"
+import { ErrorBox } from "./error-box.tsx"
 import { PayloadView } from "./payload-tabs.tsx"
 import { Sentence } from "./sentence.tsx"
 import { payloadOf } from "../model/payloads.ts"
@@ -81,27 +81,6 @@ function times(view: NodeView, now: number): (readonly [string, string])[] {
   if (duration_ms !== null) rows.push(["Ran", duration(duration_ms)])
   if (waited_ms !== null) rows.push(["Waited", duration(waited_ms)])
   return rows
-}
-
-/** Errors are never cut. */
-export function ErrorBox({ error, at, title }: { error: ErrorView; at?: number | null; title?: string }) {
-  return (
-    <div className="errbox">
-      <div className="row">
-        <StateMark status="FAILED" />
-        <b>{title ?? error.code}</b>
-        <span className="sp" />
-        {at != null && <span className="tiny dim">{clock(at)}</span>}
-      </div>
-      <p>{error.message}</p>
-      {error.details !== undefined && Object.keys(error.details).length > 0 && (
-        <details>
-          <summary className="tiny dim">Details</summary>
-          <JsonTree source={{ value: error.details as never }} label="details of the error" />
-        </details>
-      )}
-    </div>
-  )
 }
 
 /** The node's dependencies and dependents, with their states. */

@@ -1,6 +1,6 @@
 /** Handles of JSON documents. The worker starts with the first document that is read from the server. */
 import { JsonHost, type JsonAction, type JsonAnswer, type JsonCall, type JsonResult } from "./json-host.ts"
-import type { JsonRow, JsonValue } from "./json-document.ts"
+import type { JsonRow, JsonSource } from "./json-document.ts"
 
 type Call = (call: JsonCall) => Promise<JsonResult>
 
@@ -35,7 +35,7 @@ export class JsonHandle {
   }
 
   /** `address`: read by the worker; `value`: kept in the page. */
-  static async open(source: { readonly address: string } | { readonly value: JsonValue }): Promise<JsonHandle> {
+  static async open(source: JsonSource): Promise<JsonHandle> {
     if ("address" in source) remote ??= startWorker()
     const handle = new JsonHandle("address" in source ? remote! : call => local.call(call))
     handle.length = (await handle.#ask({ action: "open", ...source })) as number

@@ -4,6 +4,11 @@
  */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 
+/** Where a document comes from: a request, or a value at hand. */
+export type JsonSource =
+  | { readonly address: string; readonly headers: Readonly<Record<string, string>> }
+  | { readonly value: JsonValue }
+
 export interface JsonRow {
   /** A JSON path: `$.scenes[0]["shot list"]`. */
   readonly path: string

@@ -1,9 +1,9 @@
 /** Open JSON documents, called by number. In a worker for payloads of the server; in the page for a replay file. */
-import { JsonDocument, type JsonRow, type JsonValue } from "./json-document.ts"
+import { JsonDocument, type JsonRow, type JsonSource, type JsonValue } from "./json-document.ts"
 
 export type JsonAction =
   /** Reads `address`, or takes `value`; answers with the number of rows. */
-  | { readonly action: "open"; readonly address?: string; readonly value?: JsonValue }
+  | ({ readonly action: "open" } & JsonSource)
   | { readonly action: "close" }
   | { readonly action: "rows"; readonly from: number; readonly to: number }
   | { readonly action: "toggle"; readonly path: string }
@@ -24,7 +24,7 @@ export class JsonHost {
 
   async call(call: JsonCall): Promise<JsonResult> {
     if (call.action === "open") {
-      const value = call.address === undefined ? call.value! : await read(call.address)
+      const value = "address" in call ? await read(call) : call.value
       const opened = new JsonDocument(value)
       this.#documents.set(call.document, opened)
       return opened.length
@@ -50,8 +50,8 @@ export class JsonHost {
   }
 }
 
-async function read(address: string): Promise<JsonValue> {
-  const response = await fetch(address, { headers: { "umbra-csrf": "1" } })
+async function read({ address, headers }: Extract<JsonSource, { readonly address: string }>): Promise<JsonValue> {
+  const response = await fetch(address, { headers })
   if (response.ok) return (await response.json()) as JsonValue
   const problem = (await response.json().catch(() => null)) as { code?: string; detail?: string } | null
   throw new Error(problem?.detail === undefined ? `The server answered ${response.status}.` : `${problem.code}: ${problem.detail}`)

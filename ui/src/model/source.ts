@@ -1,6 +1,6 @@
 /** Where a job page gets its job from: the server, or the file that it is part of. */
 import type { Timeline } from "./timeline.ts"
-import type { JsonSource } from "../job/json-tree.tsx"
+import type { JsonSource, JsonValue } from "./json-document.ts"
 
 /** ended: nothing more is expected. lost: `since` then there is no connection. hidden: closed while nobody looks. */
 export type Connection =
@@ -21,5 +21,18 @@ export interface JobSource {
   /** A payload that a fact refers to; null: it is not available here. */
   payload(seq: number, field: string): JsonSource | null
   /** The config of a node as rendered; null: it is not available here. */
-  config(node: string, options: { readonly item?: number; readonly at?: number }): JsonSource | null
+  config: ((node: string, options: ConfigOptions) => Promise<RenderedConfig>) | null
+}
+
+export interface ConfigOptions {
+  readonly item?: number | undefined
+  readonly attempt?: number | undefined
+}
+
+/** The config of one attempt, computed again from the facts before it. Secrets are masked. */
+export interface RenderedConfig {
+  readonly config: JsonValue
+  /** null: the node has no condition. */
+  readonly when: boolean | null
+  readonly error: { readonly code: string; readonly message: string } | null
 }

@@ -25,7 +25,7 @@ export function endedTries(state: JobState, record: FactRecord): EndedTry[] {
   const { fault, retry_at, nodes } = record as Detail
   const { seq, at } = record
   if (record.type !== "node_failed" && record.type !== "tasks_lost") return []
-  return (nodes ?? [record.node!]).flatMap(node => {
+  return (nodes ?? [record.node!]).flatMap((node): EndedTry[] => {
     const last = state.lastAttempts.get(node)
     if (last?.endedAt === at) {
       const { outcome, startedAt, endedAt, worker } = last
