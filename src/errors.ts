@@ -125,6 +125,7 @@ export const errorTable = {
   E645: kind("signing keys cannot be fetched", 503, true),
   E646: kind("too many unfinished jobs", 429, true),
   E647: kind("method not allowed", 405),
+  E648: kind("file would be too large", 413),
   E650: kind("server cannot be reached", 503, true),
   E651: invalid("not an Umbra server", 502),
   E652: invalid("server runs another release", 502),

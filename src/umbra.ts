@@ -8,6 +8,7 @@ import { routesHandler } from "./definition/pipeline/compile.ts"
 import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
 import { systemClock } from "./engine/clock.ts"
+import type { ConfigQuery, NodeConfig } from "./engine/dispatch/node-config.ts"
 import { countStates, type EngineHealth } from "./engine/metrics.ts"
 import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
@@ -30,6 +31,7 @@ import {
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
 import { waitForEnd } from "./jobs/watchers.ts"
+import type { DurationsQuery, JobDurations } from "./journal/job-durations.ts"
 import { storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
@@ -374,6 +376,17 @@ export class Umbra {
   async jobPage(filter: Partial<JobFilter> = {}): Promise<JobSnapshotPage> {
     checkFilter(filter)
     return this.queries.jobPage({ owner: localOwner, limit: 50, ...filter })
+  }
+
+  /** Points of a chart: how long jobs took, over the time of their creation; by default of the last 24 hours. */
+  async durations({ points, ...filter }: DurationsQuery = {}): Promise<JobDurations> {
+    checkFilter(filter)
+    return this.queries.durations({ owner: localOwner, ...filter, points })
+  }
+
+  /** The config of a node as it was rendered for an attempt (default: the last), with secrets masked. */
+  nodeConfig(jobId: string, node: string, query: ConfigQuery = {}): Promise<NodeConfig> {
+    return this.queries.facts.config(mustBeJobId(jobId), node, query)
   }
 
   /** Everything that happens to the job, from its beginning until it has ended, derived events included. */

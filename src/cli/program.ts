@@ -203,6 +203,22 @@ function targetCommands(program: Command): void {
     .option("--step", "begin paused: only keys move it")
     .action(run(() => import("./commands/replay.ts"), "replay"))
 
+  withTarget(program.command("report"))
+    .summary("write a job to one HTML file that replays it")
+    .description(
+      "Writes the dashboard's page of a job, with the journal of the job inside, to one HTML file of at most 20 MB. It opens " +
+        "in a browser without a server and makes no request.",
+    )
+    .argument("<job>", "the job's id")
+    .option("-o, --output <file>", "the file to write (default: umbra-JOB.html)")
+    .addOption(
+      new Option("--payloads <which>", "inputs and outputs in the file: none, their beginnings, or all")
+        .choices(["none", "preview", "full"])
+        .default("preview"),
+    )
+    .addOption(json())
+    .action(run(() => import("./commands/report.ts"), "report"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(
@@ -259,17 +275,9 @@ function aliasProgram(): Command {
   return alias
 }
 
-function jobsProgram(): Command {
-  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
-  const described = (usage: string, summary: string) =>
-    jobs
-      .command(usage)
-      .summary(summary)
-      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
-  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
-  const code = () => import("./jobs/command.ts")
-
-  command("list", "list jobs, newest first")
+/** Options that choose jobs of a list. */
+function withFilter(command: Command): Command {
+  return command
     .addOption(
       new Option("--status <status>", "only jobs with these states, separated by commas").argParser<
         JobStatus[]
@@ -304,18 +312,40 @@ function jobsProgram(): Command {
     .option("--created-before <time>", "only jobs created before this time", options.moment)
     .option("--parent <job>", "only the children of this job", options.jobId)
     .option("--top", "only jobs without a parent")
-    .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
-    .option("--after <job>", "start after this job", options.jobId)
     .option("--deleted", "include deleted jobs")
     .option("--owner <name>", "only jobs of this owner, on a folder or a database")
+}
+
+function jobsProgram(): Command {
+  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
+  const described = (usage: string, summary: string) =>
+    jobs
+      .command(usage)
+      .summary(summary)
+      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
+  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
+  const code = () => import("./jobs/command.ts")
+
+  withFilter(command("list", "list jobs, newest first"))
+    .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
+    .option("--after <job>", "start after this job", options.jobId)
     .addOption(json())
     .action(run(() => import("./jobs/list.ts"), "list"))
+  withFilter(command("durations", "draw how long jobs took; by default those of the last 24 hours"))
+    .option("--points <count>", "the largest number of points, 20 to 2000", options.upTo(2000), 500)
+    .option(
+      "--json",
+      "print {from, before, points: [{at, duration_ms, status, count, job_id}], jobs, complete}",
+    )
+    .action(run(() => import("./jobs/list.ts"), "durations"))
   command("show <job> [node]", "show a job and its nodes, or a node and its attempts")
     .option(
       "--item <index>",
       "for a node with for_each: the attempts of this item, from 0",
       options.wholeNumber,
     )
+    .option("--config", "print the node's config as it was rendered, with secrets masked")
+    .option("--attempt <number>", "with --config: for this attempt (default: the last)", options.count)
     .addOption(json())
     .action(run(() => import("./jobs/show.ts"), "show"))
   command("graph <job>", "print a job's graph with the state of every node")

@@ -14,9 +14,11 @@ import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
   BulkJob,
   BulkResult,
+  ConfigOptions,
   DeadLetter,
   DeadLetterPage,
   DeadLettersOptions,
+  DurationsFilter,
   EventPage,
   FactPage,
   FactRecord,
@@ -30,8 +32,10 @@ import type {
   JobsStreamEvent,
   Lineage,
   LineageOptions,
+  NodeConfig,
   NodeOptions,
   PayloadOptions,
+  RemoteDurations,
   RemoteEvent,
   RemoteGraph,
   RemoteGraphAt,
@@ -39,13 +43,14 @@ import type {
   RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
+  ReportOptions,
   Signalled,
   SignalOptions,
   SubmitManyOptions,
   SubmitOptions,
 } from "./types.ts"
 import { jobEvents } from "./watch.ts"
-import { segment, Tokens, Workflows } from "./workflows.ts"
+import { Sessions, segment, Tokens, Workflows } from "./workflows.ts"
 
 /** The input may be left out if `{}` is a valid input. */
 type InputArguments<Input> =
@@ -79,6 +84,8 @@ export class UmbraClient {
   readonly url: string
   readonly workflows: Workflows
   readonly tokens: Tokens
+  /** Logins in browsers. */
+  readonly sessions: Sessions
   readonly #http: Http
 
   constructor(options: ConnectOptions) {
@@ -86,6 +93,7 @@ export class UmbraClient {
     this.url = this.#http.url
     this.workflows = new Workflows(this.#http)
     this.tokens = new Tokens(this.#http)
+    this.sessions = new Sessions(this.#http)
   }
 
   /**
@@ -229,28 +237,13 @@ export class UmbraClient {
   }
 
   jobPage(filter: JobsFilter = {}): Promise<JobPage> {
-    const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
-    const { errorCode, fingerprint, errorText, minDurationMs, after, limit, deleted, signal } = filter
-    const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
-    return this.#http.ask("/jobs", {
-      query: {
-        status: statuses?.join(","),
-        workflow,
-        version,
-        error_code: errorCode,
-        fingerprint,
-        error_text: errorText,
-        min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
-        label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
-        parent: parentId === null ? "none" : parentId,
-        created_from: time(createdFrom),
-        created_before: time(createdBefore),
-        deleted,
-        after,
-        limit,
-      },
-      signal,
-    })
+    const { after, limit, signal } = filter
+    return this.#http.ask("/jobs", { query: { ...listQuery(filter), after, limit }, signal })
+  }
+
+  /** Points of a chart: how long jobs took, over the time of their creation; by default of the last 24 hours. */
+  durations({ points, signal, ...filter }: DurationsFilter = {}): Promise<RemoteDurations> {
+    return this.#http.ask("/jobs/durations", { query: { ...listQuery(filter), points }, signal })
   }
 
   async graph(jobId: string, options: Signalled = {}): Promise<RemoteGraph> {
@@ -288,6 +281,19 @@ export class UmbraClient {
 
   async node(jobId: string, node: string, { item, signal }: NodeOptions = {}): Promise<RemoteNodeDetails> {
     return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, { query: { item }, signal })
+  }
+
+  /** The config of a node as it was rendered for an attempt (default: the last), with secrets masked. */
+  nodeConfig(jobId: string, node: string, options: ConfigOptions = {}): Promise<NodeConfig> {
+    const { attempt, item, signal } = options
+    const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/config`
+    return this.#http.ask(path, { query: { attempt, item }, signal })
+  }
+
+  /** The job as one HTML file that replays it. `payloads`: data of the user in it; default `preview`. */
+  async report(jobId: string, { payloads, signal }: ReportOptions = {}): Promise<string> {
+    const path = `/jobs/${segment(jobId)}/report`
+    return (await this.#http.send(path, { query: { payloads } }, signal)).text()
   }
 
   /** A page of the items of a node with `for_each`. */
@@ -431,6 +437,27 @@ const ended: ReadonlySet<JobStatus> = new Set<JobStatus>([
 
 function hasEnded(status: JobStatus): boolean {
   return ended.has(status)
+}
+
+/** The filters of a list as parameters. */
+function listQuery(filter: JobsFilter) {
+  const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
+  const { errorCode, fingerprint, errorText, minDurationMs, deleted } = filter
+  const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
+  return {
+    status: statuses?.join(","),
+    workflow,
+    version,
+    error_code: errorCode,
+    fingerprint,
+    error_text: errorText,
+    min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
+    label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
+    parent: parentId === null ? "none" : parentId,
+    created_from: time(createdFrom),
+    created_before: time(createdBefore),
+    deleted,
+  }
 }
 
 /** Headers are Latin-1, and the error of fetch would name neither the header nor the character. */

@@ -11,6 +11,7 @@ import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
+import type { ConfigQuery, NodeConfig } from "../engine/dispatch/node-config.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { FactPage } from "../jobs/facts.ts"
 import type { SignalOptions } from "../jobs/handle.ts"
@@ -39,6 +40,7 @@ export type {
   JobSnapshot,
   Lineage,
   Message,
+  NodeConfig,
   PastRoute,
   SignalOptions,
 }
@@ -135,6 +137,48 @@ export type RemoteGraphAt = Omit<RemoteGraph, "routes" | "dead_letters" | "live"
   readonly moment: Written<Place, "at">
   /** For a pipeline; null: not recorded, or not kept any more. */
   readonly routes?: readonly PastRoute[] | null
+}
+
+/** As for a list of jobs; `createdFrom` and `createdBefore` are the range of the chart. */
+export interface DurationsFilter extends Omit<JobsFilter, "after" | "limit"> {
+  /** The largest number of points, 20 to 2,000; default 500. */
+  readonly points?: number | undefined
+}
+
+export interface RemoteDurations {
+  readonly from: string
+  readonly before: string
+  /** Each stands for `count` jobs; the other fields are those of the slowest of them. */
+  readonly points: readonly {
+    readonly at: string
+    readonly duration_ms: number
+    readonly status: JobStatus
+    readonly count: number
+    readonly job_id: string
+  }[]
+  /** The number of jobs that were read. */
+  readonly jobs: number
+  /** false: the range has more jobs, and the points are a sample. */
+  readonly complete: boolean
+}
+
+export interface ConfigOptions extends ConfigQuery, Signalled {}
+
+export interface ReportOptions extends Signalled {
+  readonly payloads?: "none" | "preview" | "full" | undefined
+}
+
+/** Who is logged in. */
+export interface Session {
+  /** `open`: a local server without tokens, which needs no login. */
+  readonly login: "open" | "required" | "session" | "token"
+  /** null: nobody. */
+  readonly owner: string | null
+  readonly scopes: readonly string[]
+  readonly name: string | null
+  readonly expires_at: string | null
+  /** The header Umbra-Owner may name another owner, whose jobs can then be read. */
+  readonly sees_other_owners: boolean
 }
 
 export type RemoteItem = WithTimes<ItemView>

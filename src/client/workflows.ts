@@ -7,6 +7,7 @@ import type {
   AliasMove,
   NewToken,
   PushedWorkflow,
+  Session,
   Signalled,
   StoredWorkflow,
   Token,
@@ -168,6 +169,32 @@ interface TokenPage {
 }
 
 const MOST_AT_ONCE = 1000
+
+/**
+ * Logins of people in browsers: the server exchanges a token for a cookie, which scripts cannot read. For a page of the
+ * server itself; connect with `headers: { "umbra-csrf": "1" }` and without a token.
+ */
+export class Sessions {
+  readonly #http: Http
+
+  constructor(http: Http) {
+    this.#http = http
+  }
+
+  /** Who is logged in; also answered if nobody is. */
+  get(options: Signalled = {}): Promise<Session> {
+    return this.#http.ask("/session", options)
+  }
+
+  /** `token`: an API token, or a JWT. */
+  create(token: string): Promise<Session> {
+    return this.#http.ask("/session", { method: "POST", body: { token } })
+  }
+
+  async end(): Promise<void> {
+    await this.#http.ask("/session", { method: "DELETE" })
+  }
+}
 
 /** API tokens of the server; needs the scope admin. */
 export class Tokens {

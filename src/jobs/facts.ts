@@ -3,7 +3,8 @@ import { type CompiledGraph, compiledGraph } from "../core/compiled-graph.ts"
 import type { Json } from "../core/json.ts"
 import type { FactRecord } from "../core/payloads.ts"
 import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view/view.ts"
-import type { LoadParts } from "../engine/recovery/fold.ts"
+import { type ConfigQuery, type NodeConfig, nodeConfig } from "../engine/dispatch/node-config.ts"
+import { type LoadParts, readJobs } from "../engine/recovery/fold.ts"
 import { UmbraError } from "../errors.ts"
 import { noSuchJob } from "./arguments.ts"
 import { factRecord, payloadHash, payloadText, textAt } from "./fact-records.ts"
@@ -97,6 +98,13 @@ export class JobFacts {
   async compiledGraph(key: { owner: string; name: string; version: number }): Promise<VersionGraph> {
     const plan = await this.#parts.plans.get(key.owner, key.name, key.version)
     return { hash: plan.hash, ...compiledGraph(plan) }
+  }
+
+  /** The config of a node as it was rendered for an attempt, with secrets masked. */
+  async config(jobId: string, node: string, query: ConfigQuery = {}): Promise<NodeConfig> {
+    const rows = (await readJobs(this.#parts, [jobId])).get(jobId)
+    if (rows === undefined) throw noSuchJob(jobId)
+    return nodeConfig(this.#parts, rows, node, query)
   }
 
   /** `graphView` of the facts up to the moment, at the time of the last of them. There is no live overlay. */

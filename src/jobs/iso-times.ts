@@ -8,6 +8,7 @@ import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItems, LiveTask } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
+import type { JobDurations } from "../journal/job-durations.ts"
 import type { GraphAt } from "./facts.ts"
 import type { ItemPage, NodeDetails } from "./queries.ts"
 
@@ -145,4 +146,21 @@ function isoFields(values: JsonObject, names: readonly string[]): JsonObject {
 
 function maybeTime(ms: number | null): string | null {
   return ms === null ? null : isoTime(ms)
+}
+
+/** Points of a chart, with times as text. */
+export function isoDurations({ from, before, points, jobs, complete }: JobDurations) {
+  return {
+    from: isoTime(from),
+    before: isoTime(before),
+    points: points.map(({ at, durationMs: duration_ms, status, count, jobId: job_id }) => ({
+      at: isoTime(at),
+      duration_ms,
+      status,
+      count,
+      job_id,
+    })),
+    jobs,
+    complete,
+  }
 }

@@ -30,6 +30,7 @@ import {
 import type { AwayOwner } from "../engine/remote/known-engines.ts"
 import { awayOverlay, type Overlay, type OverlayQuery } from "../engine/remote/live-overlay.ts"
 import { UmbraError } from "../errors.ts"
+import { type DurationsQuery, type JobDurations, jobDurations } from "../journal/job-durations.ts"
 import type { FactRow, JobFilter, JobPage, JobRow } from "../journal/port/journal.ts"
 import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
@@ -140,6 +141,12 @@ export class Queries {
     const { statuses } = filter
     const wanted = statuses === undefined ? shown : shown.filter(({ status }) => statuses.includes(status))
     return { jobs: wanted, next, scanned_to, complete }
+  }
+
+  /** Points of a chart: how long jobs took, over the time of their creation. */
+  durations(query: DurationsQuery): Promise<JobDurations> {
+    const { journal, now } = this.#parts
+    return jobDurations((filter, bound) => journal.listJobs(filter, bound), now(), query)
   }
 
   #snapshot(row: JobRow, now: number): JobSnapshot {

@@ -11,6 +11,7 @@ import { RemoteCommands } from "../engine/remote/remote-commands.ts"
 import { RemoteOverlays } from "../engine/remote/remote-overlays.ts"
 import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
+import type { DurationsQuery, JobDurations } from "../journal/job-durations.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
@@ -77,6 +78,12 @@ export class Reader {
   async jobPage(filter: Partial<JobFilter> = {}): Promise<JobSnapshotPage> {
     checkFilter(filter)
     return this.#queries.jobPage({ limit: 50, ...filter })
+  }
+
+  /** Points of a chart: how long jobs took, over the time of their creation. */
+  async durations({ points, ...filter }: DurationsQuery = {}): Promise<JobDurations> {
+    checkFilter(filter)
+    return this.#queries.durations({ ...filter, points })
   }
 
   graph(jobId: string): Promise<GraphView> {

@@ -8,16 +8,10 @@
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import files from "@fastify/static"
 import type { FastifyReply, FastifyRequest } from "fastify"
 import { UmbraError } from "../errors.ts"
 import type { App } from "./route-context.ts"
-
-/** Beside the sources, or beside the built modules. */
-export const builtDashboard = fileURLToPath(
-  new URL(import.meta.url.endsWith(".ts") ? "../../dist/ui" : "./ui", import.meta.url),
-)
 
 const policy = [
   "default-src 'none'",

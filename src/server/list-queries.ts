@@ -5,6 +5,7 @@ import { isJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
 import type { EventPageQuery } from "../jobs/event-page.ts"
 import { searchedWords } from "../journal/fingerprint.ts"
+import type { DurationsQuery } from "../journal/job-durations.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import * as schema from "./schemas/job.ts"
 
@@ -57,6 +58,38 @@ export const listQuery = z.strictObject({
     .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
   limit: schema.limit,
 })
+
+export const durationsQuery = listQuery.omit({ after: true, limit: true }).extend({
+  points: z.coerce.number().int().min(20).max(2000).default(500).meta({ example: 500 }),
+})
+
+export const durations = z.object({
+  from: schema.time,
+  before: schema.time,
+  points: z.array(
+    z.object({
+      at: schema.time.describe("When the job was created."),
+      duration_ms: schema.eg(z.number().int(), 1250, "For a job that has not ended: until now."),
+      status: z.enum(jobStatuses as [string, ...string[]]),
+      count: schema.eg(z.number().int(), 3, "The number of jobs near this time and duration."),
+      job_id: schema.eg(
+        z.string(),
+        schema.jobIdExample,
+        "The slowest of them, whose time and duration these are.",
+      ),
+    }),
+  ),
+  jobs: schema.eg(z.number().int(), 4200, "The number of jobs that were read."),
+  complete: z.boolean().describe("false: the range has more jobs; the points are a sample of all of it."),
+})
+
+export function durationsOf(query: z.infer<typeof durationsQuery>): DurationsQuery {
+  const { points, ...filters } = query
+  const { limit: _, after: _after, ...filter } = filterOf({ ...filters, limit: 1 })
+  const { createdFrom = Number.NEGATIVE_INFINITY, createdBefore = Number.POSITIVE_INFINITY } = filter
+  if (createdFrom >= createdBefore) throw wrong("created_from", "must be before created_before")
+  return { ...filter, points }
+}
 
 export const jobPage = z.object({
   jobs: z.array(schema.job),

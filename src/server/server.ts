@@ -16,7 +16,8 @@ import { Jwts } from "./auth/jwt.ts"
 import { jwtIssuerOf } from "./auth/jwt-settings.ts"
 import { Sessions } from "./auth/sessions.ts"
 import { type LocalToken, Tokens } from "./auth/tokens.ts"
-import { builtDashboard, serveDashboard } from "./dashboard.ts"
+import { serveDashboard } from "./dashboard.ts"
+import { builtDashboard } from "./dashboard-folder.ts"
 import { takeBodies } from "./http/body.ts"
 import { isLoopback } from "./http/limits.ts"
 import { answerClientError, answerProblem, problemHandler } from "./http/problem.ts"
@@ -168,7 +169,7 @@ async function makeApp(
     workflowRoutes(routes, context)
     aliasRoutes(routes, context)
     jobRoutes(routes, context)
-    factRoutes(routes, context, streams)
+    factRoutes(routes, { ...context, reports: { folder: dashboard, version } }, streams)
     streamRoutes(routes, context, streams)
     jobCommandRoutes(routes, context)
     pipelineRoutes(routes, context)

@@ -4,6 +4,7 @@ import type { JobPage, RemoteEvent } from "../../client/index.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
+import { durationsChart } from "../output/durations-chart.ts"
 import { padded, print } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
@@ -25,20 +26,38 @@ export interface ListOptions extends TargetOptions {
   readonly deleted?: boolean
 }
 
-export async function list(options: ListOptions): Promise<number> {
-  const { status, workflow, label, parent, top, limit, after, deleted, minDuration } = options
+/** As the client takes it. */
+function filterOf(options: Omit<ListOptions, "limit" | "after">) {
+  const { status, workflow, label, parent, top, deleted, minDuration } = options
   const { errorCode, fingerprint, errorText, createdFrom, createdBefore } = options
+  return {
+    statuses: status,
+    workflow: workflow?.name,
+    version: workflow?.version,
+    ...{ errorCode, fingerprint, errorText, createdFrom, createdBefore },
+    minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
+    labels: label,
+    parentId: parent ?? (top ? null : undefined),
+    deleted: deleted || status?.includes("DELETED") || undefined,
+  }
+}
+
+export interface DurationsOptions extends Omit<ListOptions, "limit" | "after"> {
+  readonly points: number
+}
+
+/** `umbra jobs durations`: how long jobs took, over the time of their creation. */
+export async function durations(options: DurationsOptions): Promise<number> {
+  return withTarget(options, async ({ jobs }) => {
+    const found = await jobs.durations({ ...filterOf(options), points: options.points })
+    return print(options, found, () => `${durationsChart(found, paintFor(process.stdout)).join("\n")}\n`)
+  })
+}
+
+export async function list(options: ListOptions): Promise<number> {
+  const { limit, after } = options
   return withTarget(options, async ({ jobs: target, flags }) => {
-    const filter = {
-      statuses: status,
-      workflow: workflow?.name,
-      version: workflow?.version,
-      ...{ errorCode, fingerprint, errorText, createdFrom, createdBefore },
-      minDurationMs: minDuration === undefined ? undefined : Math.round(minDuration * 1000),
-      labels: label,
-      parentId: parent ?? (top ? null : undefined),
-      deleted: deleted || status?.includes("DELETED") || undefined,
-    }
+    const filter = filterOf(options)
     const page = await target.jobPage({ ...filter, limit, after })
     const isFiltered = Object.values(filter).some(value => value !== undefined)
     return print(options, page, () => table(page, { flags, isFiltered }))

@@ -1,5 +1,6 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
 import type {
+  NodeConfig,
   RemoteAttempt,
   RemoteGraph,
   RemoteGraphAt,
@@ -13,7 +14,7 @@ import { withLive } from "../../core/view/live-view.ts"
 import type { ItemWaits } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
-import { UmbraError } from "../../errors.ts"
+import { type ErrorCode, UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { graphOf, treeOf } from "../live/tree.ts"
 import { mermaid, mermaidArrow, mermaidLabel } from "../output/pictures.ts"
@@ -33,9 +34,13 @@ import { type TargetOptions, withTarget } from "../target/open.ts"
 export interface ShowOptions extends TargetOptions {
   /** For a node with `for_each`. */
   readonly item?: number
+  /** Print the node's config as it was rendered. */
+  readonly config?: boolean
+  readonly attempt?: number
 }
 
 export async function show(jobId: string, node: string | undefined, options: ShowOptions): Promise<number> {
+  if (options.config || options.attempt !== undefined) return showConfig(jobId, node, options)
   if (node !== undefined) return showNode(jobId, node, options)
   if (options.item !== undefined)
     throw new UmbraError("E604", "--item needs a node: umbra jobs show JOB NODE --item 0")
@@ -208,6 +213,25 @@ function engineText({ adapters = [], redis }: Wait<"worker">): string {
   const missing = [...adapters.map(type => `adapter ${type}`), ...(redis ? ["a Redis to reach workers"] : [])]
   const which = missing.length === 0 ? "runs it" : `has ${missing.join(", ")}`
   return `waits for an engine that ${which}`
+}
+
+async function showConfig(jobId: string, node: string | undefined, options: ShowOptions): Promise<number> {
+  const { item, attempt, config } = options
+  if (node === undefined || !config)
+    throw new UmbraError(
+      "E604",
+      "--config needs a node, and --attempt needs --config: umbra jobs show JOB NODE --config",
+    )
+  const found = await withTarget(options, ({ jobs }) => jobs.nodeConfig(jobId, node, { item, attempt }))
+  if (found.error !== null) throw new UmbraError(found.error.code as ErrorCode, found.error.message)
+  const text = found.when === false ? "It was skipped: when is false.\n" : configText(found)
+  return print(options, found, text)
+}
+
+function configText({ items, config }: NodeConfig): string {
+  return items === null
+    ? asJson(config)
+    : `It has for_each: each of its ${items} items has a config. Add --item 0.\n`
 }
 
 async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {

@@ -149,6 +149,7 @@ async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<
 export type TargetJobs = Pick<
   UmbraClient,
   | ("job" | "jobPage" | "graph" | "graphAt" | "factPage" | "node" | "events" | "watch" | "accept")
+  | ("durations" | "nodeConfig" | "payload")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
 >
 

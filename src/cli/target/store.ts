@@ -5,7 +5,9 @@
  */
 import { pages } from "../../client/http.ts"
 import type {
+  ConfigOptions,
   DeadLettersOptions,
+  DurationsFilter,
   FactPage,
   FactsOptions,
   JobPage,
@@ -13,7 +15,9 @@ import type {
   JobsFilter,
   Lineage,
   LineageOptions,
+  NodeConfig,
   NodeOptions,
+  RemoteDurations,
   RemoteEvent,
   RemoteGraph,
   RemoteGraphAt,
@@ -36,7 +40,7 @@ import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob } from "../../jobs/arguments.ts"
 import { factsAfter } from "../../jobs/facts.ts"
 import { noMoment, parseMoment } from "../../jobs/history.ts"
-import { isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
+import { isoDurations, isoEvent, isoGraph, isoGraphAt, isoNodeDetails } from "../../jobs/iso-times.ts"
 import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
@@ -256,6 +260,19 @@ class StoreJobs implements TargetJobs {
   async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {
     const { facts } = await this.#store.reader()
     return facts.page(id, { ...factsAfter(after === undefined ? undefined : String(after)), limit })
+  }
+
+  async payload(id: string, seq: number, field: string): Promise<Json> {
+    const { facts } = await this.#store.reader()
+    return JSON.parse((await facts.payload(id, { seq, field })).text) as Json
+  }
+
+  async durations({ signal: _, ...filter }: DurationsFilter = {}): Promise<RemoteDurations> {
+    return isoDurations(await (await this.#store.reader()).durations({ ...filter, ...this.#only }))
+  }
+
+  async nodeConfig(id: string, node: string, { attempt, item }: ConfigOptions = {}): Promise<NodeConfig> {
+    return (await this.#store.reader()).facts.config(id, node, { attempt, item })
   }
 
   async node(id: string, node: string, of?: NodeOptions): Promise<RemoteNodeDetails> {

@@ -3,9 +3,11 @@ import { z } from "zod"
 import { FactStream } from "../../feed/fact-stream.ts"
 import { pathSteps } from "../../jobs/fact-records.ts"
 import { factsAfter } from "../../jobs/facts.ts"
+import type { Umbra } from "../../umbra.ts"
 import { isKnown } from "../http/immutable.ts"
 import { wrong } from "../list-queries.ts"
 import { factsQuery } from "../past-queries.ts"
+import { jobReport, keptPayloads, type ReportOptions } from "../report.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/facts.ts"
 import * as schema from "../schemas/job.ts"
@@ -14,9 +16,54 @@ import { lastEventId, notAnId } from "./streams.ts"
 
 const { read } = operations("jobs")
 const params = z.object({ job: schema.jobId })
+const REPORT_PAGE = 500
 
-export function factRoutes(app: App, { umbra }: RouteContext, streams: Streams): void {
+interface FactRoutes extends RouteContext {
+  readonly reports: Pick<ReportOptions, "folder" | "version">
+}
+
+async function* factPages(facts: Umbra["queries"]["facts"], jobId: string) {
+  const ask = (after?: string) => facts.page(jobId, { ...factsAfter(after), limit: REPORT_PAGE })
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = await ask(after)
+    yield page.facts
+    after = page.next
+  }
+}
+
+export function factRoutes(app: App, { umbra, reports }: FactRoutes, streams: Streams): void {
   const { facts } = umbra.queries
+
+  app.get(
+    "/jobs/:job/report",
+    read({
+      summary: "Download a job as one HTML file that replays it",
+      description:
+        "The page of the job with its journal inside: it opens without a server. `payloads`: data of the user in the file, `none`, `preview` (whole up to 1 KiB, then the beginning) or `full`. At most 20 MB.",
+      params,
+      querystring: z.strictObject({ payloads: z.enum(keptPayloads).default("preview") }),
+      response: schema.answers(schema.htmlFile, ["E301", "E313", "E634", "E648"]),
+    }),
+    async (request, reply) => {
+      const { job_id: jobId, owner, workflow: name, workflow_version: version } = request.job
+      const html = await jobReport(
+        {
+          job: await umbra.queries.withDetails(request.job),
+          graph: await facts.compiledGraph({ owner, name, version }),
+          facts: factPages(facts, jobId),
+          payload: async (seq, field) => (await facts.payload(jobId, { seq, field })).text,
+        },
+        { ...reports, payloads: request.query.payloads, now: Date.now() },
+      )
+      return reply
+        .headers({
+          "content-type": "text/html; charset=utf-8",
+          "content-disposition": `attachment; filename="umbra-${jobId}.html"`,
+        })
+        .serializer((whole: string) => whole)
+        .send(html as never)
+    },
+  )
 
   app.get(
     "/jobs/:job/facts",

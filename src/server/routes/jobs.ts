@@ -5,14 +5,30 @@ import type { CheckedRequest } from "../../definition/index.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
 import type { EventPlace } from "../../jobs/event-page.ts"
-import { isoEvent, isoGraph, isoGraphAt, isoItems, isoNodeDetails } from "../../jobs/iso-times.ts"
+import {
+  isoDurations,
+  isoEvent,
+  isoGraph,
+  isoGraphAt,
+  isoItems,
+  isoNodeDetails,
+} from "../../jobs/iso-times.ts"
 import type { AcceptOptions } from "../../jobs/submit.ts"
 import { isTraceparent } from "../../trace.ts"
 import { type Caller, ownersOf } from "../auth/caller.ts"
 import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
 import { boundsOf } from "../http/unfinished.ts"
-import { eventsQuery, filterOf, jobPage, listQuery, pageOf } from "../list-queries.ts"
+import {
+  durations,
+  durationsOf,
+  durationsQuery,
+  eventsQuery,
+  filterOf,
+  jobPage,
+  listQuery,
+  pageOf,
+} from "../list-queries.ts"
 import { graphQuery, momentOf } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
@@ -118,6 +134,19 @@ export function jobRoutes(app: App, parts: RouteContext): void {
   )
 
   app.get(
+    "/jobs/durations",
+    read({
+      summary: "How long jobs took, as points of a chart",
+      description:
+        "Takes the filters of `GET /jobs`; by default jobs of the last 24 hours. Near points of the same status are joined until there are at most `points`. The work is bounded: of a range with very many jobs a sample is read, spread over the whole range.",
+      querystring: durationsQuery,
+      response: schema.answers({ 200: durations }, []),
+    }),
+    async ({ query, caller }) =>
+      isoDurations(await umbra.queries.durations({ ...durationsOf(query), ...ownersOf(caller) })),
+  )
+
+  app.get(
     "/jobs/:job",
     read({
       summary: "Show a job",
@@ -184,6 +213,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     async ({ job, params, query }) => isoNodeDetails(await umbra.node(job.job_id, params.node, query)),
   )
   itemRoute(app, parts)
+  configRoute(app, parts)
 }
 
 function placeText({ seq, place }: EventPlace): string {
@@ -219,6 +249,35 @@ function itemRoute(app: App, { umbra }: RouteContext): void {
     }),
     async ({ job, params, query: { after = -1, limit } }) =>
       isoItems(await umbra.items(job.job_id, params.node, { after, limit })),
+  )
+}
+
+function configRoute(app: App, { umbra }: RouteContext): void {
+  app.get(
+    "/jobs/:job/nodes/:node/config",
+    read({
+      summary: "Show the config of a node as it was rendered for an attempt",
+      description:
+        "Computed again from the facts before the attempt, and never stored. Secrets are shown as `***`. A node with for_each has a config for each item.",
+      params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+      querystring: z.strictObject({
+        attempt: z.coerce
+          .number()
+          .int()
+          .min(1)
+          .optional()
+          .meta({ description: "Default: the last.", example: 2 }),
+        item: z.coerce
+          .number()
+          .int()
+          .min(0)
+          .optional()
+          .meta({ description: "For a node with for_each.", example: 3 }),
+      }),
+      response: schema.answers({ 200: views.nodeConfig }, ["E301", "E310", "E313"]),
+    }),
+    async ({ job, params, query }, reply) =>
+      sendInTurns(reply, await umbra.queries.facts.config(job.job_id, params.node, query)),
   )
 }
 

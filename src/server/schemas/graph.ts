@@ -308,3 +308,19 @@ export const eventPage = z.object({
   events: z.array(event),
   next: eg(z.string().nullable(), "17179869187.2", "The value of `after` for the next page."),
 })
+
+export const nodeConfig = z
+  .object({
+    node: eg(z.string(), "fetch"),
+    item: eg(z.number().int().nullable(), null, "null: the node itself."),
+    attempt: eg(z.number().int(), 2),
+    config: eg(json, { url: "https://shop.example.com/orders/17", token: "***" }, "As the handler got it."),
+    when: eg(z.boolean().nullable(), null, "The value of `when`; null: the node has none."),
+    items: eg(z.number().int().nullable(), null, "For a node with for_each: the number of its items."),
+    seq: eg(z.number().int(), 17179869187, "The last fact before the attempt."),
+    error: z
+      .object({ code: z.string(), message: z.string() })
+      .nullable()
+      .describe("Why the config cannot be rendered."),
+  })
+  .meta({ id: "NodeConfig" })

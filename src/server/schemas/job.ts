@@ -181,6 +181,13 @@ export function plainText(example: string): Readonly<Record<number, z.ZodType>> 
   return textAnswer("text/plain", "Metrics as text", example)
 }
 
+/** A file that browsers download. */
+export const htmlFile: Readonly<Record<number, z.ZodType>> = textAnswer(
+  "text/html",
+  "One HTML file",
+  "<!doctype html>…",
+)
+
 function textAnswer(type: string, description: string, example: string) {
   const answer = { description, content: { [type]: { schema: z.string().meta({ examples: [example] }) } } }
   return { 200: answer as unknown as z.ZodType }
