@@ -30,6 +30,7 @@ class FileSource implements JobSource {
   readonly error = null
   readonly version = 0
   readonly config = null
+  readonly items = null
   readonly now: number
   readonly #payloads: NonNullable<ReplayData["payloads"]>
 

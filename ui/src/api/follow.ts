@@ -7,7 +7,7 @@
  * 3. A job that has ended is not followed. It is read again when the tab is shown, and after a command.
  */
 import type { CompiledGraph, FactRecord, LiveGraph } from "../../../src/core/index.ts"
-import type { JsonSource } from "../model/json-document.ts"
+import type { JsonSource, JsonValue } from "../model/json-document.ts"
 import type { ConfigOptions, Connection, JobSource, RenderedConfig } from "../model/source.ts"
 import { Timeline } from "../model/timeline.ts"
 import { ApiError, addressOf, ask, ownHeaders } from "./http.ts"
@@ -88,6 +88,13 @@ export class Follower implements JobSource {
 
   config(node: string, { item, attempt }: ConfigOptions): Promise<RenderedConfig> {
     return ask<RenderedConfig>(this.#path(`nodes/${encodeURIComponent(node)}/config`), { query: { item, attempt } })
+  }
+
+  async items(node: string, from: number, limit: number): Promise<readonly JsonValue[]> {
+    const path = this.#path(`nodes/${encodeURIComponent(node)}/items`)
+    const query = { limit, after: from === 0 ? undefined : from - 1 }
+    const { items } = await ask<{ items: readonly { item: JsonValue }[] }>(path, { query, signal: this.#stop.signal })
+    return items.map(({ item }) => item)
   }
 
   #path(rest: string): string {

@@ -17,7 +17,7 @@ export function AttemptsTab({ timeline, moment, node }: { timeline: Timeline; mo
   const ended = (timeline.tries.get(node) ?? []).filter(({ seq }) => seq <= moment.seq)
   const last = ended.at(-1)
   const isLastShown = last !== undefined && view.status === "FAILED" && last.endedAt === view.finished_at
-  const hasBegun = view.status !== "PENDING" && view.status !== "SKIPPED" && !isLastShown
+  const hasBegun = view.status !== "PENDING" && view.status !== "SKIPPED" && !isLastShown && !(view.status === "CANCELLED" && view.started_at === null) && view.queued_at !== null
   if (!hasBegun && ended.length === 0) return <p className="none">No attempt yet.</p>
   return (
     <ol className="att">

@@ -7,19 +7,20 @@ const kinds: readonly EdgeKind[] = ["done", "ahead", "skipped", "failed", "live"
 const RADIUS = 8
 
 export function edgePaths(
-  { boxes, edges }: Layout,
+  { boxes, edges, lanes }: Layout,
   nodes: readonly NodeView[],
   selected: number | null,
   view: Box,
 ): (readonly [EdgeKind, string])[] {
   const paths = new Map<EdgeKind, string[]>()
-  for (const [from, to] of edges) {
+  for (const [edge, [from, to]] of edges.entries()) {
     const [a, b] = [boxes[from]!, boxes[to]!]
     if (!isInView(a, b, view)) continue
     const kind = from === selected || to === selected ? "lit" : kindOf(nodes[from]!, nodes[to]!)
     const known = paths.get(kind)
-    if (known === undefined) paths.set(kind, [route(a, b)])
-    else known.push(route(a, b))
+    const path = lanes[edge] == null ? route(a, b) : laneRoute(a, b, lanes[edge])
+    if (known === undefined) paths.set(kind, [path])
+    else known.push(path)
   }
   return kinds.flatMap(kind => {
     const parts = paths.get(kind)
@@ -37,6 +38,21 @@ export function kindOf(from: NodeView, to: NodeView): EdgeKind {
 function isInView(a: Box, b: Box, { x, y, w, h }: Box): boolean {
   const [top, bottom] = [Math.min(a.y, b.y), Math.max(a.y + a.h, b.y + b.h)]
   return a.x < x + w && b.x + b.w > x && top < y + h && bottom > y
+}
+
+/** Over several ranks: through a lane between the cards. */
+function laneRoute(a: Box, b: Box, lane: number): string {
+  const [x1, y1] = [a.x + a.w, a.y + a.h / 2]
+  const [x2, y2] = [b.x, b.y + b.h / 2]
+  return `M${x1} ${y1}${bendTo(x1 + 22, y1, lane)}${bendTo(x2 - 18, lane, y2)}H${x2}`
+}
+
+/** Along the line to x, then up or down to another line. */
+function bendTo(x: number, from: number, to: number): string {
+  if (Math.abs(from - to) < 1) return `H${x}`
+  const r = Math.min(RADIUS, Math.abs(to - from) / 2)
+  const d = to > from ? 1 : -1
+  return `H${x - r}Q${x} ${from} ${x} ${from + d * r}V${to - d * r}Q${x} ${to} ${x + r} ${to}`
 }
 
 /** From the right side of `a` to the left side of `b`, with right angles: it bends before the target, so that what merges, merges visibly. */

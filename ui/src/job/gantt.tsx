@@ -51,7 +51,7 @@ export function Gantt({ timeline, moment, end, selected, matches, onSelect }: Ga
           <span className="gt">
             {ticks.map((time, n) => (
               <span key={time} style={{ left: `${x(time)}%` }}>
-                {n === 0 ? clock(time, end) : `+${duration(time - start).replace(/ 00 (s|min)$/, "")}`}
+                {n === 0 ? clock(time, end) : `+${duration(time - start).replace(/ 00 (s|min)$/, "").replace(".0 s", " s")}`}
               </span>
             ))}
           </span>

@@ -1,4 +1,5 @@
 /** The items of a list: a map of all of them on a canvas, and a list of which only the visible rows are in the page. */
+import { useQuery } from "@tanstack/react-query"
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 import { itemViews } from "../../../src/core/index.ts"
 import { stateColours } from "../model/colours.ts"
@@ -24,7 +25,7 @@ interface ItemsTabProps {
   readonly item: number | null
 }
 
-export function ItemsTab({ timeline, moment, node, item }: ItemsTabProps) {
+export function ItemsTab({ timeline, moment, source, node, item }: ItemsTabProps) {
   const list = moment.state.lists.get(node)
   const counts = moment.view.nodes[node]!.items
   const [filter, setFilter] = useState<string | null>(null)
@@ -57,7 +58,7 @@ export function ItemsTab({ timeline, moment, node, item }: ItemsTabProps) {
         <span>{count(total - 1)}</span>
       </div>
       {item !== null && item < total && <ItemDetail timeline={timeline} moment={moment} node={node} item={item} />}
-      <ItemList moment={moment} node={node} indexes={shown} total={shown?.length ?? total} selected={item} onSelect={choose} />
+      <ItemList source={source} timeline={timeline} moment={moment} node={node} indexes={shown} total={shown?.length ?? total} selected={item} onSelect={choose} />
     </>
   )
 }
@@ -143,6 +144,8 @@ function ItemDetail({ timeline, moment, node, item }: { timeline: Timeline; mome
 }
 
 interface ItemListProps {
+  readonly source: JobSource
+  readonly timeline: Timeline
   readonly moment: Moment
   readonly node: number
   /** Positions of the shown items; null: all. */
@@ -152,11 +155,12 @@ interface ItemListProps {
   readonly onSelect: (item: number) => void
 }
 
-function ItemList({ moment, node, indexes, total, selected, onSelect }: ItemListProps) {
+function ItemList({ source, timeline, moment, node, indexes, total, selected, onSelect }: ItemListProps) {
   const ref = useRef<HTMLDivElement>(null)
   const range = useRange(ref, total, ROW)
   const row = selected === null ? -1 : indexes === null ? selected : indexes.indexOf(selected)
   useEffect(() => scrollToRow(ref.current, row, ROW), [row])
+  const values = useValues(source, timeline.graph.nodes[node]!.id, indexes?.[range.from] ?? range.from)
   const numbers = Array.from({ length: Math.max(0, range.to - range.from) }, (_, n) => indexes?.[range.from + n] ?? range.from + n)
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls.
@@ -170,7 +174,7 @@ function ItemList({ moment, node, indexes, total, selected, onSelect }: ItemList
             <button key={item} className="ir" type="button" aria-current={item === selected} onClick={() => onSelect(item)}>
               <StateMark status={view.status} />
               <span className="num dim">{count(item)}</span>
-              <span className={view.error === null ? "trunc" : "trunc t-failed"}>{view.error === null ? itemText(view.item) : `${view.error.code} ${view.error.message}`}</span>
+              <span className={view.error === null ? "trunc" : "trunc t-failed"}>{view.error === null ? itemText(view.item ?? values(item)) : `${view.error.code} ${view.error.message}`}</span>
               <span className="num">{time}</span>
             </button>
           )
@@ -178,6 +182,20 @@ function ItemList({ moment, node, indexes, total, selected, onSelect }: ItemList
       </Spaced>
     </div>
   )
+}
+
+const PAGE = 100
+
+/** Values of the list around an index: lists that are too large for their fact are read from the server. */
+function useValues(source: JobSource, node: string, around: number): (item: number) => unknown {
+  const first = Math.floor(around / PAGE) * PAGE
+  const { data } = useQuery({
+    queryKey: ["items", source.jobId, node, first],
+    queryFn: () => source.items!(node, first, 2 * PAGE),
+    enabled: source.items !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  return item => data?.[item - first]
 }
 
 function itemText(item: unknown): string {

@@ -48,7 +48,7 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
   }
   const usageKey = mainUsage(moment)
   return (
-    <div className={isNarrow ? "outline narrow" : "outline"} ref={ref} role="treegrid" aria-label="Nodes" aria-rowcount={rows.length + 1} onKeyDown={move} tabIndex={-1}>
+    <div className={isNarrow ? "otree narrow" : "otree"} ref={ref} role="treegrid" aria-label="Nodes" aria-rowcount={rows.length + 1} onKeyDown={move} tabIndex={-1}>
       {!isNarrow && (
         <div className="oh" role="row">
           <span role="columnheader">Node</span>
@@ -65,7 +65,7 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
           const { items } = cardOf(view, graph.nodes[node]!, moment.at)
           const why = plain(whySentence(view, graph.nodes[node]!, moment.at))
           const isTabStop = node === selected || (selected === null && range.from + n === 0)
-          const text = view.status === "COMPLETED" && items === "" ? "" : view.status === "FAILED" ? `${view.error?.code ?? ""} ${view.error?.message ?? ""}` : why
+          const text = view.status === "COMPLETED" && items === "" ? "" : view.status === "FAILED" && !isFollowing(view) ? `${view.error?.code ?? ""} ${view.error?.message ?? ""}` : why
           return (
             // biome-ignore lint/a11y/useFocusableInteractive: the selected row is in the order of tabs.
             // biome-ignore lint/a11y/useKeyWithClickEvents: keys are handled by the grid.
@@ -92,7 +92,7 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
               <span className="o-s" role="gridcell">{view.status}</span>
               <span className="o-w trunc" role="gridcell">
                 {items !== "" && <Segments items={items} isBare />}
-                <span className={view.status === "FAILED" ? "t-failed" : undefined}>{text}</span>
+                <span className={view.status === "FAILED" && !isFollowing(view) ? "t-failed" : undefined}>{text}</span>
               </span>
               <span className="o-a num" role="gridcell">{attemptOf(view)}</span>
               <span className="o-t num" role="gridcell">{timeOf(view, moment.at)}</span>
@@ -111,8 +111,13 @@ export function mainUsage({ view }: Moment): string | null {
   return names.find(name => /cost|usd/.test(name)) ?? names[0] ?? null
 }
 
-function attemptOf({ attempt, max_attempts, status }: NodeView): string {
-  if (status === "PENDING" || status === "SKIPPED") return ""
+/** It failed because another node did. */
+function isFollowing({ id, error }: NodeView): boolean {
+  return error?.node !== undefined && error.node !== id
+}
+
+function attemptOf({ attempt, max_attempts, status, queued_at }: NodeView): string {
+  if (status === "PENDING" || status === "SKIPPED" || queued_at === null) return ""
   return attempt > 1 ? `${attempt} of ${max_attempts}` : "1"
 }
 
@@ -120,6 +125,6 @@ export function timeOf({ status, duration_ms, waited_ms, started_at, queued_at, 
   if (items !== undefined && finished_at !== null && queued_at !== null) return duration(finished_at - queued_at)
   if (duration_ms !== null && finished_at !== null) return duration(duration_ms + (waited_ms ?? 0))
   if (finished_at !== null || status === "PENDING" || status === "SKIPPED") return ""
-  const since = started_at ?? queued_at
+  const since = items === undefined ? (started_at ?? queued_at) : queued_at
   return since === null ? "" : elapsed(now - since)
 }

@@ -92,7 +92,7 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
         </svg>
         {scale.breaks.map(({ x, from, to }) => (
           <span key={from} className="gap" style={{ left: `${x * 100}%` }} title={`Nothing for ${elapsed(to - from)}`}>
-            ⫽
+            //
           </span>
         ))}
         <div className="ticks" aria-hidden="true">

@@ -27,7 +27,7 @@ export function WhyTab(props: WhyTabProps) {
       <p className="say">
         <Sentence parts={whySentence(view, compiled, moment.at)} onNode={onNode} />
       </p>
-      {error !== null && (error.node === undefined || error.node === view.id) && <ErrorBox error={error} at={view.finished_at} />}
+      {error !== null && (error.node === undefined || error.node === view.id) && <ErrorBox error={error} at={view.finished_at} {...(view.status === "FAILED" ? {} : { title: `The attempt before: ${error.code}` })} />}
       {canSignal && <SignalForm jobId={source.jobId} name={waiting.name} onSent={props.onCommand} />}
       {view.progress !== null && view.progress.percent !== null && (
         <div className="bar" role="progressbar" aria-label="Progress" aria-valuenow={Math.round(view.progress.percent)}>

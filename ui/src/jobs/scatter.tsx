@@ -70,7 +70,10 @@ function Plot({ data, onRange }: { data: Durations; onRange: (from: number, befo
   const ref = useRef<HTMLDivElement>(null)
   const size = useSize(ref)
   const [brush, setBrush] = useState<readonly [number, number] | null>(null)
-  const [from, before] = [Date.parse(data.from), Date.parse(data.before)]
+  const before = Date.parse(data.before)
+  // Without a filter by time the axis begins with the oldest job, not a day before.
+  const oldest = Math.min(before - 60_000, ...data.points.map(({ at }) => Date.parse(at)))
+  const from = Math.max(Date.parse(data.from), oldest - (before - oldest) * 0.04)
   const width = size?.width ?? 0
   const durations = data.points.map(point => Math.max(1, point.duration_ms))
   const [least, most] = [Math.min(1000, ...durations), Math.max(1000, ...durations) * 1.3]

@@ -20,17 +20,18 @@ export function barsOf(node: NodeView, tries: readonly EndedTry[], seq: number, 
     queuedFrom = retryAt === null ? null : endedAt
   }
   const { status, queued_at, started_at, finished_at, duration_ms } = node
-  if (queued_at === null || status === "PENDING") return bars
+  if (queued_at === null || status === "PENDING" || status === "SKIPPED") return bars
+  if (node.items !== undefined) {
+    const kind = status === "FAILED" ? "failed" : status === "WAITING" ? "wait" : "run"
+    return [...bars, { kind, from: queued_at, to: finished_at ?? now, title: `${node.items.total} items` }]
+  }
   const from = Math.max(queuedFrom ?? queued_at, queued_at)
   const end = finished_at ?? now
   const isRun = started_at !== null
   if (from < (started_at ?? end)) bars.push({ kind: "queued", from, to: Math.min(end, started_at ?? end), title: "Queued" })
-  if (!isRun) {
-    if (node.items !== undefined && finished_at === null) bars.push({ kind: "run", from: queued_at, to: end, title: "Runs its items" })
-    return bars
-  }
+  if (!isRun) return bars
   const ranUntil = duration_ms !== null ? started_at + duration_ms : status === "WAITING" ? Math.min(end, started_at + 1) : end
   bars.push({ kind: status === "FAILED" ? "failed" : "run", from: started_at, to: Math.max(ranUntil, started_at), title: status === "FAILED" ? (node.error?.code ?? "Failed") : "Ran" })
-  if (ranUntil < end) bars.push({ kind: node.items === undefined ? "wait" : "run", from: ranUntil, to: end, title: "Waited" })
+  if (ranUntil < end) bars.push({ kind: "wait", from: ranUntil, to: end, title: "Waited" })
   return bars
 }

@@ -22,7 +22,7 @@ export function cardOf(node: NodeView, compiled: CompiledNode, now: number): Car
   const [left, right, isBad = false] = linesOf(node, compiled, now)
   const retried = node.attempt > 1 ? `${node.attempt} of ${node.max_attempts}` : ""
   const total = node.items === undefined ? "" : `×${count(node.items.total)}`
-  const extra = total || (node.status === "PENDING" ? "" : retried)
+  const extra = total || (node.status === "PENDING" || retried === "" ? "" : node.status === "COMPLETED" ? "↻" : retried)
   const items =
     node.items === undefined ? "" : itemStates.map(state => node.items?.[state] ?? 0).join(",")
   const attempt = retried === "" ? "" : `, attempt ${retried}`
@@ -37,7 +37,8 @@ function linesOf(node: NodeView, compiled: CompiledNode, now: number): readonly 
       return [kind, tookOf(node)]
     case "RUNNING": {
       const percent = node.progress?.percent
-      const since = node.started_at === null ? "" : elapsed(now - node.started_at)
+      const from = node.items === undefined ? node.started_at : node.queued_at
+      const since = from === null ? "" : elapsed(now - from)
       return [percent == null ? kind : `${Math.round(percent)} %`, since]
     }
     case "FAILED": {

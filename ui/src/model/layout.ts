@@ -17,7 +17,9 @@ export interface Layout {
   /** By position of the node. */
   readonly boxes: readonly Box[]
   /** Positions of the ends of each edge. */
-  readonly edges: readonly (readonly [number, number])[]
+  readonly edges: Edges
+  /** By edge: where it passes between cards, if it spans several ranks; null: straight from card to card. */
+  readonly lanes: readonly (number | null)[]
   readonly width: number
   readonly height: number
 }
@@ -45,10 +47,13 @@ export function layoutOf(graph: CompiledGraph): Layout {
   const sizes = graph.nodes.map(({ for_each }) => ({ w, h: for_each ? LIST_HEIGHT : HEIGHT }))
   const ranks = ranksOf(graph.nodes.length, edges)
   const isLarge = sizes.length > MOST_NODES || Math.max(0, ...ranks) > MOST_RANKS
-  const boxes = isLarge ? layered(sizes, edges, ranks) : byDagre(sizes, edges)
+  const { boxes, lanes } = isLarge
+    ? { boxes: layered(sizes, edges, ranks), lanes: edges.map(() => null) }
+    : byDagre(sizes, edges)
   return {
     boxes,
     edges,
+    lanes,
     width: boxes.reduce((most, box) => Math.max(most, box.x + box.w), 0),
     height: boxes.reduce((most, box) => Math.max(most, box.y + box.h), 0),
   }
@@ -56,17 +61,24 @@ export function layoutOf(graph: CompiledGraph): Layout {
 
 type Sizes = readonly { readonly w: number; readonly h: number }[]
 
-function byDagre(sizes: Sizes, edges: Edges): Box[] {
+function byDagre(sizes: Sizes, edges: Edges): Pick<Layout, "boxes" | "lanes"> {
   const graph = new graphlib.Graph()
   graph.setGraph({ rankdir: "LR", ranker: "tight-tree", ranksep: RANK_GAP, nodesep: NODE_GAP, edgesep: 12 })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const [node, { w, h }] of sizes.entries()) graph.setNode(String(node), { width: w, height: h })
   for (const [from, to] of edges) graph.setEdge(String(from), String(to))
   dagre(graph)
-  return sizes.map(({ w, h }, node) => {
+  const boxes = sizes.map(({ w, h }, node) => {
     const { x, y } = graph.node(String(node)) as { x: number; y: number }
     return { x: Math.round(x - w / 2), y: Math.round(y - h / 2), w, h }
   })
+  const lanes = edges.map(([from, to]) => {
+    const { points } = graph.edge(String(from), String(to)) as { points: readonly { x: number; y: number }[] }
+    // Points inside of the ranks between the two ends.
+    const passed = points.filter(({ x }) => x > boxes[from]!.x + boxes[from]!.w + RANK_GAP && x < boxes[to]!.x - RANK_GAP)
+    return passed.length === 0 ? null : Math.round(passed[Math.floor(passed.length / 2)]!.y)
+  })
+  return { boxes, lanes }
 }
 
 /** Layers by rank, ordered by the mean place of the neighbours: linear in the size of the graph. */

@@ -188,8 +188,13 @@ export function jobSentence(view: GraphView, now: number): Sentence | null {
   if (largest === undefined) return null
   const { sample } = largest
   const total = [...groups.values()].reduce((sum, group) => sum + group.count, 0)
-  const first: Part[] = total === 1 ? [{ node: sample.id }, ": "] : [strong(`${largest.count} of ${count(total)} waits: `)]
-  return [...first, ...reasonSentence(sample.waiting_on!, sample, now)]
+  const others = total - largest.count
+  return [
+    { node: sample.id },
+    largest.count === 1 ? ": " : ` and ${counted(largest.count - 1, "other")}: `,
+    ...reasonSentence(sample.waiting_on!, sample, now),
+    others === 0 ? "" : ` ${counted(others, "node")} ${others === 1 ? "waits" : "wait"} for something else.`,
+  ]
 }
 
 function groupOf(waiting: WaitingOn): string {

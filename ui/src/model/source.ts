@@ -20,6 +20,8 @@ export interface JobSource {
   retryNow(): void
   /** A payload that a fact refers to; null: it is not available here. */
   payload(seq: number, field: string): JsonSource | null
+  /** The values of a list from this index on; null: they are not available here. */
+  items: ((node: string, from: number, limit: number) => Promise<readonly JsonValue[]>) | null
   /** The config of a node as rendered; null: it is not available here. */
   config: ((node: string, options: ConfigOptions) => Promise<RenderedConfig>) | null
 }
