@@ -48,7 +48,10 @@ function inlineReport(): void {
 function compress(file: string): void {
   const content = readFileSync(file)
   writeFileSync(`${file}.gz`, gzipSync(content, { level: 9 }))
-  writeFileSync(`${file}.br`, brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }))
+  writeFileSync(
+    `${file}.br`,
+    brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
+  )
 }
 
 function sourcesHash(): string {
@@ -62,5 +65,7 @@ function sourcesHash(): string {
 }
 
 function filesIn(folder: string): string[] {
-  return (readdirSync(folder, { recursive: true }) as string[]).filter(file => statSync(join(folder, file)).isFile())
+  return (readdirSync(folder, { recursive: true }) as string[]).filter(file =>
+    statSync(join(folder, file)).isFile(),
+  )
 }

@@ -57,7 +57,9 @@ describe("the job page", () => {
     onTestFinished(() => context.close())
     await page.waitForSelector('.node[data-id="ask"][data-s="waiting"]')
     const boxes = () =>
-      page.evaluate(() => [...document.querySelectorAll(".node")].map(card => JSON.stringify(card.getBoundingClientRect())))
+      page.evaluate(() =>
+        [...document.querySelectorAll(".node")].map(card => JSON.stringify(card.getBoundingClientRect())),
+      )
     const before = await boxes()
     expect(before).toHaveLength(3)
     await stage.umbra.signal(job, "approved", { by: "Ada" })
@@ -112,7 +114,10 @@ describe("the job page", () => {
     const inGraph = await shownStates(page)
     const rows = (selector: string) =>
       page.evaluate(
-        css => Object.fromEntries([...document.querySelectorAll<HTMLElement>(css)].map(row => [row.dataset.id!, row.dataset.s!])),
+        css =>
+          Object.fromEntries(
+            [...document.querySelectorAll<HTMLElement>(css)].map(row => [row.dataset.id!, row.dataset.s!]),
+          ),
         selector,
       )
     await page.keyboard.press("o")
@@ -153,8 +158,12 @@ describe("the job page", () => {
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     await page.waitForSelector("dialog.ask", { state: "detached" })
-    await expect.poll(async () => (await stage.ask(`/jobs/${ended}/facts?limit=1000`)).body.facts.length).toBeGreaterThan(before)
-    expect(await page.evaluate(() => document.activeElement !== document.body || document.hasFocus())).toBe(true)
+    await expect
+      .poll(async () => (await stage.ask(`/jobs/${ended}/facts?limit=1000`)).body.facts.length)
+      .toBeGreaterThan(before)
+    expect(await page.evaluate(() => document.activeElement !== document.body || document.hasFocus())).toBe(
+      true,
+    )
   })
 
   it("moves between nodes and moments with keys", async () => {
@@ -164,7 +173,9 @@ describe("the job page", () => {
     await page.locator('.node[data-id="start"]').focus()
     await page.keyboard.press("ArrowRight")
     await page.waitForFunction(() => document.activeElement?.getAttribute("data-id") !== "start")
-    expect(["never", "each"]).toContain(await page.evaluate(() => document.activeElement!.getAttribute("data-id")))
+    expect(["never", "each"]).toContain(
+      await page.evaluate(() => document.activeElement!.getAttribute("data-id")),
+    )
     await page.keyboard.press("ArrowLeft")
     await page.waitForFunction(() => document.activeElement?.getAttribute("data-id") === "start")
     await page.keyboard.press(",")
@@ -185,7 +196,10 @@ describe("the job page", () => {
     await page.fill('dialog input[name="reason"]', "not wanted any more")
     await page.click("text=Cancel the job >> nth=-1")
     await page.waitForSelector('.pill[data-s="cancelled"]')
-    expect((await stage.ask(`/jobs/${cancelled}`)).body).toMatchObject({ status: "CANCELLED", reason: "not wanted any more" })
+    expect((await stage.ask(`/jobs/${cancelled}`)).body).toMatchObject({
+      status: "CANCELLED",
+      reason: "not wanted any more",
+    })
 
     const job = await stage.start(waits)
     await page.goto(`${stage.url}/ui/jobs/${job}?node=ask`)
@@ -206,7 +220,13 @@ describe("the job page", () => {
         name: "hostile",
         nodes: [
           { id: "a", handler: "transform", config: { value: { [hostile]: "{{ input.text }}" } } },
-          { id: "b", handler: "fails", retry: { max_attempts: 1 }, dependencies: ["a"], config: { message: "{{ input.text }}" } },
+          {
+            id: "b",
+            handler: "fails",
+            retry: { max_attempts: 1 },
+            dependencies: ["a"],
+            config: { message: "{{ input.text }}" },
+          },
         ],
       },
       { text: hostile },
@@ -218,7 +238,8 @@ describe("the job page", () => {
     await page.goto(`${stage.url}/ui/jobs/${job}?node=b`)
     await page.waitForSelector(".errbox")
     expect(await page.locator(".errbox p").first().textContent()).toContain(hostile)
-    for (const view of ["outline", "gantt"]) await page.goto(`${stage.url}/ui/jobs/${job}?view=${view}&panel=job`)
+    for (const view of ["outline", "gantt"])
+      await page.goto(`${stage.url}/ui/jobs/${job}?view=${view}&panel=job`)
     await page.goto(`${stage.url}/ui/jobs?workflow=hostile`)
     await page.waitForSelector(".jl")
     expect(await page.evaluate(() => (window as { hit?: number }).hit)).toBeUndefined()

@@ -1,7 +1,14 @@
 /** A real server with the built dashboard, a real Chromium, and a proxy between them that a test can cut. */
-import { connect, createServer, type Server as NetServer, type Socket } from "node:net"
+
 import type { AddressInfo } from "node:net"
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import { connect, createServer, type Server as NetServer, type Socket } from "node:net"
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "playwright-core"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
 import { openStage, type Stage, type StageOptions } from "../server/stage.ts"
@@ -30,7 +37,10 @@ export const handlers = [
   defineHandler({
     name: "fails",
     run: (config, { jobId, nodeId }) => {
-      const { times = 1_000_000, message = "it always fails" } = config as { times?: number; message?: string }
+      const { times = 1_000_000, message = "it always fails" } = config as {
+        times?: number
+        message?: string
+      }
       const key = `${jobId} ${nodeId}`
       const before = failures.get(key) ?? 0
       failures.set(key, before + 1)
@@ -93,7 +103,9 @@ export async function openUiStage(options: StageOptions = {}): Promise<UiStage> 
       const requests: string[] = []
       page.on("pageerror", error => problems.push(error.message))
       page.on("console", message => message.type() === "error" && problems.push(message.text()))
-      page.on("request", request => requests.push(new URL(request.url()).pathname + new URL(request.url()).search))
+      page.on("request", request =>
+        requests.push(new URL(request.url()).pathname + new URL(request.url()).search),
+      )
       await page.goto(`${proxy.url}${path}`)
       return { page, context, problems, requests }
     },
@@ -123,7 +135,10 @@ async function openProxy(port: number): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let isCut = false
   const server: NetServer = createServer(socket => {
-    if (isCut) return socket.destroy()
+    if (isCut) {
+      socket.destroy()
+      return
+    }
     const onward = connect(port, "127.0.0.1")
     for (const one of [socket, onward]) {
       sockets.add(one)
@@ -170,7 +185,8 @@ export async function moveTo(page: Page, index: number): Promise<void> {
     slider.dispatchEvent(new Event("input", { bubbles: true }))
   }, index)
   await page.waitForFunction(
-    value => document.querySelector(".ctl .now")?.textContent?.includes(`event ${value.toLocaleString("en-US")} of`),
+    value =>
+      document.querySelector(".ctl .now")?.textContent?.includes(`event ${value.toLocaleString("en-US")} of`),
     index,
   )
 }

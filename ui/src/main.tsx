@@ -26,7 +26,8 @@ const queries = new QueryClient({
       refetchOnWindowFocus: false,
       refetchOnReconnect: false,
       staleTime: 30_000,
-      retry: (failures, error) => failures < 2 && error instanceof ApiError && (error.status === null || error.status === 503),
+      retry: (failures, error) =>
+        failures < 2 && error instanceof ApiError && (error.status === null || error.status === 503),
     },
   },
 })
@@ -43,14 +44,21 @@ function App() {
   if (session === undefined)
     return (
       <main className="page" id="main">
-        <div className="panel">{error === null ? <Loading what="the session" /> : <Failed what="The session" error={error} onRetry={() => void refetch()} />}</div>
+        <div className="panel">
+          {error === null ? (
+            <Loading what="the session" />
+          ) : (
+            <Failed what="The session" error={error} onRetry={() => void refetch()} />
+          )}
+        </div>
       </main>
     )
   if (session.login === "required")
     return (
       <LoginPage
         onLogin={next => {
-          client.clear()
+          // Answers that another person got.
+          client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })
           client.setQueryData(sessionQuery.queryKey, next)
         }}
       />
@@ -58,7 +66,17 @@ function App() {
   const [, page, id] = path.split("/")
   if (page === "jobs" && id !== undefined && id !== "")
     return (
-      <Suspense fallback={<Shell session={session} page="jobs"><main className="page" id="main"><div className="panel"><Loading what="the job" rows={8} /></div></main></Shell>}>
+      <Suspense
+        fallback={
+          <Shell session={session} page="jobs">
+            <main className="page" id="main">
+              <div className="panel">
+                <Loading what="the job" rows={8} />
+              </div>
+            </main>
+          </Shell>
+        }
+      >
         <JobPage key={id} jobId={id} session={session} />
       </Suspense>
     )

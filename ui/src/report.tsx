@@ -72,11 +72,23 @@ function Report({ data, source }: { data: ReplayData; source: FileSource }) {
         </span>
         <span className="env">Replay file, made {clock(Date.parse(data.created_at))}</span>
         <span className="sp" />
-        <button className="btn ghost icon-only" type="button" aria-label="Change the theme" onClick={toggleTheme}>
+        <button
+          className="btn ghost icon-only"
+          type="button"
+          aria-label="Change the theme"
+          onClick={toggleTheme}
+        >
           <Icon name="sun" />
         </button>
       </header>
-      <JobView source={source} timeline={source.timeline} layout={layout} canSignal={false} actions={() => null} onCommand={() => {}} />
+      <JobView
+        source={source}
+        timeline={source.timeline}
+        layout={layout}
+        canSignal={false}
+        actions={() => null}
+        onCommand={() => {}}
+      />
     </>
   )
 }

@@ -83,17 +83,25 @@ export class Follower implements JobSource {
   }
 
   payload(seq: number, field: string): JsonSource {
-    return { address: addressOf(this.#path(`payloads/${seq}/${encodeURIComponent(field)}`)), headers: ownHeaders() }
+    return {
+      address: addressOf(this.#path(`payloads/${seq}/${encodeURIComponent(field)}`)),
+      headers: ownHeaders(),
+    }
   }
 
   config(node: string, { item, attempt }: ConfigOptions): Promise<RenderedConfig> {
-    return ask<RenderedConfig>(this.#path(`nodes/${encodeURIComponent(node)}/config`), { query: { item, attempt } })
+    return ask<RenderedConfig>(this.#path(`nodes/${encodeURIComponent(node)}/config`), {
+      query: { item, attempt },
+    })
   }
 
   async items(node: string, from: number, limit: number): Promise<readonly JsonValue[]> {
     const path = this.#path(`nodes/${encodeURIComponent(node)}/items`)
     const query = { limit, after: from === 0 ? undefined : from - 1 }
-    const { items } = await ask<{ items: readonly { item: JsonValue }[] }>(path, { query, signal: this.#stop.signal })
+    const { items } = await ask<{ items: readonly { item: JsonValue }[] }>(path, {
+      query,
+      signal: this.#stop.signal,
+    })
     return items.map(({ item }) => item)
   }
 
@@ -115,12 +123,17 @@ export class Follower implements JobSource {
     this.#set({ kind: "loading" })
     try {
       const first = await this.#page(undefined)
-      const submitted = first.facts[0] as unknown as { workflow: string; workflow_version: number } | undefined
+      const submitted = first.facts[0] as unknown as
+        | { workflow: string; workflow_version: number }
+        | undefined
       if (submitted === undefined) throw new ApiError("The job has no facts.", {})
       const { workflow, workflow_version: version } = submitted
-      const graph = await ask<CompiledGraph>(`/workflows/${encodeURIComponent(workflow)}/versions/${version}/graph`, {
-        signal: this.#stop.signal,
-      })
+      const graph = await ask<CompiledGraph>(
+        `/workflows/${encodeURIComponent(workflow)}/versions/${version}/graph`,
+        {
+          signal: this.#stop.signal,
+        },
+      )
       const timeline = new Timeline(graph)
       timeline.append(first.facts)
       if (first.next !== null) await this.#read(timeline, first.next)
@@ -170,7 +183,8 @@ export class Follower implements JobSource {
       this.timeline.live = null
       this.#lostSince = null
       this.#tries = 0
-      return this.#set({ kind: "ended" })
+      this.#set({ kind: "ended" })
+      return
     }
     const stream = new AbortController()
     this.#stream = stream

@@ -63,7 +63,10 @@ export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
   return (await response.json()) as T
 }
 
-export async function send(path: string, { method = "GET", query, body, signal }: Asked = {}): Promise<Response> {
+export async function send(
+  path: string,
+  { method = "GET", query, body, signal }: Asked = {},
+): Promise<Response> {
   let response: Response
   try {
     response = await fetch(addressOf(path, query), {

@@ -14,7 +14,12 @@ export interface StreamedJob {
   readonly updated_at: string
   readonly finished_at: string | null
   readonly labels: { readonly [name: string]: string }
-  readonly error: { readonly code: string; readonly message: string; readonly node?: string; readonly item?: number } | null
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly node?: string
+    readonly item?: number
+  } | null
   readonly reason: string | null
 }
 
@@ -48,7 +53,10 @@ export function followJobs({ onJob, onConnection }: Options): () => void {
       tries++
       lostSince ??= Date.now()
       onConnection(lostSince)
-      retryTimer = setTimeout(connect, Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(10, tries - 1)))
+      retryTimer = setTimeout(
+        connect,
+        Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(10, tries - 1)),
+      )
     }
     readStream({
       address: addressOf("/jobs/stream", lastId === "" ? {} : { last_event_id: lastId }),

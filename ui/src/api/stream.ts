@@ -31,7 +31,8 @@ export async function readStream({ address, signal, onOpen, onEvent }: StreamOpt
       if (done || signal.aborted) return
       clearTimeout(silence)
       silence = setTimeout(abort, SILENCE_MS)
-      for (const { event, data, lastEventId } of parser.push(value)) onEvent(event, JSON.parse(data), lastEventId)
+      for (const { event, data, lastEventId } of parser.push(value))
+        onEvent(event, JSON.parse(data), lastEventId)
     }
   } finally {
     clearTimeout(silence)

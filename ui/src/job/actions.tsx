@@ -17,11 +17,38 @@ interface ActionText {
 }
 
 export const actionTexts: { readonly [name in ActionName]: ActionText } = {
-  cancel: { label: "Cancel", icon: "cancel", title: "Cancel the job as it is now", note: "Running attempts are aborted. What is done stays done, and a retry continues from there.", isDanger: true },
-  retry: { label: "Retry", icon: "retry", title: "Retry the job", note: "All nodes that are neither completed nor skipped run again." },
-  pause: { label: "Pause", icon: "pause", title: "Pause the job", note: "No new node starts until it is resumed. What runs, runs to its end." },
-  resume: { label: "Resume", icon: "play", title: "Resume the job", note: "Nodes that are ready start again." },
-  delete: { label: "Delete", icon: "close", title: "Delete the job", note: "It is hidden from lists at once, and removed by retention.", isDanger: true },
+  cancel: {
+    label: "Cancel",
+    icon: "cancel",
+    title: "Cancel the job as it is now",
+    note: "Running attempts are aborted. What is done stays done, and a retry continues from there.",
+    isDanger: true,
+  },
+  retry: {
+    label: "Retry",
+    icon: "retry",
+    title: "Retry the job",
+    note: "All nodes that are neither completed nor skipped run again.",
+  },
+  pause: {
+    label: "Pause",
+    icon: "pause",
+    title: "Pause the job",
+    note: "No new node starts until it is resumed. What runs, runs to its end.",
+  },
+  resume: {
+    label: "Resume",
+    icon: "play",
+    title: "Resume the job",
+    note: "Nodes that are ready start again.",
+  },
+  delete: {
+    label: "Delete",
+    icon: "close",
+    title: "Delete the job",
+    note: "It is hidden from lists at once, and removed by retention.",
+    isDanger: true,
+  },
 }
 
 const ended = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"])
@@ -33,11 +60,26 @@ export function possibleActions(newest: Moment): readonly ActionName[] {
   const paused = (newest.view as { readonly paused?: unknown }).paused
   if (status === "DELETED") return []
   if (ended.has(status)) return [...(retryable.has(status) ? (["retry"] as const) : []), "delete"]
-  const pausing = paused === undefined ? [] : paused === null || paused === false ? (["pause"] as const) : (["resume"] as const)
+  const pausing =
+    paused === undefined
+      ? []
+      : paused === null || paused === false
+        ? (["pause"] as const)
+        : (["resume"] as const)
   return ["cancel", ...pausing]
 }
 
-export function ActionDialog({ jobId, name, onDone, onClose }: { jobId: string; name: ActionName; onDone: () => void; onClose: () => void }) {
+export function ActionDialog({
+  jobId,
+  name,
+  onDone,
+  onClose,
+}: {
+  jobId: string
+  name: ActionName
+  onDone: () => void
+  onClose: () => void
+}) {
   const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const queries = useQueryClient()
@@ -48,7 +90,11 @@ export function ActionDialog({ jobId, name, onDone, onClose }: { jobId: string; 
     const reason = String(form.get("reason") ?? "").trim()
     try {
       if (name === "delete") await ask(`/jobs/${jobId}`, { method: "DELETE" })
-      else await ask(`/jobs/${jobId}/${name}`, { method: "POST", ...(reason === "" ? {} : { body: { reason } }) })
+      else
+        await ask(`/jobs/${jobId}/${name}`, {
+          method: "POST",
+          ...(reason === "" ? {} : { body: { reason } }),
+        })
       void queries.invalidateQueries({ queryKey: ["jobs"] })
       onDone()
       onClose()
@@ -59,7 +105,15 @@ export function ActionDialog({ jobId, name, onDone, onClose }: { jobId: string; 
     }
   }
   return (
-    <Ask title={title} action={`${label} the job`} isDanger={isDanger} isBusy={isBusy} error={error} onClose={onClose} onSubmit={form => void act(form)}>
+    <Ask
+      title={title}
+      action={`${label} the job`}
+      isDanger={isDanger}
+      isBusy={isBusy}
+      error={error}
+      onClose={onClose}
+      onSubmit={form => void act(form)}
+    >
       <p className="small mid">{note}</p>
       {name === "cancel" && (
         <label className="field">
@@ -71,13 +125,24 @@ export function ActionDialog({ jobId, name, onDone, onClose }: { jobId: string; 
   )
 }
 
-export function ActionButtons({ actions, onAction }: { actions: readonly ActionName[]; onAction: (name: ActionName) => void }) {
+export function ActionButtons({
+  actions,
+  onAction,
+}: {
+  actions: readonly ActionName[]
+  onAction: (name: ActionName) => void
+}) {
   return (
     <>
       {actions.map(name => {
         const { label, icon, isDanger } = actionTexts[name]
         return (
-          <button key={name} className={isDanger ? "btn danger" : "btn"} type="button" onClick={() => onAction(name)}>
+          <button
+            key={name}
+            className={isDanger ? "btn danger" : "btn"}
+            type="button"
+            onClick={() => onAction(name)}
+          >
             <Icon name={icon} />
             {label}
           </button>

@@ -1,8 +1,8 @@
 /** All attempts of a node, the newest first. */
 import type { NodeView } from "../../../src/core/index.ts"
 import { clock, duration, elapsed } from "../model/format.ts"
-import type { EndedTry } from "../model/tries.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
+import type { EndedTry } from "../model/tries.ts"
 import { StateMark } from "../shell/icons.tsx"
 
 const words: { readonly [outcome: string]: string } = {
@@ -12,12 +12,25 @@ const words: { readonly [outcome: string]: string } = {
   cancelled: "Cancelled",
 }
 
-export function AttemptsTab({ timeline, moment, node }: { timeline: Timeline; moment: Moment; node: number }) {
+export function AttemptsTab({
+  timeline,
+  moment,
+  node,
+}: {
+  timeline: Timeline
+  moment: Moment
+  node: number
+}) {
   const view = moment.view.nodes[node]!
   const ended = (timeline.tries.get(node) ?? []).filter(({ seq }) => seq <= moment.seq)
   const last = ended.at(-1)
   const isLastShown = last !== undefined && view.status === "FAILED" && last.endedAt === view.finished_at
-  const hasBegun = view.status !== "PENDING" && view.status !== "SKIPPED" && !isLastShown && !(view.status === "CANCELLED" && view.started_at === null) && view.queued_at !== null
+  const hasBegun =
+    view.status !== "PENDING" &&
+    view.status !== "SKIPPED" &&
+    !isLastShown &&
+    !(view.status === "CANCELLED" && view.started_at === null) &&
+    view.queued_at !== null
   if (!hasBegun && ended.length === 0) return <p className="none">No attempt yet.</p>
   return (
     <ol className="att">
@@ -32,7 +45,8 @@ export function AttemptsTab({ timeline, moment, node }: { timeline: Timeline; mo
 function Current({ view, now }: { view: NodeView; now: number }) {
   const { status, attempt, waiting_on: waiting, started_at, duration_ms, worker, queued_ms } = view
   const title = waiting?.kind === "retry" ? "Next try" : status.toLowerCase()
-  const time = duration_ms !== null ? duration(duration_ms) : started_at === null ? "" : elapsed(now - started_at)
+  const time =
+    duration_ms !== null ? duration(duration_ms) : started_at === null ? "" : elapsed(now - started_at)
   return (
     <li>
       <div className="row">
@@ -40,7 +54,9 @@ function Current({ view, now }: { view: NodeView; now: number }) {
         <b>{attempt}</b>
         <span>{title}</span>
         <span className="sp" />
-        <span className="small dim">{waiting?.kind === "retry" ? `in ${elapsed(waiting.at - now)}` : time}</span>
+        <span className="small dim">
+          {waiting?.kind === "retry" ? `in ${elapsed(waiting.at - now)}` : time}
+        </span>
       </div>
       <p className="row tiny dim">
         {worker !== null && <span>{worker}</span>}

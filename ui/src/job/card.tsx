@@ -19,7 +19,7 @@ interface NodeCardProps extends Card {
 }
 
 export const NodeCard = memo(function NodeCard(props: NodeCardProps) {
-  const { node, id, box, status, label, extra, isBad, left, right, items, isSmall, isList, isChild } = props
+  const { node, id, box, status, extra, isBad, left, right, items, isSmall, isList, isChild } = props
   const kind = isList ? " each" : isChild ? " child" : ""
   return (
     <button
@@ -29,15 +29,20 @@ export const NodeCard = memo(function NodeCard(props: NodeCardProps) {
       data-id={id}
       data-s={family(status)}
       aria-current={props.isSelected}
-      aria-label={label}
       tabIndex={props.isTabStop ? 0 : -1}
-      style={{ left: box.x, top: isSmall ? box.y + (box.h - 36) / 2 : box.y, width: box.w, height: isSmall ? 36 : box.h }}
+      style={{
+        left: box.x,
+        top: isSmall ? box.y + (box.h - 36) / 2 : box.y,
+        width: box.w,
+        height: isSmall ? 36 : box.h,
+      }}
       onClick={() => props.onSelect(node)}
       title={id}
     >
       <span className="h">
         <StateMark status={status} />
         <b>{id}</b>
+        <span className="sr">, {status.toLowerCase()}, </span>
         {!isSmall && extra !== "" && <span className={isBad ? "x t-failed" : "x"}>{extra}</span>}
         {!isSmall && isChild && <Icon name="child" small />}
       </span>

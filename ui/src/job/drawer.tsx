@@ -8,9 +8,9 @@ import { Icon, StateMark } from "../shell/icons.tsx"
 import { changeQuery } from "../shell/router.ts"
 import { copyText } from "../shell/states.tsx"
 import { AttemptsTab } from "./attempts.tsx"
+import { EventsTab } from "./events.tsx"
 import { ItemsTab } from "./items.tsx"
 import { JobTab } from "./job-tab.tsx"
-import { EventsTab } from "./events.tsx"
 import { ConfigTab, InputTab, OutputTab } from "./payload-tabs.tsx"
 import { WhyTab } from "./why.tsx"
 
@@ -59,15 +59,30 @@ export function Drawer(props: DrawerProps) {
           <span className="tagc">{view === null ? moment.view.status : view.status}</span>
           <span className="sp" />
           {node !== null && (
-            <button className="btn ghost sm icon-only" type="button" aria-label="Copy a link to this node" title="Copy link" onClick={() => void copyText(window.location.href)}>
+            <button
+              className="btn ghost sm icon-only"
+              type="button"
+              aria-label="Copy a link to this node"
+              title="Copy link"
+              onClick={() => void copyText(window.location.href)}
+            >
               <Icon name="link" />
             </button>
           )}
-          <button className="btn ghost sm icon-only" type="button" aria-label="Close" title="Close  Esc" onClick={onClose}>
+          <button
+            className="btn ghost sm icon-only"
+            type="button"
+            aria-label="Close"
+            title="Close  Esc"
+            onClick={onClose}
+          >
             <Icon name="close" />
           </button>
         </div>
-        <p className="small dim trunc">{view === null ? jobLine(timeline) : nodeLine(view, timeline.graph.nodes[node!]!)}{moment.isLive ? "" : ` · at ${clock(moment.at)}`}</p>
+        <p className="small dim trunc">
+          {view === null ? jobLine(timeline) : nodeLine(view, timeline.graph.nodes[node!]!)}
+          {moment.isLive ? "" : ` · at ${clock(moment.at)}`}
+        </p>
       </header>
       <div className="tabs" role="tablist" aria-label="Details">
         {tabs.map(({ name, note }) => (
@@ -95,8 +110,14 @@ export function Drawer(props: DrawerProps) {
           </button>
         ))}
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls. */}
-      <div className="dbody" id="tab-panel" role="tabpanel" aria-labelledby={`tab-${current.name}`} tabIndex={0} ref={body}>
+      <div
+        className="dbody"
+        id="tab-panel"
+        role="tabpanel"
+        aria-labelledby={`tab-${current.name}`}
+        tabIndex={0}
+        ref={body}
+      >
         {current.render()}
       </div>
     </aside>
@@ -112,9 +133,19 @@ function nodeTabs(props: DrawerProps, view: NodeView, compiled: CompiledNode): T
     { name: "Why", render: () => <WhyTab {...props} node={node} view={view} compiled={compiled} /> },
     { name: "Config", render: () => <ConfigTab {...shared} item={item} /> },
     { name: "Output", render: () => <OutputTab {...shared} item={item} /> },
-    { name: "Attempts", ...(tries > 0 ? { note: String(tries) } : {}), render: () => <AttemptsTab {...shared} /> },
+    {
+      name: "Attempts",
+      ...(tries > 0 ? { note: String(tries) } : {}),
+      render: () => <AttemptsTab {...shared} />,
+    },
     ...(compiled.for_each
-      ? [{ name: "Items", ...(view.items === undefined ? {} : { note: count(view.items.total) }), render: () => <ItemsTab {...shared} item={item} /> }]
+      ? [
+          {
+            name: "Items",
+            ...(view.items === undefined ? {} : { note: count(view.items.total) }),
+            render: () => <ItemsTab {...shared} item={item} />,
+          },
+        ]
       : []),
   ]
 }
@@ -124,12 +155,22 @@ function jobTabs(props: DrawerProps): Tab[] {
   return [
     { name: "Job", render: () => <JobTab {...props} /> },
     { name: "Input", render: () => <InputTab timeline={timeline} source={source} /> },
-    { name: "Output", render: () => <OutputTab timeline={timeline} moment={moment} source={source} node={null} item={null} /> },
-    { name: "Events", note: count(timeline.length), render: () => <EventsTab timeline={timeline} moment={moment} onMoment={onMoment} /> },
+    {
+      name: "Output",
+      render: () => <OutputTab timeline={timeline} moment={moment} source={source} node={null} item={null} />,
+    },
+    {
+      name: "Events",
+      note: count(timeline.length),
+      render: () => <EventsTab timeline={timeline} moment={moment} onMoment={onMoment} />,
+    },
   ]
 }
 
-function nodeLine({ attempt, max_attempts, items, status }: NodeView, { handler, provider }: CompiledNode): string {
+function nodeLine(
+  { attempt, max_attempts, items, status }: NodeView,
+  { handler, provider }: CompiledNode,
+): string {
   const parts = [handler, ...(provider === null ? [] : [provider])]
   if (items !== undefined) parts.push(`${count(items.total)} items`)
   else if (status !== "PENDING" && status !== "SKIPPED") parts.push(`attempt ${attempt} of ${max_attempts}`)

@@ -3,16 +3,23 @@ import { useEffect, useRef } from "react"
 import { clock, count } from "../model/format.ts"
 import { placeOf } from "../model/marks.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
-import { scrollToRow, Spaced, useRange } from "./virtual.tsx"
+import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
 
 const ROW = 24
 
-export function EventsTab({ timeline, moment, onMoment }: { timeline: Timeline; moment: Moment; onMoment: (index: number) => void }) {
+export function EventsTab({
+  timeline,
+  moment,
+  onMoment,
+}: {
+  timeline: Timeline
+  moment: Moment
+  onMoment: (index: number) => void
+}) {
   const ref = useRef<HTMLDivElement>(null)
   const range = useRange(ref, timeline.length, ROW)
   useEffect(() => scrollToRow(ref.current, moment.index - 1, ROW), [moment.index])
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls.
     <div className="events" ref={ref} tabIndex={0} role="group" aria-label="Events">
       <Spaced total={timeline.length} rowHeight={ROW} range={range}>
         {timeline.facts.slice(range.from, range.to).map(record => (
@@ -27,7 +34,8 @@ export function EventsTab({ timeline, moment, onMoment }: { timeline: Timeline; 
             <span className="num dim">{count(record.index)}</span>
             <span className="dim">{clock(record.at)}</span>
             <span className="trunc">
-              {record.type.replaceAll("_", " ")} {record.node === undefined ? "" : <b>{placeOf(record, timeline.graph)}</b>}
+              {record.type.replaceAll("_", " ")}{" "}
+              {record.node === undefined ? "" : <b>{placeOf(record, timeline.graph)}</b>}
               {record.code === undefined ? "" : <span className="t-failed"> {record.code}</span>}
             </span>
           </button>

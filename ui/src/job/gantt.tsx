@@ -5,7 +5,7 @@ import { clock, duration } from "../model/format.ts"
 import { outlineRows } from "../model/outline.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { family, StateMark } from "../shell/icons.tsx"
-import { scrollToRow, Spaced, useRange } from "./virtual.tsx"
+import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
 
 interface GanttProps {
   readonly timeline: Timeline
@@ -18,7 +18,9 @@ interface GanttProps {
 
 const ROW = 28
 const HEADER = 32
-const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400].map(s => s * 1000)
+const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400].map(
+  s => s * 1000,
+)
 
 export function Gantt({ timeline, moment, end, selected, matches, onSelect }: GanttProps) {
   const ref = useRef<HTMLDivElement>(null)
@@ -34,24 +36,29 @@ export function Gantt({ timeline, moment, end, selected, matches, onSelect }: Ga
   useEffect(() => scrollToRow(ref.current, place, ROW, HEADER), [place])
   const move = (event: KeyboardEvent) => {
     const direction = { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    const next = direction === undefined ? undefined : rows[Math.min(rows.length - 1, Math.max(0, place + direction))]
+    const next =
+      direction === undefined ? undefined : rows[Math.min(rows.length - 1, Math.max(0, place + direction))]
     if (next === undefined) return
     event.preventDefault()
     event.stopPropagation()
     onSelect(next.node)
-    requestAnimationFrame(() => ref.current?.querySelector<HTMLElement>('[aria-current="true"]')?.focus({ preventScroll: true }))
+    requestAnimationFrame(() =>
+      ref.current?.querySelector<HTMLElement>('[aria-current="true"]')?.focus({ preventScroll: true }),
+    )
   }
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: arrow keys move between the buttons in it.
     <div className="gwrap" onKeyDown={move}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls. */}
       <div className="gantt" ref={ref} role="group" aria-label="Nodes over time" tabIndex={0}>
         <div className="gaxis">
           <span className="gl">Node</span>
           <span className="gt">
             {ticks.map((time, n) => (
               <span key={time} style={{ left: `${x(time)}%` }}>
-                {n === 0 ? clock(time, end) : `+${duration(time - start).replace(/ 00 (s|min)$/, "").replace(".0 s", " s")}`}
+                {n === 0
+                  ? clock(time, end)
+                  : `+${duration(time - start)
+                      .replace(/ 00 (s|min)$/, "")
+                      .replace(".0 s", " s")}`}
               </span>
             ))}
           </span>
@@ -68,13 +75,16 @@ export function Gantt({ timeline, moment, end, selected, matches, onSelect }: Ga
                 data-id={view.id}
                 data-s={family(view.status)}
                 aria-current={node === selected}
-                aria-label={`${view.id}, ${view.status.toLowerCase()}${bars.length === 0 ? "" : `, ${bars.map(bar => `${bar.title} ${duration(bar.to - bar.from)}`).join(", ")}`}`}
                 onClick={() => onSelect(node)}
               >
                 <span className="gl">
                   <StateMark status={view.status} />
                   <b className="trunc">{view.id}</b>
                   {view.items !== undefined && <span className="tagc">×{view.items.total}</span>}
+                </span>
+                <span className="sr">
+                  , {view.status.toLowerCase()}
+                  {bars.map(bar => `, ${bar.title} ${duration(bar.to - bar.from)}`).join("")}
                 </span>
                 <span className="gt">
                   {bars.map(bar => (
@@ -93,11 +103,21 @@ export function Gantt({ timeline, moment, end, selected, matches, onSelect }: Ga
         <div className="gplay" style={{ ["--x" as string]: x(moment.at) / 100 }} />
       </div>
       <div className="gleg">
-        <span><i className="gb g-queued" data-s="queued" /> queued</span>
-        <span><i className="gb g-run" data-s="running" /> runs</span>
-        <span><i className="gb g-run" data-s="completed" /> ran</span>
-        <span><i className="gb g-wait" data-s="waiting" /> waits</span>
-        <span><i className="gb g-failed" data-s="failed" /> failed attempt</span>
+        <span>
+          <i className="gb g-queued" data-s="queued" /> queued
+        </span>
+        <span>
+          <i className="gb g-run" data-s="running" /> runs
+        </span>
+        <span>
+          <i className="gb g-run" data-s="completed" /> ran
+        </span>
+        <span>
+          <i className="gb g-wait" data-s="waiting" /> waits
+        </span>
+        <span>
+          <i className="gb g-failed" data-s="failed" /> failed attempt
+        </span>
       </div>
     </div>
   )

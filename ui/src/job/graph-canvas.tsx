@@ -20,7 +20,16 @@ interface GraphCanvasProps {
   readonly onSelect: (node: number) => void
 }
 
-export function GraphCanvas({ graph, layout, moment, viewport, size, selected, matches, onSelect }: GraphCanvasProps) {
+export function GraphCanvas({
+  graph,
+  layout,
+  moment,
+  viewport,
+  size,
+  selected,
+  matches,
+  onSelect,
+}: GraphCanvasProps) {
   const ref = useRef<HTMLCanvasElement>(null)
   const pressed = useRef<{ x: number; y: number } | null>(null)
   const [pointed, setPointed] = useState<{ node: number; x: number; y: number } | null>(null)
@@ -36,12 +45,20 @@ export function GraphCanvas({ graph, layout, moment, viewport, size, selected, m
     const view = { x: -x / k, y: -y / k, w: size.width / k, h: size.height / k }
     context.lineWidth = 1 / k
     for (const [kind, path] of edgePaths(layout, moment.view.nodes, selected, view)) {
-      context.strokeStyle = colours.get(kind === "lit" ? "accent" : kind === "failed" ? "failed" : kind === "live" ? "running" : "edge")!
+      context.strokeStyle = colours.get(
+        kind === "lit" ? "accent" : kind === "failed" ? "failed" : kind === "live" ? "running" : "edge",
+      )!
       context.globalAlpha = kind === "lit" ? 1 : 0.5
       context.stroke(new Path2D(path))
     }
     for (const [node, box] of layout.boxes.entries()) {
-      if (box.x > view.x + view.w || box.x + box.w < view.x || box.y > view.y + view.h || box.y + box.h < view.y) continue
+      if (
+        box.x > view.x + view.w ||
+        box.x + box.w < view.x ||
+        box.y > view.y + view.h ||
+        box.y + box.h < view.y
+      )
+        continue
       const state = family(moment.view.nodes[node]!.status)
       context.globalAlpha = matches === null || matches.has(node) ? 1 : 0.2
       context.fillStyle = colours.get(state)!
@@ -67,7 +84,6 @@ export function GraphCanvas({ graph, layout, moment, viewport, size, selected, m
       <canvas
         ref={ref}
         className="far"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys select nodes in it.
         tabIndex={0}
         role="img"
         aria-label={`Graph of ${counted(layout.boxes.length, "node")}, too small for names. Press O for the outline, or zoom in.`}
@@ -83,7 +99,8 @@ export function GraphCanvas({ graph, layout, moment, viewport, size, selected, m
         onPointerUp={event => {
           const from = pressed.current
           const node = nodeAt(event)
-          if (node !== -1 && from !== null && Math.hypot(event.clientX - from.x, event.clientY - from.y) < 4) onSelect(node)
+          if (node !== -1 && from !== null && Math.hypot(event.clientX - from.x, event.clientY - from.y) < 4)
+            onSelect(node)
         }}
       />
       {pointed !== null && (
@@ -92,7 +109,9 @@ export function GraphCanvas({ graph, layout, moment, viewport, size, selected, m
         </span>
       )}
       <p className="sr" aria-live="polite">
-        {selected === null ? "" : `${graph.nodes[selected]!.id}, ${moment.view.nodes[selected]!.status.toLowerCase()}`}
+        {selected === null
+          ? ""
+          : `${graph.nodes[selected]!.id}, ${moment.view.nodes[selected]!.status.toLowerCase()}`}
       </p>
     </>
   )

@@ -11,7 +11,7 @@ import { Icon } from "../shell/icons.tsx"
 import { NodeCard } from "./card.tsx"
 import { edgePaths } from "./edges.ts"
 import { GraphCanvas } from "./graph-canvas.tsx"
-import { fitted, showing, type Size, useGestures, useSize, type Viewport, whole, zoomed } from "./viewport.ts"
+import { fitted, type Size, showing, useGestures, useSize, type Viewport, whole, zoomed } from "./viewport.ts"
 
 /** More cards than these are not put into the page, whatever the scale. */
 const MOST_FULL = 200
@@ -66,18 +66,21 @@ export function Graph({ graph, layout, moment, selected, matches, onSelect }: Gr
     onSelect(next)
   }
   const zoom = (factor: number) =>
-    size !== null && setViewport(current => current && zoomed(current, factor, size.width / 2, size.height / 2))
+    size !== null &&
+    setViewport(current => current && zoomed(current, factor, size.width / 2, size.height / 2))
   const focusable = selected !== null && visible.includes(selected) ? selected : visible[0]
 
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: arrow keys move between the buttons in it.
     <div className="canvas" ref={ref} onKeyDown={move} data-level={level}>
       {viewport !== null && size !== null && (
         <>
           {level === "canvas" ? (
             <GraphCanvas {...{ graph, layout, moment, viewport, size, selected, matches, onSelect }} />
           ) : (
-            <div className="stage" style={{ transform: `translate(${viewport.x}px, ${viewport.y}px) scale(${viewport.k})` }}>
+            <div
+              className="stage"
+              style={{ transform: `translate(${viewport.x}px, ${viewport.y}px) scale(${viewport.k})` }}
+            >
               <Edges {...{ layout, moment, selected, viewport, size }} />
               {visible.map(node => (
                 <NodeCard
@@ -98,11 +101,21 @@ export function Graph({ graph, layout, moment, selected, matches, onSelect }: Gr
             </div>
           )}
           <div className="zoom" role="group" aria-label="Scale">
-            <button className="btn ghost sm icon-only" type="button" aria-label="Smaller" onClick={() => zoom(1 / 1.25)}>
+            <button
+              className="btn ghost sm icon-only"
+              type="button"
+              aria-label="Smaller"
+              onClick={() => zoom(1 / 1.25)}
+            >
               <Icon name="minus" />
             </button>
             <span>{Math.round(viewport.k * 100)} %</span>
-            <button className="btn ghost sm icon-only" type="button" aria-label="Larger" onClick={() => zoom(1.25)}>
+            <button
+              className="btn ghost sm icon-only"
+              type="button"
+              aria-label="Larger"
+              onClick={() => zoom(1.25)}
+            >
               <Icon name="plus" />
             </button>
             <button
@@ -155,7 +168,12 @@ function visibleNodes(layout: Layout, viewport: Viewport, size: Size): number[] 
   const view = viewOf(viewport, size)
   const found: number[] = []
   for (const [node, box] of layout.boxes.entries())
-    if (box.x < view.x + view.w && box.x + box.w > view.x && box.y < view.y + view.h && box.y + box.h > view.y)
+    if (
+      box.x < view.x + view.w &&
+      box.x + box.w > view.x &&
+      box.y < view.y + view.h &&
+      box.y + box.h > view.y
+    )
       found.push(node)
   return found
 }
@@ -180,7 +198,9 @@ export function neighbour({ boxes, edges }: Layout, node: number, key: string): 
       const box = boxes[other]!
       return Math.abs(box.y + box.h / 2 - from.y - from.h / 2) + Math.abs(box.x - from.x) / 4
     }
-    return nodes.length === 0 ? null : nodes.reduce((best, other) => (distance(other) < distance(best) ? other : best))
+    return nodes.length === 0
+      ? null
+      : nodes.reduce((best, other) => (distance(other) < distance(best) ? other : best))
   }
   const sameColumn = (isBelow: boolean) =>
     boxes.flatMap((box, other) => {

@@ -30,8 +30,14 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
         <Pill status={view.status} />
         <h1 className="trunc">{state.workflow}</h1>
         <span className="tagc">v{state.workflowVersion}</span>
-        <button className="id mono hide-s" type="button" title={`Copy ${jobId}`} aria-label={`Copy the id ${jobId}`} onClick={() => void copyText(jobId)}>
+        <button
+          className="id mono hide-s"
+          type="button"
+          title={`Copy ${jobId}`}
+          onClick={() => void copyText(jobId)}
+        >
           {shortId(jobId)}
+          <span className="sr">, copy the id</span>
           <Icon name="copy" small />
         </button>
         <span className="labels hide-s">
@@ -62,7 +68,9 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
           </div>
           <div>
             <dt>{state.finishedAt === null ? "Elapsed" : "Took"}</dt>
-            <dd>{state.finishedAt === null ? elapsed(end - state.createdAt) : duration(end - state.createdAt)}</dd>
+            <dd>
+              {state.finishedAt === null ? elapsed(end - state.createdAt) : duration(end - state.createdAt)}
+            </dd>
           </div>
           {usage !== null && (
             <div>
@@ -81,7 +89,8 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
         {fault !== null && view.status === "FAILED" ? (
           <p className="jwhy" data-s="failed">
             <span className="trunc" title={fault.fault.message}>
-              <b>{fault.fault.code}</b> {fault.node === undefined ? "" : `${timeline.graph.nodes[fault.node]!.id}: `}
+              <b>{fault.fault.code}</b>{" "}
+              {fault.node === undefined ? "" : `${timeline.graph.nodes[fault.node]!.id}: `}
               {fault.fault.message}
             </span>
           </p>

@@ -12,7 +12,7 @@ import type { Moment, Timeline } from "../model/timeline.ts"
 import { StateMark } from "../shell/icons.tsx"
 import { changeQuery } from "../shell/router.ts"
 import { ErrorBox } from "./error-box.tsx"
-import { scrollToRow, Spaced, useRange } from "./virtual.tsx"
+import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
 
 const ROW = 28
 const WIDTH = 336
@@ -38,32 +38,65 @@ export function ItemsTab({ timeline, moment, source, node, item }: ItemsTabProps
     return Array.from(codes.keys()).filter(index => codes[index] === wanted)
   }, [codes, filter, moment.index])
   const choose = (next: number) => changeQuery({ item: String(next) }, { replace: true })
-  if (list === undefined || counts === undefined || codes === undefined) return <p className="none">The list is not known yet.</p>
+  if (list === undefined || counts === undefined || codes === undefined)
+    return <p className="none">The list is not known yet.</p>
   return (
     <>
       <div className="row itc" role="group" aria-label="Show items by state">
         {nodeStates.map(state =>
           counts[state] === undefined ? null : (
-            <button key={state} className="st chipb" type="button" aria-pressed={filter === state} onClick={() => setFilter(filter === state ? null : state)}>
+            <button
+              key={state}
+              className="st chipb"
+              type="button"
+              aria-pressed={filter === state}
+              onClick={() => setFilter(filter === state ? null : state)}
+            >
               <StateMark status={state.toUpperCase() as never} small />
               {count(counts[state])} <span className="sr">{state}</span>
             </button>
           ),
         )}
       </div>
-      <ItemMap codes={codes} revision={`${moment.index} ${moment.isLive}`} selected={item} onSelect={choose} />
+      <ItemMap
+        codes={codes}
+        revision={`${moment.index} ${moment.isLive}`}
+        selected={item}
+        onSelect={choose}
+      />
       <div className="row tiny dim">
         <span>0</span>
         <span className="sp" />
         <span>{count(total - 1)}</span>
       </div>
-      {item !== null && item < total && <ItemDetail timeline={timeline} moment={moment} node={node} item={item} />}
-      <ItemList source={source} timeline={timeline} moment={moment} node={node} indexes={shown} total={shown?.length ?? total} selected={item} onSelect={choose} />
+      {item !== null && item < total && (
+        <ItemDetail timeline={timeline} moment={moment} node={node} item={item} />
+      )}
+      <ItemList
+        source={source}
+        timeline={timeline}
+        moment={moment}
+        node={node}
+        indexes={shown}
+        total={shown?.length ?? total}
+        selected={item}
+        onSelect={choose}
+      />
     </>
   )
 }
 
-function ItemMap({ codes, revision, selected, onSelect }: { codes: Uint8Array; revision: string; selected: number | null; onSelect: (item: number) => void }) {
+function ItemMap({
+  codes,
+  revision,
+  selected,
+  onSelect,
+}: {
+  codes: Uint8Array
+  revision: string
+  selected: number | null
+  onSelect: (item: number) => void
+}) {
   const ref = useRef<HTMLCanvasElement>(null)
   const total = codes.length
   const columns = total <= 128 ? 16 : total <= 1000 ? 40 : 112
@@ -82,13 +115,24 @@ function ItemMap({ codes, revision, selected, onSelect }: { codes: Uint8Array; r
     const gap = cell > 6 ? 2 : 0.5
     for (const [item, code] of codes.entries()) {
       const state = nodeStates[code]!
-      context.fillStyle = state === "pending" || state === "queued" ? colours.get("pressed")! : colours.get(state)!
-      context.fillRect((item % columns) * cell, Math.floor(item / columns) * rowHeight, cell - gap, rowHeight - gap)
+      context.fillStyle =
+        state === "pending" || state === "queued" ? colours.get("pressed")! : colours.get(state)!
+      context.fillRect(
+        (item % columns) * cell,
+        Math.floor(item / columns) * rowHeight,
+        cell - gap,
+        rowHeight - gap,
+      )
     }
     if (selected === null) return
     context.strokeStyle = colours.get("accent")!
     context.lineWidth = 2
-    context.strokeRect((selected % columns) * cell, Math.floor(selected / columns) * rowHeight, cell - gap, rowHeight - gap)
+    context.strokeRect(
+      (selected % columns) * cell,
+      Math.floor(selected / columns) * rowHeight,
+      cell - gap,
+      rowHeight - gap,
+    )
   }, [codes, revision, selected, height, cell, columns, rowHeight])
   const failed = codes.reduce((sum, code) => sum + (nodeStates[code] === "failed" ? 1 : 0), 0)
   const move = (event: KeyboardEvent) => {
@@ -103,21 +147,31 @@ function ItemMap({ codes, revision, selected, onSelect }: { codes: Uint8Array; r
       ref={ref}
       className="imap"
       role="img"
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys select items in it.
       tabIndex={0}
       aria-label={`${count(total)} items, ${count(failed)} failed. Arrow keys select an item.`}
       style={{ width: WIDTH, height }}
       onKeyDown={move}
       onClick={event => {
         const { left, top } = event.currentTarget.getBoundingClientRect()
-        const item = Math.floor((event.clientY - top) / rowHeight) * columns + Math.floor((event.clientX - left) / cell)
+        const item =
+          Math.floor((event.clientY - top) / rowHeight) * columns + Math.floor((event.clientX - left) / cell)
         if (item < total) onSelect(item)
       }}
     />
   )
 }
 
-function ItemDetail({ timeline, moment, node, item }: { timeline: Timeline; moment: Moment; node: number; item: number }) {
+function ItemDetail({
+  timeline,
+  moment,
+  node,
+  item,
+}: {
+  timeline: Timeline
+  moment: Moment
+  node: number
+  item: number
+}) {
   const [view] = itemViews(moment.state, node, { after: item - 1, limit: 1, now: moment.at })
   if (view === undefined) return null
   const { error, status, waiting_on: waiting } = view
@@ -130,10 +184,18 @@ function ItemDetail({ timeline, moment, node, item }: { timeline: Timeline; mome
         <b>Item {count(item)}</b>
         <span className="tagc">{status}</span>
         <span className="sp" />
-        <button className="btn sm" type="button" onClick={() => changeQuery({ tab: "Config", item: String(item) }, { replace: true })}>
+        <button
+          className="btn sm"
+          type="button"
+          onClick={() => changeQuery({ tab: "Config", item: String(item) }, { replace: true })}
+        >
           Config
         </button>
-        <button className="btn sm" type="button" onClick={() => changeQuery({ tab: "Output", item: String(item) }, { replace: true })}>
+        <button
+          className="btn sm"
+          type="button"
+          onClick={() => changeQuery({ tab: "Output", item: String(item) }, { replace: true })}
+        >
           Output
         </button>
       </div>
@@ -161,20 +223,37 @@ function ItemList({ source, timeline, moment, node, indexes, total, selected, on
   const row = selected === null ? -1 : indexes === null ? selected : indexes.indexOf(selected)
   useEffect(() => scrollToRow(ref.current, row, ROW), [row])
   const values = useValues(source, timeline.graph.nodes[node]!.id, indexes?.[range.from] ?? range.from)
-  const numbers = Array.from({ length: Math.max(0, range.to - range.from) }, (_, n) => indexes?.[range.from + n] ?? range.from + n)
+  const numbers = Array.from(
+    { length: Math.max(0, range.to - range.from) },
+    (_, n) => indexes?.[range.from + n] ?? range.from + n,
+  )
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls.
     <div className="ilist" ref={ref} role="group" aria-label="Items" tabIndex={0}>
       <Spaced total={total} rowHeight={ROW} range={range}>
         {numbers.map(item => {
           const [view] = itemViews(moment.state, node, { after: item - 1, limit: 1, now: moment.at })
           if (view === undefined) return null
-          const time = view.duration_ms !== null ? duration(view.duration_ms) : view.status === "RUNNING" && view.started_at !== null ? elapsed(moment.at - view.started_at) : ""
+          const time =
+            view.duration_ms !== null
+              ? duration(view.duration_ms)
+              : view.status === "RUNNING" && view.started_at !== null
+                ? elapsed(moment.at - view.started_at)
+                : ""
           return (
-            <button key={item} className="ir" type="button" aria-current={item === selected} onClick={() => onSelect(item)}>
+            <button
+              key={item}
+              className="ir"
+              type="button"
+              aria-current={item === selected}
+              onClick={() => onSelect(item)}
+            >
               <StateMark status={view.status} />
               <span className="num dim">{count(item)}</span>
-              <span className={view.error === null ? "trunc" : "trunc t-failed"}>{view.error === null ? itemText(view.item ?? values(item)) : `${view.error.code} ${view.error.message}`}</span>
+              <span className={view.error === null ? "trunc" : "trunc t-failed"}>
+                {view.error === null
+                  ? itemText(view.item ?? values(item))
+                  : `${view.error.code} ${view.error.message}`}
+              </span>
               <span className="num">{time}</span>
             </button>
           )

@@ -3,8 +3,8 @@ import { amount, clock, duration, fullTime, shortId } from "../model/format.ts"
 import { jobSentence } from "../model/sentences.ts"
 import { hrefOf } from "../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
-import { Sentence } from "./sentence.tsx"
 import { ErrorBox } from "./error-box.tsx"
+import { Sentence } from "./sentence.tsx"
 import { Pair } from "./why.tsx"
 
 export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
@@ -15,7 +15,9 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
   const failedNode = fault?.node === undefined ? null : timeline.graph.nodes[fault.node]!.id
   return (
     <>
-      <p className="say">{why === null ? headline(view.status, state.endReason) : <Sentence parts={why} onNode={onNode} />}</p>
+      <p className="say">
+        {why === null ? headline(view.status, state.endReason) : <Sentence parts={why} onNode={onNode} />}
+      </p>
       {fault !== null && (
         <ErrorBox
           error={fault.fault as never}
@@ -36,7 +38,12 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
         <Pair name="Owner" text={state.owner} />
         {state.submittedBy !== null && <Pair name="Submitted by" text={state.submittedBy} />}
         <Pair name="Submitted" text={fullTime(state.createdAt)} />
-        {state.finishedAt !== null && <Pair name="Ended" text={`${fullTime(state.finishedAt)}, after ${duration(state.finishedAt - state.createdAt)}`} />}
+        {state.finishedAt !== null && (
+          <Pair
+            name="Ended"
+            text={`${fullTime(state.finishedAt)}, after ${duration(state.finishedAt - state.createdAt)}`}
+          />
+        )}
         {state.expiresAt !== null && <Pair name="Expires" text={clock(state.expiresAt, moment.at)} />}
         {state.priority !== 0 && <Pair name="Priority" text={String(state.priority)} />}
         {Object.entries(labels).map(([name, value]) => (

@@ -1,5 +1,13 @@
 /** The job page: graph, outline, gantt, panel and slider are all functions of one moment. */
-import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react"
+import {
+  type ReactNode,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react"
 import type { CompiledGraph } from "../../../src/core/index.ts"
 import { clock, count, elapsed } from "../model/format.ts"
 import type { Layout } from "../model/layout.ts"
@@ -76,9 +84,14 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
   const isAtWork = source.connection.kind === "live" && fixed === null
   const tick = useTick(isAtWork)
   // biome-ignore lint/correctness/useExhaustiveDependencies: the timeline changes in place; `version` and `tick` say when.
-  const newest = useMemo(() => timeline.newest(isAtWork ? source.now : 0), [timeline, version, tick, isAtWork])
-  // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
-  const moment = useMemo(() => (fixed === null ? newest : timeline.past(Math.min(fixed, timeline.length))), [timeline, newest, fixed])
+  const newest = useMemo(
+    () => timeline.newest(isAtWork ? source.now : 0),
+    [timeline, version, tick, isAtWork],
+  )
+  const moment = useMemo(
+    () => (fixed === null ? newest : timeline.past(Math.min(fixed, timeline.length))),
+    [timeline, newest, fixed],
+  )
   const end = Math.max(newest.at, timeline.facts.at(-1)?.at ?? 0)
 
   const nodeId = query.get("node")
@@ -104,13 +117,15 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
   const onMoment = useCallback(
     (index: number | null, isFinal: boolean) => {
       setPassing(isFinal ? null : index)
-      if (isFinal) changeQuery({ at: index === null ? null : String(timeline.facts[index - 1]!.seq) }, { replace: true })
+      if (isFinal)
+        changeQuery({ at: index === null ? null : String(timeline.facts[index - 1]!.seq) }, { replace: true })
     },
     [timeline],
   )
   const player = usePlayer({ timeline, index: moment.index, onMoment })
   const select = useCallback(
-    (node: number) => changeQuery({ node: timeline.graph.nodes[node]!.id, item: null, panel: null }, { replace: true }),
+    (node: number) =>
+      changeQuery({ node: timeline.graph.nodes[node]!.id, item: null, panel: null }, { replace: true }),
     [timeline],
   )
   const onNode = useCallback((id: string) => changeQuery({ node: id, item: null, panel: null }), [])
@@ -137,10 +152,9 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
     l: () => onMoment(null, true),
     Escape: close,
     ...Object.fromEntries(
-      tabNames(selected === null, selected !== null && timeline.graph.nodes[selected]!.for_each).map((name, n) => [
-        String(n + 1),
-        () => changeQuery({ tab: name }, { replace: true }),
-      ]),
+      tabNames(selected === null, selected !== null && timeline.graph.nodes[selected]!.for_each).map(
+        (name, n) => [String(n + 1), () => changeQuery({ tab: name }, { replace: true })],
+      ),
     ),
   })
 
@@ -162,13 +176,25 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
         <label className="gq hide-s">
           <Icon name="filter" />
           <span className="sr">Find nodes</span>
-          <input ref={filter} type="search" value={text} placeholder="failed+  waiting  name" spellCheck={false} onChange={event => changeQuery({ q: event.target.value || null }, { replace: true })} />
+          <input
+            ref={filter}
+            type="search"
+            value={text}
+            placeholder="failed+  waiting  name"
+            spellCheck={false}
+            onChange={event => changeQuery({ q: event.target.value || null }, { replace: true })}
+          />
           <kbd>/</kbd>
         </label>
         <span className="sp" />
         <Counts moment={moment} />
         {!isOpen && (
-          <button className="btn sm" type="button" title="Details of the job  I" onClick={() => changeQuery({ panel: "job" }, { replace: true })}>
+          <button
+            className="btn sm"
+            type="button"
+            title="Details of the job  I"
+            onClick={() => changeQuery({ panel: "job" }, { replace: true })}
+          >
             <Icon name="info" />
             Details
           </button>
@@ -180,10 +206,35 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
           (layout === null ? (
             <div className="canvas" />
           ) : (
-            <Graph graph={timeline.graph} layout={layout} moment={moment} selected={selected} matches={matches} onSelect={select} />
+            <Graph
+              graph={timeline.graph}
+              layout={layout}
+              moment={moment}
+              selected={selected}
+              matches={matches}
+              onSelect={select}
+            />
           ))}
-        {view === "outline" && <Outline graph={timeline.graph} moment={moment} selected={selected} matches={matches} isNarrow={isNarrow} onSelect={select} />}
-        {view === "gantt" && <Gantt timeline={timeline} moment={moment} end={end} selected={selected} matches={matches} onSelect={select} />}
+        {view === "outline" && (
+          <Outline
+            graph={timeline.graph}
+            moment={moment}
+            selected={selected}
+            matches={matches}
+            isNarrow={isNarrow}
+            onSelect={select}
+          />
+        )}
+        {view === "gantt" && (
+          <Gantt
+            timeline={timeline}
+            moment={moment}
+            end={end}
+            selected={selected}
+            matches={matches}
+            onSelect={select}
+          />
+        )}
       </div>
       {isOpen && (
         <Drawer
@@ -193,7 +244,14 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
           onClose={close}
         />
       )}
-      <Slider timeline={timeline} moment={moment} end={end} connection={source.connection} player={player} onMoment={onMoment} />
+      <Slider
+        timeline={timeline}
+        moment={moment}
+        end={end}
+        connection={source.connection}
+        player={player}
+        onMoment={onMoment}
+      />
       <Announcer newest={newest} />
     </main>
   )
@@ -204,7 +262,12 @@ function jumpTo(index: number | null, onMoment: (index: number, isFinal: boolean
 }
 
 /** The next or previous fact of the selected node; without one, of any. */
-function nodeChange({ factsOf, length }: Timeline, node: number | null, index: number, step: 1 | -1): number | null {
+function nodeChange(
+  { factsOf, length }: Timeline,
+  node: number | null,
+  index: number,
+  step: 1 | -1,
+): number | null {
   if (node === null) return Math.min(length, Math.max(1, index + step))
   const places = (factsOf.get(node) ?? []).map(place => place + 1)
   return (step === 1 ? places.find(place => place > index) : places.findLast(place => place < index)) ?? null
@@ -212,7 +275,9 @@ function nodeChange({ factsOf, length }: Timeline, node: number | null, index: n
 
 function failure({ marks }: Timeline, index: number, step: 1 | -1): number | null {
   const failures = marks.filter(({ kind }) => kind === "failure" || kind === "retry").map(mark => mark.index)
-  return (step === 1 ? failures.find(place => place > index) : failures.findLast(place => place < index)) ?? null
+  return (
+    (step === 1 ? failures.find(place => place > index) : failures.findLast(place => place < index)) ?? null
+  )
 }
 
 function Counts({ moment }: { moment: Moment }) {
@@ -235,12 +300,24 @@ function Counts({ moment }: { moment: Moment }) {
 }
 
 /** The past looks like the present, with a banner; so does a page that is behind. */
-function Banner({ source, moment, timeline, onLive }: { source: JobSource; moment: Moment; timeline: Timeline; onLive: () => void }) {
+function Banner({
+  source,
+  moment,
+  timeline,
+  onLive,
+}: {
+  source: JobSource
+  moment: Moment
+  timeline: Timeline
+  onLive: () => void
+}) {
   const { connection } = source
   if (!moment.isLive) {
     const newestAt = timeline.facts.at(-1)!.at
     const isFile = connection.kind === "file" || connection.kind === "ended"
-    const ago = isFile ? `${elapsed(newestAt - moment.at)} before its end` : `${elapsed(source.now - moment.at)} ago`
+    const ago = isFile
+      ? `${elapsed(newestAt - moment.at)} before its end`
+      : `${elapsed(source.now - moment.at)} ago`
     return (
       <div className="past" role="status">
         <Icon name="clock" />
@@ -259,7 +336,8 @@ function Banner({ source, moment, timeline, onLive }: { source: JobSource; momen
     <div className="past cut" role="status" data-state="lost">
       <StateMark status="WAITING" />
       <span>
-        <b>Not live since {clock(connection.since)}.</b> Shown as of event {count(moment.index)}. Connecting again
+        <b>Not live since {clock(connection.since)}.</b> Shown as of event {count(moment.index)}. Connecting
+        again
         {seconds === 0 ? "" : ` in ${seconds} s`}.
       </span>
       <button className="btn sm" type="button" onClick={() => source.retryNow()}>

@@ -1,8 +1,8 @@
 /** A JSON value as a tree of which only the visible rows are in the page: search, copy of paths and values. */
 import { useEffect, useRef, useState } from "react"
+import { bytes, count, counted } from "../model/format.ts"
 import { JsonHandle } from "../model/json-client.ts"
 import type { JsonRow, JsonSource } from "../model/json-document.ts"
-import { bytes, count, counted } from "../model/format.ts"
 import { copyText, Failed, Loading } from "../shell/states.tsx"
 
 const ROW = 20
@@ -101,14 +101,20 @@ function Rows({ handle, label }: { handle: JsonHandle; label: string }) {
         ref={ref}
         role="tree"
         aria-label={label}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls.
         tabIndex={0}
         style={{ height }}
         onScroll={event => setFirst(Math.max(0, Math.floor(event.currentTarget.scrollTop / ROW) - AROUND))}
       >
         <div style={{ height: length * ROW }}>
           {rows.map((row, n) => (
-            <Row key={row.path} row={row} top={(first + n) * ROW} isCurrent={row.path === current} onToggle={toggle} onCopy={path => void handle.text(path).then(copyText)} />
+            <Row
+              key={row.path}
+              row={row}
+              top={(first + n) * ROW}
+              isCurrent={row.path === current}
+              onToggle={toggle}
+              onCopy={path => void handle.text(path).then(copyText)}
+            />
           ))}
         </div>
       </div>
@@ -141,7 +147,12 @@ function Row({ row, top, isCurrent, onToggle, onCopy }: RowProps) {
       style={{ top, paddingLeft: 4 + depth * 14 }}
     >
       {canOpen ? (
-        <button className="jt" type="button" aria-label={`${isOpen ? "Close" : "Open"} ${path}`} onClick={() => onToggle(path)}>
+        <button
+          className="jt"
+          type="button"
+          aria-label={`${isOpen ? "Close" : "Open"} ${path}`}
+          onClick={() => onToggle(path)}
+        >
           {isOpen ? "▾" : "▸"}
         </button>
       ) : (
@@ -150,7 +161,9 @@ function Row({ row, top, isCurrent, onToggle, onCopy }: RowProps) {
       {name !== null && <span className={/^\d+$/.test(name) ? "dim" : "c-k"}>{name}: </span>}
       {isNest ? (
         <span className="c-p">
-          {brackets[kind][0]} {text === "0" ? "" : <span className="dim">{counted(Number(text), brackets[kind][2])}</span>} {brackets[kind][1]}
+          {brackets[kind][0]}{" "}
+          {text === "0" ? "" : <span className="dim">{counted(Number(text), brackets[kind][2])}</span>}{" "}
+          {brackets[kind][1]}
         </span>
       ) : (
         <span className={colours[kind]}>{text}</span>

@@ -1,14 +1,14 @@
 /** The same job as a tree table: for screen readers, phones, and graphs that are too large to look at. */
 import { type KeyboardEvent, useEffect, useMemo, useRef } from "react"
-import { amount, duration, elapsed } from "../model/format.ts"
+import type { CompiledGraph, NodeView } from "../../../src/core/index.ts"
 import { cardOf } from "../model/card.ts"
+import { amount, duration, elapsed } from "../model/format.ts"
 import { outlineRows } from "../model/outline.ts"
 import { plain, whySentence } from "../model/sentences.ts"
 import type { Moment } from "../model/timeline.ts"
-import type { CompiledGraph, NodeView } from "../../../src/core/index.ts"
 import { family, Icon, StateMark } from "../shell/icons.tsx"
 import { Segments } from "./card.tsx"
-import { scrollToRow, Spaced, useRange } from "./virtual.tsx"
+import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
 
 interface OutlineProps {
   readonly graph: CompiledGraph
@@ -48,15 +48,29 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
   }
   const usageKey = mainUsage(moment)
   return (
-    <div className={isNarrow ? "otree narrow" : "otree"} ref={ref} role="treegrid" aria-label="Nodes" aria-rowcount={rows.length + 1} onKeyDown={move} tabIndex={-1}>
+    <div
+      className={isNarrow ? "otree narrow" : "otree"}
+      ref={ref}
+      role="treegrid"
+      aria-label="Nodes"
+      aria-rowcount={rows.length + 1}
+      onKeyDown={move}
+      tabIndex={-1}
+    >
       {!isNarrow && (
         <div className="oh" role="row">
           <span role="columnheader">Node</span>
           <span role="columnheader">State</span>
           <span role="columnheader">Waits for, or why</span>
-          <span role="columnheader" className="num">Attempt</span>
-          <span role="columnheader" className="num">Time</span>
-          <span role="columnheader" className="num">{usageKey ?? ""}</span>
+          <span role="columnheader" className="num">
+            Attempt
+          </span>
+          <span role="columnheader" className="num">
+            Time
+          </span>
+          <span role="columnheader" className="num">
+            {usageKey ?? ""}
+          </span>
         </div>
       )}
       <Spaced total={rows.length} rowHeight={rowHeight} range={range}>
@@ -65,10 +79,13 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
           const { items } = cardOf(view, graph.nodes[node]!, moment.at)
           const why = plain(whySentence(view, graph.nodes[node]!, moment.at))
           const isTabStop = node === selected || (selected === null && range.from + n === 0)
-          const text = view.status === "COMPLETED" && items === "" ? "" : view.status === "FAILED" && !isFollowing(view) ? `${view.error?.code ?? ""} ${view.error?.message ?? ""}` : why
+          const text =
+            view.status === "COMPLETED" && items === ""
+              ? ""
+              : view.status === "FAILED" && !isFollowing(view)
+                ? `${view.error?.code ?? ""} ${view.error?.message ?? ""}`
+                : why
           return (
-            // biome-ignore lint/a11y/useFocusableInteractive: the selected row is in the order of tabs.
-            // biome-ignore lint/a11y/useKeyWithClickEvents: keys are handled by the grid.
             <div
               key={node}
               className="or"
@@ -89,14 +106,26 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
                 {view.items !== undefined && <span className="tagc">×{view.items.total}</span>}
                 {view.child_job_id !== undefined && <Icon name="child" small />}
               </span>
-              <span className="o-s" role="gridcell">{view.status}</span>
+              <span className="o-s" role="gridcell">
+                {view.status}
+              </span>
               <span className="o-w trunc" role="gridcell">
                 {items !== "" && <Segments items={items} isBare />}
-                <span className={view.status === "FAILED" && !isFollowing(view) ? "t-failed" : undefined}>{text}</span>
+                <span className={view.status === "FAILED" && !isFollowing(view) ? "t-failed" : undefined}>
+                  {text}
+                </span>
               </span>
-              <span className="o-a num" role="gridcell">{attemptOf(view)}</span>
-              <span className="o-t num" role="gridcell">{timeOf(view, moment.at)}</span>
-              <span className="o-u num" role="gridcell">{usageKey !== null && view.usage?.[usageKey] !== undefined ? amount(usageKey, view.usage[usageKey]) : ""}</span>
+              <span className="o-a num" role="gridcell">
+                {attemptOf(view)}
+              </span>
+              <span className="o-t num" role="gridcell">
+                {timeOf(view, moment.at)}
+              </span>
+              <span className="o-u num" role="gridcell">
+                {usageKey !== null && view.usage?.[usageKey] !== undefined
+                  ? amount(usageKey, view.usage[usageKey])
+                  : ""}
+              </span>
             </div>
           )
         })}
@@ -121,8 +150,12 @@ function attemptOf({ attempt, max_attempts, status, queued_at }: NodeView): stri
   return attempt > 1 ? `${attempt} of ${max_attempts}` : "1"
 }
 
-export function timeOf({ status, duration_ms, waited_ms, started_at, queued_at, finished_at, items }: NodeView, now: number): string {
-  if (items !== undefined && finished_at !== null && queued_at !== null) return duration(finished_at - queued_at)
+export function timeOf(
+  { status, duration_ms, waited_ms, started_at, queued_at, finished_at, items }: NodeView,
+  now: number,
+): string {
+  if (items !== undefined && finished_at !== null && queued_at !== null)
+    return duration(finished_at - queued_at)
   if (duration_ms !== null && finished_at !== null) return duration(duration_ms + (waited_ms ?? 0))
   if (finished_at !== null || status === "PENDING" || status === "SKIPPED") return ""
   const since = items === undefined ? (started_at ?? queued_at) : queued_at

@@ -41,7 +41,15 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
   const actions = timeline === null || !canManage ? [] : possibleActions(timeline.newest(0))
   // biome-ignore lint/correctness/useExhaustiveDependencies: the actions follow from the status.
   const commands = useMemo<readonly Command[]>(
-    () => (timeline === null ? [] : jobCommands(jobId, timeline.graph.nodes.map(({ id }) => id), actions, setAction)),
+    () =>
+      timeline === null
+        ? []
+        : jobCommands(
+            jobId,
+            timeline.graph.nodes.map(({ id }) => id),
+            actions,
+            setAction,
+          ),
     [timeline, jobId, actions.join(" ")],
   )
   const connection = connectionState(follower?.connection ?? { kind: "loading" })
@@ -51,7 +59,11 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
       {follower === null || timeline === null ? (
         <main className="page" id="main" tabIndex={-1}>
           <div className="panel">
-            {error === null ? <Loading what="the job" rows={8} /> : <NoJob jobId={jobId} error={error} onRetry={() => follower?.retryNow()} />}
+            {error === null ? (
+              <Loading what="the job" rows={8} />
+            ) : (
+              <NoJob jobId={jobId} error={error} onRetry={() => follower?.retryNow()} />
+            )}
           </div>
         </main>
       ) : (
@@ -63,8 +75,17 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
           onCommand={() => void follower.refresh()}
           actions={(newest: Moment) => (
             <>
-              {canManage && <ActionButtons actions={possibleActions(newest).filter(name => name !== "delete")} onAction={setAction} />}
-              <DownloadMenu jobId={jobId} canDelete={canManage && possibleActions(newest).includes("delete")} onDelete={() => setAction("delete")} />
+              {canManage && (
+                <ActionButtons
+                  actions={possibleActions(newest).filter(name => name !== "delete")}
+                  onAction={setAction}
+                />
+              )}
+              <DownloadMenu
+                jobId={jobId}
+                canDelete={canManage && possibleActions(newest).includes("delete")}
+                onDelete={() => setAction("delete")}
+              />
             </>
           )}
         />
@@ -99,17 +120,66 @@ function NoJob({ jobId, error, onRetry }: { jobId: string; error: unknown; onRet
   return <Failed what="The job" error={error} onRetry={onRetry} />
 }
 
-function jobCommands(jobId: string, nodes: readonly string[], actions: readonly ActionName[], onAction: (name: ActionName) => void): Command[] {
+function jobCommands(
+  jobId: string,
+  nodes: readonly string[],
+  actions: readonly ActionName[],
+  onAction: (name: ActionName) => void,
+): Command[] {
   return [
     ...actions.map((name): Command => {
       const { title, icon } = actionTexts[name]
-      return { group: "Here", prefix: ":", icon, label: title, detail: shortId(jobId), run: () => onAction(name) }
+      return {
+        group: "Here",
+        prefix: ":",
+        icon,
+        label: title,
+        detail: shortId(jobId),
+        run: () => onAction(name),
+      }
     }),
-    { group: "Here", prefix: ":", icon: "download", label: "Download the replay file", detail: shortId(jobId), run: () => download(reportAddress(jobId)) },
-    { group: "Here", prefix: ":", icon: "workflow", label: "Show the graph", key: "G", run: () => changeQuery({ view: null }) },
-    { group: "Here", prefix: ":", icon: "jobs", label: "Show the outline", key: "O", run: () => changeQuery({ view: "outline" }) },
-    { group: "Here", prefix: ":", icon: "clock", label: "Show the gantt", key: "T", run: () => changeQuery({ view: "gantt" }) },
-    ...nodes.map((id): Command => ({ group: "Nodes", prefix: "@", icon: "child", label: id, detail: "node", run: () => changeQuery({ node: id, item: null }) })),
+    {
+      group: "Here",
+      prefix: ":",
+      icon: "download",
+      label: "Download the replay file",
+      detail: shortId(jobId),
+      run: () => download(reportAddress(jobId)),
+    },
+    {
+      group: "Here",
+      prefix: ":",
+      icon: "workflow",
+      label: "Show the graph",
+      key: "G",
+      run: () => changeQuery({ view: null }),
+    },
+    {
+      group: "Here",
+      prefix: ":",
+      icon: "jobs",
+      label: "Show the outline",
+      key: "O",
+      run: () => changeQuery({ view: "outline" }),
+    },
+    {
+      group: "Here",
+      prefix: ":",
+      icon: "clock",
+      label: "Show the gantt",
+      key: "T",
+      run: () => changeQuery({ view: "gantt" }),
+    },
+    ...nodes.map(
+      (id): Command => ({
+        group: "Nodes",
+        prefix: "@",
+        icon: "child",
+        label: id,
+        detail: "node",
+        run: () => changeQuery({ node: id, item: null }),
+      }),
+    ),
   ]
 }
 
@@ -124,7 +194,15 @@ function download(address: string): void {
   link.click()
 }
 
-function DownloadMenu({ jobId, canDelete, onDelete }: { jobId: string; canDelete: boolean; onDelete: () => void }) {
+function DownloadMenu({
+  jobId,
+  canDelete,
+  onDelete,
+}: {
+  jobId: string
+  canDelete: boolean
+  onDelete: () => void
+}) {
   const [isOpen, setOpen] = useState(false)
   return (
     <div
@@ -136,7 +214,13 @@ function DownloadMenu({ jobId, canDelete, onDelete }: { jobId: string; canDelete
         setOpen(false)
       }}
     >
-      <button className="btn" type="button" aria-expanded={isOpen} aria-haspopup="true" onClick={() => setOpen(!isOpen)}>
+      <button
+        className="btn"
+        type="button"
+        aria-expanded={isOpen}
+        aria-haspopup="true"
+        onClick={() => setOpen(!isOpen)}
+      >
         <Icon name="download" />
         Download
       </button>

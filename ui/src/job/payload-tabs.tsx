@@ -18,7 +18,15 @@ interface TabProps {
   readonly source: JobSource
 }
 
-export function PayloadView({ payload, source, label }: { payload: Payload | null; source: JobSource; label: string }) {
+export function PayloadView({
+  payload,
+  source,
+  label,
+}: {
+  payload: Payload | null
+  source: JobSource
+  label: string
+}) {
   const [isWanted, setWanted] = useState<string | null>(null)
   if (payload === null) return null
   const { ref } = payload
@@ -60,22 +68,43 @@ export function InputTab({ timeline, source }: Omit<TabProps, "moment">) {
   return <PayloadView payload={payloadOf(timeline.facts[0], "input")} source={source} label="input" />
 }
 
-export function OutputTab({ timeline, moment, source, node, item }: TabProps & { node: number | null; item: number | null }) {
+export function OutputTab({
+  timeline,
+  moment,
+  source,
+  node,
+  item,
+}: TabProps & { node: number | null; item: number | null }) {
   if (node === null) {
     const payload = jobOutput(timeline, moment.index)
     if (payload !== null) return <PayloadView payload={payload} source={source} label="output" />
     const ended = moment.view.status === "COMPLETED"
-    return <p className="none">{ended ? "The workflow has no output template." : "No output: the job is not done."}</p>
+    return (
+      <p className="none">
+        {ended ? "The workflow has no output template." : "No output: the job is not done."}
+      </p>
+    )
   }
   const { for_each } = timeline.graph.nodes[node]!
-  if (for_each && item === null) return <p className="none">Each item has its own output: choose one under Items.</p>
+  if (for_each && item === null)
+    return <p className="none">Each item has its own output: choose one under Items.</p>
   const fact = completedBy(timeline, node, moment.index, item ?? undefined)
   const waited = waitedOutput(timeline, node, moment.index, item ?? undefined)
-  const payload = payloadOf(fact, fact?.type === "signal_received" ? "data" : "output") ?? (isDone(moment, node) ? waited : null)
+  const payload =
+    payloadOf(fact, fact?.type === "signal_received" ? "data" : "output") ??
+    (isDone(moment, node) ? waited : null)
   const label = item === null ? "output" : `output of item ${count(item)}`
   if (payload !== null) return <PayloadView payload={payload} source={source} label={label} />
   const { status } = moment.view.nodes[node]!
-  return <p className="none">{status === "COMPLETED" ? "The output is that of its wait: it is not in a fact of this node." : status === "SKIPPED" ? "No output: the node was skipped." : "No output: the node is not done."}</p>
+  return (
+    <p className="none">
+      {status === "COMPLETED"
+        ? "The output is that of its wait: it is not in a fact of this node."
+        : status === "SKIPPED"
+          ? "No output: the node was skipped."
+          : "No output: the node is not done."}
+    </p>
+  )
 }
 
 function isDone({ view }: Moment, node: number): boolean {
@@ -83,7 +112,12 @@ function isDone({ view }: Moment, node: number): boolean {
 }
 
 /** A node that slept completes with the output that its handler gave before. */
-function waitedOutput(timeline: Timeline, node: number, index: number, item: number | undefined): Payload | null {
+function waitedOutput(
+  timeline: Timeline,
+  node: number,
+  index: number,
+  item: number | undefined,
+): Payload | null {
   for (const place of (timeline.factsOf.get(node) ?? []).toReversed()) {
     const record = timeline.facts[place]!
     if (place >= index || record.item !== item) continue
@@ -95,17 +129,41 @@ function waitedOutput(timeline: Timeline, node: number, index: number, item: num
   return null
 }
 
-export function ConfigTab({ timeline, moment, source, node, item }: TabProps & { node: number; item: number | null }) {
+export function ConfigTab({
+  timeline,
+  moment,
+  source,
+  node,
+  item,
+}: TabProps & { node: number; item: number | null }) {
   const compiled = timeline.graph.nodes[node]!
   const { status } = moment.view.nodes[node]!
-  if (compiled.for_each && item === null) return <p className="none">Each item has its own config: choose one under Items.</p>
+  if (compiled.for_each && item === null)
+    return <p className="none">Each item has its own config: choose one under Items.</p>
   if (status === "PENDING") return <p className="none">Not rendered yet: it reads what is not done.</p>
   if (status === "SKIPPED") return <p className="none">Not rendered: the node was skipped.</p>
   if (source.config === null) return <p className="none">This file does not contain configs.</p>
-  return <Rendered source={source} node={compiled.id} item={item ?? undefined} attempt={moment.isLive ? undefined : moment.view.nodes[node]!.attempt} />
+  return (
+    <Rendered
+      source={source}
+      node={compiled.id}
+      item={item ?? undefined}
+      attempt={moment.isLive ? undefined : moment.view.nodes[node]!.attempt}
+    />
+  )
 }
 
-function Rendered({ source, node, item, attempt }: { source: JobSource; node: string; item: number | undefined; attempt: number | undefined }) {
+function Rendered({
+  source,
+  node,
+  item,
+  attempt,
+}: {
+  source: JobSource
+  node: string
+  item: number | undefined
+  attempt: number | undefined
+}) {
   const { data, error, refetch } = useQuery({
     queryKey: ["config", source.jobId, node, item ?? null, attempt ?? null],
     queryFn: () => source.config!(node, { item, attempt }),
@@ -116,7 +174,11 @@ function Rendered({ source, node, item, attempt }: { source: JobSource; node: st
     <>
       <p className="tiny dim">Rendered again from the facts before this attempt; secrets are masked.</p>
       {data.when !== null && <p className="small">Its condition was {String(data.when)}.</p>}
-      {data.error === null ? <JsonTree source={{ value: data.config }} label="config" /> : <ErrorBox error={data.error} />}
+      {data.error === null ? (
+        <JsonTree source={{ value: data.config }} label="config" />
+      ) : (
+        <ErrorBox error={data.error} />
+      )}
     </>
   )
 }

@@ -1,6 +1,7 @@
 /** A sentence with links to nodes and jobs. */
-import type { Sentence as Parts } from "../model/sentences.ts"
+
 import { shortId } from "../model/format.ts"
+import type { Sentence as Parts } from "../model/sentences.ts"
 import { hrefOf } from "../shell/router.ts"
 
 export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string) => void }) {
@@ -8,17 +9,14 @@ export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string)
     <>
       {parts.map((part, n) => {
         if (typeof part === "string") return part
-        // biome-ignore lint/suspicious/noArrayIndexKey: parts have a fixed order.
         if ("strong" in part) return <b key={n}>{part.strong}</b>
         if ("node" in part)
           return (
-            // biome-ignore lint/suspicious/noArrayIndexKey: parts have a fixed order.
             <button key={n} className="link" type="button" onClick={() => onNode(part.node)}>
               {part.node}
             </button>
           )
         return (
-          // biome-ignore lint/suspicious/noArrayIndexKey: parts have a fixed order.
           <a key={n} className="link mono" href={hrefOf(`/jobs/${part.job}`)}>
             {shortId(part.job)}
           </a>

@@ -59,18 +59,41 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
   return (
     <section className="time" aria-label="Time">
       <div className="ctl">
-        <button className="btn ghost icon-only" type="button" aria-label="One event back" title="One event back  ," onClick={() => onMoment(Math.max(1, moment.index - 1), true)}>
+        <button
+          className="btn ghost icon-only"
+          type="button"
+          aria-label="One event back"
+          title="One event back  ,"
+          onClick={() => onMoment(Math.max(1, moment.index - 1), true)}
+        >
           <Icon name="prev" />
         </button>
-        <button className="btn icon-only" type="button" aria-label={player.isPlaying ? "Pause" : "Play"} title="Play, pause  Space" onClick={player.toggle}>
+        <button
+          className="btn icon-only"
+          type="button"
+          aria-label={player.isPlaying ? "Pause" : "Play"}
+          title="Play, pause  Space"
+          onClick={player.toggle}
+        >
           <Icon name={player.isPlaying ? "pause" : "play"} />
         </button>
-        <button className="btn ghost icon-only" type="button" aria-label="One event on" title="One event on  ." onClick={() => onMoment(Math.min(total, moment.index + 1), true)}>
+        <button
+          className="btn ghost icon-only"
+          type="button"
+          aria-label="One event on"
+          title="One event on  ."
+          onClick={() => onMoment(Math.min(total, moment.index + 1), true)}
+        >
           <Icon name="next" />
         </button>
         <div className="seg speed" role="group" aria-label="Speed">
           {speeds.map(([speed, label]) => (
-            <button key={label} type="button" aria-pressed={player.speed === speed} onClick={() => player.setSpeed(speed)}>
+            <button
+              key={label}
+              type="button"
+              aria-pressed={player.speed === speed}
+              onClick={() => player.setSpeed(speed)}
+            >
               {label}
             </button>
           ))}
@@ -86,13 +109,26 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
         <svg className="dens" preserveAspectRatio="none" viewBox={`0 0 ${BINS} 44`} aria-hidden="true">
           {density.map((number, bin) => {
             const height = number === 0 ? 0 : Math.max(4, (Math.sqrt(number) / tallest) * 44)
-            // biome-ignore lint/suspicious/noArrayIndexKey: a bin is its place.
-            return <rect key={bin} className={bin / BINS > head ? "after" : undefined} x={bin + 0.08} width={0.84} y={44 - height} height={height} />
+            return (
+              <rect
+                key={bin}
+                className={bin / BINS > head ? "after" : undefined}
+                x={bin + 0.08}
+                width={0.84}
+                y={44 - height}
+                height={height}
+              />
+            )
           })}
         </svg>
         {scale.breaks.map(({ x, from, to }) => (
-          <span key={from} className="gap" style={{ left: `${x * 100}%` }} title={`Nothing for ${elapsed(to - from)}`}>
-            //
+          <span
+            key={from}
+            className="gap"
+            style={{ left: `${x * 100}%` }}
+            title={`Nothing for ${elapsed(to - from)}`}
+          >
+            {"//"}
           </span>
         ))}
         <div className="ticks" aria-hidden="true">
@@ -154,7 +190,13 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
         </div>
       </div>
       <div className="livec">
-        <button className="btn live" type="button" aria-pressed={moment.isLive} title="Newest moment  L" onClick={() => onMoment(null, true)}>
+        <button
+          className="btn live"
+          type="button"
+          aria-pressed={moment.isLive}
+          title="Newest moment  L"
+          onClick={() => onMoment(null, true)}
+        >
           <i className="ld" />
           {canGoLive ? "Live" : "End"}
         </button>

@@ -20,12 +20,22 @@ const PAD = 24
 const READABLE = 0.45
 
 export function fitted(layout: Layout, size: Size, around?: Box): Viewport {
-  const whole = Math.min(1, (size.width - 2 * PAD) / layout.width, (size.height - 2 * PAD - 24) / layout.height)
+  const whole = Math.min(
+    1,
+    (size.width - 2 * PAD) / layout.width,
+    (size.height - 2 * PAD - 24) / layout.height,
+  )
   if (whole >= READABLE) return centred(layout, size, whole)
   const k = 0.62
   const box = around ?? layout.boxes[0] ?? { x: 0, y: 0, w: 0, h: 0 }
-  const x = layout.width * k < size.width ? (size.width - layout.width * k) / 2 : PAD - (box.x - (around ? 200 : 0)) * k
-  const y = layout.height * k < size.height ? (size.height - layout.height * k) / 2 : size.height / 2 - (box.y + box.h / 2) * k
+  const x =
+    layout.width * k < size.width
+      ? (size.width - layout.width * k) / 2
+      : PAD - (box.x - (around ? 200 : 0)) * k
+  const y =
+    layout.height * k < size.height
+      ? (size.height - layout.height * k) / 2
+      : size.height / 2 - (box.y + box.h / 2) * k
   return { x: Math.min(PAD, x), y, k }
 }
 
@@ -35,7 +45,10 @@ export function centred({ width, height }: Layout, size: Size, k: number): Viewp
 
 /** The whole graph, however small. */
 export function whole(layout: Layout, size: Size): Viewport {
-  const k = Math.max(LEAST, Math.min(1, (size.width - 2 * PAD) / layout.width, (size.height - 2 * PAD) / layout.height))
+  const k = Math.max(
+    LEAST,
+    Math.min(1, (size.width - 2 * PAD) / layout.width, (size.height - 2 * PAD) / layout.height),
+  )
   return centred(layout, size, k)
 }
 

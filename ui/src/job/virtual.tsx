@@ -8,7 +8,12 @@ export interface Range {
   readonly to: number
 }
 
-export function useRange(ref: RefObject<HTMLElement | null>, total: number, rowHeight: number, offset = 0): Range {
+export function useRange(
+  ref: RefObject<HTMLElement | null>,
+  total: number,
+  rowHeight: number,
+  offset = 0,
+): Range {
   const [range, setRange] = useState<Range>({ from: 0, to: Math.min(total, 60) })
   useLayoutEffect(() => {
     const element = ref.current
@@ -32,10 +37,23 @@ export function useRange(ref: RefObject<HTMLElement | null>, total: number, rowH
 }
 
 /** Space for all rows, with those of the range at their places. */
-export function Spaced({ total, rowHeight, range, children }: { total: number; rowHeight: number; range: Range; children: ReactNode }) {
+export function Spaced({
+  total,
+  rowHeight,
+  range,
+  children,
+}: {
+  total: number
+  rowHeight: number
+  range: Range
+  children: ReactNode
+}) {
   return (
     <div role="presentation" style={{ height: total * rowHeight, position: "relative" }}>
-      <div role="presentation" style={{ position: "absolute", left: 0, right: 0, top: range.from * rowHeight }}>
+      <div
+        role="presentation"
+        style={{ position: "absolute", left: 0, right: 0, top: range.from * rowHeight }}
+      >
         {children}
       </div>
     </div>
@@ -47,5 +65,6 @@ export function scrollToRow(element: HTMLElement | null, row: number, rowHeight:
   if (element === null || row < 0) return
   const top = row * rowHeight + offset
   if (top - offset < element.scrollTop) element.scrollTop = top - offset
-  else if (top + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = top + rowHeight - element.clientHeight
+  else if (top + rowHeight > element.scrollTop + element.clientHeight)
+    element.scrollTop = top + rowHeight - element.clientHeight
 }

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from "react"
 import type { CompiledNode, NodeView } from "../../../src/core/index.ts"
 import { ask } from "../api/http.ts"
 import { amount, clock, duration, shortId } from "../model/format.ts"
+import { payloadOf } from "../model/payloads.ts"
 import { whySentence } from "../model/sentences.ts"
 import { StateMark } from "../shell/icons.tsx"
 import { hrefOf } from "../shell/router.ts"
@@ -10,7 +11,6 @@ import type { DrawerProps } from "./drawer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { PayloadView } from "./payload-tabs.tsx"
 import { Sentence } from "./sentence.tsx"
-import { payloadOf } from "../model/payloads.ts"
 
 interface WhyTabProps extends DrawerProps {
   readonly node: number
@@ -27,17 +27,32 @@ export function WhyTab(props: WhyTabProps) {
       <p className="say">
         <Sentence parts={whySentence(view, compiled, moment.at)} onNode={onNode} />
       </p>
-      {error !== null && (error.node === undefined || error.node === view.id) && <ErrorBox error={error} at={view.finished_at} {...(view.status === "FAILED" ? {} : { title: `The attempt before: ${error.code}` })} />}
+      {error !== null && (error.node === undefined || error.node === view.id) && (
+        <ErrorBox
+          error={error}
+          at={view.finished_at}
+          {...(view.status === "FAILED" ? {} : { title: `The attempt before: ${error.code}` })}
+        />
+      )}
       {canSignal && <SignalForm jobId={source.jobId} name={waiting.name} onSent={props.onCommand} />}
       {view.progress !== null && view.progress.percent !== null && (
-        <div className="bar" role="progressbar" aria-label="Progress" aria-valuenow={Math.round(view.progress.percent)}>
+        <div
+          className="bar"
+          role="progressbar"
+          aria-label="Progress"
+          aria-valuenow={Math.round(view.progress.percent)}
+        >
           <i data-s="running" style={{ width: `${view.progress.percent}%` }} />
         </div>
       )}
       {preview !== undefined && (
         <section>
           <h3>Preview</h3>
-          <PayloadView payload={payloadOf({ seq: moment.seq, preview } as never, "preview")} source={source} label="preview" />
+          <PayloadView
+            payload={payloadOf({ seq: moment.seq, preview } as never, "preview")}
+            source={source}
+            label="preview"
+          />
         </section>
       )}
       <dl className="kv">
@@ -76,7 +91,11 @@ function times(view: NodeView, now: number): (readonly [string, string])[] {
   const { queued_at, started_at, finished_at, duration_ms, queued_ms, waited_ms } = view
   const rows: (readonly [string, string])[] = []
   if (queued_at !== null) rows.push(["Queued", clock(queued_at, now)])
-  if (started_at !== null) rows.push(["Started", `${clock(started_at, now)}${queued_ms === null ? "" : `, after ${duration(queued_ms)}`}`])
+  if (started_at !== null)
+    rows.push([
+      "Started",
+      `${clock(started_at, now)}${queued_ms === null ? "" : `, after ${duration(queued_ms)}`}`,
+    ])
   if (finished_at !== null) rows.push(["Ended", clock(finished_at, now)])
   if (duration_ms !== null) rows.push(["Ran", duration(duration_ms)])
   if (waited_ms !== null) rows.push(["Waited", duration(waited_ms)])
@@ -84,7 +103,12 @@ function times(view: NodeView, now: number): (readonly [string, string])[] {
 }
 
 /** The node's dependencies and dependents, with their states. */
-function Neighbours({ node, timeline, moment, onNode }: Pick<WhyTabProps, "timeline" | "moment" | "onNode"> & { node: number }) {
+function Neighbours({
+  node,
+  timeline,
+  moment,
+  onNode,
+}: Pick<WhyTabProps, "timeline" | "moment" | "onNode"> & { node: number }) {
   const { nodes } = timeline.graph
   const { id, depends_on } = nodes[node]!
   const after = nodes.filter(({ depends_on: above }) => above.includes(id)).map(other => other.id)
@@ -140,7 +164,14 @@ function SignalForm({ jobId, name, onSent }: { jobId: string; name: string; onSe
     <form className="hint" onSubmit={event => void send(event)}>
       <label className="field">
         <span>Data of signal {name}, as JSON</span>
-        <textarea className="in" name="data" rows={3} placeholder="null" spellCheck={false} aria-invalid={error !== null} />
+        <textarea
+          className="in"
+          name="data"
+          rows={3}
+          placeholder="null"
+          spellCheck={false}
+          aria-invalid={error !== null}
+        />
       </label>
       {error !== null && (
         <p className="t-failed break-words" role="alert">

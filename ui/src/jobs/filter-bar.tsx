@@ -45,7 +45,12 @@ export function FilterBar({ filters, note, onChange }: FilterBarProps) {
       event.preventDefault()
       if (place >= 0 && offers[place] !== undefined) take(offers[place])
       else add(text)
-    } else if (event.key === "Tab" && offers[0] !== undefined && text.trim() !== "" && offers[Math.max(0, place)] !== text) {
+    } else if (
+      event.key === "Tab" &&
+      offers[0] !== undefined &&
+      text.trim() !== "" &&
+      offers[Math.max(0, place)] !== text
+    ) {
       event.preventDefault()
       take(offers[Math.max(0, place)]!)
     } else if (event.key === "Backspace" && text === "" && filters.length > 0) onChange(filters.slice(0, -1))
@@ -63,7 +68,11 @@ export function FilterBar({ filters, note, onChange }: FilterBarProps) {
             <span className="k">{filter.key}</span>
             <span className="op">{operatorOf(filter)}</span>
             <span className="v">{filter.value}</span>
-            <button type="button" aria-label={`Remove ${filter.key} ${filter.value}`} onClick={() => onChange(filters.filter((_, other) => other !== n))}>
+            <button
+              type="button"
+              aria-label={`Remove ${filter.key} ${filter.value}`}
+              onClick={() => onChange(filters.filter((_, other) => other !== n))}
+            >
               <Icon name="close" small />
             </button>
           </span>
@@ -72,7 +81,9 @@ export function FilterBar({ filters, note, onChange }: FilterBarProps) {
           ref={field}
           className="qin"
           value={text}
-          placeholder={filters.length === 0 ? "Filter: status, workflow, label, error, duration, started" : "and"}
+          placeholder={
+            filters.length === 0 ? "Filter: status, workflow, label, error, duration, started" : "and"
+          }
           aria-label="Add a filter"
           aria-invalid={error !== null}
           aria-describedby={error === null ? undefined : "filter-error"}
@@ -99,12 +110,27 @@ export function FilterBar({ filters, note, onChange }: FilterBarProps) {
         )}
         <kbd className="hide-s">/</kbd>
       </div>
-      <div className={isOpen && offers.length > 0 ? "menu offers" : "hidden"} id="filter-offers" role="listbox" aria-label="Filters">
+      <div
+        className={isOpen && offers.length > 0 ? "menu offers" : "hidden"}
+        id="filter-offers"
+        role="listbox"
+        aria-label="Filters"
+      >
         {offers.map((offer, n) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles keys.
-          <div key={offer} id={`offer-${n}`} role="option" tabIndex={-1} aria-selected={n === place} className="po" onPointerDown={event => event.preventDefault()} onClick={() => take(offer)}>
+          <div
+            key={offer}
+            id={`offer-${n}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={n === place}
+            className="po"
+            onPointerDown={event => event.preventDefault()}
+            onClick={() => take(offer)}
+          >
             <span className="l">{offer}</span>
-            {isFilterKey(offer) && <span className="d">{`${filterTexts[offer].operator} ${filterTexts[offer].example}`}</span>}
+            {isFilterKey(offer) && (
+              <span className="d">{`${filterTexts[offer].operator} ${filterTexts[offer].example}`}</span>
+            )}
           </div>
         ))}
       </div>
@@ -134,11 +160,24 @@ function useOffers(text: string, isOpen: boolean): readonly string[] {
   const hasKey = isFilterKey(key) && /[\s:=>]/.test(text)
   const workflows = useQuery({
     queryKey: ["workflows"],
-    queryFn: ({ signal }) => ask<{ readonly workflows: readonly { readonly name: string }[] }>("/workflows", { query: { limit: 100 }, signal }),
+    queryFn: ({ signal }) =>
+      ask<{ readonly workflows: readonly { readonly name: string }[] }>("/workflows", {
+        query: { limit: 100 },
+        signal,
+      }),
     enabled: isOpen && hasKey && key === "workflow",
     staleTime: 60_000,
   })
-  if (!hasKey) return (Object.keys(filterTexts) as FilterKey[]).filter(name => name.startsWith(key.toLowerCase())).slice(0, MOST)
-  const offered = key === "workflow" ? (workflows.data?.workflows ?? []).map(({ name }) => name) : (values[key as FilterKey] ?? [])
-  return offered.filter(value => value.toLowerCase().startsWith(rest.toLowerCase())).slice(0, MOST).map(value => `${key} ${value}`)
+  if (!hasKey)
+    return (Object.keys(filterTexts) as FilterKey[])
+      .filter(name => name.startsWith(key.toLowerCase()))
+      .slice(0, MOST)
+  const offered =
+    key === "workflow"
+      ? (workflows.data?.workflows ?? []).map(({ name }) => name)
+      : (values[key as FilterKey] ?? [])
+  return offered
+    .filter(value => value.toLowerCase().startsWith(rest.toLowerCase()))
+    .slice(0, MOST)
+    .map(value => `${key} ${value}`)
 }

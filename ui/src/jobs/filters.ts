@@ -7,7 +7,17 @@ export interface Filter {
   readonly value: string
 }
 
-export type FilterKey = "status" | "workflow" | "version" | "label" | "started" | "before" | "error" | "code" | "duration" | "parent"
+export type FilterKey =
+  | "status"
+  | "workflow"
+  | "version"
+  | "label"
+  | "started"
+  | "before"
+  | "error"
+  | "code"
+  | "duration"
+  | "parent"
 
 interface FilterText {
   /** Between the key and the value of a chip. */
@@ -19,7 +29,17 @@ interface FilterText {
   readonly check: (value: string) => string | null
 }
 
-export const statuses = ["PENDING", "QUEUED", "DISPATCHING", "PROCESSING", "PREVIEW", "COMPLETED", "FAILED", "CANCELLED", "EXPIRED"] as const
+export const statuses = [
+  "PENDING",
+  "QUEUED",
+  "DISPATCHING",
+  "PROCESSING",
+  "PREVIEW",
+  "COMPLETED",
+  "FAILED",
+  "CANCELLED",
+  "EXPIRED",
+] as const
 const ok = () => null
 const timePattern = /^\d+ ?(min|h|d)$/
 
@@ -28,20 +48,43 @@ export const filterTexts: { readonly [key in FilterKey]: FilterText } = {
     operator: "is",
     example: "FAILED",
     isList: true,
-    check: value => (statuses.includes(value.toUpperCase() as never) ? null : `one of ${statuses.join(", ")}`),
+    check: value =>
+      statuses.includes(value.toUpperCase() as never) ? null : `one of ${statuses.join(", ")}`,
   },
   workflow: { operator: "is", example: "order", check: ok },
-  version: { operator: "is", example: "3", check: value => (/^[1-9]\d*$/.test(value) ? null : "a number, with a workflow") },
-  label: { operator: "is", example: "team=shop", isList: true, check: value => (/^[^=]+=/.test(value) ? null : "NAME=VALUE") },
+  version: {
+    operator: "is",
+    example: "3",
+    check: value => (/^[1-9]\d*$/.test(value) ? null : "a number, with a workflow"),
+  },
+  label: {
+    operator: "is",
+    example: "team=shop",
+    isList: true,
+    check: value => (/^[^=]+=/.test(value) ? null : "NAME=VALUE"),
+  },
   started: {
     operator: "last",
     example: "6 h",
-    check: value => (timePattern.test(value) || !Number.isNaN(Date.parse(value)) ? null : "15 min, 6 h, 7 d, or a time"),
+    check: value =>
+      timePattern.test(value) || !Number.isNaN(Date.parse(value)) ? null : "15 min, 6 h, 7 d, or a time",
   },
-  before: { operator: "until", example: "2026-11-15T12:00", check: value => (Number.isNaN(Date.parse(value)) ? "a time" : null) },
-  error: { operator: "has", example: "connection refused", check: value => (/\p{L}{2}/u.test(value) ? null : "a word") },
+  before: {
+    operator: "until",
+    example: "2026-11-15T12:00",
+    check: value => (Number.isNaN(Date.parse(value)) ? "a time" : null),
+  },
+  error: {
+    operator: "has",
+    example: "connection refused",
+    check: value => (/\p{L}{2}/u.test(value) ? null : "a word"),
+  },
   code: { operator: "is", example: "E405", check: ok },
-  duration: { operator: ">", example: "1 min", check: value => (secondsOf(value) === null ? "10 s, 5 min, 1 h" : null) },
+  duration: {
+    operator: ">",
+    example: "1 min",
+    check: value => (secondsOf(value) === null ? "10 s, 5 min, 1 h" : null),
+  },
   parent: { operator: "is", example: "none", check: ok },
 }
 
@@ -60,7 +103,10 @@ export function queryOf(filters: readonly Filter[]): Record<string, readonly str
   return Object.fromEntries(
     keys.map(key => {
       const values = filters.filter(filter => filter.key === key).map(({ value }) => value)
-      return [key, values.length === 0 ? null : filterTexts[key].isList ? [...new Set(values)] : values.slice(-1)]
+      return [
+        key,
+        values.length === 0 ? null : filterTexts[key].isList ? [...new Set(values)] : values.slice(-1),
+      ]
     }),
   )
 }
@@ -73,13 +119,17 @@ export function secondsOf(text: string): number | null {
 }
 
 /** The parameters of `GET /jobs`. `now`: relative times count from it. */
-export function apiQuery(filters: readonly Filter[], now: number): Record<string, string | readonly string[] | undefined> {
+export function apiQuery(
+  filters: readonly Filter[],
+  now: number,
+): Record<string, string | readonly string[] | undefined> {
   const all = (key: FilterKey) => filters.filter(filter => filter.key === key).map(({ value }) => value)
   const last = (key: FilterKey) => all(key).at(-1)
   const started = last("started")
   const before = last("before")
   const seconds = started === undefined || !timePattern.test(started) ? null : secondsOf(started)
-  const from = started === undefined ? undefined : seconds === null ? new Date(started) : new Date(now - seconds * 1000)
+  const from =
+    started === undefined ? undefined : seconds === null ? new Date(started) : new Date(now - seconds * 1000)
   const duration = last("duration")
   return {
     status: all("status").join(",").toUpperCase() || undefined,
@@ -109,15 +159,28 @@ export function parseFilter(text: string): Filter | string {
 /** Does a job of the stream match, as far as the stream tells? */
 export function mayMatch(
   filters: readonly Filter[],
-  job: { readonly status: string; readonly workflow: string; readonly workflow_version: number; readonly labels: { readonly [name: string]: string } },
+  job: {
+    readonly status: string
+    readonly workflow: string
+    readonly workflow_version: number
+    readonly labels: { readonly [name: string]: string }
+  },
 ): boolean {
   const all = (key: FilterKey) => filters.filter(filter => filter.key === key).map(({ value }) => value)
   const isOne = (key: FilterKey, value: string) => all(key).length === 0 || all(key).includes(value)
-  if (filters.some(({ key }) => key === "before" || key === "error" || key === "code" || key === "duration" || key === "parent")) return false
+  if (
+    filters.some(
+      ({ key }) =>
+        key === "before" || key === "error" || key === "code" || key === "duration" || key === "parent",
+    )
+  )
+    return false
   return (
     isOne("status", job.status) &&
     isOne("workflow", job.workflow) &&
     isOne("version", String(job.workflow_version)) &&
-    all("label").every(text => job.labels[text.slice(0, text.indexOf("="))] === text.slice(text.indexOf("=") + 1))
+    all("label").every(
+      text => job.labels[text.slice(0, text.indexOf("="))] === text.slice(text.indexOf("=") + 1),
+    )
   )
 }

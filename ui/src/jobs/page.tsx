@@ -31,7 +31,10 @@ export function JobsPage({ session }: { session: Session }) {
   const list = useInfiniteQuery({
     queryKey: ["jobs", key, readAt],
     queryFn: ({ pageParam, signal }) =>
-      ask<JobPage>("/jobs", { query: { ...apiQuery(filters, readAt), limit: LIMIT, after: pageParam }, signal }),
+      ask<JobPage>("/jobs", {
+        query: { ...apiQuery(filters, readAt), limit: LIMIT, after: pageParam },
+        signal,
+      }),
     initialPageParam: null as string | null,
     getNextPageParam: page => page.next,
     placeholderData: keepPreviousData,
@@ -51,9 +54,22 @@ export function JobsPage({ session }: { session: Session }) {
   }, [])
   useListKeys(refresh)
   const change = (next: readonly Filter[]) => changeQuery(queryOf(next))
-  const note = list.data === undefined ? "" : last?.next === null ? counted(jobs.length, "job") : `${count(jobs.length)}+ jobs`
+  const note =
+    list.data === undefined
+      ? ""
+      : last?.next === null
+        ? counted(jobs.length, "job")
+        : `${count(jobs.length)}+ jobs`
   return (
-    <Shell session={session} page="jobs" connection={lostSince === null ? { kind: "live", text: "Live" } : { kind: "lost", text: `Not live since ${clock(lostSince)}` }}>
+    <Shell
+      session={session}
+      page="jobs"
+      connection={
+        lostSince === null
+          ? { kind: "live", text: "Live" }
+          : { kind: "lost", text: `Not live since ${clock(lostSince)}` }
+      }
+    >
       <main className="page" id="main" tabIndex={-1}>
         <div className="phead">
           <h1>Jobs</h1>
@@ -65,7 +81,13 @@ export function JobsPage({ session }: { session: Session }) {
           </button>
         </div>
         <FilterBar filters={filters} note={note} onChange={change} />
-        <Scatter filters={filters} readAt={readAt} onRange={(from, before) => changeQuery({ started: new Date(from).toISOString(), before: new Date(before).toISOString() })} />
+        <Scatter
+          filters={filters}
+          readAt={readAt}
+          onRange={(from, before) =>
+            changeQuery({ started: new Date(from).toISOString(), before: new Date(before).toISOString() })
+          }
+        />
         {newer > 0 && (
           <p className="more">
             <button className="btn sm" type="button" onClick={refresh}>
@@ -75,7 +97,12 @@ export function JobsPage({ session }: { session: Session }) {
         )}
         <section className="panel" aria-label="Jobs" aria-busy={list.isFetching}>
           {list.error !== null ? (
-            <Failed what="Jobs" error={list.error} note="This is not an empty list." onRetry={() => void list.refetch()} />
+            <Failed
+              what="Jobs"
+              error={list.error}
+              note="This is not an empty list."
+              onRetry={() => void list.refetch()}
+            />
           ) : list.data === undefined ? (
             <Loading what="jobs" rows={10} />
           ) : jobs.length === 0 && last?.next === null ? (
@@ -86,7 +113,12 @@ export function JobsPage({ session }: { session: Session }) {
         </section>
         {list.data !== undefined && last !== undefined && last.next !== null && (
           <div className="more">
-            <button className="btn" type="button" disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            <button
+              className="btn"
+              type="button"
+              disabled={list.isFetchingNextPage}
+              onClick={() => void list.fetchNextPage()}
+            >
               {last.complete ? `Show ${LIMIT} older` : "Search on"}
             </button>
             <span className="small dim">
@@ -138,7 +170,9 @@ function useNews(newest: string, filters: readonly Filter[], readAt: number) {
     }
   }, [])
   // Ids of jobs rise with time.
-  const newer = [...news.values()].filter(job => job.job_id > newest && Date.parse(job.created_at) > readAt - 2000 && mayMatch(filters, job)).length
+  const newer = [...news.values()].filter(
+    job => job.job_id > newest && Date.parse(job.created_at) > readAt - 2000 && mayMatch(filters, job),
+  ).length
   return { news, newer, lostSince }
 }
 
@@ -151,21 +185,26 @@ function useListKeys(refresh: () => void): void {
   useKeys({ j: () => move(1), k: () => move(-1), r: refresh })
 }
 
-function NoJobs({ filters, onChange }: { filters: readonly Filter[]; onChange: (filters: readonly Filter[]) => void }) {
+function NoJobs({
+  filters,
+  onChange,
+}: {
+  filters: readonly Filter[]
+  onChange: (filters: readonly Filter[]) => void
+}) {
   if (filters.length === 0)
     return (
       <Empty title="No job yet">
         <p>
-          <code className="mono">umbra submit NAME</code> starts one; <code className="mono">umbra push flow.yaml</code> stores a workflow.
+          <code className="mono">umbra submit NAME</code> starts one;{" "}
+          <code className="mono">umbra push flow.yaml</code> stores a workflow.
         </p>
       </Empty>
     )
   const last = filters.at(-1)!
   return (
     <Empty title="No job matches">
-      <p>
-        {counted(filters.length, "filter")}, and no job that all of them apply to.
-      </p>
+      <p>{counted(filters.length, "filter")}, and no job that all of them apply to.</p>
       <div className="row">
         <button className="btn sm" type="button" onClick={() => onChange(filters.slice(0, -1))}>
           Remove {last.key} {last.value}
@@ -182,7 +221,11 @@ function Views({ current }: { current: string }) {
   return (
     <nav className="views" aria-label="Views">
       {[...builtIn, ...saved].map(({ name, query }) => (
-        <a key={name} href={`${hrefOf("/jobs")}${query === "" ? "" : `?${query}`}`} aria-current={query === current ? "true" : undefined}>
+        <a
+          key={name}
+          href={`${hrefOf("/jobs")}${query === "" ? "" : `?${query}`}`}
+          aria-current={query === current ? "true" : undefined}
+        >
           {name}
         </a>
       ))}
@@ -223,7 +266,9 @@ function Views({ current }: { current: string }) {
             <span>Name</span>
             <input className="in" name="name" maxLength={40} required autoComplete="off" />
           </label>
-          <p className="small mid">It is kept in this browser. To share it, share the address of this page.</p>
+          <p className="small mid">
+            It is kept in this browser. To share it, share the address of this page.
+          </p>
         </Ask>
       )}
     </nav>

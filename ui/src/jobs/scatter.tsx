@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query"
 import { type PointerEvent, useRef, useState } from "react"
 import { ask } from "../api/http.ts"
 import type { DurationPoint, Durations } from "../api/types.ts"
-import { clock, count, duration } from "../model/format.ts"
 import { useSize } from "../job/viewport.ts"
+import { clock, count, duration } from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
 import { go, hrefOf } from "../shell/router.ts"
 import { Failed, Loading } from "../shell/states.tsx"
@@ -29,19 +29,23 @@ interface ScatterProps {
 export function Scatter({ filters, readAt, onRange }: ScatterProps) {
   const { data, error, refetch } = useQuery({
     queryKey: ["durations", filters, readAt],
-    queryFn: ({ signal }) => ask<Durations>("/jobs/durations", { query: { ...apiQuery(filters, readAt), points: POINTS }, signal }),
+    queryFn: ({ signal }) =>
+      ask<Durations>("/jobs/durations", { query: { ...apiQuery(filters, readAt), points: POINTS }, signal }),
     staleTime: Number.POSITIVE_INFINITY,
     placeholderData: before => before,
   })
   const totals = new Map<string, number>()
-  for (const { status, count: number } of data?.points ?? []) totals.set(status, (totals.get(status) ?? 0) + number)
+  for (const { status, count: number } of data?.points ?? [])
+    totals.set(status, (totals.get(status) ?? 0) + number)
   return (
     <section className="panel scat" aria-label="Duration by start">
       <header>
         <h2>Duration by start</h2>
         <span className="small dim hide-s">
           one mark is one job, or several; log scale
-          {data !== undefined && !data.complete && <b> · a sample of {count(data.jobs)} jobs, there are more</b>}
+          {data !== undefined && !data.complete && (
+            <b> · a sample of {count(data.jobs)} jobs, there are more</b>
+          )}
         </span>
         <span className="sp" />
         <ul className="legend">
@@ -78,12 +82,23 @@ function Plot({ data, onRange }: { data: Durations; onRange: (from: number, befo
   const durations = data.points.map(point => Math.max(1, point.duration_ms))
   const [least, most] = [Math.min(1000, ...durations), Math.max(1000, ...durations) * 1.3]
   const x = (time: number) => LEFT + ((time - from) / Math.max(1, before - from)) * (width - LEFT - RIGHT)
-  const y = (ms: number) => HEIGHT - BOTTOM - (Math.log(Math.max(1, ms) / least) / Math.log(most / least)) * (HEIGHT - TOP - BOTTOM)
+  const y = (ms: number) =>
+    HEIGHT - BOTTOM - (Math.log(Math.max(1, ms) / least) / Math.log(most / least)) * (HEIGHT - TOP - BOTTOM)
   const timeAt = (px: number) => from + ((px - LEFT) / (width - LEFT - RIGHT)) * (before - from)
-  const placeOf = (event: PointerEvent) => Math.min(width - RIGHT, Math.max(LEFT, event.clientX - ref.current!.getBoundingClientRect().left))
+  const placeOf = (event: PointerEvent) =>
+    Math.min(width - RIGHT, Math.max(LEFT, event.clientX - ref.current!.getBoundingClientRect().left))
   const range = brush === null ? null : ([Math.min(...brush), Math.max(...brush)] as const)
-  const inRange = range === null ? [] : data.points.filter(({ at }) => x(Date.parse(at)) >= range[0] && x(Date.parse(at)) <= range[1])
-  const ticks = width === 0 ? [] : Array.from({ length: Math.max(2, Math.floor(width / 200)) }, (_, n, all = Math.max(2, Math.floor(width / 200))) => from + ((before - from) * n) / all)
+  const inRange =
+    range === null
+      ? []
+      : data.points.filter(({ at }) => x(Date.parse(at)) >= range[0] && x(Date.parse(at)) <= range[1])
+  const ticks =
+    width === 0
+      ? []
+      : Array.from(
+          { length: Math.max(2, Math.floor(width / 200)) },
+          (_, n, all = Math.max(2, Math.floor(width / 200))) => from + ((before - from) * n) / all,
+        )
   const shown = lines.filter(ms => ms >= least && ms <= most)
   return (
     <div className="plot" ref={ref}>
@@ -120,13 +135,25 @@ function Plot({ data, onRange }: { data: Durations; onRange: (from: number, befo
             {Date.now() - before < 60_000 ? "now" : clock(before)}
           </text>
           {data.points.map(point => (
-            <Dot key={`${point.job_id} ${point.status}`} point={point} x={x(Date.parse(point.at))} y={y(point.duration_ms)} />
+            <Dot
+              key={`${point.job_id} ${point.status}`}
+              point={point}
+              x={x(Date.parse(point.at))}
+              y={y(point.duration_ms)}
+            />
           ))}
           {range !== null && (
             <>
-              <rect className="brush" x={range[0]} y={4} width={range[1] - range[0]} height={HEIGHT - BOTTOM - 4} />
+              <rect
+                className="brush"
+                x={range[0]}
+                y={4}
+                width={range[1] - range[0]}
+                height={HEIGHT - BOTTOM - 4}
+              />
               <text className="bl" x={range[0] + 6} y={16}>
-                {clock(timeAt(range[0]), before)} to {clock(timeAt(range[1]), before)}, {count(inRange.reduce((sum, point) => sum + point.count, 0))} jobs
+                {clock(timeAt(range[0]), before)} to {clock(timeAt(range[1]), before)},{" "}
+                {count(inRange.reduce((sum, point) => sum + point.count, 0))} jobs
               </text>
             </>
           )}
@@ -144,10 +171,19 @@ function Dot({ point, x, y }: { point: DurationPoint; x: number; y: number }) {
     onPointerDown: (event: PointerEvent) => event.stopPropagation(),
     onClick: () => go(hrefOf(`/jobs/${point.job_id}`)),
   }
-  const title = <title>{`${point.status.toLowerCase()}, ${duration(point.duration_ms)}, ${clock(Date.parse(point.at))}${point.count > 1 ? `, the slowest of ${count(point.count)}` : ""}`}</title>
+  const title = (
+    <title>{`${point.status.toLowerCase()}, ${duration(point.duration_ms)}, ${clock(Date.parse(point.at))}${point.count > 1 ? `, the slowest of ${count(point.count)}` : ""}`}</title>
+  )
   if (state === "failed")
     return (
-      <path className="pt" d={`M${x - 3.2} ${y - 3.2}l6.4 6.4m0-6.4l-6.4 6.4`} stroke="var(--s)" strokeWidth="1.8" strokeLinecap="round" {...shape}>
+      <path
+        className="pt"
+        d={`M${x - 3.2} ${y - 3.2}l6.4 6.4m0-6.4l-6.4 6.4`}
+        stroke="var(--s)"
+        strokeWidth="1.8"
+        strokeLinecap="round"
+        {...shape}
+      >
         {title}
       </path>
     )
@@ -159,7 +195,17 @@ function Dot({ point, x, y }: { point: DurationPoint; x: number; y: number }) {
     )
   const isOpen = unfinished.has(state)
   return (
-    <circle className="pt" cx={x} cy={y} r={isOpen ? 3 : size} fill={isOpen ? "none" : "var(--s)"} fillOpacity={state === "completed" ? 0.55 : 1} stroke={isOpen ? "var(--s)" : "none"} strokeWidth="1.6" {...shape}>
+    <circle
+      className="pt"
+      cx={x}
+      cy={y}
+      r={isOpen ? 3 : size}
+      fill={isOpen ? "none" : "var(--s)"}
+      fillOpacity={state === "completed" ? 0.55 : 1}
+      stroke={isOpen ? "var(--s)" : "none"}
+      strokeWidth="1.6"
+      {...shape}
+    >
       {title}
     </circle>
   )

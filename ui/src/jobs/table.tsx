@@ -1,6 +1,7 @@
 /** The jobs as rows. New ones do not push rows down. */
-import type { ListedJob } from "../api/types.ts"
+
 import type { StreamedJob } from "../api/jobs-stream.ts"
+import type { ListedJob } from "../api/types.ts"
 import { amount, clock, duration, elapsed, fullTime, shortId } from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
 import { hrefOf } from "../shell/router.ts"
@@ -31,15 +32,37 @@ export function JobTable({ jobs, news, now }: TableProps) {
       <tbody>
         {jobs.map(listed => {
           const news_ = news.get(listed.job_id)
-          const job = news_ === undefined || news_.updated_at < listed.updated_at ? listed : { ...listed, ...news_ }
-          return <Row key={job.job_id} job={job} progress={news_?.progress_pct ?? null} message={news_?.progress_message ?? null} hasUsage={hasUsage} now={now} />
+          const job =
+            news_ === undefined || news_.updated_at < listed.updated_at ? listed : { ...listed, ...news_ }
+          return (
+            <Row
+              key={job.job_id}
+              job={job}
+              progress={news_?.progress_pct ?? null}
+              message={news_?.progress_message ?? null}
+              hasUsage={hasUsage}
+              now={now}
+            />
+          )
         })}
       </tbody>
     </table>
   )
 }
 
-function Row({ job, progress, message, hasUsage, now }: { job: ListedJob; progress: number | null; message: string | null; hasUsage: boolean; now: number }) {
+function Row({
+  job,
+  progress,
+  message,
+  hasUsage,
+  now,
+}: {
+  job: ListedJob
+  progress: number | null
+  message: string | null
+  hasUsage: boolean
+  now: number
+}) {
   const created = Date.parse(job.created_at)
   const finished = job.finished_at === null ? null : Date.parse(job.finished_at)
   const [usage] = Object.entries(job.usage ?? {})
@@ -64,7 +87,10 @@ function Row({ job, progress, message, hasUsage, now }: { job: ListedJob; progre
         <div className="trunc" title={error?.message ?? job.reason ?? undefined}>
           {error !== null ? (
             <>
-              <span className="t-failed mono">{error.code}</span> {error.node === undefined ? "" : `${error.node}${error.item === undefined ? "" : `[${error.item}]`}: `}
+              <span className="t-failed mono">{error.code}</span>{" "}
+              {error.node === undefined
+                ? ""
+                : `${error.node}${error.item === undefined ? "" : `[${error.item}]`}: `}
               {error.message}
             </>
           ) : (

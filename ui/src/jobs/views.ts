@@ -12,13 +12,18 @@ const KEY = "umbra.views"
 export const builtIn: readonly SavedView[] = [
   { name: "All", query: "" },
   { name: "Failed", query: "status=FAILED" },
-  { name: "Unfinished", query: "status=PENDING&status=QUEUED&status=DISPATCHING&status=PROCESSING&status=PREVIEW" },
+  {
+    name: "Unfinished",
+    query: "status=PENDING&status=QUEUED&status=DISPATCHING&status=PROCESSING&status=PREVIEW",
+  },
 ]
 
 export function savedViews(): readonly SavedView[] {
   try {
     const found = JSON.parse(read(KEY) ?? "[]") as readonly SavedView[]
-    return Array.isArray(found) ? found.filter(({ name, query }) => typeof name === "string" && typeof query === "string") : []
+    return Array.isArray(found)
+      ? found.filter(({ name, query }) => typeof name === "string" && typeof query === "string")
+      : []
   } catch {
     return []
   }

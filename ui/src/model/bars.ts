@@ -15,7 +15,13 @@ export function barsOf(node: NodeView, tries: readonly EndedTry[], seq: number, 
   for (const { startedAt, endedAt, error, outcome, retryAt, seq: endSeq } of tries) {
     if (endSeq > seq || endedAt === node.finished_at) continue
     const title = error === null ? outcome : `${error.code} ${error.message}`
-    if (queuedFrom !== null) bars.push({ kind: "queued", from: queuedFrom, to: startedAt ?? endedAt, title: "Waits for the next try" })
+    if (queuedFrom !== null)
+      bars.push({
+        kind: "queued",
+        from: queuedFrom,
+        to: startedAt ?? endedAt,
+        title: "Waits for the next try",
+      })
     bars.push({ kind: "failed", from: startedAt ?? endedAt - 1, to: endedAt, title })
     queuedFrom = retryAt === null ? null : endedAt
   }
@@ -28,10 +34,21 @@ export function barsOf(node: NodeView, tries: readonly EndedTry[], seq: number, 
   const from = Math.max(queuedFrom ?? queued_at, queued_at)
   const end = finished_at ?? now
   const isRun = started_at !== null
-  if (from < (started_at ?? end)) bars.push({ kind: "queued", from, to: Math.min(end, started_at ?? end), title: "Queued" })
+  if (from < (started_at ?? end))
+    bars.push({ kind: "queued", from, to: Math.min(end, started_at ?? end), title: "Queued" })
   if (!isRun) return bars
-  const ranUntil = duration_ms !== null ? started_at + duration_ms : status === "WAITING" ? Math.min(end, started_at + 1) : end
-  bars.push({ kind: status === "FAILED" ? "failed" : "run", from: started_at, to: Math.max(ranUntil, started_at), title: status === "FAILED" ? (node.error?.code ?? "Failed") : "Ran" })
+  const ranUntil =
+    duration_ms !== null
+      ? started_at + duration_ms
+      : status === "WAITING"
+        ? Math.min(end, started_at + 1)
+        : end
+  bars.push({
+    kind: status === "FAILED" ? "failed" : "run",
+    from: started_at,
+    to: Math.max(ranUntil, started_at),
+    title: status === "FAILED" ? (node.error?.code ?? "Failed") : "Ran",
+  })
   if (ranUntil < end) bars.push({ kind: "wait", from: ranUntil, to: end, title: "Waited" })
   return bars
 }

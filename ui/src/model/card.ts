@@ -12,22 +12,28 @@ export interface Card {
   readonly right: string
   /** For a list: `completed 3, failed 1`, in the order of the bar. */
   readonly items: string
-  readonly label: string
 }
 
 /** In the order of the segmented bar. */
-export const itemStates = ["completed", "running", "waiting", "queued", "failed", "cancelled", "skipped", "pending"] as const
+export const itemStates = [
+  "completed",
+  "running",
+  "waiting",
+  "queued",
+  "failed",
+  "cancelled",
+  "skipped",
+  "pending",
+] as const
 
 export function cardOf(node: NodeView, compiled: CompiledNode, now: number): Card {
   const [left, right, isBad = false] = linesOf(node, compiled, now)
   const retried = node.attempt > 1 ? `${node.attempt} of ${node.max_attempts}` : ""
   const total = node.items === undefined ? "" : `×${count(node.items.total)}`
-  const extra = total || (node.status === "PENDING" || retried === "" ? "" : node.status === "COMPLETED" ? "↻" : retried)
-  const items =
-    node.items === undefined ? "" : itemStates.map(state => node.items?.[state] ?? 0).join(",")
-  const attempt = retried === "" ? "" : `, attempt ${retried}`
-  const label = `${node.id}, ${node.status.toLowerCase()}${attempt}${left === "" ? "" : `, ${left}`}${right === "" ? "" : `, ${right}`}`
-  return { status: node.status, extra, isBad, left, right, items, label }
+  const extra =
+    total || (node.status === "PENDING" || retried === "" ? "" : node.status === "COMPLETED" ? "↻" : retried)
+  const items = node.items === undefined ? "" : itemStates.map(state => node.items?.[state] ?? 0).join(",")
+  return { status: node.status, extra, isBad, left, right, items }
 }
 
 function linesOf(node: NodeView, compiled: CompiledNode, now: number): readonly [string, string, boolean?] {
@@ -66,7 +72,10 @@ function waitLines(node: NodeView, kind: string, now: number): readonly [string,
     case "retry":
       return [`retry in ${elapsed(waiting.at - now)}`, "", true]
     case "slot":
-      return [`slot of ${waiting.provider}${waiting.position === null ? "" : `, ${waiting.position}.`}`, since]
+      return [
+        `slot of ${waiting.provider}${waiting.position === null ? "" : `, ${waiting.position}.`}`,
+        since,
+      ]
     case "timer":
       return ["sleeps", elapsed(waiting.until - now)]
     case "signal":
@@ -80,14 +89,17 @@ function waitLines(node: NodeView, kind: string, now: number): readonly [string,
     case "executions":
       return ["waits for a place", since]
     case "worker":
-      return waiting.reason === "none" ? ["no worker", since, true] : [kind, node.status === "QUEUED" ? "queued" : since]
+      return waiting.reason === "none"
+        ? ["no worker", since, true]
+        : [kind, node.status === "QUEUED" ? "queued" : since]
     default:
       return [kind, since]
   }
 }
 
 function tookOf({ duration_ms, waited_ms, finished_at, queued_at, items }: NodeView): string {
-  if (items !== undefined && finished_at !== null && queued_at !== null) return duration(finished_at - queued_at)
+  if (items !== undefined && finished_at !== null && queued_at !== null)
+    return duration(finished_at - queued_at)
   if (duration_ms === null) return ""
   return duration(duration_ms + (waited_ms ?? 0))
 }

@@ -1,6 +1,7 @@
 /** Handles of JSON documents. The worker starts with the first document that is read from the server. */
-import { JsonHost, type JsonAction, type JsonAnswer, type JsonCall, type JsonResult } from "./json-host.ts"
+
 import type { JsonRow, JsonSource } from "./json-document.ts"
+import { type JsonAction, type JsonAnswer, type JsonCall, JsonHost, type JsonResult } from "./json-host.ts"
 
 type Call = (call: JsonCall) => Promise<JsonResult>
 

@@ -2,7 +2,13 @@
  * A JSON value as rows of a tree. Only rows that are asked for are made, so a document of 20 MB costs what is visible.
  * Large documents live in a worker (json-worker.ts); the page sees rows.
  */
-export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue }
+export type JsonValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue }
 
 /** Where a document comes from: a request, or a value at hand. */
 export type JsonSource =
@@ -48,7 +54,8 @@ export class JsonDocument {
     if (entriesOf(value) > 0) this.#open(this.#root)
     // The first level of a small document is opened too.
     for (const child of this.#root.children ?? [])
-      if (this.#root.children!.length <= 20 && entriesOf(child.value) > 0 && entriesOf(child.value) <= 12) this.#open(child)
+      if (this.#root.children!.length <= 20 && entriesOf(child.value) > 0 && entriesOf(child.value) <= 12)
+        this.#open(child)
     this.#count(this.#root)
   }
 
@@ -143,7 +150,12 @@ export class JsonDocument {
   }
 
   #count(node: Node): number {
-    node.rows = 1 + (node.children ?? []).reduce((sum, child) => sum + (child.children === null ? 1 : this.#count(child)), 0)
+    node.rows =
+      1 +
+      (node.children ?? []).reduce(
+        (sum, child) => sum + (child.children === null ? 1 : this.#count(child)),
+        0,
+      )
     for (const child of node.children ?? []) if (child.children === null) child.rows = 1
     return node.rows
   }
@@ -167,9 +179,19 @@ function rowOf({ value, path, depth, name, children }: Node): JsonRow {
     return { ...place, kind: "mapping", text: `${Object.keys(value).length}`, cut: 0 }
   if (typeof value === "string") {
     const cut = Math.max(0, value.length - MOST_CHARACTERS)
-    return { ...place, kind: "text", text: JSON.stringify(cut > 0 ? value.slice(0, MOST_CHARACTERS) : value), cut }
+    return {
+      ...place,
+      kind: "text",
+      text: JSON.stringify(cut > 0 ? value.slice(0, MOST_CHARACTERS) : value),
+      cut,
+    }
   }
-  return { ...place, kind: typeof value === "number" ? "number" : "word", text: JSON.stringify(value), cut: 0 }
+  return {
+    ...place,
+    kind: typeof value === "number" ? "number" : "word",
+    text: JSON.stringify(value),
+    cut: 0,
+  }
 }
 
 function childrenOf(value: JsonValue): (readonly [string | number, JsonValue])[] {

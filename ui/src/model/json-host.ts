@@ -50,9 +50,16 @@ export class JsonHost {
   }
 }
 
-async function read({ address, headers }: Extract<JsonSource, { readonly address: string }>): Promise<JsonValue> {
+async function read({
+  address,
+  headers,
+}: Extract<JsonSource, { readonly address: string }>): Promise<JsonValue> {
   const response = await fetch(address, { headers })
   if (response.ok) return (await response.json()) as JsonValue
   const problem = (await response.json().catch(() => null)) as { code?: string; detail?: string } | null
-  throw new Error(problem?.detail === undefined ? `The server answered ${response.status}.` : `${problem.code}: ${problem.detail}`)
+  throw new Error(
+    problem?.detail === undefined
+      ? `The server answered ${response.status}.`
+      : `${problem.code}: ${problem.detail}`,
+  )
 }

@@ -2,7 +2,7 @@
  * Where nodes are drawn. The places follow from the compiled graph alone, never from a state: a change of state moves
  * nothing. Small graphs are laid out by dagre; large or deep ones, for which dagre needs seconds, in layers of our own.
  */
-import { graphlib, layout as dagre } from "@dagrejs/dagre"
+import { layout as dagre, graphlib } from "@dagrejs/dagre"
 import type { CompiledGraph } from "../../../src/core/index.ts"
 import { type Edges, ranksOf } from "./layout-ranks.ts"
 
@@ -75,7 +75,9 @@ function byDagre(sizes: Sizes, edges: Edges): Pick<Layout, "boxes" | "lanes"> {
   const lanes = edges.map(([from, to]) => {
     const { points } = graph.edge(String(from), String(to)) as { points: readonly { x: number; y: number }[] }
     // Points inside of the ranks between the two ends.
-    const passed = points.filter(({ x }) => x > boxes[from]!.x + boxes[from]!.w + RANK_GAP && x < boxes[to]!.x - RANK_GAP)
+    const passed = points.filter(
+      ({ x }) => x > boxes[from]!.x + boxes[from]!.w + RANK_GAP && x < boxes[to]!.x - RANK_GAP,
+    )
     return passed.length === 0 ? null : Math.round(passed[Math.floor(passed.length / 2)]!.y)
   })
   return { boxes, lanes }
@@ -102,7 +104,9 @@ function layered(sizes: Sizes, edges: Edges, ranks: readonly number[]): Box[] {
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     const isDown = sweep % 2 === 0
     for (const layer of isDown ? layers : layers.toReversed()) {
-      const means = new Map(layer.map(node => [node, mean((isDown ? above : below)[node]!, place) ?? place[node]!]))
+      const means = new Map(
+        layer.map(node => [node, mean((isDown ? above : below)[node]!, place) ?? place[node]!]),
+      )
       layer.sort((a, b) => means.get(a)! - means.get(b)!)
       number(layer)
     }

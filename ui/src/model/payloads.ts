@@ -23,7 +23,12 @@ export function payloadOf(record: FactRecord | undefined, field: string): Payloa
 }
 
 /** The fact that completed a node, or an item of it, up to a moment; undefined: there is none. */
-export function completedBy(timeline: Timeline, node: number, index: number, item?: number): FactRecord | undefined {
+export function completedBy(
+  timeline: Timeline,
+  node: number,
+  index: number,
+  item?: number,
+): FactRecord | undefined {
   const places = timeline.factsOf.get(node) ?? []
   const isList = timeline.graph.nodes[node]!.for_each
   for (let n = places.length - 1; n >= 0; n--) {

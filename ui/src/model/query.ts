@@ -4,7 +4,11 @@
  */
 import type { CompiledGraph, GraphView } from "../../../src/core/index.ts"
 
-export function matchingNodes(text: string, graph: CompiledGraph, view: GraphView): ReadonlySet<number> | null {
+export function matchingNodes(
+  text: string,
+  graph: CompiledGraph,
+  view: GraphView,
+): ReadonlySet<number> | null {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return null
   const positions = new Map(graph.nodes.map(({ id }, position) => [id, position]))

@@ -40,7 +40,8 @@ export function whySentence(node: NodeView, compiled: CompiledNode, now: number)
 function doneSentence(node: NodeView): Sentence {
   const ran = node.duration_ms
   const first = ran === null ? ["Done"] : ["Done in ", strong(duration(ran))]
-  const waited = node.waited_ms === null || node.items !== undefined ? [] : [`, then waited ${duration(node.waited_ms)}`]
+  const waited =
+    node.waited_ms === null || node.items !== undefined ? [] : [`, then waited ${duration(node.waited_ms)}`]
   const tries = node.attempt > 1 ? `, at attempt ${node.attempt}.` : "."
   return [...first, ...waited, tries]
 }
@@ -49,7 +50,12 @@ function failedSentence(node: NodeView): Sentence {
   const cause = node.error?.node
   if (cause !== undefined && cause !== node.id) return ["Failed because ", { node: cause }, " failed."]
   const tries = node.max_attempts > 1 ? ` at attempt ${node.attempt} of ${node.max_attempts}` : ""
-  return ["Failed", tries, node.error === null ? "." : [": ", node.error.code].join(""), node.error ? "." : ""]
+  return [
+    "Failed",
+    tries,
+    node.error === null ? "." : [": ", node.error.code].join(""),
+    node.error ? "." : "",
+  ]
 }
 
 function runningSentence(node: NodeView, now: number): Sentence {
@@ -95,7 +101,11 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
         `, at ${clock(waiting.at, now)}.`,
       ]
     case "timer":
-      return ["Sleeps until ", strong(clock(waiting.until, now)), `, ${duration(Math.max(0, waiting.until - now))} from then.`]
+      return [
+        "Sleeps until ",
+        strong(clock(waiting.until, now)),
+        `, ${duration(Math.max(0, waiting.until - now))} from then.`,
+      ]
     case "signal":
       return [
         "Waits for signal ",
@@ -105,14 +115,24 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
           : ` until ${clock(waiting.until, now)}, then ${waiting.default === undefined ? "it fails" : "it continues with its default"}.`,
       ]
     case "child":
-      return ["Waits for job ", { job: waiting.job_id }, `, ${waiting.workflow} v${waiting.workflow_version}.`]
+      return [
+        "Waits for job ",
+        { job: waiting.job_id },
+        `, ${waiting.workflow} v${waiting.workflow_version}.`,
+      ]
     case "items":
       return [strong(counted(waiting.waiting, "item")), ` wait: ${waitsText(waiting.waits)}.`]
     case "external": {
       const polls = waiting.polls === 0 ? "not polled yet" : `polled ${counted(waiting.polls, "time")}`
       const next = waiting.next_poll_at === null ? "" : `, next at ${clock(waiting.next_poll_at, now)}`
-      const failed = waiting.poll_error === null ? "" : ` The last poll failed: ${waiting.poll_error.code} ${waiting.poll_error.message}`
-      return [strong(waiting.provider), ` has it (${waiting.external_id}): no result yet, ${polls}${next}.${failed}`]
+      const failed =
+        waiting.poll_error === null
+          ? ""
+          : ` The last poll failed: ${waiting.poll_error.code} ${waiting.poll_error.message}`
+      return [
+        strong(waiting.provider),
+        ` has it (${waiting.external_id}): no result yet, ${polls}${next}.${failed}`,
+      ]
     }
     case "slot":
       return [
@@ -121,7 +141,11 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
         waiting.position === null ? "." : `: place ${waiting.position}.`,
       ]
     case "executions":
-      return ["Waits for a place: ", strong(waiting.limit), ` executions of pipeline ${waiting.pipeline} are running.`]
+      return [
+        "Waits for a place: ",
+        strong(waiting.limit),
+        ` executions of pipeline ${waiting.pipeline} are running.`,
+      ]
     case "worker":
       return workerSentence(waiting, now)
     default:
@@ -145,13 +169,18 @@ function workerSentence(waiting: Extract<WaitingOn, { kind: "worker" }>, now: nu
         "No worker has handler ",
         strong(name),
         ".",
-        last_worker == null ? "" : ` ${last_worker} had it${last_seen_at == null ? "" : ` until ${clock(last_seen_at, now)}`}.`,
+        last_worker == null
+          ? ""
+          : ` ${last_worker} had it${last_seen_at == null ? "" : ` until ${clock(last_seen_at, now)}`}.`,
         cause === undefined ? "" : ` ${cause}`,
       ]
     case "refused":
       return ["A worker rejected the task: ", cause ?? "no reason was given", "."]
     case "owner_away":
-      return ["No live engine owns this job, so nothing is dispatched.", cause === undefined ? "" : ` ${cause}`]
+      return [
+        "No live engine owns this job, so nothing is dispatched.",
+        cause === undefined ? "" : ` ${cause}`,
+      ]
     default:
       return adapters === undefined
         ? ["Ready for a worker with handler ", strong(name), "."]

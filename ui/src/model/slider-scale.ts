@@ -83,7 +83,11 @@ export class SliderScale {
     const step = steps.find(candidate => shown / candidate <= most * 4) ?? steps.at(-1)!
     const ticks: number[] = []
     let last = 0
-    for (let time = Math.ceil(this.start / step) * step; time < this.end && ticks.length < 200; time += step) {
+    for (
+      let time = Math.ceil(this.start / step) * step;
+      time < this.end && ticks.length < 200;
+      time += step
+    ) {
       const x = this.xOf(time)
       if (x - last < 1 / most || x > 1 - 0.4 / most) continue
       ticks.push(time)

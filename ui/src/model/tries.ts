@@ -29,13 +29,23 @@ export function endedTries(state: JobState, record: FactRecord): EndedTry[] {
     const last = state.lastAttempts.get(node)
     if (last?.endedAt === at) {
       const { outcome, startedAt, endedAt, worker } = last
-      return [{ node, seq, outcome, startedAt, endedAt, worker, error: fault ?? null, retryAt: retry_at ?? null }]
+      return [
+        { node, seq, outcome, startedAt, endedAt, worker, error: fault ?? null, retryAt: retry_at ?? null },
+      ]
     }
     // The last one: its times are those of the node.
     if (fault === undefined) return []
     const times = { startedAt: state.startedAt[node] || null, endedAt: at }
     return [
-      { node, seq, outcome: "failed", ...times, worker: state.workers[node] ?? null, error: fault, retryAt: null },
+      {
+        node,
+        seq,
+        outcome: "failed",
+        ...times,
+        worker: state.workers[node] ?? null,
+        error: fault,
+        retryAt: null,
+      },
     ]
   })
 }

@@ -1,7 +1,17 @@
 /** A modal dialog of the browser: focus stays inside, Esc closes it, and focus returns to where it was. */
 import { type FormEvent, type ReactNode, useEffect, useRef } from "react"
 
-export function Dialog({ label, className, onClose, children }: { label: string; className: string; onClose: () => void; children: ReactNode }) {
+export function Dialog({
+  label,
+  className,
+  onClose,
+  children,
+}: {
+  label: string
+  className: string
+  onClose: () => void
+  children: ReactNode
+}) {
   const ref = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const dialog = ref.current!
@@ -9,7 +19,6 @@ export function Dialog({ label, className, onClose, children }: { label: string;
     return () => dialog.close()
   }, [])
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Esc closes it too.
     <dialog
       ref={ref}
       className={className}
@@ -36,7 +45,16 @@ interface AskOptions {
 }
 
 /** Asks before an action. The button names it. */
-export function Ask({ title, action, isDanger = false, isBusy = false, error = null, onClose, onSubmit, children }: AskOptions) {
+export function Ask({
+  title,
+  action,
+  isDanger = false,
+  isBusy = false,
+  error = null,
+  onClose,
+  onSubmit,
+  children,
+}: AskOptions) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     onSubmit(new FormData(event.currentTarget))

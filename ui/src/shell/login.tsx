@@ -19,7 +19,10 @@ export function LoginPage({ onLogin }: { onLogin: (session: Session) => void }) 
     try {
       onLogin(await login(token))
     } catch (failure) {
-      const wait = failure instanceof ApiError && failure.retryAfterSeconds !== null ? ` Try again in ${failure.retryAfterSeconds} s.` : ""
+      const wait =
+        failure instanceof ApiError && failure.retryAfterSeconds !== null
+          ? ` Try again in ${failure.retryAfterSeconds} s.`
+          : ""
       setError(`${(failure as Error).message}${wait}`)
       form.querySelector("input")?.focus()
     } finally {
@@ -59,8 +62,8 @@ export function LoginPage({ onLogin }: { onLogin: (session: Session) => void }) 
           Sign in
         </button>
         <p className="small dim">
-          Its scopes decide what you can do here. The token is exchanged for a session of 12 h and is not kept in this browser.{" "}
-          <span className="mono nowrap">umbra token create</span> makes one.
+          Its scopes decide what you can do here. The token is exchanged for a session of 12 h and is not kept
+          in this browser. <span className="mono nowrap">umbra token create</span> makes one.
         </p>
       </form>
     </main>

@@ -37,15 +37,32 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
   const words = (prefix === null ? typed : typed.slice(1)).trim().toLowerCase()
   const found = useFound(words, prefix)
   const general: readonly Command[] = [
-    { group: "Everywhere", prefix: ":", icon: "jobs", label: "Jobs", detail: "page", key: "Alt 2", run: () => go(hrefOf("/jobs")) },
-    { group: "Everywhere", prefix: ":", icon: "octagon", label: "Failed jobs", detail: "page", run: () => go(hrefOf("/jobs", { status: "FAILED" })) },
+    {
+      group: "Everywhere",
+      prefix: ":",
+      icon: "jobs",
+      label: "Jobs",
+      detail: "page",
+      key: "Alt 2",
+      run: () => go(hrefOf("/jobs")),
+    },
+    {
+      group: "Everywhere",
+      prefix: ":",
+      icon: "octagon",
+      label: "Failed jobs",
+      detail: "page",
+      run: () => go(hrefOf("/jobs", { status: "FAILED" })),
+    },
     { group: "Everywhere", prefix: ":", icon: "sun", label: "Change the theme", run: toggleTheme },
     { group: "Everywhere", prefix: ":", icon: "help", label: "Keyboard shortcuts", key: "?", run: onKeys },
   ]
   const matching = [...commands, ...general].filter(
     command =>
       (prefix === null || command.prefix === prefix) &&
-      words.split(/\s+/).every(word => `${command.label} ${command.detail ?? ""}`.toLowerCase().includes(word)),
+      words
+        .split(/\s+/)
+        .every(word => `${command.label} ${command.detail ?? ""}`.toLowerCase().includes(word)),
   )
   const shown = limited([...matching, ...found])
   const current = Math.min(place, shown.length - 1)
@@ -78,7 +95,8 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
           onChange={event => {
             const { value } = event.target
             // An id that was pasted opens at once.
-            if (jobId.test(value.trim())) run({ group: "", prefix: ">", label: "", run: () => go(hrefOf(`/jobs/${value.trim()}`)) })
+            if (jobId.test(value.trim()))
+              run({ group: "", prefix: ">", label: "", run: () => go(hrefOf(`/jobs/${value.trim()}`)) })
             else setText(value)
           }}
           onKeyDown={press}
@@ -90,8 +108,9 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
           aria-label="Search"
           spellCheck={false}
         />
-        <button className="btn ghost sm" type="button" onClick={onClose} aria-label="Close">
+        <button className="btn ghost sm" type="button" onClick={onClose}>
           <kbd>Esc</kbd>
+          <span className="sr"> closes</span>
         </button>
       </div>
       <div className="plist" id="palette-list" role="listbox" aria-label="Results" ref={list}>
@@ -102,12 +121,25 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
                 {command.group}
               </div>
             )}
-            {/* biome-ignore lint/a11y/useKeyWithClickEvents: the field handles keys. */}
-            <div className="po" id={`po-${n}`} role="option" tabIndex={-1} aria-selected={n === current} onClick={() => run(command)} onPointerMove={() => setPlace(n)}>
-              {command.status !== undefined ? <StateMark status={command.status} /> : <Icon name={command.icon ?? "right"} />}
+            <div
+              className="po"
+              id={`po-${n}`}
+              role="option"
+              tabIndex={-1}
+              aria-selected={n === current}
+              onClick={() => run(command)}
+              onPointerMove={() => setPlace(n)}
+            >
+              {command.status !== undefined ? (
+                <StateMark status={command.status} />
+              ) : (
+                <Icon name={command.icon ?? "right"} />
+              )}
               <span className="l">{command.label}</span>
               <span className="d">{command.detail}</span>
-              {command.key !== undefined && command.key.split(" ").map(key => <kbd key={key}>{key}</kbd>)}
+              {command.key?.split(" ").map(key => (
+                <kbd key={key}>{key}</kbd>
+              ))}
             </div>
           </div>
         ))}
@@ -140,19 +172,28 @@ function useFound(words: string, prefix: string | null): readonly Command[] {
   const wantsErrors = prefix === "!" && /\p{L}{2}/u.test(words)
   const workflows = useQuery({
     queryKey: ["workflows"],
-    queryFn: ({ signal }) => ask<{ readonly workflows: readonly { readonly name: string; readonly version: number }[] }>("/workflows", { query: { limit: 100 }, signal }),
+    queryFn: ({ signal }) =>
+      ask<{ readonly workflows: readonly { readonly name: string; readonly version: number }[] }>(
+        "/workflows",
+        { query: { limit: 100 }, signal },
+      ),
     enabled: wantsWorkflows,
     staleTime: 60_000,
   })
   const jobs = useQuery({
     queryKey: ["palette", wantsErrors ? words : ""],
     queryFn: ({ signal }) =>
-      ask<JobPage>("/jobs", { query: { limit: 20, ...(wantsErrors ? { error_text: words, status: "FAILED" } : {}) }, signal }),
+      ask<JobPage>("/jobs", {
+        query: { limit: 20, ...(wantsErrors ? { error_text: words, status: "FAILED" } : {}) },
+        signal,
+      }),
     enabled: wantsJobs || wantsErrors,
     staleTime: 10_000,
   })
   const named = (workflows.data?.workflows ?? [])
-    .filter(({ name }) => wantsWorkflows && words.split(/\s+/).every(word => name.toLowerCase().includes(word)))
+    .filter(
+      ({ name }) => wantsWorkflows && words.split(/\s+/).every(word => name.toLowerCase().includes(word)),
+    )
     .map(
       ({ name, version }): Command => ({
         group: "Workflows",
@@ -164,7 +205,9 @@ function useFound(words: string, prefix: string | null): readonly Command[] {
       }),
     )
   const newest = (wantsJobs || wantsErrors ? (jobs.data?.jobs ?? []) : [])
-    .filter(job => wantsErrors || words === "" || `${job.workflow} ${job.job_id}`.toLowerCase().includes(words))
+    .filter(
+      job => wantsErrors || words === "" || `${job.workflow} ${job.job_id}`.toLowerCase().includes(words),
+    )
     .map(
       (job): Command => ({
         group: "Jobs",

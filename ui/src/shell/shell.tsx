@@ -26,7 +26,12 @@ interface ShellProps {
 }
 
 /** Pages without a path do not exist yet; their places are kept. */
-const pages: readonly { readonly id: string; readonly label: string; readonly icon: IconName; readonly path?: string }[] = [
+const pages: readonly {
+  readonly id: string
+  readonly label: string
+  readonly icon: IconName
+  readonly path?: string
+}[] = [
   { id: "now", label: "Now", icon: "now" },
   { id: "jobs", label: "Jobs", icon: "jobs", path: "/jobs" },
   { id: "workflows", label: "Workflows", icon: "workflow" },
@@ -57,7 +62,11 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
           <Brand />
           Umbra
         </a>
-        {session.owner !== null && <span className="env" title="The owner whose jobs are shown">{other ?? session.owner}</span>}
+        {session.owner !== null && (
+          <span className="env" title="The owner whose jobs are shown">
+            {other ?? session.owner}
+          </span>
+        )}
         <nav className="nav" aria-label="Pages">
           {pages.map(({ id, label, path }) =>
             path === undefined ? (
@@ -71,10 +80,10 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
             ),
           )}
         </nav>
-        <button className="find" type="button" aria-label="Jump to or do" onClick={() => setOpen("palette")}>
+        <button className="find" type="button" onClick={() => setOpen("palette")}>
           <Icon name="search" />
           <span>Jump to or do</span>
-          <span className="keys">
+          <span className="keys" aria-hidden="true">
             <kbd>{isMac ? "⌘" : "Ctrl"}</kbd>
             <kbd>K</kbd>
           </span>
@@ -85,10 +94,22 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
             {connection.text}
           </span>
         )}
-        <button className="btn ghost icon-only" type="button" aria-label="Change the theme" title="Change the theme" onClick={toggleTheme}>
+        <button
+          className="btn ghost icon-only"
+          type="button"
+          aria-label="Change the theme"
+          title="Change the theme"
+          onClick={toggleTheme}
+        >
           <Icon name="sun" />
         </button>
-        <button className="btn ghost icon-only hide-s" type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts  ?" onClick={() => setOpen("keys")}>
+        <button
+          className="btn ghost icon-only hide-s"
+          type="button"
+          aria-label="Keyboard shortcuts"
+          title="Keyboard shortcuts  ?"
+          onClick={() => setOpen("keys")}
+        >
           <Icon name="help" />
         </button>
         {session.login !== "open" && <Person session={session} onOwner={() => setOpen("owner")} />}
@@ -110,7 +131,9 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
         )}
       </nav>
       <Suspense fallback={null}>
-        {open === "palette" && <Palette commands={commands} session={session} onClose={close} onKeys={() => setOpen("keys")} />}
+        {open === "palette" && (
+          <Palette commands={commands} session={session} onClose={close} onKeys={() => setOpen("keys")} />
+        )}
         {open === "keys" && <KeySheet onClose={close} />}
       </Suspense>
       {open === "owner" && <OwnerDialog onClose={close} />}
@@ -131,7 +154,14 @@ function Person({ session, onOwner }: { session: Session; onOwner: () => void })
       onBlur={event => event.currentTarget.contains(event.relatedTarget) || setOpen(false)}
       onKeyDown={event => event.key === "Escape" && setOpen(false)}
     >
-      <button className="btn ghost icon-only" type="button" aria-label="Account" aria-expanded={isOpen} aria-haspopup="true" onClick={() => setOpen(!isOpen)}>
+      <button
+        className="btn ghost icon-only"
+        type="button"
+        aria-label="Account"
+        aria-expanded={isOpen}
+        aria-haspopup="true"
+        onClick={() => setOpen(!isOpen)}
+      >
         <Icon name="person" />
       </button>
       {isOpen && (

@@ -17,7 +17,11 @@ export function Loading({ what, rows = 6 }: { what: string; rows?: number }) {
   return (
     <div className="sk" role="status" aria-label={`Reading ${what}`} data-state="loading">
       {waited >= SHOWN_AFTER_MS && Array.from({ length: rows }, (_, n) => <i key={n} />)}
-      {waited >= STILL_AFTER_MS && <p className="small dim">Still reading {what}, {duration(waited)}</p>}
+      {waited >= STILL_AFTER_MS && (
+        <p className="small dim">
+          Still reading {what}, {duration(waited)}
+        </p>
+      )}
     </div>
   )
 }
@@ -31,7 +35,17 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   )
 }
 
-export function Failed({ what, error, onRetry, note }: { what: string; error: unknown; onRetry?: () => void; note?: string }) {
+export function Failed({
+  what,
+  error,
+  onRetry,
+  note,
+}: {
+  what: string
+  error: unknown
+  onRetry?: () => void
+  note?: string
+}) {
   const { message } = error as Error
   const details = error instanceof ApiError ? [error.status, error.code].filter(Boolean).join(", ") : ""
   return (
@@ -54,7 +68,13 @@ export function Failed({ what, error, onRetry, note }: { what: string; error: un
   )
 }
 
-export function CopyButton({ text, label }: { text: string | (() => string | Promise<string>); label: string }) {
+export function CopyButton({
+  text,
+  label,
+}: {
+  text: string | (() => string | Promise<string>)
+  label: string
+}) {
   const [isCopied, setCopied] = useState(false)
   const copy = async () => {
     await copyText(typeof text === "string" ? text : await text())

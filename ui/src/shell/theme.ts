@@ -8,7 +8,10 @@ export function applyTheme(): void {
 
 export function toggleTheme(): void {
   const { dataset } = document.documentElement
-  const isDark = dataset.theme === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : dataset.theme === "dark"
+  const isDark =
+    dataset.theme === undefined
+      ? matchMedia("(prefers-color-scheme: dark)").matches
+      : dataset.theme === "dark"
   dataset.theme = isDark ? "light" : "dark"
   write(KEY, dataset.theme)
 }
