@@ -11,7 +11,7 @@ const MOST_ELEMENTS = 3000
 const MOST_STRETCH = 100
 
 beforeAll(async () => {
-  stage = await openUiStage({ umbra: { settings: { maxOutputBytes: 32 * 1024 * 1024 } } as never })
+  stage = await openUiStage({ umbra: { worker: { maxOutputBytes: 32 * 1024 * 1024 } } })
 })
 afterAll(() => stage?.close())
 
