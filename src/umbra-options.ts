@@ -1,3 +1,4 @@
+import type { Runner } from "./broker/local.ts"
 import type { RedisBrokerParts } from "./broker/redis/broker.ts"
 import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
@@ -38,6 +39,8 @@ export interface UmbraOptions extends ExternalServicesOptions {
    * engines on its PostgreSQL; without `worker` it runs no node, not even with a built-in handler.
    */
   readonly roles?: readonly Role[]
+  /** Runs attempts elsewhere, given what would run them here: for `umbra dev`, whose handlers have a process of their own. */
+  readonly runner?: (own: Runner) => Runner
   /** Default: the system clock; `umbra/testing` has one that a test moves. */
   readonly clock?: Clock
 }

@@ -52,7 +52,8 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const adapters = new FleetAdapters(parts.adapters, workers)
   const { served } = handlers
   const { secrets } = services
-  const runner = new TaskRunner({ handlers: served, settings, log, now, secrets })
+  const own = new TaskRunner({ handlers: served, settings, log, now, secrets })
+  const runner = options.runner?.(own) ?? own
   const pipelines = new Pipelines({
     ...{ journal, secrets, clock, log },
     adapters: parts.adapters,

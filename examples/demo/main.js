@@ -3,8 +3,9 @@
 // A small order workflow runs in a process of its own, on the embedded database in a temporary folder. One of its
 // nodes calls a web service (started here) that fails twice. In the middle of the work the process is killed with
 // SIGKILL; a second process opens the same folder and finishes the job. Then a film is made: its scenes are rendered
-// side by side at a provider that is as unreliable as real ones are (examples/film/).
-import { fork } from "node:child_process"
+// side by side at a provider that is as unreliable as real ones are (examples/film/). `npm run demo -- --ui` then serves the
+// dashboard with these jobs, until Ctrl-C.
+import { fork, spawn } from "node:child_process"
 import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -13,11 +14,13 @@ import { makeFilm } from "../film/film.js"
 import { bold, dim, green, narrate, red, yellow } from "./narrator.js"
 import { startPriceService } from "./price-service.js"
 
+const showsDashboard = process.argv.includes("--ui")
 const folder = await mkdtemp(join(tmpdir(), "umbra-demo-"))
 const prices = await startPriceService()
 try {
   await demo()
   await filmDemo()
+  if (showsDashboard) await dashboard()
 } finally {
   await prices.close()
   await rm(folder, { recursive: true, force: true })
@@ -83,7 +86,10 @@ async function filmDemo() {
     bold("\n4. A film: its scenes are rendered elsewhere, side by side, at a studio with two slots\n"),
   )
   console.log(`  script ─── scenes ${dim("(one for each of the script)")} ─── stitch\n`)
-  const { status, output, studio, webhooks, slots } = await makeFilm(line => console.log(`   ${line}`))
+  const { status, output, studio, webhooks, slots } = await makeFilm(
+    line => console.log(`   ${line}`),
+    showsDashboard ? join(folder, "data") : undefined,
+  )
   const of = scene => [...studio.operations.values()].filter(({ request }) => request.scene === scene)
   console.log(`\n   ${green(status)}  ${JSON.stringify(output)}\n`)
   check(output?.clips.join() === "harbour.mp4,storm.mp4,chase.mp4,kiss.mp4", "the scenes are in their order")
@@ -98,12 +104,36 @@ async function filmDemo() {
     "the forged webhook was refused",
   )
   check(slots.held.length + slots.waiting === 0, "all slots are free")
+  if (showsDashboard) return
+  console.log(dim("\nSee these jobs in the dashboard, and move through their time: npm run demo -- --ui"))
   console.log(dim("\nNext: examples/README.md, or a workflow in YAML:"))
   console.log(
     dim(
       `  npx umbra run examples/greeting/greeting.yaml --input '{"name": "Ada"}' --handlers examples/greeting/handlers.js\n`,
     ),
   )
+}
+
+/** Serves the folder until Ctrl-C. */
+async function dashboard() {
+  console.log(bold("\n5. The dashboard, with both jobs"))
+  const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url))
+  const child = spawn(process.execPath, [main, "serve", "--data-dir", join(folder, "data"), "--port", "0"], {
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  const ended = new Promise(resolve => child.on("exit", resolve))
+  // On Ctrl-C a terminal notifies both processes; this one waits for the other.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill("SIGTERM"))
+  process.once("exit", () => child.kill("SIGKILL"))
+  let text = ""
+  child.stdout.setEncoding("utf8").on("data", part => {
+    text += part
+    const [, url] = /listens on (http:\S+),/.exec(text) ?? []
+    if (url === undefined) return
+    text = ""
+    console.log(`   Open ${green(`${url}/`)}  Ctrl-C ends it and removes the folder.\n`)
+  })
+  await ended
 }
 
 /** Starts a process that works on the folder, and tells what it reports. */

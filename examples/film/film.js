@@ -27,13 +27,14 @@ const stitch = defineHandler({
   }),
 })
 
-export async function makeFilm(say) {
+/** `location`: where the job is stored. */
+export async function makeFilm(say, location = "memory:") {
   const studio = await startStudio(secrets.FAKE_PROVIDER_SECRET)
   const provider = httpProvider(
     { ...studio.definition("studio"), concurrency: 2, rate: 100, poll_seconds: [0.4] },
     { allowPrivateAddresses: true },
   )
-  const umbra = await openUmbra("memory:", {
+  const umbra = await openUmbra(location, {
     handlers: [writeScript, stitch],
     providers: [provider],
     providerSecrets: name => secrets[name],

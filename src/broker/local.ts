@@ -22,6 +22,7 @@ import {
   type KnownRun,
   nameOf,
   type Outcome,
+  type RemoteTaskEvents,
   type RunningTask,
   type Task,
   type TaskEvents,
@@ -44,6 +45,8 @@ export interface AttemptEvents {
    * `at`: the time of the end by `performance.now`; absent: now.
    */
   ended(outcome: Outcome | null, at?: number): void
+  /** Instead of `ended`: the attempt has stopped and is dispatched again; this counts as no try. Absent: not possible. */
+  returned?(): void
 }
 
 export interface RunningAttempt {
@@ -72,9 +75,11 @@ export interface Runner {
   close(): Promise<void>
 }
 
+type LocalEvents = TaskEvents & Partial<Pick<RemoteTaskEvents, "returned">>
+
 export interface LocalBrokerOptions {
   readonly runner: Runner
-  readonly events: TaskEvents
+  readonly events: LocalEvents
   /** The maximum number of concurrent attempts. */
   readonly concurrency: number
   /** Called before each attempt. False: no attempt begins until `wake`. */
@@ -299,7 +304,7 @@ export class LocalBroker implements Broker {
 }
 
 interface Pool {
-  readonly events: TaskEvents
+  readonly events: LocalEvents
   readonly worker: string
   now(): number
   running: number
@@ -456,6 +461,12 @@ class Attempt implements Queued, Suspect, AttemptEvents {
 
   preview(data: Json): void {
     if (this.#isHeard) this.#pool.events.preview(this.#task, data)
+  }
+
+  returned(): void {
+    const isWanted = this.#cancelled === null
+    this.ended(null)
+    if (isWanted) this.#pool.events.returned?.(this.#task)
   }
 
   ended(outcome: Outcome | null, now = performance.now()): void {

@@ -127,6 +127,19 @@ function runningCommands(program: Command): void {
     .addOption(privateAddresses())
     .action(run(() => import("./commands/serve.ts"), "serve"))
 
+  const dev = withStore(program.command("dev"))
+    .summary("serve API and dashboard, and reload workflows and handlers when their files change")
+    .description(
+      "Serves the API and the dashboard on this machine, stores the workflows, and watches the files until Ctrl-C. A changed " +
+        "workflow becomes a new version; running jobs stay on theirs. Handlers run in a process of their own, which is " +
+        "replaced when a file beside their modules changes: attempts in flight are handed over to the new one and spend no try.",
+    )
+    .argument("[files...]", "workflows, or folders of them (*.yaml, *.yml)")
+    .option("--port <number>", "the port to listen on; 0 for any free port", options.port, 7070)
+  withModules(dev)
+    .addOption(privateAddresses())
+    .action(run(() => import("./commands/dev.ts"), "dev"))
+
   const worker = withSettings(program.command("worker"))
     .summary("run nodes for the engines of a fleet")
     .description(
@@ -344,8 +357,8 @@ function jobsProgram(): Command {
       "for a node with for_each: the attempts of this item, from 0",
       options.wholeNumber,
     )
-    .option("--config", "print the node's config as it was rendered, with secrets masked")
-    .option("--attempt <number>", "with --config: for this attempt (default: the last)", options.count)
+    .option("--rendered", "print the node's config as it was rendered, with secrets masked")
+    .option("--attempt <number>", "with --rendered: for this attempt (default: the last)", options.count)
     .addOption(json())
     .action(run(() => import("./jobs/show.ts"), "show"))
   command("graph <job>", "print a job's graph with the state of every node")

@@ -2,6 +2,7 @@ import type { Json } from "../core/json.ts"
 import type { UmbraClient } from "./client.ts"
 import type { StreamOptions } from "./stream.ts"
 import type {
+  ConfigOptions,
   DeadLetter,
   DeadLettersOptions,
   FactRecord,
@@ -12,6 +13,7 @@ import type {
   JobStreamEvent,
   Lineage,
   LineageOptions,
+  NodeConfig,
   NodeOptions,
   PayloadOptions,
   RemoteEvent,
@@ -21,6 +23,7 @@ import type {
   RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
+  ReportOptions,
   Signalled,
   SignalOptions,
   StreamedProgress,
@@ -97,6 +100,16 @@ export class RemoteJob<Output = Json> {
   /** One node, with its output and the history of its attempts, or of those of one of its items. */
   node(node: string, options?: NodeOptions): Promise<RemoteNodeDetails> {
     return this.#client.node(this.id, node, options)
+  }
+
+  /** The config of a node as it was rendered for an attempt, with secrets masked. */
+  nodeConfig(node: string, options?: ConfigOptions): Promise<NodeConfig> {
+    return this.#client.nodeConfig(this.id, node, options)
+  }
+
+  /** The job as one HTML file that replays it. */
+  report(options?: ReportOptions): Promise<string> {
+    return this.#client.report(this.id, options)
   }
 
   /** A page of the items of a node with `for_each`. */

@@ -131,7 +131,7 @@ async function readPage(folder: string): Promise<Page> {
 
 function policyOf(html: string): string {
   const hashes = (element: string) => {
-    const found = html.matchAll(new RegExp(`<${element}\\b[^>]*>([^]*?)</${element}>`, "gi"))
+    const found = html.matchAll(new RegExp(`<${element}\\b[^>]*>([\\s\\S]*?)</${element}>`, "gi"))
     const texts = [...new Set([...found].map(([, text]) => text!))]
     const names = texts.map(text => `'sha256-${createHash("sha256").update(text).digest("base64")}'`)
     return names.length === 0 ? "'none'" : names.join(" ")

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { text } from "node:stream/consumers"
 import { describe, expect, it } from "vitest"
+import { startUmbra } from "../cli/umbra.ts"
 import { freshDatabase } from "../support/services.ts"
 
 const root = resolve(import.meta.dirname, "../..")
@@ -205,6 +206,26 @@ describe("the examples run as they are", () => {
     expect(stdout.match(/^ {3}✓ .* (killed|kill|again|attempt|second|on|template)$/gm)).toHaveLength(7)
     expect(stdout.match(/^ {3}✓ .* (order|count|lost|more|refused|free)$/gm)).toHaveLength(6)
     expect(stdout).not.toContain("✗")
+    expect(left()).toEqual(before)
+  })
+
+  it("demo --ui: serves the jobs of the demo until it is stopped, and leaves nothing behind", async () => {
+    const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
+    const before = left()
+    const demo = startUmbra(["--ui"], { main: join(root, "examples/demo/main.js") })
+    try {
+      const [, url] = await demo.wrote(/Open (http:\/\/127\.0\.0\.1:\d+)\//)
+      const { jobs } = (await (await fetch(`${url}/jobs`)).json()) as {
+        jobs: { status: string; workflow: string }[]
+      }
+      expect(jobs.map(({ workflow, status }) => [workflow, status])).toEqual([
+        ["film", "COMPLETED"],
+        ["order", "COMPLETED"],
+      ])
+    } finally {
+      demo.kill("SIGINT")
+    }
+    expect((await demo.ended).code).toBe(0)
     expect(left()).toEqual(before)
   })
 

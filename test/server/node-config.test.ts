@@ -8,12 +8,11 @@ const handlers = [
   defineHandler({ name: "echo", run: (config: unknown) => config as never }),
   defineHandler({
     name: "fails_twice",
-    retry: { maxAttempts: 3, initialDelaySeconds: 0.001 },
-    run: (_: unknown, { attempt }: { attempt: number }) => {
+    run: (_, { attempt }) => {
       if (attempt < 3) throw new Error(`attempt ${attempt} fails`)
       return { attempt }
     },
-  } as never),
+  }),
 ]
 
 const workflow = {
@@ -23,6 +22,7 @@ const workflow = {
     {
       id: "flaky",
       handler: "fails_twice",
+      retry: { max_attempts: 3, initial_seconds: 0.01 },
       config: { of: "{{ nodes.first.output.n }}", size: "{{ nodes.first.output.big | length }}" },
     },
     {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { beforeAll, expect, it, onTestFinished } from "vitest"
 import { apply } from "../../src/core/apply/apply.ts"
+import { readGraph } from "../../src/core/compiled-graph.ts"
 import { type FactRecord, factOf } from "../../src/core/payloads.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { graphView } from "../../src/core/view/view.ts"
@@ -67,7 +68,7 @@ it("is one page with the job, its graph and its facts, from which every moment c
   expect(data.job).toMatchObject({ job_id: jobId, status: "COMPLETED" })
   const { facts } = umbra.queries
   expect(data.facts).toEqual((await facts.page(jobId, { limit: 1000 })).facts)
-  const state = newJobState(data.graph)
+  const state = newJobState(readGraph(data.graph))
   for (const record of data.facts as FactRecord[]) {
     apply(state, factOf(record))
     const at = await facts.graphAt(jobId, { seq: record.seq })

@@ -35,12 +35,12 @@ export interface ShowOptions extends TargetOptions {
   /** For a node with `for_each`. */
   readonly item?: number
   /** Print the node's config as it was rendered. */
-  readonly config?: boolean
+  readonly rendered?: boolean
   readonly attempt?: number
 }
 
 export async function show(jobId: string, node: string | undefined, options: ShowOptions): Promise<number> {
-  if (options.config || options.attempt !== undefined) return showConfig(jobId, node, options)
+  if (options.rendered || options.attempt !== undefined) return showConfig(jobId, node, options)
   if (node !== undefined) return showNode(jobId, node, options)
   if (options.item !== undefined)
     throw new UmbraError("E604", "--item needs a node: umbra jobs show JOB NODE --item 0")
@@ -216,11 +216,11 @@ function engineText({ adapters = [], redis }: Wait<"worker">): string {
 }
 
 async function showConfig(jobId: string, node: string | undefined, options: ShowOptions): Promise<number> {
-  const { item, attempt, config } = options
-  if (node === undefined || !config)
+  const { item, attempt, rendered } = options
+  if (node === undefined || !rendered)
     throw new UmbraError(
       "E604",
-      "--config needs a node, and --attempt needs --config: umbra jobs show JOB NODE --config",
+      "--rendered needs a node, and --attempt needs --rendered: umbra jobs show JOB NODE --rendered",
     )
   const found = await withTarget(options, ({ jobs }) => jobs.nodeConfig(jobId, node, { item, attempt }))
   if (found.error !== null) throw new UmbraError(found.error.code as ErrorCode, found.error.message)

@@ -1,0 +1,87 @@
+/** The process that runs the handlers of `umbra dev`: a runner as in a worker, whose events are sent to the parent. */
+import type { AttemptEvents, RunningAttempt } from "../../broker/local.ts"
+import { handlerCatalog } from "../../definition/handler.ts"
+import { loadWorkflow } from "../../definition/index.ts"
+import { UmbraError } from "../../errors.ts"
+import { logTo } from "../../log.ts"
+import { builtinSpecs } from "../handlers/specs.ts"
+import { loadHandlers } from "../load.ts"
+import { plainFields } from "../redact.ts"
+import { HandlerRegistry } from "../registry.ts"
+import { TaskRunner } from "../runner.ts"
+import type { FromChild, LoadedHandler, ToChild } from "./process.ts"
+
+const handlers = new HandlerRegistry()
+const log = logTo((level, fields, message) =>
+  send({ type: "log", level, fields: plainFields(fields), message }),
+)
+const runner = new TaskRunner({ handlers, log })
+const attempts = new Map<number, RunningAttempt>()
+/** Places in the rate of a provider that attempts wait for. */
+const places = new Map<number, () => void>()
+
+function send(message: FromChild): void {
+  if (process.connected) process.send!(message)
+}
+
+/** Ctrl-C goes to the whole group of processes: the parent decides what happens. */
+process.on("SIGINT", () => {})
+process.on("disconnect", () => process.exit())
+process.on("message", (message: ToChild) => {
+  if (message.type === "load") void load(message.modules)
+  else if (message.type === "check")
+    send({ type: "checked", id: message.id, problems: check(message.text, message.format) })
+  else if (message.type === "run") run(message)
+  else if (message.type === "abort") attempts.get(message.id)?.abort(message.reason)
+  else places.get(message.id)?.()
+})
+
+async function load(modules: readonly string[]): Promise<void> {
+  try {
+    for (const module of modules) handlers.addAll(await loadHandlers(module))
+    const clash = handlers.names().find(name => builtinSpecs.some(spec => spec.name === name))
+    if (clash !== undefined)
+      throw new UmbraError(
+        "E602",
+        `"${clash}" is the name of a built-in handler. Give the handler another name.`,
+      )
+    const loaded = handlers.names().map((name): LoadedHandler => ({ name, limits: runner.limits(name) }))
+    send({ type: "loaded", handlers: loaded })
+  } catch (error) {
+    const code = error instanceof UmbraError ? error.code : "E602"
+    send({ type: "refused", code, message: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+/** The problems of a workflow, with the schemas of the handlers. */
+function check(text: string, format: "json" | "yaml" | undefined) {
+  const known = handlers.names().map(name => handlers.get(name)!)
+  const catalog = handlerCatalog([...builtinSpecs, ...known])
+  return loadWorkflow(text, { handlers: catalog, ...(format === undefined ? {} : { format }) }).problems ?? []
+}
+
+function run({ id, task, parents }: Extract<ToChild, { type: "run" }>): void {
+  const used = () => attempts.get(id)?.used?.()
+  const events: AttemptEvents = {
+    begun: () => send({ type: "begun", id }),
+    started: () => send({ type: "started", id, usage: used() }),
+    place: () => {
+      send({ type: "place", id })
+      return new Promise(resolve => places.set(id, resolve))
+    },
+    progress: progress => send({ type: "progress", id, progress, usage: used() }),
+    preview: data => send({ type: "preview", id, data, usage: used() }),
+    ended: outcome => {
+      const usage = used()
+      isOver = true
+      attempts.delete(id)
+      places.delete(id)
+      send({ type: "ended", id, outcome, usage })
+    },
+  }
+  let isOver = false
+  const attempt = runner.start({ ...task, parents: () => parents }, events)
+  if (isOver) return
+  attempts.set(id, attempt)
+  if (attempt.isLoading !== true) events.begun()
+}
