@@ -25,14 +25,14 @@ const flags = [
   "--js-flags=--expose-gc",
 ]
 
-export function openBrowser(): Promise<Browser> {
+function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: chromiumPath(), headless: true, args: flags })
 }
 
 let failures = new Map<string, number>()
 
 /** Handlers that do what a config asks for. */
-export const handlers = [
+const handlers = [
   defineHandler({ name: "approval", run: () => waitForSignal("approved") }),
   defineHandler({
     name: "fails",

@@ -63,7 +63,7 @@ export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
   return (await response.json()) as T
 }
 
-export async function send(
+async function send(
   path: string,
   { method = "GET", query, body, signal }: Asked = {},
 ): Promise<Response> {

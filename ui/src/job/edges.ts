@@ -28,7 +28,7 @@ export function edgePaths(
   })
 }
 
-export function kindOf(from: NodeView, to: NodeView): EdgeKind {
+function kindOf(from: NodeView, to: NodeView): EdgeKind {
   if (from.status === "SKIPPED" || to.status === "SKIPPED") return "skipped"
   if (from.status === "FAILED") return "failed"
   if (to.status === "RUNNING") return "live"

@@ -190,7 +190,7 @@ function firstOpen({ view }: Moment): number | null {
 }
 
 /** ← and → follow edges; ↑ and ↓ go to the nearest card above or below. */
-export function neighbour({ boxes, edges }: Layout, node: number, key: string): number | null {
+function neighbour({ boxes, edges }: Layout, node: number, key: string): number | null {
   const from = boxes[node]
   if (from === undefined) return null
   const nearest = (nodes: readonly number[]) => {

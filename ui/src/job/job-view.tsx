@@ -47,7 +47,7 @@ export interface JobViewProps {
 const NARROW = "(max-width: 720px)"
 const WIDE = "(min-width: 1180px)"
 
-export function useMedia(query: string): boolean {
+function useMedia(query: string): boolean {
   return useSyncExternalStore(
     listener => {
       const media = matchMedia(query)

@@ -150,7 +150,7 @@ function attemptOf({ attempt, max_attempts, status, queued_at }: NodeView): stri
   return attempt > 1 ? `${attempt} of ${max_attempts}` : "1"
 }
 
-export function timeOf(
+function timeOf(
   { status, duration_ms, waited_ms, started_at, queued_at, finished_at, items }: NodeView,
   now: number,
 ): string {

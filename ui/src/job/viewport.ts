@@ -39,7 +39,7 @@ export function fitted(layout: Layout, size: Size, around?: Box): Viewport {
   return { x: Math.min(PAD, x), y, k }
 }
 
-export function centred({ width, height }: Layout, size: Size, k: number): Viewport {
+function centred({ width, height }: Layout, size: Size, k: number): Viewport {
   return { x: Math.round((size.width - width * k) / 2), y: Math.round((size.height - height * k) / 2), k }
 }
 

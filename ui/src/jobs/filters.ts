@@ -113,7 +113,7 @@ export function queryOf(filters: readonly Filter[]): Record<string, readonly str
 
 const units: { readonly [unit: string]: number } = { s: 1, min: 60, h: 3600, d: 86_400 }
 
-export function secondsOf(text: string): number | null {
+function secondsOf(text: string): number | null {
   const found = /^(\d+(?:\.\d+)?) ?(s|min|h|d)?$/.exec(text.trim())
   return found === null ? null : Number(found[1]) * units[found[2] ?? "s"]!
 }

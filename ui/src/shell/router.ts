@@ -43,7 +43,7 @@ export function usePlace(): Place {
   return useMemo(() => placeOf(text), [text])
 }
 
-export function currentPlace(): Place {
+function currentPlace(): Place {
   return placeOf(address())
 }
 

@@ -68,7 +68,7 @@ export function Failed({
   )
 }
 
-export function CopyButton({
+function CopyButton({
   text,
   label,
 }: {
