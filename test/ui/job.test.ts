@@ -100,7 +100,7 @@ describe("the job page", () => {
     expect(await page.locator(".drawer h2").textContent()).toBe("each")
     expect(await page.locator('[role="tab"][aria-selected="true"]').textContent()).toContain("Items")
     await page.click(".past button")
-    expect(page.url()).not.toContain("at=")
+    await page.waitForURL(url => !url.searchParams.has("at"))
     await page.locator("a.brand").click()
     await page.waitForSelector(".jtbl")
     await page.goBack()

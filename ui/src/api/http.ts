@@ -63,10 +63,7 @@ export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
   return (await response.json()) as T
 }
 
-async function send(
-  path: string,
-  { method = "GET", query, body, signal }: Asked = {},
-): Promise<Response> {
+async function send(path: string, { method = "GET", query, body, signal }: Asked = {}): Promise<Response> {
   let response: Response
   try {
     response = await fetch(addressOf(path, query), {

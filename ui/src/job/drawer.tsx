@@ -5,7 +5,7 @@ import { clock, count } from "../model/format.ts"
 import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { Icon, StateMark } from "../shell/icons.tsx"
-import { changeQuery } from "../shell/router.ts"
+import { changeQuery, currentAddress } from "../shell/router.ts"
 import { copyText } from "../shell/states.tsx"
 import { AttemptsTab } from "./attempts.tsx"
 import { EventsTab } from "./events.tsx"
@@ -64,7 +64,7 @@ export function Drawer(props: DrawerProps) {
               type="button"
               aria-label="Copy a link to this node"
               title="Copy link"
-              onClick={() => void copyText(window.location.href)}
+              onClick={() => void copyText(currentAddress())}
             >
               <Icon name="link" />
             </button>

@@ -17,7 +17,7 @@ export function fullTime(at: number): string {
 
 /** `0.4 s`, `14 s`, `6 min 48 s`, `2 h 05 min`, `3 d 4 h`. */
 export function duration(ms: number): string {
-  if (ms < 10_000) return ms < 1 ? "0 s" : `${ms < 100 ? (ms / 1000).toFixed(2) : (ms / 1000).toFixed(1)} s`
+  if (ms < 10_000) return ms < 5 ? "0 s" : `${ms < 100 ? (ms / 1000).toFixed(2) : (ms / 1000).toFixed(1)} s`
   const seconds = Math.floor(ms / 1000)
   if (seconds < 60) return `${seconds} s`
   const minutes = Math.floor(seconds / 60)

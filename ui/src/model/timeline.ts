@@ -2,7 +2,7 @@
  * One job as a function of a moment. The facts are folded with the code of the engine (`umbra/core`); what a page shows is
  * the state after the first `index` facts, and live is only the newest index.
  *
- * 1. Every 256 facts there is a checkpoint, so a moment costs the fold of at most 256 facts.
+ * 1. Every 1,024 facts there is a checkpoint, so a moment costs the fold of at most 1,024 facts.
  * 2. Facts are appended in the order of their seq; one that is known already is ignored.
  */
 import {
@@ -20,7 +20,7 @@ import {
 import { type Mark, markOf } from "./marks.ts"
 import { type EndedTry, endedTries } from "./tries.ts"
 
-const SPACING = 256
+const SPACING = 1024
 
 /** A moment of the job, and all that is shown of it. */
 export interface Moment {

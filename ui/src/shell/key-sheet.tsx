@@ -21,7 +21,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
       ["← →", "Up-, downstream"],
       ["↑ ↓", "Siblings"],
       ["I", "Details of the job"],
-      ["1 5", "Tab of the panel"],
+      ["1–5", "Tab of the panel"],
     ],
   ],
   [
@@ -29,7 +29,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
     [
       ["Space", "Play, pause"],
       [", .", "Event back, on"],
-      ["⇧ , .", "Change of this node"],
+      ["⇧ , .", "Change of node"],
       ["[ ]", "Failure back, on"],
       ["L", "Live"],
     ],

@@ -16,11 +16,30 @@ const isFile = window.location.protocol === "file:"
 /** The folder that the dashboard is served from: `/`, or the base path of a proxy. */
 export const root = isFile ? "" : new URL("./", document.baseURI).pathname
 const listeners = new Set<() => void>()
-window.addEventListener("popstate", announce)
-window.addEventListener("hashchange", announce)
+/** Browsers ignore changes of the address beyond 20 a second: it follows what is shown. */
+const WRITTEN_EVERY_MS = 150
+let shown = readAddress()
+let writing: ReturnType<typeof setTimeout> | undefined
+window.addEventListener("popstate", arrived)
+window.addEventListener("hashchange", arrived)
+window.addEventListener("pagehide", writeAddress)
+
+function arrived(): void {
+  clearTimeout(writing)
+  writing = undefined
+  shown = readAddress()
+  announce()
+}
 
 function announce(): void {
   for (const listener of listeners) listener()
+}
+
+function writeAddress(): void {
+  if (writing === undefined) return
+  clearTimeout(writing)
+  writing = undefined
+  window.history.replaceState(null, "", isFile ? `#${shown}` : shown)
 }
 
 function subscribe(listener: () => void): () => void {
@@ -28,7 +47,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-function address(): string {
+function readAddress(): string {
   return isFile ? window.location.hash.slice(1) : `${window.location.pathname}${window.location.search}`
 }
 
@@ -38,13 +57,19 @@ function placeOf(text: string): Place {
   return { path: path === "/" ? "/jobs" : decodeURI(path), query: new URLSearchParams(query) }
 }
 
+/** With the host: what a person would copy. */
+export function currentAddress(): string {
+  writeAddress()
+  return window.location.href
+}
+
 export function usePlace(): Place {
-  const text = useSyncExternalStore(subscribe, address)
+  const text = useSyncExternalStore(subscribe, () => shown)
   return useMemo(() => placeOf(text), [text])
 }
 
 function currentPlace(): Place {
-  return placeOf(address())
+  return placeOf(shown)
 }
 
 /** The address of a page, for links. Values that are null are left out. */
@@ -61,8 +86,12 @@ function withQuery(path: string, query: URLSearchParams): string {
 }
 
 export function go(href: string, { replace = false } = {}): void {
-  if (replace) window.history.replaceState(null, "", href)
-  else window.history.pushState(null, "", href)
+  if (replace) writing ??= setTimeout(writeAddress, WRITTEN_EVERY_MS)
+  else {
+    writeAddress()
+    window.history.pushState(null, "", href)
+  }
+  shown = isFile ? href.slice(1) : href
   announce()
 }
 

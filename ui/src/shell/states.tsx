@@ -68,13 +68,7 @@ export function Failed({
   )
 }
 
-function CopyButton({
-  text,
-  label,
-}: {
-  text: string | (() => string | Promise<string>)
-  label: string
-}) {
+function CopyButton({ text, label }: { text: string | (() => string | Promise<string>); label: string }) {
   const [isCopied, setCopied] = useState(false)
   const copy = async () => {
     await copyText(typeof text === "string" ? text : await text())
