@@ -54,18 +54,13 @@ export const actionTexts: { readonly [name in ActionName]: ActionText } = {
 const ended = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"])
 const retryable = new Set(["FAILED", "CANCELLED", "EXPIRED"])
 
-/** `newest`: the job as it is now, whatever moment is shown. A release without pause has no `paused` in its graph. */
+/** `newest`: the job as it is now, whatever moment is shown. The state of a release without pause has no `paused`. */
 export function possibleActions(newest: Moment): readonly ActionName[] {
   const { status } = newest.view
-  const paused = (newest.view as { readonly paused?: unknown }).paused
+  const { paused } = newest.state as { readonly paused?: object | null }
   if (status === "DELETED") return []
   if (ended.has(status)) return [...(retryable.has(status) ? (["retry"] as const) : []), "delete"]
-  const pausing =
-    paused === undefined
-      ? []
-      : paused === null || paused === false
-        ? (["pause"] as const)
-        : (["resume"] as const)
+  const pausing = paused === undefined ? [] : paused === null ? (["pause"] as const) : (["resume"] as const)
   return ["cancel", ...pausing]
 }
 
@@ -115,7 +110,7 @@ export function ActionDialog({
       onSubmit={form => void act(form)}
     >
       <p className="small mid">{note}</p>
-      {name === "cancel" && (
+      {(name === "cancel" || name === "pause") && (
         <label className="field">
           <span>Reason (optional)</span>
           <input className="in" name="reason" autoComplete="off" maxLength={500} />

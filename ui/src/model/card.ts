@@ -93,7 +93,7 @@ function waitLines(node: NodeView, kind: string, now: number): readonly [string,
         ? ["no worker", since, true]
         : [kind, node.status === "QUEUED" ? "queued" : since]
     default:
-      return [kind, since]
+      return [(waiting as { readonly kind?: string } | null)?.kind === "paused" ? "paused" : kind, since]
   }
 }
 

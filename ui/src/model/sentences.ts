@@ -148,8 +148,12 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
       ]
     case "worker":
       return workerSentence(waiting, now)
-    default:
-      return [`Waits for ${(waiting as { kind: string }).kind}.`]
+    default: {
+      const { kind } = waiting as { readonly kind: string }
+      return [
+        kind === "paused" ? "The job is paused: this continues when it is resumed." : `Waits for ${kind}.`,
+      ]
+    }
   }
 }
 
@@ -197,6 +201,7 @@ function waitsText(waits: { readonly [kind: string]: number | undefined }): stri
     retry: "for their next try",
     slot: "for a slot",
     executions: "for a place",
+    paused: "for the job to be resumed",
   }
   return Object.entries(waits)
     .map(([kind, number]) => `${count(number ?? 0)} ${names[kind] ?? kind}`)
