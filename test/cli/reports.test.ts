@@ -35,52 +35,58 @@ afterAll(() => {
   if (isOwn) rmSync(template)
 })
 
-const check = async () => {
-  const drawn = await command("jobs", "durations")
-  expect(drawn.stdout).toMatch(/│ +·\n[\s\S]*1 job\. /)
+const reported = async (...more: string[]) => {
+  const report = await command("report", jobId, "-o", "job.html", ...more)
+  expect(report, report.stderr).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^Wrote job\.html \(\d+\.\d MB\)/),
+  })
+  const html = readFileSync(join(files.path, "job.html"), "utf8")
+  expect(html).toContain("Content-Security-Policy")
+  const told = JSON.parse(/id="umbra-data">([^<]*)</.exec(html)![1]!)
+  expect(told.job.job_id).toBe(jobId)
+  expect(told.facts[0].type).toBe("job_submitted")
+  return told
+}
+
+const drawn = async () => {
   const { points, jobs, complete } = JSON.parse((await command("jobs", "durations", "--json")).stdout)
   expect({ points, jobs, complete }).toMatchObject({
     points: [{ job_id: jobId, count: 1 }],
     jobs: 1,
     complete: true,
   })
-  expect((await command("jobs", "durations", "--status", "failed")).stdout).toMatch(/^No jobs from /)
-
-  const config = await command("jobs", "show", jobId, "first", "--rendered")
-  expect(JSON.parse(config.stdout)).toEqual({ value: 5 })
-  const item = await command(
-    "jobs",
-    "show",
-    jobId,
-    "each",
-    "--rendered",
-    "--item",
-    "1",
-    "--attempt",
-    "1",
-    "--json",
-  )
-  expect(JSON.parse(item.stdout)).toMatchObject({ item: 1, attempt: 1, config: { value: "2 of 5" } })
-  expect((await command("jobs", "show", jobId, "each", "--rendered")).stdout).toContain("each of its 2 items")
-  expect(await command("jobs", "show", jobId, "first", "--rendered", "--attempt", "3")).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("E313"),
-  })
-  expect(await command("jobs", "show", jobId, "--rendered")).toMatchObject({ code: 2 })
-
-  const report = await command("report", jobId, "-o", "job.html")
-  expect(report.stdout).toMatch(/^Wrote job\.html \(\d+\.\d MB\)/)
-  const html = readFileSync(join(files.path, "job.html"), "utf8")
-  expect(html).toContain("Content-Security-Policy")
-  const { job, facts } = JSON.parse(/id="umbra-data">([^<]*)</.exec(html)![1]!)
-  expect(job.job_id).toBe(jobId)
-  expect(facts[0].type).toBe("job_submitted")
-  const quiet = await command("report", jobId, "--payloads", "none", "--json")
-  expect(JSON.parse(quiet.stdout)).toMatchObject({ file: `umbra-${jobId}.html`, payloads: "none" })
-  expect(await command("report", jobId, "-o", "none/job.html")).toMatchObject({ code: 2 })
 }
 
-it("on a folder", check)
+describe("on a folder", () => {
+  it("umbra report writes the file, with as much of the data as wanted", async () => {
+    expect((await reported()).payloads_kept).toBe("preview")
+    expect(JSON.stringify((await reported("--payloads", "none")).facts)).not.toContain('"n":4')
+    expect(await command("report", jobId, "-o", "none/job.html")).toMatchObject({ code: 2 })
+  })
+
+  it("umbra jobs durations draws a chart", async () => {
+    expect((await command("jobs", "durations")).stdout).toMatch(/│ +·\n[\s\S]*1 job\. /)
+    expect((await command("jobs", "durations", "--status", "failed")).stdout).toMatch(/^No jobs from /)
+    await drawn()
+  })
+
+  it("umbra jobs show --rendered prints the config of an attempt", async () => {
+    const config = await command("jobs", "show", jobId, "first", "--rendered")
+    expect(JSON.parse(config.stdout)).toEqual({ value: 5 })
+    const which = ["--item", "1", "--attempt", "1", "--json"]
+    const item = await command("jobs", "show", jobId, "each", "--rendered", ...which)
+    expect(JSON.parse(item.stdout)).toMatchObject({ item: 1, attempt: 1, config: { value: "2 of 5" } })
+    expect((await command("jobs", "show", jobId, "each", "--rendered")).stdout).toContain(
+      "each of its 2 items",
+    )
+    expect(await command("jobs", "show", jobId, "first", "--rendered", "--attempt", "3")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("E313"),
+    })
+    expect(await command("jobs", "show", jobId, "--rendered")).toMatchObject({ code: 2 })
+  })
+})
 
 describe("through a server", () => {
   let server: Running
@@ -93,5 +99,10 @@ describe("through a server", () => {
     await server.ended
   })
 
-  it("does the same", check)
+  it("they answer the same", async () => {
+    await drawn()
+    await reported()
+    const config = await command("jobs", "show", jobId, "first", "--rendered")
+    expect(JSON.parse(config.stdout)).toEqual({ value: 5 })
+  })
 })

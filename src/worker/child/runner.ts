@@ -57,11 +57,6 @@ export class ChildRunner implements Runner {
     return old === null ? 0 : this.#retire(old)
   }
 
-  /** Is it the process that new attempts run in? */
-  isCurrent(process: HandlerProcess): boolean {
-    return this.#current === process
-  }
-
   runs(handler: string): boolean {
     return this.#names.has(handler) || this.#own.runs(handler)
   }
