@@ -2,6 +2,7 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { violations } from "./axe.ts"
 import { openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
@@ -41,6 +42,20 @@ describe("access to the dashboard", () => {
     await page.waitForSelector(".lcard")
     expect(await context.cookies()).toEqual([])
   })
+
+  it.each(["light", "dark"] as const)(
+    "has no violation of WCAG on the login page in the %s theme",
+    async colorScheme => {
+      const { page, context } = await stage.open("/", { colorScheme, bypassCSP: true })
+      onTestFinished(() => context.close())
+      await page.waitForSelector(".lcard")
+      expect(await violations(page)).toEqual([])
+      await page.fill('input[name="token"]', "umbra_wrong")
+      await page.click("text=Sign in")
+      await page.waitForSelector("#login-error")
+      expect(await violations(page)).toEqual([])
+    },
+  )
 
   it("shows only the buttons that the scopes allow, and no job of another owner", async () => {
     const [own, other] = [await jobOf("shop"), await jobOf("elsewhere")]

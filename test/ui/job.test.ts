@@ -1,4 +1,5 @@
 /** The job page in Chromium, against a real server: moments, live updates, actions, links. */
+import { readFileSync } from "node:fs"
 import fc from "fast-check"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { seed } from "../support/seed.ts"
@@ -211,6 +212,25 @@ describe("the job page", () => {
     await page.waitForSelector('.pill[data-s="completed"]')
     await page.click('[role="tab"] >> text=Output')
     await page.waitForSelector(".jrows .c-s >> text=Ada")
+  })
+
+  it("downloads a replay file and the graph", async () => {
+    const { page, context } = await stage.open(`/ui/jobs/${ended}`)
+    onTestFinished(() => context.close())
+    for (const [label, ending] of [
+      ["Replay file (HTML)", ".html"],
+      ["Graph (JSON)", "-graph.json"],
+    ] as const) {
+      if ((await page.locator(".menu").count()) === 0) await page.click(".acts >> text=Download")
+      const download = page.waitForEvent("download")
+      await page.click(`.menu >> text=${label}`)
+      const file = await download
+      expect(file.suggestedFilename()).toContain(ended)
+      expect(file.suggestedFilename().endsWith(ending)).toBe(true)
+      expect(readFileSync(await file.path(), "utf8")).toContain(
+        ending === ".html" ? 'id="umbra-data"' : '"flaky"',
+      )
+    }
   })
 
   it("shows hostile texts as texts", async () => {

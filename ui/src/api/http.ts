@@ -82,6 +82,17 @@ async function send(path: string, { method = "GET", query, body, signal }: Asked
   throw error
 }
 
+/** Reads a file, and gives it to the person. */
+export async function download(address: string, name: string): Promise<void> {
+  const response = await fetch(address, { headers: ownHeaders() })
+  if (!response.ok) throw await errorOf(response)
+  const link = document.createElement("a")
+  link.href = URL.createObjectURL(await response.blob())
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
+
 async function errorOf(response: Response): Promise<ApiError> {
   const { status } = response
   const text = await response.text().catch(() => "")

@@ -1,13 +1,14 @@
 /** The page of one job of the server. */
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react"
 import { Follower } from "../api/follow.ts"
-import { ApiError, addressOf } from "../api/http.ts"
+import { ApiError, addressOf, download } from "../api/http.ts"
 import { may, type Session } from "../api/session.ts"
 import { clock, shortId } from "../model/format.ts"
 import { requestLayout } from "../model/layouts.ts"
 import type { Connection } from "../model/source.ts"
 import type { Moment } from "../model/timeline.ts"
 import type { Command } from "../shell/command.ts"
+import { DownloadButton } from "../shell/download.tsx"
 import { Icon } from "../shell/icons.tsx"
 import { changeQuery, go, hrefOf } from "../shell/router.ts"
 import { type ConnectionState, Shell } from "../shell/shell.tsx"
@@ -144,7 +145,7 @@ function jobCommands(
       icon: "download",
       label: "Download the replay file",
       detail: shortId(jobId),
-      run: () => download(reportAddress(jobId)),
+      run: () => void download(reportAddress(jobId), `umbra-${jobId}.html`).catch(() => {}),
     },
     {
       group: "Here",
@@ -187,13 +188,6 @@ function reportAddress(jobId: string): string {
   return addressOf(`/jobs/${encodeURIComponent(jobId)}/report`)
 }
 
-function download(address: string): void {
-  const link = document.createElement("a")
-  link.href = address
-  link.download = ""
-  link.click()
-}
-
 function DownloadMenu({
   jobId,
   canDelete,
@@ -226,15 +220,18 @@ function DownloadMenu({
       </button>
       {isOpen && (
         <div className="menu">
-          <a href={reportAddress(jobId)} download="">
+          <DownloadButton address={reportAddress(jobId)} name={`umbra-${jobId}.html`}>
             Replay file (HTML)
-          </a>
-          <a href={`${reportAddress(jobId)}?payloads=full`} download="">
+          </DownloadButton>
+          <DownloadButton address={`${reportAddress(jobId)}?payloads=full`} name={`umbra-${jobId}.html`}>
             Replay file with all payloads
-          </a>
-          <a href={addressOf(`/jobs/${encodeURIComponent(jobId)}/graph`)} download={`${jobId}-graph.json`}>
+          </DownloadButton>
+          <DownloadButton
+            address={addressOf(`/jobs/${encodeURIComponent(jobId)}/graph`)}
+            name={`${jobId}-graph.json`}
+          >
             Graph (JSON)
-          </a>
+          </DownloadButton>
           {canDelete && (
             <button className="t-failed" type="button" onClick={onDelete}>
               Delete the job…

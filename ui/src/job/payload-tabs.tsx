@@ -5,6 +5,7 @@ import { bytes, count, counted } from "../model/format.ts"
 import { completedBy, jobOutput, type Payload, payloadOf } from "../model/payloads.ts"
 import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
+import { DownloadButton } from "../shell/download.tsx"
 import { Failed, Loading } from "../shell/states.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { JsonTree } from "./json-tree.tsx"
@@ -41,9 +42,9 @@ export function PayloadView({
         <span>{about}</span>
         <span className="sp" />
         {whole !== null && "address" in whole && (
-          <a className="link" href={whole.address} download={`${label}.json`}>
+          <DownloadButton className="link" address={whole.address} name={`${label}.json`}>
             Download
-          </a>
+          </DownloadButton>
         )}
       </p>
       {isRead ? (
