@@ -8,6 +8,7 @@ import { cardOf } from "../model/card.ts"
 import type { Box, Layout } from "../model/layout.ts"
 import type { Moment } from "../model/timeline.ts"
 import { Icon } from "../shell/icons.tsx"
+import { useKeys } from "../shell/keys.ts"
 import { NodeCard } from "./card.tsx"
 import { edgePaths } from "./edges.ts"
 import { GraphCanvas } from "./graph-canvas.tsx"
@@ -57,14 +58,27 @@ export function Graph({ graph, layout, moment, selected, matches, onSelect }: Gr
     [layout, viewport, size],
   )
   const level = viewport === null ? "none" : levelOf(viewport.k, visible.length)
-  const move = (event: KeyboardEvent) => {
-    const next = event.altKey ? null : neighbour(layout, selected ?? visible[0] ?? 0, event.key)
-    if (next === null) return
-    event.preventDefault()
-    event.stopPropagation()
+  const step = (key: string): boolean => {
+    const next = neighbour(layout, selected ?? visible[0] ?? 0, key)
+    if (next === null) return false
     wantsFocus.current = true
     onSelect(next)
+    return true
   }
+  const move = (event: KeyboardEvent) => {
+    if (event.altKey || !step(event.key)) return
+    event.preventDefault()
+    event.stopPropagation()
+  }
+  // Also while nothing has the focus: a card that had it may have left the page.
+  const stepFromPage = (event: { readonly key: string; readonly target: EventTarget | null }) =>
+    event.target === document.body && step(event.key)
+  useKeys({
+    ArrowLeft: stepFromPage,
+    ArrowRight: stepFromPage,
+    ArrowUp: stepFromPage,
+    ArrowDown: stepFromPage,
+  })
   const zoom = (factor: number) =>
     size !== null &&
     setViewport(current => current && zoomed(current, factor, size.width / 2, size.height / 2))

@@ -1,7 +1,8 @@
 /** Keys of the dashboard. Single letters are off in fields; a page's keys end with the page. */
 import { useEffect, useRef } from "react"
 
-export type KeyMap = { readonly [key: string]: (event: KeyboardEvent) => void }
+/** A handler that answers false leaves the key to others. */
+export type KeyMap = { readonly [key: string]: (event: KeyboardEvent) => unknown }
 
 /** A key is `event.key`, lower case for letters, with `shift+`, `alt+` or `mod+` (Ctrl or ⌘) before it. */
 function nameOf(event: KeyboardEvent): string {
@@ -31,9 +32,7 @@ export function useKeys(keys: KeyMap): void {
       // A dialog has its own keys.
       if (document.querySelector("dialog[open]") !== null) return
       const act = current.current[name]
-      if (act === undefined) return
-      event.preventDefault()
-      act(event)
+      if (act !== undefined && act(event) !== false) event.preventDefault()
     }
     document.addEventListener("keydown", listen)
     return () => document.removeEventListener("keydown", listen)
