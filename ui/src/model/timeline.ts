@@ -112,7 +112,7 @@ export class Timeline {
     if (index === this.facts.length) return this.#head
     const cursor = this.#cursor
     const checkpoint = Math.floor(index / SPACING)
-    const isNear = cursor !== null && cursor.index <= index && cursor.index >= checkpoint * SPACING
+    const isNear = cursor !== null && cursor.index <= index && index - cursor.index <= SPACING
     const state = isNear ? cursor.state : this.#checkpoints[checkpoint]!.restore()
     for (let next = isNear ? cursor.index : checkpoint * SPACING; next < index; next++)
       apply(state, this.facts[next]!)
