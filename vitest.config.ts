@@ -13,7 +13,11 @@ const OWN = [
   "test/definition/input-checks.test.ts",
   "test/journal/network-file-system.test.ts",
   "test/pipeline/adapters/file-sources.test.ts",
+  "test/ui/**/*.test.ts",
 ]
+
+/** Only in `npm run test:ui`: together with the other tests in Chromium they take longer than two minutes. */
+const LONG_UI = process.env.UMBRA_TEST_UI === "all" ? [] : ["test/ui/long/**"]
 
 /** Files that share processes and take half a minute. Begun last, one of them would run on alone when all else is done. */
 const LONG = new RegExp(
@@ -57,7 +61,7 @@ export default defineConfig({
         extends: true,
         test: { name: "shared", include: ["test/**/*.test.ts"], exclude: OWN, isolate: false },
       },
-      { extends: true, test: { name: "own", include: OWN } },
+      { extends: true, test: { name: "own", include: OWN, exclude: LONG_UI } },
     ],
   },
 })

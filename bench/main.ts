@@ -21,6 +21,7 @@ import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
 import { takeover } from "./takeover.ts"
 import { templates } from "./templates.ts"
+import { ui } from "./ui.ts"
 
 const benches: Record<string, () => Promise<unknown>> = {
   definitions: async () => {
@@ -39,6 +40,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   fleet,
   roles,
   pipelines,
+  ui,
 }
 
 const { positionals: asked, values } = parseArgs({

@@ -22,6 +22,8 @@ export interface CompiledNode {
   readonly retry: RecordedRetryPolicy
   /** The part of `retry` that the definition sets; the defaults that a job was submitted with override the rest. Absent: all of it. */
   readonly written_retry?: Partial<RecordedRetryPolicy>
+  /** It runs once for each item of a list. */
+  readonly for_each: boolean
   /** For a node with `for_each`: how many of its items may run at once; null: all, or the node has no items. */
   readonly max_parallel: number | null
   /** false: the other items of `for_each` continue when one has failed. */
@@ -45,6 +47,7 @@ function compiledNode(node: RuleNode, depends_on: readonly string[]): CompiledNo
     ...(writtenRetry === undefined
       ? {}
       : { written_retry: definedIn(recordPolicy(writtenRetry as RetryPolicy)) }),
+    for_each: node.forEach != null,
     max_parallel: node.maxParallel ?? null,
     fail_fast: node.failFast !== false,
     resumes: node.resumes === true,
@@ -77,6 +80,7 @@ function readNode(node: CompiledNode): RuleNode {
     ...(written === undefined ? {} : { writtenRetry: definedIn(readPolicy(written as RecordedRetryPolicy)) }),
     timeoutSeconds: node.timeout_seconds,
     heartbeatSeconds: node.heartbeat_seconds,
+    ...(node.for_each ? { forEach: true } : {}),
     maxParallel: node.max_parallel,
     failFast: node.fail_fast,
     resumes: node.resumes,

@@ -11,6 +11,7 @@ import { type CompiledGraph, readGraph } from "./compiled-graph.ts"
 import { type FactRecord, factOf } from "./payloads.ts"
 import { type JobState, newJobState } from "./state.ts"
 
+export { Checkpoint } from "./checkpoints.ts"
 export type { CompiledGraph, CompiledNode } from "./compiled-graph.ts"
 export type { FactType } from "./facts.ts"
 export type { Json, JsonObject } from "./json.ts"
@@ -18,9 +19,10 @@ export type { FactRecord, PayloadField, PayloadRef } from "./payloads.ts"
 export type { JobState } from "./state.ts"
 export type { JobStatus, NodeStatus } from "./states.ts"
 export { type ComparedJob, type ComparedNode, compareJobs, type JobComparison } from "./view/compare.ts"
+export { type ItemCounts, type ItemView, itemViews } from "./view/item-view.ts"
 export { diffJson, type JsonChange, type JsonDiff } from "./view/json-diff.ts"
-export { withLive } from "./view/live-view.ts"
-export { type GraphView, graphView, type NodeView } from "./view/view.ts"
+export { type LiveGraph, withLive } from "./view/live-view.ts"
+export { type ErrorView, type GraphView, graphView, type NodeView, type WaitingOn } from "./view/view.ts"
 
 /** A job before its first fact. */
 export function newState(graph: CompiledGraph): JobState {

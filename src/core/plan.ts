@@ -33,6 +33,8 @@ export interface RuleNode {
   readonly retry: RetryPolicy
   /** The part of `retry` that the definition sets; the rest may be overridden by the job's defaults. Absent: all of it. */
   readonly writtenRetry?: Partial<RetryPolicy>
+  /** Set for a node with `for_each`. */
+  readonly forEach?: unknown
   /** Items of `for_each` that may run at once; null: all. */
   readonly maxParallel?: number | null
   /** false: the other items of `for_each` continue when one has failed. */

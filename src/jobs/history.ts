@@ -8,6 +8,7 @@
  * 3. These states contain no payloads: `LeftOut` and `LargeOutput` name the facts that have them.
  */
 import { apply } from "../core/apply/apply.ts"
+import { Checkpoint } from "../core/checkpoints.ts"
 import type { Fact } from "../core/facts.ts"
 import { payloadFields, WHOLE_BYTES } from "../core/payloads.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
@@ -17,7 +18,6 @@ import { UmbraError } from "../errors.ts"
 import type { FactRow } from "../journal/port/journal.ts"
 import { inTurns, type Work } from "../turns.ts"
 import { noSuchJob } from "./arguments.ts"
-import { Checkpoint } from "./checkpoints.ts"
 
 const CACHE_BYTES = 64 * 1024 * 1024
 /** Facts of a page. */

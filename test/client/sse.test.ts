@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { type SseMessage, SseParser } from "../../src/client/stream.ts"
+import { type SseMessage, SseParser } from "../../src/client/sse.ts"
 import fc from "../support/property.ts"
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)

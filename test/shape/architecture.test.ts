@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { listFiles, read } from "./files.ts"
 
-const sources = listFiles("src")
+const sources = [...listFiles("src"), ...listFiles("ui")]
 const page = read("ARCHITECTURE.md")
 const quoted = [...page.matchAll(/`([^`\n]+)`/g)].map(([, text]) => text!)
 

@@ -18,7 +18,7 @@ export const bulkVerbs = ["cancel", "retry", "delete"] as const
 export type BulkVerb = (typeof bulkVerbs)[number]
 
 /** As for a list of jobs. Only jobs without a parent unless `parentId` is given: what is done to a job reaches its children. */
-export type BulkFilter = Omit<JobFilter, "owner" | "after" | "limit" | "deleted" | "ids">
+export type BulkFilter = Omit<JobFilter, "owner" | "after" | "limit" | "deleted">
 
 export interface BulkRequest {
   readonly verb: BulkVerb

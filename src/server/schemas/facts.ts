@@ -72,6 +72,7 @@ const compiledExample = {
       heartbeat_seconds: null,
       retry: { max_attempts: 3, initial_seconds: 15, max_seconds: 300, multiplier: 2, jitter: 0.1 },
       written_retry: {},
+      for_each: false,
       max_parallel: null,
       fail_fast: true,
       resumes: false,

@@ -178,6 +178,7 @@ describe("the critical path", () => {
               heartbeat_seconds: null,
               max_parallel: null,
               fail_fast: true,
+              for_each: false,
               resumes: false,
             },
             retry: { max_attempts: 1, initial_seconds: 1, max_seconds: 1, multiplier: 1, jitter: 0 },

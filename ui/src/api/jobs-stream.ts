@@ -1,0 +1,98 @@
+/** Changes of all jobs of the owner, for the list. A tab that has been hidden for a minute closes its stream. */
+import type { JobStatus } from "../../../src/core/index.ts"
+import { addressOf } from "./http.ts"
+import { readStream } from "./stream.ts"
+
+export interface StreamedJob {
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly status: JobStatus
+  readonly progress_pct: number
+  readonly progress_message: string | null
+  readonly created_at: string
+  readonly updated_at: string
+  readonly finished_at: string | null
+  readonly labels: { readonly [name: string]: string }
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly node?: string
+    readonly item?: number
+  } | null
+  readonly reason: string | null
+}
+
+const HIDDEN_MS = 60_000
+const FIRST_RETRY_MS = 1000
+const LONGEST_RETRY_MS = 30_000
+
+interface Options {
+  readonly onJob: (job: StreamedJob, isNews: boolean) => void
+  /** `since`: there is no connection since then. */
+  readonly onConnection: (since: number | null) => void
+}
+
+/** Returns how to stop. */
+export function followJobs({ onJob, onConnection }: Options): () => void {
+  let stream = new AbortController()
+  let lastId = ""
+  let tries = 0
+  let lostSince: number | null = null
+  let retryTimer: ReturnType<typeof setTimeout> | undefined
+  let hiddenTimer: ReturnType<typeof setTimeout> | undefined
+  let isHidden = false
+
+  const connect = () => {
+    clearTimeout(retryTimer)
+    stream.abort()
+    stream = new AbortController()
+    const { signal } = stream
+    const lost = () => {
+      if (signal.aborted) return
+      tries++
+      lostSince ??= Date.now()
+      onConnection(lostSince)
+      retryTimer = setTimeout(
+        connect,
+        Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(10, tries - 1)),
+      )
+    }
+    readStream({
+      address: addressOf("/jobs/stream", lastId === "" ? {} : { last_event_id: lastId }),
+      signal,
+      onOpen: () => {
+        tries = 0
+        lostSince = null
+        onConnection(null)
+      },
+      onEvent: (event, data, id) => {
+        if (id !== "") lastId = id
+        if (event === "snapshot") for (const job of (data as { jobs: StreamedJob[] }).jobs) onJob(job, false)
+        else if (event === "job") onJob(data as StreamedJob, true)
+        else if (event === "end") lost()
+      },
+    }).then(lost, lost)
+  }
+  const visibility = () => {
+    clearTimeout(hiddenTimer)
+    if (document.hidden)
+      hiddenTimer = setTimeout(() => {
+        isHidden = true
+        clearTimeout(retryTimer)
+        stream.abort()
+      }, HIDDEN_MS)
+    else if (isHidden) {
+      isHidden = false
+      connect()
+    }
+  }
+  document.addEventListener("visibilitychange", visibility)
+  connect()
+  return () => {
+    document.removeEventListener("visibilitychange", visibility)
+    clearTimeout(retryTimer)
+    clearTimeout(hiddenTimer)
+    stream.abort()
+  }
+}

@@ -1,0 +1,109 @@
+/** Two rows above the views: which job, what can be done with it, how far it is, and what it waits for. */
+import type { ReactNode } from "react"
+import { amount, clock, duration, elapsed, fullTime, shortId } from "../model/format.ts"
+import { jobSentence } from "../model/sentences.ts"
+import type { Moment, Timeline } from "../model/timeline.ts"
+import { family, Icon, Pill } from "../shell/icons.tsx"
+import { copyText } from "../shell/states.tsx"
+import { mainUsage } from "./outline.tsx"
+import { Sentence } from "./sentence.tsx"
+
+interface HeaderProps {
+  readonly jobId: string
+  readonly timeline: Timeline
+  readonly moment: Moment
+  readonly onNode: (id: string) => void
+  readonly children?: ReactNode
+}
+
+export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderProps) {
+  const { view, state } = moment
+  const done = view.completed_operations
+  const total = timeline.graph.nodes.length
+  const why = jobSentence(view, moment.at)
+  const usage = mainUsage(moment)
+  const end = state.finishedAt ?? moment.at
+  const { fault } = state
+  return (
+    <header className="jhead">
+      <div className="jt">
+        <Pill status={view.status} />
+        <h1 className="trunc">{state.workflow}</h1>
+        <span className="tagc">v{state.workflowVersion}</span>
+        <button
+          className="id mono hide-s"
+          type="button"
+          title={`Copy ${jobId}`}
+          onClick={() => void copyText(jobId)}
+        >
+          {shortId(jobId)}
+          <span className="sr">, copy the id</span>
+          <Icon name="copy" small />
+        </button>
+        <span className="labels hide-s">
+          {Object.entries(state.labels)
+            .slice(0, 4)
+            .map(([name, value]) => (
+              <span key={name} className="tagc out trunc" title={`${name}=${value}`}>
+                {name}={value}
+              </span>
+            ))}
+        </span>
+        <span className="sp hide-s" />
+        <div className="acts">{children}</div>
+      </div>
+      <div className="jm">
+        <div className="prog" data-s={family(view.status)}>
+          <span className="pbar" role="progressbar" aria-label="Progress" aria-valuenow={view.progress_pct}>
+            <i style={{ width: `${view.progress_pct}%` }} />
+          </span>
+          <b>{view.progress_pct} %</b>
+        </div>
+        <dl className="jfacts">
+          <div>
+            <dt>Nodes</dt>
+            <dd>
+              {done} of {total}
+            </dd>
+          </div>
+          <div>
+            <dt>{state.finishedAt === null ? "Elapsed" : "Took"}</dt>
+            <dd>
+              {state.finishedAt === null ? elapsed(end - state.createdAt) : duration(end - state.createdAt)}
+            </dd>
+          </div>
+          {usage !== null && (
+            <div>
+              <dt>{/cost|usd/.test(usage) ? "Cost" : usage}</dt>
+              <dd>{amount(usage, view.usage[usage]!)}</dd>
+            </div>
+          )}
+          <div className="hide-s">
+            <dt>Started</dt>
+            <dd title={fullTime(state.createdAt)}>
+              {clock(state.createdAt)}
+              {state.submittedBy !== null && <span className="dim"> by {state.submittedBy}</span>}
+            </dd>
+          </div>
+        </dl>
+        {fault !== null && view.status === "FAILED" ? (
+          <p className="jwhy" data-s="failed">
+            <span className="trunc" title={fault.fault.message}>
+              <b>{fault.fault.code}</b>{" "}
+              {fault.node === undefined ? "" : `${timeline.graph.nodes[fault.node]!.id}: `}
+              {fault.fault.message}
+            </span>
+          </p>
+        ) : (
+          why !== null && (
+            <p className="jwhy" data-s="queued">
+              <span className="trunc">
+                <Sentence parts={why} onNode={onNode} />
+              </span>
+            </p>
+          )
+        )}
+      </div>
+    </header>
+  )
+}

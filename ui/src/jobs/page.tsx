@@ -1,0 +1,276 @@
+/** The list of jobs: filters in the address, a scatter, rows in pages, saved views. */
+import { keepPreviousData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query"
+import { useEffect, useMemo, useRef, useState } from "react"
+import { ask } from "../api/http.ts"
+import { followJobs, type StreamedJob } from "../api/jobs-stream.ts"
+import type { Session } from "../api/session.ts"
+import type { JobPage } from "../api/types.ts"
+import { clock, count, counted } from "../model/format.ts"
+import { Ask } from "../shell/dialog.tsx"
+import { Icon } from "../shell/icons.tsx"
+import { useKeys } from "../shell/keys.ts"
+import { changeQuery, go, hrefOf, usePlace } from "../shell/router.ts"
+import { Shell } from "../shell/shell.tsx"
+import { Empty, Failed, Loading } from "../shell/states.tsx"
+import { FilterBar } from "./filter-bar.tsx"
+import { apiQuery, type Filter, filtersIn, mayMatch, queryOf } from "./filters.ts"
+import { Scatter } from "./scatter.tsx"
+import { JobTable } from "./table.tsx"
+import { builtIn, removeView, savedViews, saveView } from "./views.ts"
+
+const LIMIT = 50
+
+export function JobsPage({ session }: { session: Session }) {
+  const { query } = usePlace()
+  const key = query.toString()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the text of the query is the query.
+  const filters = useMemo(() => filtersIn(query), [key])
+  /** The moment that relative times count from; a refresh moves it. */
+  const [readAt, setReadAt] = useState(() => Date.now())
+  const queries = useQueryClient()
+  const list = useInfiniteQuery({
+    queryKey: ["jobs", key, readAt],
+    queryFn: ({ pageParam, signal }) =>
+      ask<JobPage>("/jobs", {
+        query: { ...apiQuery(filters, readAt), limit: LIMIT, after: pageParam },
+        signal,
+      }),
+    initialPageParam: null as string | null,
+    getNextPageParam: page => page.next,
+    placeholderData: keepPreviousData,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  const pages = list.data?.pages ?? []
+  const jobs = pages.flatMap(page => page.jobs)
+  const last = pages.at(-1)
+  const { news, newer, lostSince } = useNews(jobs[0]?.job_id ?? "", filters, readAt)
+  const now = useNow(jobs.some(({ finished_at }) => finished_at === null))
+  const refresh = () => {
+    setReadAt(Date.now())
+    void queries.invalidateQueries({ queryKey: ["jobs"] })
+  }
+  useEffect(() => {
+    document.title = "Jobs · Umbra"
+  }, [])
+  useListKeys(refresh)
+  const change = (next: readonly Filter[]) => changeQuery(queryOf(next))
+  const note =
+    list.data === undefined
+      ? ""
+      : last?.next === null
+        ? counted(jobs.length, "job")
+        : `${count(jobs.length)}+ jobs`
+  return (
+    <Shell
+      session={session}
+      page="jobs"
+      connection={
+        lostSince === null
+          ? { kind: "live", text: "Live" }
+          : { kind: "lost", text: `Not live since ${clock(lostSince)}` }
+      }
+    >
+      <main className="page" id="main" tabIndex={-1}>
+        <div className="phead">
+          <h1>Jobs</h1>
+          <Views current={key} />
+          <span className="sp" />
+          <button className="btn" type="button" title="Refresh  R" onClick={refresh}>
+            <Icon name="retry" />
+            Refresh
+          </button>
+        </div>
+        <FilterBar filters={filters} note={note} onChange={change} />
+        <Scatter
+          filters={filters}
+          readAt={readAt}
+          onRange={(from, before) =>
+            changeQuery({ started: new Date(from).toISOString(), before: new Date(before).toISOString() })
+          }
+        />
+        {newer > 0 && (
+          <p className="more">
+            <button className="btn sm" type="button" onClick={refresh}>
+              Show {count(newer)} newer
+            </button>
+          </p>
+        )}
+        <section className="panel" aria-label="Jobs" aria-busy={list.isFetching}>
+          {list.error !== null ? (
+            <Failed
+              what="Jobs"
+              error={list.error}
+              note="This is not an empty list."
+              onRetry={() => void list.refetch()}
+            />
+          ) : list.data === undefined ? (
+            <Loading what="jobs" rows={10} />
+          ) : jobs.length === 0 && last?.next === null ? (
+            <NoJobs filters={filters} onChange={change} />
+          ) : (
+            <JobTable jobs={jobs} news={news} now={now} />
+          )}
+        </section>
+        {list.data !== undefined && last !== undefined && last.next !== null && (
+          <div className="more">
+            <button
+              className="btn"
+              type="button"
+              disabled={list.isFetchingNextPage}
+              onClick={() => void list.fetchNextPage()}
+            >
+              {last.complete ? `Show ${LIMIT} older` : "Search on"}
+            </button>
+            <span className="small dim">
+              {last.complete
+                ? `${count(jobs.length)} shown, there are more.`
+                : `The search ended early, at ${last.scanned_to === null ? "the end" : clock(Date.parse(last.scanned_to))}: ${counted(jobs.length, "job")} found so far.`}
+            </span>
+          </div>
+        )}
+      </main>
+    </Shell>
+  )
+}
+
+/** Draws durations of unfinished jobs again, at most once a second. */
+function useNow(isOn: boolean): number {
+  const [now, setNow] = useState(() => Date.now())
+  useEffect(() => {
+    if (!isOn) return
+    const timer = setInterval(() => document.hidden || setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [isOn])
+  return now
+}
+
+/** Changes of jobs since the list was read: rows are updated in place, new jobs are counted. */
+function useNews(newest: string, filters: readonly Filter[], readAt: number) {
+  const [news, setNews] = useState<ReadonlyMap<string, StreamedJob>>(new Map())
+  const [lostSince, setLost] = useState<number | null>(null)
+  const known = useRef(new Map<string, StreamedJob>())
+  useEffect(() => {
+    let frame = 0
+    const stop = followJobs({
+      onJob: job => {
+        known.current.set(job.job_id, job)
+        // The oldest leave: a long day in a busy system must not fill the memory.
+        if (known.current.size > 2000) known.current.delete(known.current.keys().next().value!)
+        if (frame === 0)
+          frame = requestAnimationFrame(() => {
+            frame = 0
+            setNews(new Map(known.current))
+          })
+      },
+      onConnection: setLost,
+    })
+    return () => {
+      stop()
+      cancelAnimationFrame(frame)
+    }
+  }, [])
+  // Ids of jobs rise with time.
+  const newer = [...news.values()].filter(
+    job => job.job_id > newest && Date.parse(job.created_at) > readAt - 2000 && mayMatch(filters, job),
+  ).length
+  return { news, newer, lostSince }
+}
+
+function useListKeys(refresh: () => void): void {
+  const move = (step: number) => {
+    const links = [...document.querySelectorAll<HTMLElement>(".jl")]
+    const place = links.indexOf(document.activeElement as HTMLElement)
+    links[Math.min(links.length - 1, Math.max(0, place + step))]?.focus()
+  }
+  useKeys({ j: () => move(1), k: () => move(-1), r: refresh })
+}
+
+function NoJobs({
+  filters,
+  onChange,
+}: {
+  filters: readonly Filter[]
+  onChange: (filters: readonly Filter[]) => void
+}) {
+  if (filters.length === 0)
+    return (
+      <Empty title="No job yet">
+        <p>
+          <code className="mono">umbra submit NAME</code> starts one;{" "}
+          <code className="mono">umbra push flow.yaml</code> stores a workflow.
+        </p>
+      </Empty>
+    )
+  const last = filters.at(-1)!
+  return (
+    <Empty title="No job matches">
+      <p>{counted(filters.length, "filter")}, and no job that all of them apply to.</p>
+      <div className="row">
+        <button className="btn sm" type="button" onClick={() => onChange(filters.slice(0, -1))}>
+          Remove {last.key} {last.value}
+        </button>
+      </div>
+    </Empty>
+  )
+}
+
+function Views({ current }: { current: string }) {
+  const [saved, setSaved] = useState(savedViews)
+  const [isAsking, setAsking] = useState(false)
+  const own = saved.find(({ query }) => query === current)
+  return (
+    <nav className="views" aria-label="Views">
+      {[...builtIn, ...saved].map(({ name, query }) => (
+        <a
+          key={name}
+          href={`${hrefOf("/jobs")}${query === "" ? "" : `?${query}`}`}
+          aria-current={query === current ? "true" : undefined}
+        >
+          {name}
+        </a>
+      ))}
+      {own !== undefined && (
+        <button
+          className="btn ghost sm icon-only"
+          type="button"
+          aria-label={`Remove the view ${own.name}`}
+          onClick={() => {
+            removeView(own.name)
+            setSaved(savedViews())
+          }}
+        >
+          <Icon name="close" />
+        </button>
+      )}
+      {own === undefined && !builtIn.some(({ query }) => query === current) && (
+        <button className="btn ghost sm" type="button" onClick={() => setAsking(true)}>
+          <Icon name="plus" />
+          Save view
+        </button>
+      )}
+      {isAsking && (
+        <Ask
+          title="Save this view"
+          action="Save"
+          onClose={() => setAsking(false)}
+          onSubmit={form => {
+            const name = String(form.get("name")).trim()
+            if (name === "") return
+            saveView({ name, query: current })
+            setSaved(savedViews())
+            setAsking(false)
+            go(`${hrefOf("/jobs")}?${current}`, { replace: true })
+          }}
+        >
+          <label className="field">
+            <span>Name</span>
+            <input className="in" name="name" maxLength={40} required autoComplete="off" />
+          </label>
+          <p className="small mid">
+            It is kept in this browser. To share it, share the address of this page.
+          </p>
+        </Ask>
+      )}
+    </nav>
+  )
+}

@@ -1,0 +1,107 @@
+/** The dashboard: who looks, and which page. */
+import { QueryClient, QueryClientProvider, useQuery, useQueryClient } from "@tanstack/react-query"
+import { lazy, StrictMode, Suspense, useEffect } from "react"
+import { createRoot } from "react-dom/client"
+import { ApiError } from "./api/http.ts"
+import { sessionQuery } from "./api/session.ts"
+import { JobsPage } from "./jobs/page.tsx"
+import { drawSymbols } from "./shell/icons.tsx"
+import { LoginPage } from "./shell/login.tsx"
+import { followLinks, hrefOf, usePlace } from "./shell/router.ts"
+import { Shell } from "./shell/shell.tsx"
+import { Empty, Failed, Loading } from "./shell/states.tsx"
+import { applyTheme } from "./shell/theme.ts"
+import "./styles/main.css"
+
+const JobPage = lazy(() => import("./job/page.tsx"))
+
+applyTheme()
+drawSymbols()
+followLinks()
+
+/** Nothing is read again by itself: a list is refreshed by its reader, a job is followed. */
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      refetchOnWindowFocus: false,
+      refetchOnReconnect: false,
+      staleTime: 30_000,
+      retry: (failures, error) =>
+        failures < 2 && error instanceof ApiError && (error.status === null || error.status === 503),
+    },
+  },
+})
+
+function App() {
+  const { path } = usePlace()
+  const client = useQueryClient()
+  const { data: session, error, refetch } = useQuery(sessionQuery)
+  useEffect(() => {
+    const ended = () => void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+    window.addEventListener("umbra-login", ended)
+    return () => window.removeEventListener("umbra-login", ended)
+  }, [client])
+  if (session === undefined)
+    return (
+      <main className="page" id="main">
+        <div className="panel">
+          {error === null ? (
+            <Loading what="the session" />
+          ) : (
+            <Failed what="The session" error={error} onRetry={() => void refetch()} />
+          )}
+        </div>
+      </main>
+    )
+  if (session.login === "required")
+    return (
+      <LoginPage
+        onLogin={next => {
+          // Answers that another person got.
+          client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })
+          client.setQueryData(sessionQuery.queryKey, next)
+        }}
+      />
+    )
+  const [, page, id] = path.split("/")
+  if (page === "jobs" && id !== undefined && id !== "")
+    return (
+      <Suspense
+        fallback={
+          <Shell session={session} page="jobs">
+            <main className="page" id="main">
+              <div className="panel">
+                <Loading what="the job" rows={8} />
+              </div>
+            </main>
+          </Shell>
+        }
+      >
+        <JobPage key={id} jobId={id} session={session} />
+      </Suspense>
+    )
+  if (page === "jobs") return <JobsPage session={session} />
+  return (
+    <Shell session={session} page="">
+      <main className="page" id="main">
+        <div className="panel">
+          <Empty title="There is no such page">
+            <p>
+              <a className="link" href={hrefOf("/jobs")}>
+                All jobs
+              </a>
+            </p>
+          </Empty>
+        </div>
+      </main>
+    </Shell>
+  )
+}
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+)

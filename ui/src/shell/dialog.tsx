@@ -1,0 +1,83 @@
+/** A modal dialog of the browser: focus stays inside, Esc closes it, and focus returns to where it was. */
+import { type FormEvent, type ReactNode, useEffect, useRef } from "react"
+
+export function Dialog({
+  label,
+  className,
+  onClose,
+  children,
+}: {
+  label: string
+  className: string
+  onClose: () => void
+  children: ReactNode
+}) {
+  const ref = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const dialog = ref.current!
+    dialog.showModal()
+    return () => dialog.close()
+  }, [])
+  return (
+    <dialog
+      ref={ref}
+      className={className}
+      aria-label={label}
+      onClose={onClose}
+      onClick={event => {
+        if (event.target === ref.current) onClose()
+      }}
+    >
+      {children}
+    </dialog>
+  )
+}
+
+interface AskOptions {
+  readonly title: string
+  readonly action: string
+  readonly isDanger?: boolean
+  readonly isBusy?: boolean
+  readonly error?: string | null
+  readonly onClose: () => void
+  readonly onSubmit: (form: FormData) => void
+  readonly children?: ReactNode
+}
+
+/** Asks before an action. The button names it. */
+export function Ask({
+  title,
+  action,
+  isDanger = false,
+  isBusy = false,
+  error = null,
+  onClose,
+  onSubmit,
+  children,
+}: AskOptions) {
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    onSubmit(new FormData(event.currentTarget))
+  }
+  return (
+    <Dialog label={title} className="ask" onClose={onClose}>
+      <form onSubmit={submit}>
+        <h2>{title}</h2>
+        {children}
+        {error !== null && (
+          <p className="small t-failed break-words" role="alert">
+            {error}
+          </p>
+        )}
+        <div className="row acts">
+          <button className="btn" type="button" onClick={onClose}>
+            Close
+          </button>
+          <button className={isDanger ? "btn danger" : "btn primary"} type="submit" disabled={isBusy}>
+            {action}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,76 @@
+/** All keys on one sheet. */
+import { Dialog } from "./dialog.tsx"
+
+const groups: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
+  [
+    "Anywhere",
+    [
+      ["Ctrl K", "Palette"],
+      ["?", "This sheet"],
+      ["Alt 2", "Jobs"],
+      ["/", "Filter this page"],
+      ["Esc", "Close"],
+    ],
+  ],
+  [
+    "Job",
+    [
+      ["G", "Graph"],
+      ["O", "Outline"],
+      ["T", "Gantt"],
+      ["← →", "Up-, downstream"],
+      ["↑ ↓", "Siblings"],
+      ["I", "Details of the job"],
+      ["1–5", "Tab of the panel"],
+    ],
+  ],
+  [
+    "Time",
+    [
+      ["Space", "Play, pause"],
+      [", .", "Event back, on"],
+      ["⇧ , .", "Change of node"],
+      ["[ ]", "Failure back, on"],
+      ["L", "Live"],
+    ],
+  ],
+  [
+    "Lists",
+    [
+      ["J K", "Row down, up"],
+      ["↵", "Open"],
+      ["R", "Refresh"],
+    ],
+  ],
+]
+
+export default function KeySheet({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog label="Keyboard shortcuts" className="palette sheet" onClose={onClose}>
+      <div className="pin">
+        <h2>Keyboard</h2>
+        <span className="sp" />
+        <button className="btn ghost sm" type="button" onClick={onClose}>
+          Close <kbd>Esc</kbd>
+        </button>
+      </div>
+      <div className="kgrid">
+        {groups.map(([title, keys]) => (
+          <section key={title}>
+            <h3>{title}</h3>
+            {keys.map(([key, text]) => (
+              <div key={key}>
+                <span>
+                  {key.split(" ").map(one => (
+                    <kbd key={one}>{one}</kbd>
+                  ))}
+                </span>
+                <span>{text}</span>
+              </div>
+            ))}
+          </section>
+        ))}
+      </div>
+    </Dialog>
+  )
+}

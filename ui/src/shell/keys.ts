@@ -1,0 +1,40 @@
+/** Keys of the dashboard. Single letters are off in fields; a page's keys end with the page. */
+import { useEffect, useRef } from "react"
+
+/** A handler that answers false leaves the key to others. */
+export type KeyMap = { readonly [key: string]: (event: KeyboardEvent) => unknown }
+
+/** A key is `event.key`, lower case for letters, with `shift+`, `alt+` or `mod+` (Ctrl or ⌘) before it. */
+function nameOf(event: KeyboardEvent): string {
+  const mod = event.metaKey || event.ctrlKey ? "mod+" : ""
+  const alt = event.altKey ? "alt+" : ""
+  // With Alt some systems type other characters.
+  const base = event.altKey && event.code.startsWith("Digit") ? event.code.slice(5) : event.key
+  const key = base.length === 1 ? base.toLowerCase() : base
+  const isLetter = /^[a-z]$/.test(key)
+  return `${mod}${alt}${event.shiftKey && (isLetter || key.length > 1) ? "shift+" : ""}${key}`
+}
+
+function isField(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false
+  if (target instanceof HTMLInputElement) return !["range", "checkbox", "button"].includes(target.type)
+  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement
+}
+
+export function useKeys(keys: KeyMap): void {
+  const current = useRef(keys)
+  current.current = keys
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      const name = nameOf(event)
+      const isAnywhere = name.startsWith("mod+") || name.startsWith("alt+")
+      if (event.defaultPrevented || (!isAnywhere && isField(event.target))) return
+      // A dialog has its own keys.
+      if (document.querySelector("dialog[open]") !== null) return
+      const act = current.current[name]
+      if (act !== undefined && act(event) !== false) event.preventDefault()
+    }
+    document.addEventListener("keydown", listen)
+    return () => document.removeEventListener("keydown", listen)
+  }, [])
+}

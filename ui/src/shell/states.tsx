@@ -1,0 +1,100 @@
+/** Loading, empty and failed: three different screens. A failed request never looks like an empty list. */
+import { type ReactNode, useEffect, useState } from "react"
+import { ApiError } from "../api/http.ts"
+import { duration } from "../model/format.ts"
+import { StateMark } from "./icons.tsx"
+
+const SHOWN_AFTER_MS = 200
+const STILL_AFTER_MS = 2000
+
+export function Loading({ what, rows = 6 }: { what: string; rows?: number }) {
+  const [waited, setWaited] = useState(0)
+  useEffect(() => {
+    const began = Date.now()
+    const timer = setInterval(() => setWaited(Date.now() - began), SHOWN_AFTER_MS)
+    return () => clearInterval(timer)
+  }, [])
+  return (
+    <div className="sk" role="status" aria-label={`Reading ${what}`} data-state="loading">
+      {waited >= SHOWN_AFTER_MS && Array.from({ length: rows }, (_, n) => <i key={n} />)}
+      {waited >= STILL_AFTER_MS && (
+        <p className="small dim">
+          Still reading {what}, {duration(waited)}
+        </p>
+      )}
+    </div>
+  )
+}
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="three" data-state="empty">
+      <b>{title}</b>
+      {children}
+    </div>
+  )
+}
+
+export function Failed({
+  what,
+  error,
+  onRetry,
+  note,
+}: {
+  what: string
+  error: unknown
+  onRetry?: () => void
+  note?: string
+}) {
+  const { message } = error as Error
+  const details = error instanceof ApiError ? [error.status, error.code].filter(Boolean).join(", ") : ""
+  return (
+    <div className="three bad" role="alert" data-state="failed">
+      <b>
+        <StateMark status="FAILED" />
+        {what} could not be read{details === "" ? "" : `: ${details}`}
+      </b>
+      <p className="break-words">{message}</p>
+      {note !== undefined && <p>{note}</p>}
+      <div className="row">
+        {onRetry !== undefined && (
+          <button className="btn sm" type="button" onClick={onRetry}>
+            Try now
+          </button>
+        )}
+        <CopyButton text={`${what} could not be read: ${details} ${message}`} label="Copy details" />
+      </div>
+    </div>
+  )
+}
+
+function CopyButton({ text, label }: { text: string | (() => string | Promise<string>); label: string }) {
+  const [isCopied, setCopied] = useState(false)
+  const copy = async () => {
+    await copyText(typeof text === "string" ? text : await text())
+    setCopied(true)
+    setTimeout(() => setCopied(false), 1500)
+  }
+  return (
+    <button className="btn ghost sm" type="button" onClick={() => void copy()}>
+      {isCopied ? "Copied" : label}
+    </button>
+  )
+}
+
+/** Pages that are not served securely have no clipboard API. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) {
+    try {
+      return await navigator.clipboard.writeText(text)
+    } catch {
+      // Not permitted: the old way below.
+    }
+  }
+  const area = document.createElement("textarea")
+  area.value = text
+  document.body.append(area)
+  area.select()
+  document.execCommand("copy")
+  area.remove()
+}
