@@ -17,6 +17,7 @@ import { isoTime } from "../engine/clock.ts"
 import { readEnd } from "../engine/owner/job-result.ts"
 import type { Plans } from "../engine/plans.ts"
 import { noSuchWorkflow } from "../engine/versions.ts"
+import { UmbraError } from "../errors.ts"
 import { fingerprint, normalizedMessage } from "../journal/fingerprint.ts"
 import type { JobRow, Journal } from "../journal/port/journal.ts"
 import type { StoredTotals } from "../journal/port/statistics.ts"
@@ -96,7 +97,7 @@ export interface WorkflowStatistics {
   readonly critical_path: readonly CriticalNode[]
 }
 
-interface StatisticsParts {
+export interface StatisticsParts {
   readonly journal: Journal
   readonly plans: Plans
   now(): number
@@ -141,6 +142,20 @@ export async function workflowStatistics(
     nodes,
     critical_path: nodes.length === 0 ? [] : slowestPath(plan, nodes),
   }
+}
+
+/** The nodes of the workflow in the last week, of all versions together. A node without runs is left out. */
+export async function recentNodes(
+  parts: StatisticsParts,
+  { owner, workflow }: { readonly owner: string; readonly workflow: string },
+): Promise<readonly NodeStatistics[]> {
+  const from = parts.now() - 7 * 24 * HOUR_MS
+  const found = await workflowStatistics(parts, { owner, workflow, from }).catch(error => {
+    // The workflow was deleted, and has no data.
+    if (error instanceof UmbraError && error.code === "E305") return { nodes: [] }
+    throw error
+  })
+  return found.nodes
 }
 
 function* merged(rows: readonly StoredTotals[]): Work<{ byNode: Map<string, Totals>; latest?: number }> {

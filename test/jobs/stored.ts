@@ -44,7 +44,8 @@ export async function storeJob(
   }
   const read = { rows: 0, bytes: 0 }
   const counting = counted(journal, read)
-  const plans = { get: async () => ({ pipeline: null, ...graph }) as Plan } as unknown as LoadParts["plans"]
+  const ofJob = async () => ({ pipeline: null, ...graph }) as Plan
+  const plans = { get: ofJob, ofJob } as unknown as LoadParts["plans"]
   const parts = { journal: counting, plans, largeOutputBytes: 256 * 1024 }
   return {
     jobId,

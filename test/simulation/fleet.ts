@@ -210,13 +210,16 @@ export class Fleet {
   #command(): void {
     if (this.#acknowledged.size === 0) return
     const member = this.#random.pick(this.#members)
-    const id = this.#random.pick([...this.#acknowledged])
-    if (this.#pauses && this.#random.chance(0.6)) {
+    // Only an unfinished job can be paused, and most have ended by then.
+    const open = this.#pauses ? jobsOf(this.#store).filter(row => row.finishedAt === null) : []
+    if (open.length > 0 && this.#random.chance(0.6)) {
+      const { id } = this.#random.pick(open)
       const said = this.#random.pick(["pause", "pause", "resume", "describe"] as const)
       const command = said === "describe" ? { type: said, note: `${this.#clock.now()}` } : { type: said }
       member.engine.commands.command(id, command).catch(() => {})
       return
     }
+    const id = this.#random.pick([...this.#acknowledged])
     const type = this.#random.pick(["cancel", "retry", "retry", "signal", "signal", "signal"] as const)
     const command = type === "signal" ? { type, name: this.#random.pick(SIGNALS), data: null } : { type }
     member.engine.commands.command(id, command).catch(() => {})

@@ -15,6 +15,7 @@ import type { JobRow } from "../../journal/port/journal.ts"
 import type { Moment, Place } from "../history.ts"
 import { isoWaiting } from "../iso-times.ts"
 import type { Queries } from "../queries.ts"
+import { recentNodes } from "../statistics.ts"
 import {
   chainFrom,
   grouped,
@@ -105,8 +106,6 @@ export interface WhyParts extends Pick<LoadParts, "journal" | "plans"> {
   now(): number
   /** How many slots a provider has; null: not known here, or no limit. */
   slotLimit?(provider: string): number | null
-  /** How long nodes of the workflow usually wait, by node. Absent: no data. */
-  usual?(row: JobRow): Promise<ReadonlyMap<string, UsualWait>>
   /** The engine knows no reason for these nodes. */
   defect?(jobId: string, nodes: readonly string[]): void
 }
@@ -185,7 +184,7 @@ export class Why {
       return { ...head, sentence, action: null, reasons: [], chain: [] }
     }
     const waiting = reasons.filter(({ kind }) => kind !== "dependency" && kind !== "running").length
-    const usual = past ? undefined : await this.#parts.usual?.(row)
+    const usual = past ? undefined : await this.#usual(row)
     const groups = await Promise.all(
       grouped(asked).map(group => this.#reason(group, shown, { waiting, usual, depth })),
     )
@@ -232,6 +231,16 @@ export class Why {
       usual: context.usual?.get(first.id) ?? null,
       ...(child === undefined ? {} : { child }),
     }
+  }
+
+  /** How long the nodes of the workflow usually wait before they run. */
+  async #usual(row: JobRow): Promise<ReadonlyMap<string, UsualWait>> {
+    const nodes = await recentNodes(this.#parts, row)
+    return new Map(
+      nodes.flatMap(({ node, count, queued_ms }) =>
+        queued_ms === null ? [] : [[node, { count, ...queued_ms }]],
+      ),
+    )
   }
 
   /** The reasons of the first child that does not go on. */
