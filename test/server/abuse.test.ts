@@ -41,6 +41,10 @@ async function operations(): Promise<Operation[]> {
 const unnamed: Readonly<Record<string, number>> = {
   "GET /jobs": 200,
   "GET /jobs/stream": 200,
+  "GET /jobs/durations": 200,
+  "GET /jobs/compare": 404,
+  "GET /bulk": 200,
+  "POST /bulk": 201,
   "GET /failures": 200,
   "POST /jobs": 404,
   "POST /jobs/bulk": 200,
@@ -59,6 +63,7 @@ describe("another owner's things", () => {
     const definition = { name: "mine", nodes: [{ id: "a", handler: "input" }] }
     if (path === "/jobs") return { body: { workflow: scene.victim.name } }
     if (path === "/tokens") return { body: { owner: scene.victim.owner, scopes: ["admin"] } }
+    if (path === "/bulk") return { body: { verb: "cancel", filter: { workflow: scene.victim.name } } }
     if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.victim.name }] } }
     if (path.startsWith("/workflows") && method === "POST" && !path.includes("{")) return { body: definition }
     if (method === "PATCH") return { body: { labels: { taken: "over" }, note: "mine" } }
@@ -76,6 +81,7 @@ describe("another owner's things", () => {
       field: "input",
     }
     const filled = path.replace(/\{(\w+)\}/g, (_, part) => values[part] ?? part)
+    if (path === "/jobs/compare") return `${path}?a=${job}&b=${job}`
     if (path.endsWith("/lineage")) return `${filled}?message=route:1`
     return path.endsWith("/diff") ? `${filled}?from=1&to=1` : filled
   }

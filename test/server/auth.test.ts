@@ -46,6 +46,8 @@ async function operations(stage: Stage, values: Readonly<Record<string, string>>
 const bodies: Readonly<Record<string, Asked>> = {
   "POST /jobs": { body: { workflow: "secret" } },
   "POST /jobs/bulk": { body: { jobs: [{ workflow: "secret" }] } },
+  "POST /bulk": { body: { verb: "cancel", filter: { workflow: "secret" } } },
+  "PATCH /jobs/{job}": { body: { note: "mine" } },
   "POST /workflows": { body: { ...hello, name: "mine" } },
   "POST /workflows/validate": { body: hello },
   "PUT /workflows/{name}/aliases/{alias}": { body: { version: 1 } },
@@ -143,9 +145,17 @@ describe("owners", () => {
       "DELETE /jobs/{job}",
       "DELETE /workflows/{name}",
       "DELETE /workflows/{name}/aliases/{alias}",
+      "PATCH /jobs/{job}",
+      "POST /bulk",
+      "POST /bulk/{job}/abort",
       "POST /jobs/{job}/cancel",
+      "POST /jobs/{job}/fork",
+      "POST /jobs/{job}/pause",
+      "POST /jobs/{job}/resume",
       "POST /jobs/{job}/retry",
       "POST /workflows",
+      "POST /workflows/{name}/pause",
+      "POST /workflows/{name}/resume",
       "PUT /workflows/{name}/aliases/{alias}",
     ])
     expect(opened.read!.filter(step => !step.startsWith("GET "))).toEqual(["POST /workflows/validate"])
