@@ -241,7 +241,7 @@ describe("lists on PostgreSQL", () => {
       expect(plan, name).not.toMatch(/Seq Scan|Bitmap|Materialize|Sort Key: jobs/)
     }
     const { rows: lines } = await bystander.query(
-      `explain execute listJobsOfOwner (${Array.from({ length: 19 }, () => "null").join(",")})`,
+      `explain execute listJobsOfOwner (${Array.from({ length: 20 }, () => "null").join(",")})`,
     )
     const plan = lines.map(line => line["QUERY PLAN"]).join("\n")
     // The ranges are the outer side of a nested loop: jobs come in the order of the ranges, and reading stops at the limit.

@@ -170,6 +170,14 @@ describe("a folder's database", () => {
        alter table jobs drop column fingerprint;
        alter table jobs drop column stats;
        drop table journal_orphans;
+       drop table node_stats;
+       drop table statistics_watermarks;
+       alter table jobs drop column forked_from;
+       alter table jobs drop column definition;
+       drop table held;
+       drop table definitions;
+       drop table sessions;
+       drop table workflow_pauses;
        drop index idempotency_keys_job;
        create index idempotency_keys_created_at on idempotency_keys (created_at);
        pragma user_version = 1`,
