@@ -1,28 +1,12 @@
-import type {
-  AbortedRun,
-  EndedAttempt,
-  NodeFault,
-  Note,
-  Pause,
-  Polls,
-  SpentAttempts,
-  Start,
-  Suspect,
-  TaskRef,
-  Usage,
-} from "./attempt-records.ts"
 import type { AttemptRef } from "./commands.ts"
-import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import type { ExternalWaiting } from "./facts.ts"
 import type { ItemList } from "./item-list.ts"
+import type { AbortedRun, EndedAttempt, JobState, SpentAttempts, TaskRef, Usage } from "./job-state.ts"
 import type { Json } from "./json.ts"
-import type { Output } from "./outputs.ts"
-import type { Graph, RetryPolicy } from "./plan.ts"
-import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
-import type { CountedBefore } from "./statistics/job-figures.ts"
+import type { Graph } from "./plan.ts"
+import { type NodeStatus, nodeTransitions } from "./states.ts"
 
-export type * from "./attempt-records.ts"
-export * from "./outputs.ts"
+export type * from "./job-state.ts"
 
 /** Node states as small numbers, for typed arrays: a job of 100,000 nodes costs a few megabytes. */
 export const nodeStatuses = Object.keys(nodeTransitions) as NodeStatus[]
@@ -35,140 +19,6 @@ export const COMPLETED = code("COMPLETED")
 export const SKIPPED = code("SKIPPED")
 export const FAILED = code("FAILED")
 export const CANCELLED = code("CANCELLED")
-
-/** The shadow graph of one job: its facts, folded. Changed by `apply` and by the functions of timers.ts that take due timers. */
-export interface JobState {
-  readonly graph: Graph
-  status: JobStatus
-  owner: string
-  workflow: string
-  /** 0: it has a definition of its own. */
-  workflowVersion: number
-  /** The hash of a definition that is no version of its workflow; null: it runs a version. */
-  definition: string | null
-  /** The job that it was forked from; null: none. */
-  forkedFrom: string | null
-  /** Nodes whose result was taken over: by node, the job that has it; null: it was set by the request of the fork. */
-  reused: ReadonlyMap<number, string | null>
-  /** By node, or by item: the child job of the origin that its child is forked from. */
-  forkedChildren: ReadonlyMap<number, string>
-  input: Json
-  priority: number
-  labels: { readonly [key: string]: string }
-  /** What people have noted on the job, when, and the API token or JWT subject that did; null: nothing. */
-  note: Note | null
-  /** Set while no node of the job begins. */
-  paused: Pause | null
-  /** The trace that the job belongs to; null: none. */
-  traceparent: string | null
-  /** The API token, or the subject of the JWT, that submitted it; null: neither. */
-  submittedBy: string | null
-  /** The `retry` policy of nodes that do not set it; null: as compiled. */
-  retryDefaults: RetryPolicy | null
-  ttlSeconds: number | null
-  createdAt: number
-  expiresAt: number | null
-  finishedAt: number | null
-  /** The status with which it ended, also once it is DELETED; null: it has not ended. */
-  endedAs: JobStatus | null
-  /** Why it was cancelled, or expired; null: it was neither. */
-  endReason: string | null
-  /** Why the job failed; `node` is absent when no node caused it. */
-  fault: { readonly fault: Fault; readonly node?: number; readonly item?: number } | null
-  /** The rendered `output` template, once there is one. */
-  output: Json | undefined
-
-  readonly nodeStatus: Uint8Array
-  /** Dependencies that are not done yet. */
-  readonly remaining: Int32Array
-  /** Number of the current attempt, from 1. Fences results. */
-  readonly attempt: Int32Array
-  /** Failures that count against the node's retry policy. */
-  readonly tries: Uint16Array
-  /** Attempts known to have started when their process died. */
-  readonly losses: Uint16Array
-  readonly outputs: (Output | undefined)[]
-  /** When the node was last queued, and when it ended; 0: not yet. */
-  readonly queuedAt: Float64Array
-  readonly endedAt: Float64Array
-  /** When the handler of the current attempt began, according to facts; 0: not known, or not yet. */
-  readonly startedAt: Float64Array
-  /** The worker that ran it. */
-  readonly workers: (string | undefined)[]
-  /** The worker that the latest fact named. */
-  worker: string | undefined
-  /** For nodes whose handler returned a wait, or whose items run: since when. */
-  waitingSince: ReadonlyMap<number, number>
-  /** For nodes that were retried: the attempt before the current one. */
-  lastAttempts: ReadonlyMap<number, EndedAttempt>
-  /** Attempts that have begun and do not count against the retry policy. */
-  spentAttempts: ReadonlyMap<number, SpentAttempts>
-  /** By node: its latest attempt that a fact ended without a report of its worker. The report may follow. */
-  abortedRuns: ReadonlyMap<number, AbortedRun>
-  /** Nodes that are neither COMPLETED nor SKIPPED. */
-  unfinished: number
-  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot nor for the end of a pause: they are in flight. */
-  active: number
-
-  readonly retryAt: Map<number, number>
-  readonly waiting: Map<number, Waiting>
-  /** Ready nodes that have no slot of their provider yet, with its name. */
-  readonly awaitingSlot: Map<number, string>
-  /** Ready nodes that do not begin because the job is paused. */
-  held: ReadonlySet<number>
-  /** When the operation that a node waits for is polled next, and the results of the polls so far. */
-  readonly pollAt: Map<number, number>
-  readonly polls: Map<number, Polls>
-  /** Nodes whose operation is being polled right now. Not recorded: after a crash it is polled again. */
-  readonly polling: Set<number>
-  /** Operations of a node that ended without a result: the next one must be new for the provider too. */
-  readonly operations: Map<number, number>
-  /**
-   * Nodes whose operation may be running although it is not followed: an attempt to submit it ended without an answer
-   * (null), or it could not be polled any more. It keeps its slot until the next attempt follows it.
-   */
-  unfollowed: ReadonlyMap<number, ExternalWaiting | null>
-  /** Number of waits that have ended: the fence for commands to a job that has continued since. */
-  resumes: number
-  /** Attempts known to have started: by node, when and where. */
-  readonly started: Map<number, Start>
-  /** Nodes that lost an attempt with its process and have not ended one since: their next start is made durable before it happens. */
-  readonly suspects: Map<number, Suspect>
-  readonly faults: Map<number, NodeFault>
-  readonly previews: Map<number, Json>
-  readonly signals: Map<string, Json[]>
-  readonly usage: Map<string, number>
-  /** By node that reported usage. */
-  nodeUsage: ReadonlyMap<number, Usage>
-  /** By child job: the part of its usage that is counted here. A child may fail, be counted, and continue. */
-  childUsage: ReadonlyMap<string, Usage>
-  /** By node with `for_each`, once its list is known. */
-  lists: ReadonlyMap<number, ItemList>
-  /** The number of nodes that may be in flight at once. */
-  readonly places: number
-  /** The number of free places. */
-  room: number
-  /** No node before this one waits for a place. */
-  nextHeld: number
-  /** A failed node does not end it before the others have ended: a list whose items continue. */
-  readonly continuesOnFailure: boolean
-  /** Nodes that have failed while it continues. */
-  failures: number
-  /** Set for a child job. */
-  parent: ParentLink | null
-  /** Child jobs by the node that they run for, since it first waited. */
-  children: ReadonlyMap<number, string>
-  /** Child jobs that no node waits for any more, since this job has ended. */
-  orphans: readonly string[]
-  /** It has ended, and relatives must be notified: the parent of its result, orphans of its end. */
-  unsettled: boolean
-  /** Not later than the earliest timer; may be early after a timer was removed. */
-  earliestTimer: number
-  /** Facts of types that this release does not know: they were ignored. */
-  unknownFacts: number
-  /** null: the job was never retried. */
-  counted: CountedBefore | null
-}
 
 /** Most jobs have none of these: shared empty maps save an allocation each. */
 const noTimes: ReadonlyMap<number, number> = new Map()
@@ -448,3 +298,77 @@ export function taskKey({ node, item }: TaskRef): number {
 export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
   return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
 }
+
+export type JobPhase = "open" | "ended" | "deleted"
+
+export function phaseOf({ finishedAt, status }: JobState): JobPhase {
+  if (finishedAt === null) return "open"
+  return status === "DELETED" ? "deleted" : "ended"
+}
+
+/** An output that is too large to keep in memory: it is read from its fact. */
+export class LargeOutput {
+  readonly seq: number
+  readonly bytes: number
+  /** The job that has the fact; undefined: the job itself. */
+  readonly jobId: string | undefined
+  constructor(seq: number, bytes: number, jobId?: string) {
+    this.seq = seq
+    this.bytes = bytes
+    this.jobId = jobId
+  }
+}
+
+/**
+ * The outputs of a node's items, in their order; some may be too large to keep. They are read as a whole repeatedly, so
+ * the result is cached, and dropped when a part leaves memory (`partLeft`).
+ */
+export class ListOutput {
+  readonly outputs: readonly (Output | undefined)[]
+  #large: readonly LargeOutput[] | undefined
+  #whole: readonly Json[] | undefined
+
+  constructor(outputs: readonly (Output | undefined)[]) {
+    this.outputs = outputs
+  }
+
+  get large(): readonly LargeOutput[] {
+    this.#large ??= this.outputs.filter(part => part instanceof LargeOutput)
+    return this.#large
+  }
+
+  /** A copy: the reader keeps it while parts of this one leave memory. */
+  whole(read: (large: LargeOutput) => Json): readonly Json[] {
+    if (this.large.length > 0) return this.outputs.map(part => wholeOutput(part ?? null, read))
+    this.#whole ??= this.outputs.slice() as Json[]
+    return this.#whole
+  }
+
+  partLeft(): void {
+    this.#large = undefined
+    this.#whole = undefined
+  }
+}
+
+export type Output = Json | LargeOutput | ListOutput
+
+/** The output as JSON; `read` returns the value for a part that is not in memory. */
+export function wholeOutput(output: Output, read: (large: LargeOutput) => Json): Json {
+  if (output instanceof LargeOutput) return read(output)
+  return output instanceof ListOutput ? output.whole(read) : output
+}
+
+export function largeParts(output: Output | undefined): readonly LargeOutput[] {
+  if (output instanceof LargeOutput) return [output]
+  return output instanceof ListOutput ? output.large : noParts
+}
+
+const noParts: readonly LargeOutput[] = []
+
+/** The output for display: a part that is not in memory is shown by its size and the seq of its fact. */
+export function shownOutput(output: Output): Json {
+  return wholeOutput(output, ({ bytes, seq }) => ({ $large: { bytes, seq } }))
+}
+
+/** J12 */
+export const skippedOutput: Json = Object.freeze({ skipped: true })

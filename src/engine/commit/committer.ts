@@ -1,11 +1,12 @@
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
+import { phaseOf } from "../../core/state.ts"
 import { encodeFigures, jobFigures } from "../../core/statistics/job-figures.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import { EngineMetrics } from "../metrics.ts"
-import { type LiveJob, phaseOf } from "../owner/live-job.ts"
+import type { LiveJob } from "../owner/live-job.ts"
 import {
   Batch,
   type ClosedBatch,

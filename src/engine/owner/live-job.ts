@@ -6,10 +6,12 @@ import type { Json } from "../../core/json.ts"
 import {
   findTask,
   isInFlight,
+  type JobPhase,
   type JobState,
   LargeOutput,
   ListOutput,
   parseTaskKey,
+  phaseOf,
   type TaskRef,
   taskKey,
 } from "../../core/state.ts"
@@ -129,13 +131,6 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     isRelabelled: false,
     place: null,
   }
-}
-
-export type JobPhase = "open" | "ended" | "deleted"
-
-export function phaseOf({ finishedAt, status }: JobState): JobPhase {
-  if (finishedAt === null) return "open"
-  return status === "DELETED" ? "deleted" : "ended"
 }
 
 export function decodeFact(row: { readonly type: string; readonly at: number; readonly data: string }): Fact {

@@ -3,11 +3,13 @@ import type { Fact, ListSource, NodeExpanded } from "../../core/facts.ts"
 import type { Json } from "../../core/json.ts"
 import { groupBy } from "../../core/maps.ts"
 import {
+  type JobPhase,
   type JobState,
   LargeOutput,
   largeParts,
   newJobState,
   type Output,
+  phaseOf,
   wholeOutput,
 } from "../../core/state.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
@@ -18,7 +20,7 @@ import { atOnce, inTurns, type Work } from "../../turns.ts"
 import { readReused, resultIn } from "../forks/reused.ts"
 import { partitionOf } from "../ids.ts"
 import { usageKey } from "../owner/job-result.ts"
-import { decodeFact, type JobPhase, type LiveJob, newLiveJob, phaseOf } from "../owner/live-job.ts"
+import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
 import type { Plans } from "../plans.ts"
 
 /** A job, folded from its journal. */
