@@ -2,9 +2,11 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { apply, fold } from "../../src/core/apply/apply.ts"
+import type { Fact } from "../../src/core/facts.ts"
 import { newJobState } from "../../src/core/state.ts"
-import { attemptHistory } from "../../src/core/view/attempt-history.ts"
+import { type AttemptView, attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { graphView, type NodeView } from "../../src/core/view/view.ts"
+import type { Plan } from "../../src/definition/plan.ts"
 import { type Clock, systemClock } from "../../src/engine/clock.ts"
 import { Plans } from "../../src/engine/plans.ts"
 import { type Percentiles, workflowStatistics } from "../../src/jobs/statistics.ts"
@@ -75,12 +77,10 @@ interface Expected {
 class Evaluator {
   readonly nodes = new Map<string, Expected>()
   readonly job = none()
-  readonly #before = new Map<string, { nodes: Map<string, Seen>; usage: Record<string, number> }>()
 
   /** The job has ended, for the first time or again. */
   async ended(umbra: Umbra, jobId: string): Promise<void> {
     const { plan, facts } = await umbra.queries.fold(jobId)
-    // Reports of workers that follow the end are not counted.
     const state = newJobState(plan)
     let end = 0
     for (const [index, { fact }] of facts.entries()) {
@@ -88,14 +88,12 @@ class Evaluator {
       apply(state, fact)
       if (wasOpen && state.finishedAt !== null) end = index
     }
-    const until = facts.slice(0, end + 1).map(({ fact }) => fact)
-    const { nodes, usage } = graphView(fold(plan, until), { now: until[end]!.at })
-    const { status, created_at, finished_at, error } = await umbra.job(jobId)
-    const before = this.#before.get(jobId)
-    const retries = (await umbra.events(jobId)).filter(({ node, payload }) => {
-      return node === undefined && payload.reason === "job_retried"
-    })
-    const begin = retries.at(-1)?.at ?? Date.parse(created_at)
+    const retry = facts.slice(0, end).findLastIndex(({ fact }) => fact.type === "job_retried")
+    const { status, finished_at, error } = await umbra.job(jobId)
+    // Reports of workers that follow the end are not counted, neither with this end nor with the next one.
+    const now = seenAfter(plan, facts.slice(0, end + 1))
+    const before = retry === -1 ? null : seenAfter(plan, facts.slice(0, retry))
+    const begin = facts[Math.max(0, retry)]!.fact.at
     this.job.count++
     if (status === "COMPLETED") this.job.durations.push(Date.parse(finished_at!) - begin)
     if (status === "CANCELLED") this.job.cancelled++
@@ -103,23 +101,16 @@ class Evaluator {
       this.job.failed++
       addTo(this.job.errors, { [error!.code]: 1 })
     }
-    addTo(this.job.usage, usage, before?.usage)
-    const views = new Map<string, Seen>()
-    for (const node of nodes) {
-      const of = { node: plan.nodes.findIndex(({ id }) => id === node.id) }
-      const seen = { now: until[end]!.at, begunAt: null }
-      const { attempts } = atOnce(attemptHistory(plan, facts.slice(0, end + 1), of, seen))
-      const begun = attempts.filter(({ started_at }) => started_at !== null).length
-      views.set(node.id, { ...node, begun })
-      const earlier = before?.nodes.get(node.id)
-      if (earlier?.status !== "COMPLETED" && earlier?.status !== "SKIPPED")
-        this.#add(views.get(node.id)!, earlier)
+    addTo(this.job.usage, now.usage, before?.usage)
+    for (const [id, node] of now.nodes) {
+      const earlier = before?.nodes.get(id)
+      if (earlier?.status !== "COMPLETED" && earlier?.status !== "SKIPPED") this.#add(node, earlier)
     }
-    this.#before.set(jobId, { nodes: views, usage })
   }
 
   #add(node: Seen, before: Seen | undefined): void {
-    const begun = node.begun - (before?.begun ?? 0)
+    const since = node.attempts.slice(before?.attempts.length ?? 0)
+    const begun = since.filter(({ started_at }) => started_at !== null).length
     const isOwn = node.status === "COMPLETED" || (node.status === "FAILED" && node.error?.node === undefined)
     if (!isOwn && begun === 0) return
     const found = this.nodes.get(node.id) ?? none()
@@ -138,7 +129,23 @@ class Evaluator {
   }
 }
 
-type Seen = NodeView & { readonly begun: number }
+type Seen = NodeView & { readonly attempts: readonly AttemptView[] }
+
+/** What the job shows after these facts. */
+function seenAfter(plan: Plan, facts: readonly { readonly fact: Fact }[]) {
+  const now = facts.at(-1)!.fact.at
+  const state = fold(
+    plan,
+    facts.map(({ fact }) => fact),
+  )
+  const { nodes, usage } = graphView(state, { now })
+  const seen = nodes.map((view): [string, Seen] => {
+    const of = { node: plan.nodes.findIndex(({ id }) => id === view.id) }
+    const { attempts } = atOnce(attemptHistory(plan, facts, of, { now, begunAt: null }))
+    return [view.id, { ...view, attempts }]
+  })
+  return { usage, nodes: new Map(seen) }
+}
 
 function none(): Expected {
   return {

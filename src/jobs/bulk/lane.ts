@@ -99,7 +99,12 @@ export class BulkLane implements TaskLane {
       run.drain()
       return run.ended
     })
-    await Promise.race([Promise.all(ends), sleep(this.#parts.clock, graceMs)])
+    let cancelTimer = () => {}
+    const late = new Promise<void>(resolve => {
+      cancelTimer = this.#parts.clock.after(graceMs, resolve)
+    })
+    await Promise.race([Promise.all(ends), late])
+    cancelTimer()
   }
 }
 
