@@ -105,7 +105,7 @@ describe("umbra fork", () => {
     expect(shown.stdout).toContain(`fork of   ${job}`)
     const list = await run("jobs", "list", "--forked-from", job, "--json")
     expect(JSON.parse(list.stdout).jobs).toMatchObject([{ job_id, forked_from: job }])
-    expect((await run("replay", job_id)).stdout).toContain("sums@1")
+    expect((await run("replay", job_id)).stdout).toContain("of sums version 1 submitted")
   })
 
   it("takes a definition, outputs and configs from its options", async () => {
