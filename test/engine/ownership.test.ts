@@ -41,6 +41,7 @@ it("a heartbeat that arrives while partitions are being taken is not lost", asyn
     retention: { partitionsAdded: () => {} },
     rollUps: { partitionsAdded: () => {} },
     sweep: { partitionsAdded: () => {} },
+    reasons: { partitionsAdded: () => {} },
     observer: { followed: () => {}, released: () => {} },
     log: { warn: (fields: object) => expect.fail(JSON.stringify(fields)) },
     ...{ leaseMs: 1e6, beatMs: 1e6, rebalanceMs: 1e6, drainMs: 0 },

@@ -7,7 +7,7 @@ it("X6 a worker that asks again for a place leaves no rejected promise behind wh
   const job = {
     evicted: false,
     plan: { nodes: [{ provider: "studio" }] },
-    state: { owner: "local", attempt: [1], nodeStatus: [RUNNING] },
+    state: { owner: "local", attempt: [1], nodeStatus: [RUNNING], held: new Set() },
   } as unknown as LiveJob
   let waits = 0
   const reports = new TaskReports({
