@@ -105,7 +105,10 @@ describe("umbra fork", () => {
     expect(shown.stdout).toContain(`fork of   ${job}`)
     const list = await run("jobs", "list", "--forked-from", job, "--json")
     expect(JSON.parse(list.stdout).jobs).toMatchObject([{ job_id, forked_from: job }])
-    expect((await run("replay", job_id)).stdout).toContain("of sums version 1 submitted")
+    const { stdout } = await run("replay", job_id)
+    expect(stdout).toMatch(new RegExp(`^#1 \\S+ job ${job_id} of sums version 1 submitted\n`))
+    expect(stdout).toMatch(/^#1 \S+ ✓ first completed$/m)
+    expect(stdout).toMatch(/^#2 \S+ ✓ second completed in /m)
   })
 
   it("takes a definition, outputs and configs from its options", async () => {

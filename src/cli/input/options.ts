@@ -180,7 +180,8 @@ const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_0
 /** `90m`, `24h`, `7d`, as milliseconds. */
 export function since(text: string): number {
   const [, amount, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
-  if (amount === undefined) throw new InvalidArgumentError("It must be a length of time: 90m, 24h, 7d.")
+  if (amount === undefined)
+    throw new InvalidArgumentError("It must be a length of time, such as 30m, 2h or 7d.")
   return Number(amount) * units[unit!]!
 }
 

@@ -330,7 +330,7 @@ export const nodeConfig = z
     node: eg(z.string(), "fetch"),
     item: eg(z.number().int().nullable(), null, "null: the node itself."),
     attempt: eg(z.number().int(), 2),
-    config: eg(json, { url: "https://shop.example.com/orders/17", token: "***" }, "As the handler got it."),
+    config: eg(json, { order: 17, region: "eu", token: "***" }, "As the handler got it."),
     when: eg(z.boolean().nullable(), null, "The value of `when`; null: the node has none."),
     items: eg(z.number().int().nullable(), null, "For a node with for_each: the number of its items."),
     seq: eg(z.number().int(), 17179869187, "The last fact before the attempt."),
