@@ -1,7 +1,7 @@
-import type { Runner } from "./broker/local.ts"
 import type { RedisBrokerParts } from "./broker/redis/broker.ts"
 import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
+import type { Runner } from "./broker/runner.ts"
 import type { Clock } from "./engine/clock.ts"
 import { partitionOf } from "./engine/ids.ts"
 import type { EngineSettings } from "./engine/settings.ts"

@@ -8,13 +8,11 @@ import { bulkHandler } from "./definition/built-in.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
 import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
-import { systemClock } from "./engine/clock.ts"
 import type { ConfigQuery, NodeConfig } from "./engine/dispatch/node-config.ts"
 import { countStates, type EngineHealth } from "./engine/metrics.ts"
 import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
-import { UmbraError } from "./errors.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
 import { checkCommand, checkFilter } from "./jobs/arguments.ts"
@@ -27,7 +25,7 @@ import { type JobDescription, JobHandle, type PauseOptions, type SignalOptions }
 import type { JobSnapshotPage } from "./jobs/job-lists.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
-import { isWorkflowText, type Registered, type WorkflowSource, type WorkflowText } from "./jobs/register.ts"
+import type { Registered, Registrations, WorkflowSource, WorkflowText } from "./jobs/register.ts"
 import type {
   FailurePage,
   FailuresRequest,
@@ -40,6 +38,7 @@ import {
   type BulkEntry,
   type BulkJob,
   type BulkResult,
+  bulkEntries,
   newSubmissions,
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
@@ -47,22 +46,18 @@ import { waitForEnd } from "./jobs/watchers.ts"
 import type { WhyQuery, WhyView } from "./jobs/why/why.ts"
 import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import type { DurationsQuery, JobDurations } from "./journal/job-durations.ts"
-import { storeSharing } from "./journal/location.ts"
-import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
 import type { WebhookEventRow } from "./journal/port/providers.ts"
 import type { Registry } from "./journal/port/registry.ts"
-import { adapterRegistry } from "./pipeline/adapters/index.ts"
 import type { Pipelines } from "./pipeline/pipelines.ts"
-import { ExternalServices, type ProviderView } from "./provider/services.ts"
+import type { ExternalServices, ProviderView } from "./provider/services.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
-import { checkRoles, type Roles, readRoles, roleNames } from "./roles.ts"
+import type { Roles } from "./roles.ts"
 import { inSubmitSpan } from "./trace.ts"
 import type { UmbraOptions } from "./umbra-options.ts"
-import { isRunning, type WiringParts, wire } from "./wiring.ts"
+import { isRunning, openParts, type WiringParts, wire } from "./wiring.ts"
 import type { Handler } from "./worker/handler.ts"
-import { type FleetCatalog, HandlerRegistry } from "./worker/registry.ts"
-import { workerSettings } from "./worker/settings.ts"
+import type { FleetCatalog } from "./worker/registry.ts"
 
 export type { UmbraOptions } from "./umbra-options.ts"
 
@@ -75,28 +70,15 @@ export type { UmbraOptions } from "./umbra-options.ts"
  *     await umbra.close()
  */
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
-  const settings = workerSettings(options.worker)
-  const { clock = systemClock, log } = options
-  const roles = readRoles(options.roles ?? roleNames)
-  const services = new ExternalServices(options, settings, () => clock.now())
-  const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
-  const adapters = adapterRegistry(options, settings)
-  // Checked first, so that no folder is created in vain.
-  checkRoles(roles, storeSharing(location))
-  const journal = typeof location === "string" ? await openJournal(location, log && { log }) : location
+  const parts = await openParts(location, options)
   try {
-    const umbra = new Umbra({ journal, location, handlers, adapters, services, settings, options, roles })
+    const umbra = new Umbra(parts)
     await umbra.start()
     return umbra
   } catch (error) {
-    await journal.close()
+    await parts.journal.close()
     throw error
   }
-}
-
-/** TypeScript does not narrow a union with a readonly array by `Array.isArray`. */
-function isList<T>(given: T | readonly BulkJob[]): given is readonly BulkJob[] {
-  return Array.isArray(given)
 }
 
 /** While Redis, or the database, is unavailable the process starts without knowing the workers. */
@@ -118,10 +100,12 @@ export class Umbra {
   readonly #journal: Journal
   readonly #maxOutputBytes: number
   readonly #wired: ReturnType<typeof wire>
+  readonly #registrations: Registrations
 
   constructor(parts: WiringParts) {
     const wired = wire(parts)
     this.#wired = wired
+    this.#registrations = wired.submissions.registrations
     this.roles = parts.roles
     this.#services = parts.services
     this.#journal = parts.journal
@@ -153,7 +137,7 @@ export class Umbra {
   ): Promise<JobHandle<Output>>
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
-    const { jobId } = await this.accept(this.#source(workflow), input, options)
+    const { jobId } = await this.accept(this.#registrations.source(workflow), input, options)
     return new JobHandle(this, jobId)
   }
 
@@ -193,29 +177,11 @@ export class Umbra {
     inputs?: readonly unknown[],
     options: SubmitManyOptions = {},
   ): Promise<BulkResult[]> {
-    const accepted = await this.acceptMany(this.#bulkEntries(given, inputs, options))
+    const entries = bulkEntries(given, inputs, options, each => this.#registrations.source(each))
+    const accepted = await this.acceptMany(entries)
     return accepted.map(each =>
       "error" in each ? each : { job: new JobHandle(this, each.jobId), isNew: each.isNew },
     )
-  }
-
-  *#bulkEntries(
-    given: WorkflowSource | readonly BulkJob[],
-    inputs: readonly unknown[] | undefined,
-    options: SubmitManyOptions,
-  ): Generator<BulkEntry, void, undefined> {
-    if (isList(given)) {
-      // Checked first: no job is accepted if the list is not one of submissions.
-      for (const [index, entry] of given.entries())
-        if (typeof entry !== "object" || entry === null)
-          throw new UmbraError("E309", `submitMany: entry ${index} is not an object with a workflow.`)
-      for (const entry of given) yield { ...entry, workflow: this.#source(entry.workflow) }
-    } else {
-      if (!Array.isArray(inputs))
-        throw new UmbraError("E309", "submitMany needs a list of inputs, one for each job.")
-      const workflow = this.#source(given)
-      for (const input of inputs) yield { workflow, input, options }
-    }
   }
 
   /** As `submitMany`, without handles. `traceparent`: of the caller, for all jobs without their own. */
@@ -231,11 +197,6 @@ export class Umbra {
       active => this.#wired.submissions.submitMany(newSubmissions(entries, active), admit),
       accepted => ({ "umbra.jobs": accepted.length }),
     )
-  }
-
-  #source(workflow: WorkflowSource): WorkflowSource | WorkflowText {
-    const isText = typeof workflow === "string" && isWorkflowText(workflow)
-    return isText ? this.#wired.submissions.registrations.text(workflow) : workflow
   }
 
   /** The load of this process, and whether it can take more. */
@@ -289,21 +250,18 @@ export class Umbra {
 
   /** Stores a workflow, also one given as text (YAML or JSON); unchanged content is not a new version. */
   register(workflow: WorkflowSource, owner: string = localOwner): Promise<Registered> {
-    const { registrations } = this.#wired.submissions
-    return registrations.register(
-      typeof workflow === "string" ? registrations.text(workflow) : workflow,
-      owner,
-    )
+    const source = typeof workflow === "string" ? this.#registrations.text(workflow) : workflow
+    return this.#registrations.register(source, owner)
   }
 
   /** As `register`, for a workflow that was compiled with `handlers` and `adapters` of this process. */
   registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
-    return this.#wired.submissions.registrations.registerPlan(plan, owner, pushedBy)
+    return this.#registrations.registerPlan(plan, owner, pushedBy)
   }
 
   /** Throws if `registerPlan` would refuse the plan for this owner. */
   checkPlan(plan: Plan, owner: string): void {
-    this.#wired.submissions.registrations.check(plan, owner)
+    this.#registrations.check(plan, owner)
   }
 
   /** Adds handlers later: nodes that wait for one of them start at once. */
@@ -453,7 +411,7 @@ export class Umbra {
 
   /** What a fork would do: which nodes it takes over, which run, and why. Nothing is stored. */
   previewFork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<ForkPreview> {
-    return this.#wired.forks.preview(mustBeJobId(jobId), this.#forkRequest(request), options)
+    return this.#wired.forks.preview(mustBeJobId(jobId), request, options)
   }
 
   /** As `fork`, for callers that must know whether the job is new. */
@@ -466,23 +424,9 @@ export class Umbra {
     const { traceparent: given, ...rest } = options
     return inSubmitSpan(
       { traceparent: given, workflow: undefined },
-      traceparent =>
-        this.#wired.forks.fork(
-          mustBeJobId(jobId),
-          this.#forkRequest(request),
-          { ...rest, traceparent },
-          admit,
-        ),
+      traceparent => this.#wired.forks.fork(mustBeJobId(jobId), request, { ...rest, traceparent }, admit),
       ({ jobId: id, isNew }) => ({ "umbra.job_id": id, "umbra.is_new": isNew }),
     )
-  }
-
-  /** A text with a line break, or in braces, is a definition. */
-  #forkRequest(request: ForkRequest): ForkRequest {
-    const { workflow } = request
-    return workflow === undefined
-      ? request
-      : { ...request, workflow: this.#source(workflow) as WorkflowSource }
   }
 
   async delete(jobId: string): Promise<void> {

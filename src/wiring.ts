@@ -22,18 +22,21 @@ import { Queries } from "./jobs/queries.ts"
 import { Submissions } from "./jobs/submit.ts"
 import { Watchers } from "./jobs/watchers.ts"
 import { Why } from "./jobs/why/why.ts"
+import { storeSharing } from "./journal/location.ts"
+import { openJournal } from "./journal/open.ts"
 import type { Journal } from "./journal/port/journal.ts"
 import { silentLog } from "./log.ts"
+import { adapterRegistry } from "./pipeline/adapters/index.ts"
 import { Pipelines } from "./pipeline/pipelines.ts"
 import { type AdapterRegistry, FleetAdapters } from "./pipeline/registry/registry.ts"
 import { pipelineSettings } from "./pipeline/settings.ts"
-import type { ExternalServices } from "./provider/services.ts"
-import type { Roles } from "./roles.ts"
+import { ExternalServices } from "./provider/services.ts"
+import { checkRoles, type Roles, readRoles, roleNames } from "./roles.ts"
 import { redisParts, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
-import { FleetCatalog, type HandlerRegistry } from "./worker/registry.ts"
+import { FleetCatalog, HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
-import type { WorkerSettings } from "./worker/settings.ts"
+import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 
 export interface WiringParts {
   readonly journal: Journal
@@ -44,6 +47,20 @@ export interface WiringParts {
   readonly settings: WorkerSettings
   readonly options: UmbraOptions
   readonly roles: Roles
+}
+
+/** Opens the store and reads the options. */
+export async function openParts(location: string | Journal, options: UmbraOptions): Promise<WiringParts> {
+  const settings = workerSettings(options.worker)
+  const { clock = systemClock, log } = options
+  const roles = readRoles(options.roles ?? roleNames)
+  const services = new ExternalServices(options, settings, () => clock.now())
+  const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
+  const adapters = adapterRegistry(options, settings)
+  // Checked first, so that no folder is created in vain.
+  checkRoles(roles, storeSharing(location))
+  const journal = typeof location === "string" ? await openJournal(location, log && { log }) : location
+  return { journal, location, handlers, adapters, services, settings, options, roles }
 }
 
 export function wire({ journal, location, services, settings, options, roles, ...parts }: WiringParts) {

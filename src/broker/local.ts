@@ -15,7 +15,7 @@ import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
 import { AttemptMetrics } from "./attempt-metrics.ts"
-import { type Lane, Lanes, type Limit, type Queued } from "./fair-queue.ts"
+import { type Lane, Lanes, type Queued } from "./fair-queue.ts"
 import { Pause } from "./pause.ts"
 import {
   type Broker,
@@ -29,51 +29,8 @@ import {
   type TaskName,
   type TaskWaits,
 } from "./port.ts"
+import type { AttemptEvents, Runner, RunningAttempt } from "./runner.ts"
 import { type Suspect, SuspectLine } from "./suspect-line.ts"
-
-/** The events of a running attempt. None of these methods throws. */
-export interface AttemptEvents {
-  /** The handler begins only now, because its dependencies had to be loaded first. */
-  begun(): void
-  started(): void
-  /** Resolves when the attempt may send another request within the rate limit of its provider. */
-  place(): Promise<void>
-  progress(progress: Progress): void
-  preview(data: Json): void
-  /**
-   * Called exactly once, as the last event. `null`: the attempt was aborted and its outcome is not needed.
-   * `at`: the time of the end by `performance.now`; absent: now.
-   */
-  ended(outcome: Outcome | null, at?: number): void
-  /** Instead of `ended`: the attempt has stopped and is dispatched again; this counts as no try. Absent: not possible. */
-  returned?(): void
-}
-
-export interface RunningAttempt {
-  /** The handler has not begun: `begun` follows, unless the attempt ends first. */
-  readonly isLoading?: boolean
-  /** `ended(null)` follows, at the latest when the grace period has passed. */
-  abort(reason: string): void
-  /** The usage that the handler has reported so far; undefined: none. */
-  used?(): JsonObject | undefined
-}
-
-/** Runs attempts (src/worker/runner.ts). */
-export interface Runner {
-  runs(handler: string): boolean
-  /** True if the handler only computes. */
-  isPure(handler: string): boolean
-  /**
-   * The limits on attempts of this handler in addition to the pool's; limits with the same name are one
-   * limit.
-   */
-  limits(handler: string): readonly Limit[]
-  start(task: Task, events: AttemptEvents): RunningAttempt
-  /** The time by the clock that the rate limits of providers use. */
-  now?(): number
-  /** Terminates attempts that `abort` could not end: they report nothing more. */
-  close(): Promise<void>
-}
 
 type LocalEvents = TaskEvents & Partial<Pick<RemoteTaskEvents, "returned">>
 

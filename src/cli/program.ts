@@ -1,26 +1,14 @@
 /** The commands and their options. The code of a command is imported when it runs. */
 import { Argument, Command, Option } from "commander"
 import { version } from "../version.ts"
+import { run } from "./action.ts"
 import * as options from "./input/options.ts"
+import { jobsProgram } from "./jobs/program.ts"
 
-const { withBulk, withJobFilter, withModules, withSettings, withStore, withSubmission, withTarget } = options
-const json = () => new Option("--json", "print JSON")
-const owner = () => new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
-const privateAddresses = () =>
-  new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
-const allowDeadLetters = () =>
-  new Option("--allow-dead-letters", "exit 0 even if messages of a pipeline failed permanently")
+const { allowDeadLetters, json, owner, privateAddresses } = options
+const { withModules, withSettings, withStore, withSubmission, withTarget } = options
 const redis = () =>
   new Option("--redis-url <url>", "the Redis of the fleet, redis://HOST:PORT (variable UMBRA_REDIS_URL)")
-
-/** An action that imports the command's code and calls it; what it returns is the exit code. */
-function run<M, Name extends keyof M>(load: () => Promise<M>, name: Name) {
-  // The last argument is the command itself.
-  return async (...given: unknown[]): Promise<void> => {
-    const command = (await load())[name] as (...given: unknown[]) => Promise<number>
-    process.exitCode = await command(...given.slice(0, -1))
-  }
-}
 
 export function umbraProgram(): Command {
   const program = new Command("umbra")
@@ -365,113 +353,6 @@ function aliasProgram(): Command {
   command("delete <name> <alias>", "remove an alias; its history is kept").action(run(code, "remove"))
   command("history <name> <alias>", "show the moves of an alias, newest first").action(run(code, "history"))
   return alias
-}
-
-/** Options that choose jobs of a list. */
-function withListFilter(command: Command): Command {
-  return withJobFilter(command)
-    .option("--deleted", "include deleted jobs")
-    .option("--owner <name>", "only jobs of this owner, on a folder or a database")
-}
-
-function jobsProgram(): Command {
-  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
-  const described = (usage: string, summary: string) =>
-    jobs
-      .command(usage)
-      .summary(summary)
-      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
-  const command = (usage: string, summary: string) => withTarget(described(usage, summary))
-  const code = () => import("./jobs/command.ts")
-
-  withListFilter(command("list", "list jobs, newest first"))
-    .option("--limit <count>", "jobs per page", options.upTo(1000), 20)
-    .option("--after <job>", "start after this job", options.jobId)
-    .addOption(json())
-    .action(run(() => import("./jobs/list.ts"), "list"))
-  withListFilter(command("durations", "draw how long jobs took; by default those of the last 24 hours"))
-    .option("--points <count>", "the largest number of points, 20 to 2000", options.upTo(2000), 500)
-    .option(
-      "--json",
-      "print {from, before, points: [{at, duration_ms, status, count, job_id}], jobs, complete}",
-    )
-    .action(run(() => import("./jobs/list.ts"), "durations"))
-  command("show <job> [node]", "show a job and its nodes, or a node and its attempts")
-    .option(
-      "--item <index>",
-      "for a node with for_each: the attempts of this item, from 0",
-      options.wholeNumber,
-    )
-    .option("--rendered", "print the node's config as it was rendered, with secrets masked")
-    .option("--attempt <number>", "with --rendered: for this attempt (default: the last)", options.count)
-    .addOption(json())
-    .action(run(() => import("./jobs/show.ts"), "show"))
-  command("graph <job>", "print a job's graph with the state of every node")
-    .addOption(
-      new Option("--format <format>", "the output format")
-        .choices(["tree", "mermaid", "json"])
-        .default("tree"),
-    )
-    .option("--at <moment>", "at a past moment: the seq of a fact, #INDEX, or a time with its zone")
-    .option("--json", "same as --format json")
-    .action(run(() => import("./jobs/show.ts"), "graph"))
-  command("events <job>", "print all events of a job")
-    .option("--json", "print one line of JSON per event")
-    .action(run(() => import("./jobs/list.ts"), "events"))
-  command("diff <a> <b>", "compare two jobs: where they diverge first, and what differs in each node")
-    .option("--at-a <moment>", "the first job at a past moment, as for `jobs graph --at`")
-    .option("--at-b <moment>", "the second job at a past moment; it may be the same job")
-    .addOption(
-      options.repeated(
-        "--node <node>",
-        "compare the outputs of this node value by value, or of `input`; may be repeated",
-      ),
-    )
-    .addOption(json())
-    .action(run(() => import("./jobs/diff.ts"), "diff"))
-  withBulk(command("cancel [job]", "cancel a job that has not ended, or all that match a filter"))
-    .option("--reason <text>", "the reason; it is stored with the job")
-    .addOption(json())
-    .action(run(code, "cancel"))
-  const retry = withBulk(
-    command(
-      "retry [job]",
-      "retry a job that failed, expired or was cancelled, or all that match a filter; completed nodes do not run again",
-    ),
-  ).option(
-    "--wait",
-    "wait until the job has ended; its nodes run in this process unless a server or another engine has it",
-  )
-  withModules(retry)
-    .addOption(privateAddresses())
-    .addOption(allowDeadLetters())
-    .addOption(json())
-    .action(run(code, "retry"))
-  withBulk(command("delete [job]", "hide a job that has ended, or all that match a filter"))
-    .addOption(json())
-    .action(run(code, "remove"))
-  command("signal <job> <name>", "send a signal to a job that waits for it")
-    .option("--data <json>", "the signal's data: JSON, @file, or @- for standard input")
-    .option("--resume-token <token>", "from the job's graph; rejected if a wait of the job has ended since")
-    .addOption(json())
-    .action(run(code, "signal"))
-  command("pause <job>", "pause a job: no further node begins, running ones end")
-    .option("--reason <text>", "the reason; it is stored with the job")
-    .addOption(json())
-    .action(run(code, "pause"))
-  command("resume <job>", "resume a paused job").addOption(json()).action(run(code, "resume"))
-  command("describe <job>", "change the labels or the note of a job")
-    .addOption(new Option("--label <name=value>", "set this label; may be repeated").argParser(options.label))
-    .option("--no-labels", "remove all labels that are not given")
-    .option("--note <text>", "the new note")
-    .option("--no-note", "remove the note")
-    .addOption(json())
-    .action(run(code, "describe"))
-  withStore(described("verify [job]", "compare the folded journal of a job with its projection"))
-    .option("--all", "every job of the store")
-    .addOption(json())
-    .action(run(() => import("./commands/db.ts"), "verify"))
-  return jobs
 }
 
 function bulkProgram(): Command {

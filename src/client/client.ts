@@ -5,12 +5,12 @@
  * 2. `wait` uses long polling, so it works through proxies, and survives a restart of the server.
  */
 import type { Json } from "../core/json.ts"
-import type { JobStatus } from "../core/states.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import { Bulk } from "./bulk.ts"
 import { type ProblemDocument, problemError, UmbraClientError } from "./error.ts"
-import { type ConnectOptions, Http, headerText, isAway, newKey, pages, pause } from "./http.ts"
+import { type ConnectOptions, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
+import { forkBody, isoText, listQuery, momentText, segment } from "./requests.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
   BulkJob,
@@ -61,8 +61,9 @@ import type {
   WhyOptions,
   WhyView,
 } from "./types.ts"
+import { waitForEnd } from "./wait.ts"
 import { jobEvents } from "./watch.ts"
-import { isoText, Sessions, segment, Tokens, Workflows } from "./workflows.ts"
+import { Sessions, Tokens, Workflows } from "./workflows.ts"
 
 /** The input may be left out if `{}` is a valid input. */
 type InputArguments<Input> =
@@ -77,9 +78,6 @@ type BulkAnswer =
   | { readonly job_id: string; readonly is_new: boolean }
   | { readonly problem: ProblemDocument }
 
-/** Shorter than the timeouts of usual proxies and load balancers. */
-const POLL_SECONDS = 25
-const SHORTEST_POLL_MS = 500
 /** The largest page that a server gives. */
 const EVENTS = 10_000
 
@@ -285,8 +283,7 @@ export class UmbraClient {
 
   /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
   why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
-    const moment = at instanceof Date ? at.toISOString() : at
-    return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: moment }, signal })
+    return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: momentText(at) }, signal })
   }
 
   /** All facts, oldest first; pages are requested as needed. */
@@ -397,34 +394,8 @@ export class UmbraClient {
   }
 
   /** Continues while the server is unavailable, up to the configured patience. */
-  async wait(jobId: string, options: WaitOptions = {}): Promise<JobSnapshot> {
-    const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options
-    const until = Date.now() + timeoutMs
-    let awaySince: number | null = null
-    for (;;) {
-      const began = Date.now()
-      try {
-        const job = await this.#poll(jobId, until - began, signal)
-        awaySince = null
-        if (hasEnded(job.status) || Date.now() >= until) return job
-      } catch (error) {
-        awaySince ??= began
-        if (!(error instanceof UmbraClientError) || !isAway(error)) throw error
-        if (Date.now() - awaySince > this.#http.settings.patienceMs || Date.now() >= until) throw error
-      }
-      // A server that is shutting down answers at once.
-      const early = SHORTEST_POLL_MS - (Date.now() - began)
-      if (early > 0) await pause(Math.min(early, Math.max(0, until - Date.now())), signal)
-    }
-  }
-
-  async #poll(jobId: string, leftMs: number, signal: AbortSignal | undefined): Promise<JobSnapshot> {
-    const wait = Math.max(0, Math.min(POLL_SECONDS, leftMs / 1000))
-    return this.#http.ask<JobSnapshot>(`/jobs/${segment(jobId)}`, {
-      query: { wait },
-      timeoutMs: this.#http.settings.timeoutMs + wait * 1000,
-      signal,
-    })
+  wait(jobId: string, options: WaitOptions = {}): Promise<JobSnapshot> {
+    return waitForEnd(this.#http, jobId, options)
   }
 
   async cancel(jobId: string, reason?: string): Promise<JobSnapshot> {
@@ -512,48 +483,4 @@ export class UmbraClient {
   async version(options: Signalled = {}): Promise<string> {
     return (await this.#http.ask<{ info: { version: string } }>("/openapi.json", options)).info.version
   }
-}
-
-function momentText(at: number | string | Date | undefined): string | undefined {
-  return at instanceof Date ? at.toISOString() : at?.toString()
-}
-
-const ended: ReadonlySet<JobStatus> = new Set<JobStatus>([
-  "COMPLETED",
-  "FAILED",
-  "CANCELLED",
-  "EXPIRED",
-  "DELETED",
-])
-
-function hasEnded(status: JobStatus): boolean {
-  return ended.has(status)
-}
-
-/** The filters of a list as parameters. */
-function listQuery(filter: JobsFilter) {
-  const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
-  const { errorCode, fingerprint, errorText, minDurationMs, forkedFrom, deleted } = filter
-  const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
-  return {
-    status: statuses?.join(","),
-    workflow,
-    version,
-    error_code: errorCode,
-    fingerprint,
-    error_text: errorText,
-    min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
-    label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
-    parent: parentId === null ? "none" : parentId,
-    forked_from: forkedFrom,
-    created_from: time(createdFrom),
-    created_before: time(createdBefore),
-    deleted,
-  }
-}
-
-/** A workflow made with the builder is sent as its definition. */
-function forkBody({ workflow, ...request }: ForkRequest) {
-  const isBuilt = typeof workflow === "object" && "definition" in workflow
-  return { ...request, workflow: isBuilt ? workflow.definition : workflow }
 }

@@ -1,7 +1,7 @@
 /** Workflows of the server: their versions and aliases. */
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
-import { UmbraClientError } from "./error.ts"
 import { type Http, pages } from "./http.ts"
+import { isoText, segment } from "./requests.ts"
 import type {
   Alias,
   AliasMove,
@@ -155,19 +155,7 @@ export class Workflows {
   }
 }
 
-/** Times of a request are milliseconds since 1970. */
-export function isoText(ms: number | undefined): string | undefined {
-  return ms === undefined ? undefined : new Date(ms).toISOString()
-}
-
 const pathOf = (name: string): string => `/workflows/${segment(name)}`
-
-/** `fetch` would remove `.` and `..` from the address. */
-export function segment(text: string): string {
-  if (text === "" || text === "." || text === "..")
-    throw new UmbraClientError(`"${text}" cannot be part of a URL path.`, { code: "E309" })
-  return encodeURIComponent(text)
-}
 
 function content(workflow: WorkflowDocument): { readonly body: unknown; readonly contentType?: string } {
   return typeof workflow === "string"

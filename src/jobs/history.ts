@@ -8,10 +8,10 @@
  * 3. These states contain no payloads: `LeftOut` and `LargeOutput` name the facts that have them.
  */
 import { apply } from "../core/apply/apply.ts"
-import { Checkpoint } from "../core/checkpoints.ts"
 import type { Fact } from "../core/facts.ts"
 import { payloadFields, WHOLE_BYTES } from "../core/payloads.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
+import { Checkpoint } from "../core/view/checkpoints.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { LoadParts } from "../engine/recovery/fold.ts"
 import { UmbraError } from "../errors.ts"

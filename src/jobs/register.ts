@@ -25,7 +25,7 @@ export class WorkflowText {
 }
 
 /** A name never contains a line break; a document without one is JSON or YAML in braces. */
-export function isWorkflowText(source: string): boolean {
+function isWorkflowText(source: string): boolean {
   return source.includes("\n") || source.trimStart().startsWith("{")
 }
 
@@ -92,6 +92,11 @@ export class Registrations {
     const added = new WorkflowText(text)
     this.#texts.set(text, added)
     return added
+  }
+
+  /** A workflow as a caller gave it: a text with a line break, or in braces, is a document, every other one a name. */
+  source(workflow: WorkflowSource): WorkflowSource | WorkflowText {
+    return typeof workflow === "string" && isWorkflowText(workflow) ? this.text(workflow) : workflow
   }
 
   async register(source: GivenWorkflow, owner: string): Promise<Registered> {

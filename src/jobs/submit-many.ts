@@ -4,6 +4,7 @@ import type { Json } from "../core/json.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Engine } from "../engine/engine.ts"
 import { parseReference } from "../engine/versions.ts"
+import { UmbraError } from "../errors.ts"
 import { nextTurnIfLate } from "../turns.ts"
 import type { JobHandle } from "./handle.ts"
 import type { StoredPlan, WorkflowSource, WorkflowText } from "./register.ts"
@@ -29,6 +30,32 @@ export interface BulkEntry {
   readonly workflow: WorkflowSource | WorkflowText
   readonly input?: unknown
   readonly options?: AcceptOptions | undefined
+}
+
+/** What was given to `umbra.submitMany`, as entries. `read` recognizes the text of a workflow. */
+export function* bulkEntries(
+  given: WorkflowSource | readonly BulkJob[],
+  inputs: readonly unknown[] | undefined,
+  options: SubmitManyOptions,
+  read: (workflow: WorkflowSource) => WorkflowSource | WorkflowText,
+): Generator<BulkEntry, void, undefined> {
+  if (isList(given)) {
+    // Checked first: no job is accepted if the list is not one of submissions.
+    for (const [index, entry] of given.entries())
+      if (typeof entry !== "object" || entry === null)
+        throw new UmbraError("E309", `submitMany: entry ${index} is not an object with a workflow.`)
+    for (const entry of given) yield { ...entry, workflow: read(entry.workflow) }
+  } else {
+    if (!Array.isArray(inputs))
+      throw new UmbraError("E309", "submitMany needs a list of inputs, one for each job.")
+    const workflow = read(given)
+    for (const input of inputs) yield { workflow, input, options }
+  }
+}
+
+/** TypeScript does not narrow a union with a readonly array by `Array.isArray`. */
+function isList<T>(given: T | readonly BulkJob[]): given is readonly BulkJob[] {
+  return Array.isArray(given)
 }
 
 /** The entries with their owner and the trace of the bulk. Entries that share their options share the result. */

@@ -13,8 +13,9 @@
  *    not the timer: a handler that blocks the event loop delays the timer as well.
  * 3. Work that cannot be killed (a function of this process) continues without a slot; a thread is terminated.
  */
-import type { AttemptEvents, RunningAttempt } from "../broker/local.ts"
+
 import type { Outcome } from "../broker/port.ts"
+import type { AttemptEvents, RunningAttempt } from "../broker/runner.ts"
 import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
 

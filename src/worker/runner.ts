@@ -1,7 +1,7 @@
 /** Runs attempts: in this process, or in a thread for handlers that require one. */
 import type { Limit } from "../broker/fair-queue.ts"
-import type { AttemptEvents, Runner, RunningAttempt } from "../broker/local.ts"
 import type { Outcome, Task } from "../broker/port.ts"
+import type { AttemptEvents, Runner, RunningAttempt } from "../broker/runner.ts"
 import type { Json } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
 import { type Log, type LogLevel, silentLog } from "../log.ts"

@@ -3,6 +3,14 @@ import { type Command, InvalidArgumentError, Option } from "commander"
 import { type JobStatus, jobStatuses } from "../../core/states.ts"
 import { type Role, roleNames, rolesTable } from "../../roles.ts"
 
+export const json = (): Option => new Option("--json", "print JSON")
+export const owner = (): Option =>
+  new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
+export const privateAddresses = (): Option =>
+  new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
+export const allowDeadLetters = (): Option =>
+  new Option("--allow-dead-letters", "exit 0 even if messages of a pipeline failed permanently")
+
 export const repeated = (flags: string, description: string): Option =>
   new Option(flags, description).argParser<string[]>((value, before = []) => [...before, value])
 
@@ -185,7 +193,7 @@ export function since(text: string): number {
   return Number(amount) * units[unit!]!
 }
 
-export function moment(text: string): number {
+function moment(text: string): number {
   const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(at))
     throw new InvalidArgumentError("It must be a time with its zone, such as 2026-11-15T12:00:00Z.")
@@ -219,7 +227,7 @@ const wordsOf =
     return [...before, ...given]
   }
 /** `failed,cancelled` */
-export const statusList = wordsOf(
+const statusList = wordsOf(
   jobStatuses,
   status => `status ${status}`,
   word => word.toUpperCase(),

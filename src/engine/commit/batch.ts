@@ -122,7 +122,7 @@ export interface Holds {
   readonly definitions: readonly NewDefinition[]
 }
 
-export function holdsOf(
+function holdsOf(
   { held = [], definitions = [] }: Partial<Holds>,
   isKept: (row: HeldRow | NewDefinition) => boolean,
 ): Holds {

@@ -121,16 +121,10 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     })
     const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
     this.external = { providers, slots, capacity, polls, leftSubmissions }
-    const { store, owned } = this
+    const { store, owned, committer } = this
     this.whereabouts = new Whereabouts({ store, owned, capacity, dispatcher, reports: this.#reports })
     this.handover = new Handover(this)
-    this.#turns = new Turns({
-      clock,
-      committer: this.committer,
-      dispatcher,
-      owner: this,
-      templateLimits: templates,
-    })
+    this.#turns = new Turns({ clock, committer, dispatcher, owner: this, templateLimits: templates })
   }
 
   /** Resolves when all decisions for the partition are stored. */

@@ -10,7 +10,7 @@ import { partitionOf } from "../../engine/ids.ts"
 import type { FoldedJob } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
 import { noSuchJob } from "../arguments.ts"
-import type { Registrations } from "../register.ts"
+import type { Registrations, WorkflowSource } from "../register.ts"
 import type { Admit, Submitted } from "../submit.ts"
 import { type ForkedNode, type ForkPreview, forkPreview, type NodeExpectation } from "./preview.ts"
 import { checkForkRequest, type ForkRequest, mustHaveNodes, wrong } from "./request.ts"
@@ -60,16 +60,17 @@ export class Forks {
 
   /** What a fork would do. Nothing is stored. */
   async preview(jobId: string, request: ForkRequest, options: ForkOptions = {}): Promise<ForkPreview> {
-    return (await this.#plan(jobId, request, options)).preview
+    return (await this.#plan(jobId, this.#read(request), options)).preview
   }
 
   /** Submits the fork, unless it repeats effects that `confirm` does not name (E314). */
   async fork(
     jobId: string,
-    request: ForkRequest,
+    given: ForkRequest,
     options: ForkOptions = {},
     admit?: Admit,
   ): Promise<Submitted> {
+    const request = this.#read(given)
     const { origin, plan, command, preview } = await this.#plan(jobId, request, options)
     mustBeConfirmed(preview)
     return this.#parts.submit({
@@ -80,6 +81,14 @@ export class Forks {
       options: { ...options, owner: origin.state.owner },
       admit,
     })
+  }
+
+  /** A text with a line break, or in braces, is a definition. */
+  #read(request: ForkRequest): ForkRequest {
+    const { workflow } = request
+    return workflow === undefined
+      ? request
+      : { ...request, workflow: this.#parts.registrations.source(workflow) as WorkflowSource }
   }
 
   async #plan(jobId: string, request: ForkRequest, options: ForkOptions): Promise<PlannedFork> {

@@ -140,7 +140,7 @@ function effectsOfRequest({ config }: PlanNode): Effects {
   return reading.has(typeof method === "string" ? method.toUpperCase() : method) ? "safe" : "unsafe"
 }
 
-export function reasonText(reason: ForkReason): string {
+function reasonText(reason: ForkReason): string {
   switch (reason.code) {
     case "unchanged":
       return "nothing it depends on has changed"

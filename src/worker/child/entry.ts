@@ -1,5 +1,5 @@
 /** The process that runs the handlers of `umbra dev`: a runner as in a worker, whose events are sent to the parent. */
-import type { AttemptEvents, RunningAttempt } from "../../broker/local.ts"
+import type { AttemptEvents, RunningAttempt } from "../../broker/runner.ts"
 import { handlerCatalog } from "../../definition/handler.ts"
 import { loadWorkflow } from "../../definition/index.ts"
 import { UmbraError } from "../../errors.ts"

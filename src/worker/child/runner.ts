@@ -7,8 +7,9 @@
  *    two runs of one attempt never overlap.
  * 3. A process that ends by itself ends its attempts with a retryable fault, as a thread does.
  */
-import type { AttemptEvents, Runner, RunningAttempt } from "../../broker/local.ts"
+
 import type { Task } from "../../broker/port.ts"
+import type { AttemptEvents, Runner, RunningAttempt } from "../../broker/runner.ts"
 import type { JsonObject } from "../../core/json.ts"
 import type { AttemptMessage, HandlerProcess } from "./process.ts"
 

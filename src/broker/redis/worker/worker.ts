@@ -2,7 +2,7 @@ import type { Json, JsonObject } from "../../../core/json.ts"
 import type { Progress } from "../../../core/view/view.ts"
 import type { Log } from "../../../log.ts"
 import { ownIdentity } from "../../../process-identity.ts"
-import { LocalBroker, type Runner, workerStops } from "../../local.ts"
+import { LocalBroker, workerStops } from "../../local.ts"
 import {
   type AttemptTimes,
   type KnownRun,
@@ -14,6 +14,7 @@ import {
   type TaskName,
   type TaskNews,
 } from "../../port.ts"
+import type { Runner } from "../../runner.ts"
 import { Link, removeEntries } from "../client/link.ts"
 import { Deliveries } from "../deliveries.ts"
 import { type Keys, WORKERS } from "../keys.ts"

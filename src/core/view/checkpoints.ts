@@ -2,9 +2,9 @@
  * Copies of a job's state at several moments. Consecutive copies share what did not change in between: the columns of a
  * state are stored in chunks, so a checkpoint of a list with 50,000 items costs as much as the items that have changed.
  */
-import type { ItemList } from "./item-list.ts"
-import type { Json } from "./json.ts"
-import { type JobState, newJobState, type Usage } from "./state.ts"
+import type { ItemList } from "../item-list.ts"
+import type { Json } from "../json.ts"
+import { type JobState, newJobState, type Usage } from "../state.ts"
 
 const CHUNK = 1024
 /** Estimates, in bytes. */
