@@ -41,7 +41,7 @@ export type Command =
   /** Children of the job, which it does not wait for any more, have used this, each in total. */
   | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
   | ({ readonly type: "delete" } & OfOperation)
-  /** `kept`: the attempts that a worker has, or may have. */
+  /** `kept`: the attempts that a worker has, or may have, and those whose outcome is being decided on. */
   | ({
       readonly type: "pause"
       readonly reason?: string | undefined

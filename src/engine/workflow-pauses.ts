@@ -78,13 +78,17 @@ export class WorkflowPauses {
 
   async #refresh(): Promise<void> {
     if (this.#isStopped) return
-    this.#cancelTimer()
     try {
       await this.#read()
       this.#release()
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read which workflows are paused; retrying")
     }
+    this.#refreshLater()
+  }
+
+  #refreshLater(): void {
+    this.#cancelTimer()
     // A folder belongs to this process: nothing changes it from outside.
     const isAlone = this.#parts.journal.capabilities.exclusive && this.#pauses.size === 0
     if (!this.#isStopped && !isAlone)
@@ -104,7 +108,8 @@ export class WorkflowPauses {
       .catch(error => this.#parts.log.warn({ error: String(error) }, "could not resume jobs; retrying"))
       .finally(() => {
         this.#releasing = null
-        if (this.#parts.journal.capabilities.exclusive) void this.#refresh()
+        // Not at once: until the pause is settled, walks without a break would keep the event loop busy.
+        this.#refreshLater()
       })
   }
 

@@ -4,6 +4,8 @@ import { withLive } from "../../src/core/view/live-view.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
+import { inner } from "./family.ts"
+import { holding } from "./held-answers.ts"
 import { flow, gate, handler, open, openOn, soon, states, until } from "./stage.ts"
 
 const noop = handler("noop", () => "done")
@@ -204,6 +206,119 @@ describe("a paused job", () => {
     await job.resume()
     expect((await job.wait()).status).toBe("COMPLETED")
     expect(work.entered.length).toBe(5)
+  })
+
+  it("does not run an attempt again whose child job is being started", async () => {
+    const journal = openMemory()
+    const umbra = await open({ at: journal, handlers: [noop] })
+    await umbra.register(inner([{ id: "a", handler: "noop" }]))
+    const { registry } = journal
+    const readLatest = registry.readLatest.bind(registry)
+    const held: (() => void)[] = []
+    const job = await umbra.submit(
+      flow([
+        { id: "gate", handler: "wait_for_signal", config: { signal: "go" } },
+        {
+          id: "run",
+          handler: "workflow",
+          config: { workflow: "inner" },
+          for_each: [1, 2],
+          dependencies: ["gate"],
+        },
+        { id: "after", handler: "noop", dependencies: ["run"] },
+      ]),
+    )
+    await until("it waits", async () => (await kindOf(umbra, job.id, "gate")) === "signal")
+    registry.readLatest = async key => {
+      await new Promise<void>(resolve => held.push(resolve))
+      return readLatest(key)
+    }
+    await job.signal("go")
+    await until("the version of the child is read", () => held.length > 0)
+    await job.pause()
+    registry.readLatest = readLatest
+    for (const go of held) go()
+    // Held, they would be paused.
+    await until("both items have ended", async () => (await states(umbra, job.id)).run === "COMPLETED")
+    expect(await kindOf(umbra, job.id, "after")).toBe("paused")
+    await job.resume()
+    expect((await job.wait()).status).toBe("COMPLETED")
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
+  })
+
+  it("does not run an attempt again whose result waits for outputs that are read", async () => {
+    const journal = openMemory()
+    const reads = holding(journal, "readFact")
+    const work = gate()
+    const large = handler("large", () => "x".repeat(2000))
+    const umbra = await open({
+      at: journal,
+      handlers: [work.handler, large],
+      engine: { largeOutputBytes: 1000 },
+    })
+    const job = await umbra.submit(
+      flow(
+        [
+          { id: "large", handler: "large" },
+          { id: "last", handler: "gate", dependencies: ["large"] },
+        ],
+        { output: "{{ large | length }}" },
+      ),
+    )
+    await work.came()
+    reads.hold()
+    work.open()
+    await until("the output of the job is rendered", () => reads.held.length > 0)
+    await job.pause()
+    reads.letGo()
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 2000, paused: null })
+    expect(work.entered.length).toBe(1)
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
+  })
+
+  it("begins an attempt once that was dispatched before the pause and after it", async () => {
+    const journal = openMemory()
+    const reads = holding(journal, "readFact")
+    const work = gate()
+    const busy = gate("busy")
+    const runs: string[] = []
+    const large = handler("large", () => "x".repeat(2000))
+    const other = handler("other", (_config, { nodeId }) => void runs.push(nodeId))
+    const umbra = await open({
+      at: journal,
+      handlers: [work.handler, busy.handler, large, other],
+      engine: { largeOutputBytes: 1000 },
+    })
+    const job = await umbra.submit(
+      flow(
+        [
+          { id: "large", handler: "large" },
+          // Keeps the job in memory.
+          { id: "busy", handler: "busy" },
+          { id: "between", handler: "gate", dependencies: ["large"] },
+          { id: "last", handler: "other", dependencies: ["large", "between"] },
+        ],
+        { output: "{{ large | length }}" },
+      ),
+    )
+    await work.came()
+    await busy.came()
+    reads.hold()
+    work.open()
+    await until("the inputs are read", () => reads.held.length === 1)
+    await job.pause()
+    await job.resume()
+    await until("the inputs are read again", () => reads.held.length === 2)
+    busy.open()
+    await until("busy has ended", async () => (await states(umbra, job.id)).busy === "COMPLETED")
+    // The first runs, and its result waits for the output of the job.
+    reads.held.shift()!()
+    await until("the output of the job is rendered", () => runs.length > 0 && reads.held.length === 2)
+    reads.held.shift()!()
+    await new Promise(resolve => setImmediate(resolve))
+    reads.letGo()
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 2000 })
+    expect(runs).toEqual(["last"])
   })
 
   it("is refused after the end; twice it changes nothing", async () => {

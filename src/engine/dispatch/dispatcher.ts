@@ -69,7 +69,7 @@ export class Dispatcher {
   }
 
   #dispatch(job: LiveJob, at: AttemptRef): void {
-    if (!isWanted(job, at) || this.#parts.owner.owned.get(job.partition)?.isDeparting === true) return
+    if (!this.#isWanted(job, at) || this.#parts.owner.owned.get(job.partition)?.isDeparting === true) return
     const planNode = job.plan.nodes[at.node]!
     if (!this.#canRun(planNode, job.plan.pipeline)) {
       job.awaitingHandler ??= new Set()
@@ -146,7 +146,7 @@ export class Dispatcher {
     this.#fetching.set(job, keys.add(taskKey(at)))
     fetching
       .finally(() => keys.delete(taskKey(at)))
-      .then(fetched => !job.evicted && isWanted(job, at) && this.#tryRender(job, at, fetched))
+      .then(fetched => this.#isWanted(job, at) && this.#tryRender(job, at, fetched))
       .catch(error => this.#parts.owner.quarantine(job, error))
   }
 
@@ -169,6 +169,15 @@ export class Dispatcher {
     return fetched
   }
 
+  /**
+   * The attempt may have become obsolete while the fact that caused the dispatch was being stored. After a pause and a
+   * resume it may be dispatched twice: the first of both has begun it, and perhaps ended it.
+   */
+  #isWanted(job: LiveJob, at: AttemptRef): boolean {
+    if (job.evicted || !isCurrent(job.state, at) || job.running.has(taskKey(at))) return false
+    return !this.#parts.owner.pendingDecisions.has(job.id, at)
+  }
+
   #readOutput(job: LiveJob, large: LargeOutput): Promise<Json> {
     const { journal, clock } = this.#parts
     return untilStoreAnswers(() => readOutput(journal, job.id, large), {
@@ -176,11 +185,6 @@ export class Dispatcher {
       isOver: () => job.evicted,
     })
   }
-}
-
-/** The attempt may have become obsolete while the fact that caused the dispatch was being stored. */
-function isWanted(job: LiveJob, at: AttemptRef): boolean {
-  return !job.evicted && isCurrent(job.state, at) && !job.running.has(taskKey(at))
 }
 
 /**

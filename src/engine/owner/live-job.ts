@@ -20,6 +20,7 @@ import type { Progress } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
 import type { OwnedPartition } from "../commit/batch.ts"
 import type { Place } from "./job-queue.ts"
+import type { PendingDecisions } from "./reports.ts"
 
 /** A job in its owner's memory. */
 export interface LiveJob {
@@ -74,6 +75,7 @@ export interface LiveJob {
 export interface JobOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned: ReadonlyMap<number, OwnedPartition>
+  readonly pendingDecisions: PendingDecisions
   /** For callers that need no answer. An unexpected error quarantines the job. */
   command(job: LiveJob, command: Command, outputText?: string): void
   /** Resolves when everything recorded of the job is durable. Rejects if this engine loses the partition before that. */

@@ -121,8 +121,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     })
     const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
     this.external = { providers, slots, capacity, polls, leftSubmissions }
-    const { store, owned, committer } = this
-    this.whereabouts = new Whereabouts({ store, owned, capacity, dispatcher, reports: this.#reports })
+    const { store, owned, committer, pendingDecisions } = this
+    this.whereabouts = new Whereabouts({ store, owned, capacity, dispatcher, pendingDecisions })
     this.handover = new Handover(this)
     this.#turns = new Turns({ clock, committer, dispatcher, owner: this, templateLimits: templates })
   }
@@ -306,11 +306,10 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     if (job.evicted) return
     try {
       const decided = this.execute(job, command, outputText)
-      if (decided instanceof Promise)
-        this.pendingDecisions.add(
-          job.partition,
-          decided.catch(error => this.quarantine(job, error)),
-        )
+      if (!(decided instanceof Promise)) return
+      const made = decided.catch(error => this.quarantine(job, error))
+      const task = command.type === "completed" ? { jobId: job.id, ...command } : undefined
+      this.pendingDecisions.add(job.partition, made, task)
     } catch (error) {
       this.quarantine(job, error)
     }
@@ -415,8 +414,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
   contextFor(job: LiveJob, command: Command): DecisionContext {
     const { lossLimit } = this.#parts.settings
-    const [now, random] = [this.#parts.clock.now(), this.#parts.clock.random()]
-    const { turnSeq } = job
+    const [now, random, turnSeq] = [this.#parts.clock.now(), this.#parts.clock.random(), job.turnSeq]
     if (mayEndAttempts(command))
       return { now, random, lossLimit, turnSeq, running: () => runningAttempts(job, this.broker) }
     if (command.type === "started" && command.alone === true) {

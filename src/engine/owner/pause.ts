@@ -1,17 +1,25 @@
 import type { Broker } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
+import { tasksInFlight } from "../../core/item-list.ts"
 import { parseTaskKey, type TaskRef } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { JobQueue } from "./job-queue.ts"
-import { currentTask, type LiveJob } from "./live-job.ts"
+import { currentTask, type JobOwner, type LiveJob } from "./live-job.ts"
 
 type Pause = Extract<Command, { type: "pause" }>
 
+type PausingOwner = Pick<JobOwner, "pendingDecisions"> & { readonly broker: Broker }
+
 /**
- * The command to pause a job, with the attempts that a worker has, or may have. All others are taken back from the
- * broker, so that none of them begins after the decision. A command that will be refused changes nothing.
+ * The command to pause a job, with the attempts that a worker has, or may have, and those whose outcome is being decided
+ * on: held, they would run again after the resume. All others are taken back from the broker, so that none of them
+ * begins after the decision. A command that will be refused changes nothing.
  */
-export function pauseCommand(job: LiveJob, command: Pause, broker: Broker): Pause {
+export function pauseCommand(
+  job: LiveJob,
+  command: Pause,
+  { broker, pendingDecisions }: PausingOwner,
+): Pause {
   const { status, paused } = job.state
   if (jobHasEnded(status) || (paused !== null && !paused.ofWorkflow)) return command
   const kept: TaskRef[] = []
@@ -21,6 +29,8 @@ export function pauseCommand(job: LiveJob, command: Pause, broker: Broker): Paus
     if (current !== null && !broker.withdraw(current)) kept.push(task)
     else job.running.delete(key)
   }
+  for (const task of tasksInFlight(job.state, Number.POSITIVE_INFINITY))
+    if (pendingDecisions.has(job.id, task)) kept.push(task)
   job.awaitingHandler = null
   return { ...command, kept }
 }

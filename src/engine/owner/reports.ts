@@ -21,7 +21,6 @@ import type { ExternalWork } from "./owner-parts.ts"
 export interface ReportedOwner extends JobOwner {
   readonly broker: Broker
   readonly external: Pick<ExternalWork, "providers" | "capacity" | "leftSubmissions">
-  readonly pendingDecisions: PendingDecisions
   progressed(job: LiveJob, node: number): void
   childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
   /** An attempt has ended, or is not wanted any more. */
@@ -41,8 +40,6 @@ export class TaskReports implements RemoteTaskEvents {
   readonly #owner: ReportedOwner
   /** Pending requests for a place in the provider's rate, by task name. */
   readonly #ratePlaces = new Map<string, Promise<void>>()
-  /** Names of tasks whose child job is being started. */
-  readonly #starting = new Set<string>()
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
@@ -143,16 +140,10 @@ export class TaskReports implements RemoteTaskEvents {
     if (outcome.type === "child") {
       const { usage } = outcome
       const reported = { ...at, times, ...(usage === undefined ? {} : { usage }) }
-      const name = nameOf(task)
-      this.#starting.add(name)
-      const started = this.#owner.childRequested(job, reported, outcome)
-      pendingDecisions.add(
-        job.partition,
-        started.finally(() => this.#starting.delete(name)),
-      )
+      pendingDecisions.add(job.partition, this.#owner.childRequested(job, reported, outcome), task)
     } else if (isLeft) return
     else if (outcome.type === "submitted")
-      pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
+      pendingDecisions.add(job.partition, this.#submitted(job, { ...task, times }, outcome), task)
     else {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#terms(provider, outcome)
@@ -188,11 +179,6 @@ export class TaskReports implements RemoteTaskEvents {
       partition,
       owner.untilStoreAnswers(partition, () => owner.withJob(task.jobId, job => owner.command(job, command))),
     )
-  }
-
-  /** Is the worker's report being decided on? A child job is started for it, or its operation is claimed. */
-  isDeciding(task: TaskName): boolean {
-    return this.#starting.has(nameOf(task)) || this.isClaiming(task)
   }
 
   /** Is the operation that the task submitted being claimed right now? */
@@ -346,16 +332,27 @@ const noProvider: Fault = {
  */
 export class PendingDecisions {
   readonly #byPartition = new Map<number, Set<Promise<unknown>>>()
+  /** The latest decision on the outcome of each task, by task name. */
+  readonly #byTask = new Map<string, Promise<unknown>>()
 
-  /** The caller handles a rejection of the promise. */
-  add(partition: number, decision: Promise<unknown>): void {
+  /** `task`: the decision is on its outcome. The caller handles a rejection of the promise. */
+  add(partition: number, decision: Promise<unknown>, task?: TaskName): void {
     const open = this.#byPartition.get(partition) ?? new Set()
     this.#byPartition.set(partition, open)
     open.add(decision)
+    const name = task === undefined ? null : nameOf(task)
+    if (name !== null) this.#byTask.set(name, decision)
     const remove = () => {
       open.delete(decision)
+      if (name !== null && this.#byTask.get(name) === decision) this.#byTask.delete(name)
     }
     decision.then(remove, remove)
+  }
+
+  /** Has the worker reported the outcome of the task, without a decision on it so far? */
+  has(jobId: string, { node, item, attempt }: AttemptRef): boolean {
+    // Checked first: every dispatch asks.
+    return this.#byTask.size > 0 && this.#byTask.has(nameOf({ jobId, node, item, attempt }))
   }
 
   /** Resolves when all decisions that are pending now are made; undefined: none is pending. */

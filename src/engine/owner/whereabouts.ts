@@ -6,14 +6,14 @@ import type { Dispatcher } from "../dispatch/dispatcher.ts"
 import type { Capacity } from "../providers/capacity.ts"
 import type { OverlayOwner } from "../remote/live-overlay.ts"
 import type { LiveJob } from "./live-job.ts"
-import type { TaskReports } from "./reports.ts"
+import type { PendingDecisions } from "./reports.ts"
 
 export interface WhereaboutsParts {
   readonly store: StoreHealth
   readonly owned: ReadonlyMap<number, OwnedPartition>
   readonly capacity: Capacity
   readonly dispatcher: Dispatcher
-  readonly reports: TaskReports
+  readonly pendingDecisions: PendingDecisions
 }
 
 /** Where tasks are that no broker has: for people who ask why they do not run. */
@@ -29,8 +29,8 @@ export class Whereabouts implements OverlayOwner {
 
   isDispatching(job: LiveJob, task: TaskName): boolean {
     if (job.pendingBatches > 0 || job.running.has(taskKey(task))) return true
-    const { dispatcher, reports } = this.#parts
-    return dispatcher.isDispatching(job, task) || reports.isDeciding(task)
+    const { dispatcher, pendingDecisions } = this.#parts
+    return dispatcher.isDispatching(job, task) || pendingDecisions.has(job.id, task)
   }
 
   rateWait(task: TaskName): ReturnType<Capacity["rateWait"]> {

@@ -67,7 +67,8 @@ export class Capacity {
       return
     }
     await this.#waitForRate(task, terms)
-    if (isWanted(job, task)) broker.dispatch(task)
+    // After a pause and a resume there are two requests: the attempt of the other may have ended.
+    if (isWanted(job, task) && !owner.pendingDecisions.has(job.id, task)) broker.dispatch(task)
     else await this.#releaseSlot(job, task)
   }
 

@@ -155,7 +155,7 @@ export async function decide(
   const releasePlace = command.type === "retry" ? await placeForRetry(job, claim) : null
   const decided = await owner.execute(
     job,
-    command.type === "pause" ? pauseCommand(job, command, owner.broker) : command,
+    command.type === "pause" ? pauseCommand(job, command, owner) : command,
   )
   if (!("refused" in decided)) return { accepted: true }
   if (jobHasEnded(job.state.status)) await releasePlace?.()
