@@ -1,10 +1,21 @@
 /** What can happen to a job between the moment in which it is found to be old and the one in which it is purged. */
 import { describe, expect, it } from "vitest"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { hasEngine, putEngine, robPartition } from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
 import { broken, flow, open, openOn, until } from "./stage.ts"
+
+/** Retention leaves a job that the statistics have not counted. */
+async function untilCounted(clock: VirtualClock, journal: Journal, jobId: string): Promise<void> {
+  const partitions = (await journal.readPartitions()).map(({ partition }) => partition)
+  await until("the job is counted", async () => {
+    clock.advance(1000)
+    const ended = await journal.endedJobs({ partitions, before: clock.now(), unsettledBefore: 0, limit: 10 })
+    return ended.some(({ id, isFree }) => id === jobId && isFree)
+  })
+}
 
 describe("retention", () => {
   const day = 24 * 3600
@@ -32,6 +43,7 @@ describe("retention", () => {
     const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
     const job = await umbra.submit(failing)
     expect((await job.wait()).status).toBe("FAILED")
+    await untilCounted(clock, journal, job.id)
     found.hold()
     clock.advance((day + 601) * 1000)
     await until("the purge has found it", () => found.held.length === 1)
@@ -49,6 +61,7 @@ describe("retention", () => {
     const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
     const job = await umbra.submit(failing)
     await job.wait()
+    await untilCounted(clock, journal, job.id)
     reads.hold()
     const retried = job.retry()
     await until("it is being read", () => reads.held.length === 1)
@@ -78,6 +91,7 @@ describe("retention", () => {
     const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
     const job = await umbra.submit(failing)
     await job.wait()
+    await untilCounted(clock, journal, job.id)
     clock.advance((day + 601) * 1000)
     await until("it is about to be purged", () => isAsked)
     const retried = job.retry()
@@ -95,6 +109,7 @@ describe("retention", () => {
     const first = await open({ at: journal, clock, handlers: [broken], engine: isOld })
     const job = await first.submit(failing)
     await job.wait()
+    await untilCounted(clock, journal, job.id)
     found.hold()
     clock.advance((day + 601) * 1000)
     await until("the purge has found it", () => found.held.length === 1)
