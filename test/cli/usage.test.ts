@@ -49,7 +49,8 @@ describe("the command line", () => {
       const { files, sources } = loadedWith("dist/cli/main.js")
       expect(sources).toEqual(
         [
-          ...["main", "exit", "input/options", "output/terminal", "program"].map(name => `cli/${name}`),
+          ...["main", "action", "exit", "program", "jobs/program"].map(name => `cli/${name}`),
+          ...["input/options", "output/terminal"].map(name => `cli/${name}`),
           ...["errors", "roles", "settings", "version", "core/states"],
         ]
           .map(name => `src/${name}.ts`)
