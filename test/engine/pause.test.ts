@@ -190,6 +190,38 @@ describe("a paused job", () => {
     expect(runs.length).toBe(1500)
   })
 
+  it("runs once if it is described while it runs, also a job that waited as a row", async () => {
+    const work = gate()
+    let release = () => {}
+    const released = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const runs: number[] = []
+    const count = handler("count", async (_config, { input }) => {
+      const { x } = input as { x: number }
+      runs.push(x)
+      if (x === 1400) await released
+    })
+    const umbra = await open({ handlers: [work.handler, count], worker: { concurrency: 1 } })
+    await umbra.submit(flow([{ id: "a", handler: "gate" }], { name: "held" }))
+    await work.came()
+    const results = await umbra.submitMany(
+      flow([{ id: "a", handler: "count" }], { name: "single" }),
+      Array.from({ length: 1401 }, (_, x) => ({ x })),
+    )
+    const late = results[1400]!.job!
+    expect((await late.status()).status).toBe("QUEUED")
+    work.open()
+    await until("it runs", () => runs.includes(1400))
+    await late.describe({ note: "seen" })
+    expect((await late.status()).status).toBe("PROCESSING")
+    release()
+    expect(await late.wait()).toMatchObject({ status: "COMPLETED", note: { text: "seen" } })
+    expect(runs).toHaveLength(1401)
+    expect((await umbra.node(late.id, "a")).attempts).toHaveLength(1)
+    expect(await umbra.queries.verify(await umbra.queries.row(late.id))).toEqual([])
+  })
+
   it("keeps the items of a list, too", async () => {
     const work = gate("item")
     const umbra = await open({ handlers: [work.handler, noop], worker: { concurrency: 2 } })

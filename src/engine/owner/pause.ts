@@ -39,8 +39,9 @@ export function pauseCommand(
 export function rowChanged(job: LiveJob, command: Command, owner: QueueOwner): void {
   if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
   if (command.type === "describe" && command.labels !== undefined) job.isRelabelled = true
+  // A description leaves a job where it is, also one that was dispatched and is QUEUED until its first fact.
+  if (job.state.status !== "QUEUED" || command.type === "describe") return
   // It goes back to the rows of its queue, or stays there.
-  if (job.state.status !== "QUEUED") return
   job.isQueued = true
   if (command.type === "resume") requeue(job, owner)
 }
