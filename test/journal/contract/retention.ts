@@ -13,15 +13,7 @@ import {
   store,
 } from "../fixture.ts"
 
-/** Other tests of the suite live after time 1,000; this one before. */
 export function retentionContract(stage: () => Stage): void {
-  /** There are more tests than partitions: some share one. */
-  let shared: Promise<Held> | undefined
-  const common = () => {
-    shared ??= hold(stage().journal)
-    return shared
-  }
-
   describe("purge", () => {
     it("J17 removes jobs that ended before the limit, oldest first, with their facts", async () => {
       const { journal } = stage()
@@ -91,7 +83,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J17 keeps the keys of jobs that are there, whether they run or have ended, and removes them with the job", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const [running, ended] = [newJob(held, 1), newJob(held, 2, { status: "COMPLETED", finishedAt: 50 })]
       await store(journal, held, [running, ended])
       const claim = (jobId: string, key: string) =>
@@ -108,7 +100,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J17 reads ended jobs in pages, with those of other partitions and those that are kept", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const ended = (counter: number, over = {}) =>
         newJob(held, counter, { status: "COMPLETED", finishedAt: 600 + (counter >> 1), ...over })
       const parent = newJob(held, 9)
@@ -147,7 +139,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J17 removes at most so many facts at a time: readers see those that are left no more, and later jobs stay", async () => {
       const { journal, peer } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const [small, large, later] = await endedWith(held, [2, 25, 2])
       const jobIds = [small!, large!, later!]
       const purge = () => journal.purge({ fences: [held], jobIds, before: 40, limit: 10 })
@@ -166,7 +158,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J17 two engines that remove the facts of one job remove each once", async () => {
       const { journal, peer } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const [large] = await endedWith(held, [60])
       expect(await journal.purge({ fences: [held], jobIds: [large!], before: 40, limit: 10 })).toBe(1)
       let sum = 0
@@ -178,7 +170,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J17 a job that is submitted again under the id of a removed one keeps its own facts", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const [id] = await endedWith(held, [20])
       expect(await journal.purge({ fences: [held], jobIds: [id!], before: 40, limit: 10 })).toBe(1)
       const again = newJob(held, 5000, { id: id! })
@@ -192,7 +184,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J17 reads keys in pages, and removes those whose job was never stored", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const jobs = Array.from({ length: 5 }, (_, n) => newJob(held, 100 + n))
       await store(journal, held, [jobs[0]!, jobs[3]!])
       const claim = (jobId: string) =>
@@ -217,7 +209,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("removes at most so many settled messages at a time", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const { partition } = held
       const send = () => sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt: 10 })
       const sent = [await send(), await send(), await send()]
@@ -232,7 +224,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("J14 J17 keeps a job that has ended until those who are to know of it do", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const telling = newJob(held, 3, { status: "CANCELLED", finishedAt: 10, wakeAt: 0 })
       await store(journal, held, [telling])
       const times = { before: 40, unsettledBefore: 40 }
@@ -244,7 +236,7 @@ export function retentionContract(stage: () => Stage): void {
 
     it("removes old keys and settled messages, never an open one", async () => {
       const { journal } = stage()
-      const held = await common()
+      const held = await hold(journal)
       const { partition } = held
       const claim = (key: string, createdAt: number) =>
         journal.claimKey({ owner: "purged", key, jobId: newId(), fingerprint: key, createdAt })
