@@ -35,7 +35,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     inboxContract,
     feedContract,
   ])
-  // On a store of its own: in a partition that another test has used, that test's messages may be open.
+  // On a store of its own: tests of appends and of the inbox leave open messages in partitions 60 to 63.
   suite(`${name} keeps the contract of retention`, open, [retentionContract])
   suite(`${name} keeps the contract of lists`, open, [listsContract])
   suite(`${name} keeps the contract of statistics`, open, [statisticsContract])
