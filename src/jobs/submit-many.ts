@@ -6,6 +6,7 @@ import type { Engine } from "../engine/engine.ts"
 import { parseReference } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
 import { nextTurnIfLate } from "../turns.ts"
+import { checkOptions } from "./arguments.ts"
 import type { JobHandle } from "./handle.ts"
 import type { StoredPlan, WorkflowSource, WorkflowText } from "./register.ts"
 import type { AcceptOptions, SubmitOptions, Submitted } from "./submit.ts"
@@ -141,9 +142,11 @@ export class BulkSubmission {
     }
     try {
       const { workflow, options } = entry
-      const { entry: last, stored } = this.#last ?? {}
-      if (stored !== undefined && last?.workflow === workflow && last.options === options)
-        return this.#submitTo(stored, entry, index)?.catch(refused)
+      const last = this.#last
+      if (last !== null && last.entry.workflow === workflow && last.entry.options.owner === options.owner) {
+        if (last.entry.options !== options) checkOptions(options)
+        return this.#submitTo(last.stored, entry, index)?.catch(refused)
+      }
       return this.#resolve(entry)
         .then(resolved => this.#submitTo(resolved, entry, index))
         .catch(refused)
@@ -153,7 +156,7 @@ export class BulkSubmission {
     }
   }
 
-  /** The same workflow for the same options is resolved once; an alias may choose another version each time. */
+  /** The same workflow of the same owner is resolved once; an alias may choose another version each time. */
   async #resolve(entry: NewSubmission): Promise<StoredPlan> {
     const { workflow } = entry
     const stored = await this.#parts.resolve(entry)

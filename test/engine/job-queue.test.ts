@@ -1,5 +1,5 @@
 /** Jobs that wait as rows: bounded memory, order, fairness, commands, expiry, take-over. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, vi } from "vitest"
 import { withLive } from "../../src/core/view/live-view.ts"
 import { newJobId } from "../../src/engine/ids.ts"
 import { JobQueue } from "../../src/engine/owner/job-queue.ts"
@@ -39,6 +39,22 @@ async function idsOf(umbra: Umbra, workflow: typeof single, count: number, optio
 }
 
 describe("submitMany", () => {
+  it("resolves a name once for entries with options of their own, and checks the options of each", async () => {
+    const umbra = await open({ handlers: [counted().handler] })
+    await umbra.register(single)
+    const read = vi.spyOn(umbra.registry, "readLatest")
+    const results = await umbra.submitMany(
+      inputs(100).map((input, i) => ({
+        workflow: single.name,
+        input,
+        options: { priority: i === 50 ? 0.5 : i },
+      })),
+    )
+    expect(read).toHaveBeenCalledTimes(1)
+    expect(results[50]).toMatchObject({ error: { code: "E309" } })
+    expect(results.filter(({ job }) => job !== undefined)).toHaveLength(99)
+  })
+
   it("accepts or refuses each submission for itself, in the order given, and honours keys", async () => {
     const { handler: count } = counted()
     const umbra = await open({ handlers: [count] })
