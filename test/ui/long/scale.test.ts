@@ -181,6 +181,8 @@ describe("a list of 10,000 items", () => {
     const { page, context } = await stage.open(`/ui/jobs/${job}?node=each&tab=Items`)
     onTestFinished(() => context.close())
     await page.waitForSelector(".imap")
+    // Its layout is computed in a worker, and may come later than the panel.
+    await page.waitForSelector(".node")
     expect(await page.locator(".node").count()).toBe(1)
     expect(await elements(page)).toBeLessThanOrEqual(1000)
     const length = await page.evaluate(() => Number(document.querySelector<HTMLInputElement>(".slide")!.max))
