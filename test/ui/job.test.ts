@@ -91,6 +91,29 @@ describe("the job page", () => {
     expect(await page.locator('[data-state="lost"]').count()).toBe(0)
   })
 
+  it("draws the graph although the connection was lost while its layout was loaded", async () => {
+    const context = await stage.browser.newContext()
+    onTestFinished(() => context.close())
+    let cut = 0
+    await context.route(/layout-worker/, route => (cut++ === 0 ? route.abort() : route.continue()))
+    const page = await context.newPage()
+    await page.goto(`${stage.url}/ui/jobs/${ended}`)
+    await page.waitForSelector('.node[data-id="each"]')
+    expect(cut).toBe(2)
+  })
+
+  it("says that a page could not be loaded, and loads it on demand", async () => {
+    const { page, context } = await stage.open("/ui/jobs?workflow=everything")
+    onTestFinished(() => context.close())
+    await page.waitForSelector(".jtbl")
+    stage.proxy.cut()
+    await page.click(".jtbl tbody a")
+    await page.waitForSelector('[data-state="failed"] >> text=The page could not be read')
+    stage.proxy.restore()
+    await page.click("text=Try now")
+    await page.waitForSelector('.node[data-id="each"]')
+  })
+
   it("opens a link to a moment and a node in a fresh browser, and goes back", async () => {
     const index = Math.floor(facts.length / 2)
     const { seq } = facts[index - 1]

@@ -9,7 +9,7 @@ import { drawSymbols } from "./shell/icons.tsx"
 import { LoginPage } from "./shell/login.tsx"
 import { followLinks, hrefOf, usePlace } from "./shell/router.ts"
 import { Shell } from "./shell/shell.tsx"
-import { Empty, Failed, Loading } from "./shell/states.tsx"
+import { Boundary, Empty, Failed, Loading } from "./shell/states.tsx"
 import { applyTheme } from "./shell/theme.ts"
 import "./styles/main.css"
 
@@ -101,7 +101,9 @@ function App() {
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
-      <App />
+      <Boundary>
+        <App />
+      </Boundary>
     </QueryClientProvider>
   </StrictMode>,
 )

@@ -19,6 +19,13 @@ function startWorker(): Call {
     if (error === undefined) caller?.done(value!)
     else caller?.failed(new Error(error))
   }
+  // Its script could not be loaded. The next document starts another worker.
+  worker.onerror = () => {
+    remote = null
+    worker.terminate()
+    for (const { failed } of waiting.values()) failed(new Error("The server did not answer."))
+    waiting.clear()
+  }
   return call =>
     new Promise((done, failed) => {
       waiting.set(call.id, { done, failed })

@@ -2,8 +2,15 @@
 import type { CompiledGraph } from "../../../src/core/index.ts"
 import type { Layout } from "./layout.ts"
 
+const RETRY_MS = 1000
+
+interface Question {
+  readonly id: number
+  readonly graph: { readonly nodes: readonly object[] }
+}
+
 const known = new WeakMap<CompiledGraph, Promise<Layout>>()
-const waiting = new Map<number, (layout: Layout) => void>()
+const waiting = new Map<number, { readonly question: Question; readonly done: (layout: Layout) => void }>()
 let worker: Worker | null = null
 let asked = 0
 
@@ -14,8 +21,9 @@ export function requestLayout(graph: CompiledGraph): Promise<Layout> {
   const id = asked++
   // Only what the layout depends on.
   const nodes = graph.nodes.map(({ id: name, depends_on, for_each }) => ({ id: name, depends_on, for_each }))
-  const layout = new Promise<Layout>(done => waiting.set(id, done))
-  worker.postMessage({ id, graph: { nodes } })
+  const question = { id, graph: { nodes } }
+  const layout = new Promise<Layout>(done => waiting.set(id, { question, done }))
+  worker.postMessage(question)
   known.set(graph, layout)
   return layout
 }
@@ -23,8 +31,16 @@ export function requestLayout(graph: CompiledGraph): Promise<Layout> {
 function startWorker(): Worker {
   const started = new Worker(new URL("./layout-worker.ts", import.meta.url), { type: "module" })
   started.onmessage = ({ data }: MessageEvent<{ id: number; layout: Layout }>) => {
-    waiting.get(data.id)?.(data.layout)
+    waiting.get(data.id)?.done(data.layout)
     waiting.delete(data.id)
+  }
+  // Its script could not be loaded: the connection was lost.
+  started.onerror = () => {
+    started.terminate()
+    setTimeout(() => {
+      worker = startWorker()
+      for (const { question } of waiting.values()) worker.postMessage(question)
+    }, RETRY_MS)
   }
   return started
 }

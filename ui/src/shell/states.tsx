@@ -1,5 +1,5 @@
 /** Loading, empty and failed: three different screens. A failed request never looks like an empty list. */
-import { type ReactNode, useEffect, useState } from "react"
+import { Component, type ReactNode, useEffect, useState } from "react"
 import { ApiError } from "../api/http.ts"
 import { duration } from "../model/format.ts"
 import { StateMark } from "./icons.tsx"
@@ -33,6 +33,26 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
       {children}
     </div>
   )
+}
+
+/** Shows an error instead of an empty document: a part of the page could not be loaded, or has failed. */
+export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state = { error: null }
+
+  static getDerivedStateFromError(error: unknown) {
+    return { error }
+  }
+
+  override render() {
+    if (this.state.error === null) return this.props.children
+    return (
+      <main className="page" id="main">
+        <div className="panel">
+          <Failed what="The page" error={this.state.error} onRetry={() => location.reload()} />
+        </div>
+      </main>
+    )
+  }
 }
 
 export function Failed({
