@@ -2,7 +2,6 @@
  * A day's statistics of 10,000,000 ended jobs, from generated roll-ups: two versions of a workflow with 20 nodes, counted by
  * several engines. Part of `npm run bench -- history`; alone with `BENCH_ONLY=statistics`.
  */
-import { addValue } from "../src/core/statistics/histogram.ts"
 import { encodeTotals, newTotals } from "../src/core/statistics/totals.ts"
 import type { Journal } from "../src/journal/port/journal.ts"
 import type { RollUp } from "../src/journal/port/statistics.ts"
@@ -52,11 +51,9 @@ function data(jobs: number): string {
   totals.failed = Math.round(jobs / 100)
   totals.attempts = jobs + totals.failed
   for (let n = 0; n < 500; n++) {
-    addValue(totals.duration, 50 * Math.exp(4.6 * ((n * 0.618) % 1)))
-    addValue(totals.queued, 2 * Math.exp(2.3 * ((n * 0.618) % 1)))
+    totals.duration.add(50 * Math.exp(4.6 * ((n * 0.618) % 1)))
+    totals.queued.add(2 * Math.exp(2.3 * ((n * 0.618) % 1)))
   }
-  for (const histogram of [totals.duration, totals.queued])
-    for (const [bucket, count] of histogram) histogram.set(bucket, Math.round((count * jobs) / 500))
   totals.errors.set("E405", totals.failed)
   totals.usage.set("tokens", jobs * 100)
   return encodeTotals(totals)

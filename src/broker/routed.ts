@@ -56,7 +56,8 @@ export class RoutedBroker implements Broker {
   }
 
   #lane(handler: string, needs?: PipelineNeeds): TaskLane | undefined {
-    return this.#lanes.find(lane => lane.runs(handler, needs))
+    for (const lane of this.#lanes) if (lane.runs(handler, needs)) return lane
+    return undefined
   }
 
   isPure(handler: string): boolean {

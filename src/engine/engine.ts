@@ -233,6 +233,11 @@ export class Engine implements OwnerEngine {
     else this.#sweep.freed([provider])
   }
 
+  /** It owns a partition that is ready: new jobs need not wait for one. */
+  get takesJobs(): boolean {
+    return this.#ownership.isReady
+  }
+
   /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, a known one of another engine. */
   async whenReady(): Promise<void> {
     if (this.#parts.takesPartitions) await this.#ownership.whenReady()

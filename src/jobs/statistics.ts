@@ -3,7 +3,7 @@
  * the work depends on the hours, nodes and engines, not on the number of jobs. "No data" is null, never 0.
  */
 import { criticalPath } from "../core/statistics/critical-path.ts"
-import { type Histogram, quantiles } from "../core/statistics/histogram.ts"
+import type { Histogram } from "../core/statistics/histogram.ts"
 import {
   decodeTotals,
   JOB,
@@ -198,7 +198,7 @@ function statistics(totals: Totals): Statistics {
 }
 
 function percentiles(histogram: Histogram): Percentiles | null {
-  const found = quantiles(histogram, [0.5, 0.9, 0.99])
+  const found = histogram.quantiles([0.5, 0.9, 0.99])
   return found === null ? null : { p50: found[0]!, p90: found[1]!, p99: found[2]! }
 }
 

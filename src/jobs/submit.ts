@@ -76,10 +76,12 @@ export class Submissions {
     source: WorkflowSource | WorkflowText,
     input: unknown,
     options: AcceptOptions & { owner: string },
-    admit: Admit = (_, store) => store(),
+    admit?: Admit,
   ): Promise<Submitted> {
     const stored = await this.#resolve(source, options)
-    const checked = await checkSubmission(stored.plan, input, options)
+    this.#mustFit(stored, options)
+    const checking = checkSubmission(stored.plan, input, options)
+    const checked = checking instanceof Promise ? await checking : checking
     const content =
       typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
     return this.#submit(stored, { input: checked, content }, options, admit)
@@ -90,7 +92,7 @@ export class Submissions {
     stored: StoredPlan,
     given: { readonly input: Json; readonly content: readonly Json[] },
     options: SubmitOptions & { owner: string },
-    admit: Admit = (_, store) => store(),
+    admit?: Admit,
   ): Promise<Submitted> {
     this.#parts.engine.mustBeOpen()
     checkOptions(options)
@@ -101,25 +103,29 @@ export class Submissions {
     stored: StoredPlan,
     { input, content }: { readonly input: Json; readonly content: readonly unknown[] },
     options: SubmitOptions & { owner: string },
-    admit: Admit,
+    admit: Admit | undefined,
   ): Promise<Submitted> {
-    await this.#parts.engine.whenReady()
+    const { engine } = this.#parts
+    if (!engine.takesJobs) await engine.whenReady()
+    const { plan } = stored
     const command = this.#command(stored, input, options)
     if (options.idempotencyKey !== undefined)
       return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
-        return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
-          this.#parts.engine.commands.submitOnce(jobId, stored.plan, command),
-        )
+        return this.#admitted(jobId, { plan, admit }, () => engine.commands.submitOnce(jobId, plan, command))
       })
     const asNew = (hurry?: Hurry) => {
-      const jobId = this.#parts.engine.newJobId()
-      const store = () => this.#parts.engine.commands.submit(jobId, stored.plan, command, hurry)
-      return this.#admitted(jobId, { plan: stored.plan, admit }, store)
+      const jobId = engine.newJobId()
+      return this.#admitted(jobId, { plan, admit }, () => engine.commands.submit(jobId, plan, command, hurry))
     }
-    // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
-    return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
+    try {
+      return await asNew("hurry")
+    } catch (error) {
+      // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
+      if (!isUnanswered(error)) throw error
+      return asNew()
+    }
   }
 
   /** Submits many jobs, each accepted or refused for itself. `admit`: absent if no limit applies to them. */
@@ -127,7 +133,11 @@ export class Submissions {
     const { engine } = this.#parts
     return new BulkSubmission({
       engine,
-      resolve: ({ workflow, options }) => this.#resolve(workflow, options),
+      resolve: async ({ workflow, options }) => {
+        const stored = await this.#resolve(workflow, options)
+        this.#mustFit(stored, options)
+        return stored
+      },
       command: ({ input, options }, stored) => {
         const checked = checkSubmission(stored.plan, input, options)
         return checked instanceof Promise
@@ -147,13 +157,13 @@ export class Submissions {
     command: given,
     content,
     options,
-    admit = (_, store) => store(),
+    admit,
   }: Parameters<ForksParts["submit"]>[0]): Promise<Submitted> {
     const { engine, mustFit, retryDefaults } = this.#parts
     engine.mustBeOpen()
     checkOptions({ ...options, labels: given.labels })
     mustFit?.(plan, options.owner)
-    await engine.whenReady()
+    if (!engine.takesJobs) await engine.whenReady()
     if (given.definition !== undefined) engine.plans.addDefinition(plan)
     const command = retryDefaults === undefined ? given : { ...given, retryDefaults }
     const jobId = engine.newJobIdIn(partition)
@@ -166,31 +176,38 @@ export class Submissions {
     })
   }
 
-  async #resolve(
+  #resolve(
     source: WorkflowSource | WorkflowText,
     options: AcceptOptions & { owner: string },
   ): Promise<StoredPlan> {
     this.#parts.engine.mustBeOpen()
     checkOptions(options)
-    const stored = await this.registrations.resolve(source, options.owner)
-    this.#parts.mustFit?.(stored.plan, options.owner)
-    return stored
+    return this.registrations.resolve(source, options.owner)
+  }
+
+  #mustFit({ plan }: StoredPlan, { owner }: { readonly owner: string }): void {
+    this.#parts.mustFit?.(plan, owner)
   }
 
   async #admitted(
     jobId: string,
-    { plan, admit }: { plan: Plan; admit: Admit },
+    { plan, admit }: { readonly plan: Plan; readonly admit: Admit | undefined },
     store: () => Promise<Stored | null>,
   ): Promise<Submitted> {
+    if (plan.pipeline === null && admit === undefined) {
+      const stored = await store()
+      return { jobId, isNew: stored !== null, stored }
+    }
     const { claimExecution = anyExecution } = this.#parts
     let stored: Stored | null = null
     let isRefused = true
     const releasePlace = plan.pipeline === null ? null : await claimExecution(jobId)
+    const begin = async () => {
+      isRefused = false
+      stored = await store()
+    }
     try {
-      await admit(jobId, async () => {
-        isRefused = false
-        stored = await store()
-      })
+      await (admit === undefined ? begin() : admit(jobId, begin))
     } catch (error) {
       // It is unknown whether a job that was sent to the store exists; a job that was not sent needs no place.
       if (isRefused) await releasePlace?.()

@@ -263,12 +263,13 @@ describe("statistics", () => {
   }, 120_000)
 
   it("count every end once, whichever engine dies before or after whichever write", async () => {
-    for (const [isBefore, at] of [
-      [true, 1],
-      [false, 1],
-      [true, 3],
-      [false, 3],
-      [false, 6],
+    for (const [isBefore, at, width] of [
+      [true, 1, 1],
+      [false, 1, 1],
+      [true, 3, 1],
+      // Jobs whose rows do not have the figures of all nodes.
+      [false, 3, 40],
+      [false, 6, 1],
     ] as const) {
       const store = createMemoryStore({ partitions: 4 })
       const { act } = actor()
@@ -278,12 +279,13 @@ describe("statistics", () => {
       const after: Clock["after"] = (ms, fire) => quick.after(ms, () => (dying.isDead() ? undefined : fire()))
       const first = await openUmbra(dying.journal, { ...options, clock: { ...quick, after } })
       const second = await openOn(store, options)
+      const before = Array.from({ length: width }, (_, n) => `a${n}`)
       const definition = flow([
-        { id: "a", handler: "act" },
-        { id: "b", handler: "act", dependencies: ["a"] },
+        ...before.map(id => ({ id, handler: "act" })),
+        { id: "b", handler: "act", dependencies: before },
       ])
       const run = async (umbra: Umbra) => {
-        const { id } = await umbra.submit(definition, { modes: { a: "ok", b: "fails_once" } })
+        const { id } = await umbra.submit(definition, { modes: { b: "fails_once" } })
         expect((await umbra.wait(id)).status).toBe("FAILED")
         await umbra.retry(id)
         expect((await umbra.wait(id)).status).toBe("COMPLETED")
@@ -306,7 +308,7 @@ describe("statistics", () => {
       const { jobs, nodes } = await statisticsOf(store)
       expect([jobs.count, jobs.failed]).toEqual([ends, failures])
       expect(nodes.map(({ node, count, failed }) => [node, count, failed])).toEqual([
-        ["a", countRows("jobs"), 0],
+        ...before.map(id => [id, countRows("jobs"), 0]),
         ["b", ends, failures],
       ])
     }

@@ -483,6 +483,5 @@ function enqueue(state: JobState, node: number, at: number, effects: Effects): v
 export function leaveFlight(state: JobState, node: number): void {
   if (!isInFlight(state, node)) return
   if (state.retryAt.delete(node) || state.awaitingSlot.delete(node)) return
-  // The shared empty set has nothing to remove.
-  if (!(state.held as Set<number>).delete(node)) state.active--
+  if (state.held.size === 0 || !(state.held as Set<number>).delete(node)) state.active--
 }

@@ -220,7 +220,11 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
   const { node, attempt } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (attempt !== state.attempt[node]) return refuse("stale_attempt")
-  if (state.retryAt.has(node) || state.awaitingSlot.has(node) || state.held.has(node))
+  if (
+    state.retryAt.has(node) ||
+    state.awaitingSlot.has(node) ||
+    (state.held.size > 0 && state.held.has(node))
+  )
     return refuse("stale_attempt")
   if (isInFlight(state, node)) {
     const isForQueued = command.type === "skip" || command.type === "await_slot"

@@ -1,7 +1,7 @@
 import { begunAttempts, lostAttempts, readyAt } from "../attempt-times.ts"
 import { CANCELLED, COMPLETED, FAILED, isDone, type JobState, type Usage } from "../state.ts"
 import type { JobStatus } from "../states.ts"
-import { addNode, decodeTotals, encodeTotals, newTotals, type Totals } from "./totals.ts"
+import { addNode, newTotals, type Totals } from "./totals.ts"
 
 /**
  * What the statistics count of a job that has ended.
@@ -22,6 +22,12 @@ export interface JobFigures {
   readonly usage: Usage | null
   /** How often it was retried before. */
   readonly retries: number
+  /**
+   * Nodes that completed with their first attempt, without usage, as one flat list: its id, `durationMs`, `queuedMs` of each.
+   * Nearly all nodes are such nodes, and an object for each of them shows in profiles.
+   */
+  readonly plain: readonly (string | number | null)[]
+  /** All others. */
   readonly nodes: readonly NodeFigures[]
   /** The nodes after the first `MAX_NODES`; null: none. */
   readonly rest: Totals | null
@@ -57,6 +63,8 @@ interface CountedNode {
 
 /** Nodes of one job that are counted apart. */
 const MAX_NODES = 1000
+/** Nodes whose figures are in the row of their job. A new owner folds larger jobs: their rows would double. */
+const MAX_STORED_NODES = 32
 
 /** Called before a retry of the job is applied. */
 export function countedBefore(state: JobState, at: number): CountedBefore {
@@ -74,10 +82,18 @@ export function countedBefore(state: JobState, at: number): CountedBefore {
 export function jobFigures(state: JobState): JobFigures {
   const { counted } = state
   const begin = counted?.retriedAt ?? state.createdAt
+  const plain: (string | number | null)[] = []
   const nodes: NodeFigures[] = []
   let rest: Totals | null = null
   let firstStart = Number.POSITIVE_INFINITY
+  const mayBePlain = isWithoutSpecialNodes(state)
   for (let node = 0; node < state.nodeStatus.length; node++) {
+    if (mayBePlain && node < MAX_NODES && state.nodeStatus[node] === COMPLETED && state.tries[node] === 0) {
+      const startedAt = state.startedAt[node]!
+      if (startedAt > 0 && startedAt < firstStart) firstStart = startedAt
+      plain.push(state.graph.nodes[node]!.id, durationOf(state, node), queuedOf(state, node))
+      continue
+    }
     const figures = nodeFigures(state, node, counted?.nodes.get(node))
     if (figures === null) continue
     firstStart = Math.min(firstStart, startOf(state, node))
@@ -94,8 +110,16 @@ export function jobFigures(state: JobState): JobFigures {
     queuedMs: firstStart === Number.POSITIVE_INFINITY ? null : Math.max(0, firstStart - begin),
     usage: state.usage.size === 0 ? null : jobUsage(state),
     retries: counted?.retries ?? 0,
-    ...{ nodes, rest },
+    plain,
+    nodes,
+    rest,
   }
+}
+
+/** No node was retried with its job, lost, taken over, reported usage, or has items. */
+function isWithoutSpecialNodes({ counted, spentAttempts, lists, reused, nodeUsage }: JobState): boolean {
+  if (counted !== null || spentAttempts.size > 0 || lists.size > 0) return false
+  return reused.size === 0 && nodeUsage.size === 0
 }
 
 /** null: nothing of the node counts. */
@@ -140,7 +164,8 @@ function attemptsOf(state: JobState, node: number): { attempts: number; losses: 
 
 function durationOf(state: JobState, node: number): number | null {
   const waitingSince = state.waitingSince.size === 0 ? undefined : state.waitingSince.get(node)
-  const begun = state.lists.has(node) ? state.queuedAt[node]! : state.startedAt[node]!
+  const isList = state.lists.size > 0 && state.lists.has(node)
+  const begun = isList ? state.queuedAt[node]! : state.startedAt[node]!
   const since = begun || waitingSince
   return since === undefined ? null : Math.max(0, state.endedAt[node]! - since)
 }
@@ -180,68 +205,65 @@ interface StoredFigures {
   readonly q?: number
   readonly u?: Usage
   readonly r?: number
-  readonly n: readonly StoredNode[]
-  readonly o?: string
+  /** `JobFigures.plain`. */
+  readonly p?: JobFigures["plain"]
+  readonly n?: readonly StoredNode[]
+  /** Its nodes are left out. */
+  readonly m?: true
 }
 
-/** `code`: 0 for a node that completed, 1 for one that was cancelled, else the code of its error. */
+/** `code`: 0 for a node that completed, 1 for one that was cancelled, else the code of its error, if it has one. */
 type StoredNode = readonly [
   node: string,
   durationMs: number | null,
   queuedMs: number | null,
-  attempts?: number,
-  losses?: number,
-  code?: string | 0 | 1,
+  attempts: number,
+  losses: number,
+  code: string | null | 0 | 1,
   usage?: Usage,
 ]
 
-/** By hand: nearly all jobs end with short figures, and `JSON.stringify` of them shows in profiles. */
+/** By hand: nearly all jobs end with short figures. */
 export function encodeFigures(figures: JobFigures, seq: number): string {
-  const { status, code, durationMs, queuedMs, usage, retries, nodes, rest } = figures
+  const { status, code, durationMs, queuedMs, usage, retries, plain, nodes, rest } = figures
   let text = `{"e":${seq},"d":${durationMs}`
   if (status !== "COMPLETED") text += `,"s":"${status}"`
   if (code !== null) text += `,"c":${JSON.stringify(code)}`
   if (queuedMs !== null) text += `,"q":${queuedMs}`
   if (usage !== null) text += `,"u":${JSON.stringify(usage)}`
   if (retries > 0) text += `,"r":${retries}`
-  if (rest !== null) text += `,"o":${JSON.stringify(encodeTotals(rest))}`
-  text += ',"n":['
-  for (let i = 0; i < nodes.length; i++) text += (i === 0 ? "" : ",") + encodeNode(nodes[i]!)
-  return `${text}]}`
+  if (plain.length > 3 * MAX_STORED_NODES || nodes.length > MAX_STORED_NODES || rest !== null)
+    return `${text},"m":true}`
+  if (nodes.length > 0) text += `,"n":${JSON.stringify(nodes.map(storedNode))}`
+  return plain.length === 0 ? `${text}}` : `${text},"p":${JSON.stringify(plain)}}`
 }
 
-/** Ids of nodes need no escapes (`idPattern` of definitions). Usual values at the end are left out. */
-function encodeNode({
-  node,
-  outcome,
-  code,
-  durationMs,
-  queuedMs,
-  attempts,
-  losses,
-  usage,
-}: NodeFigures): string {
-  const head = `["${node}",${durationMs},${queuedMs}`
-  if (outcome === "completed" && usage === null && losses === 0)
-    return attempts === 1 ? `${head}]` : `${head},${attempts}]`
-  const ending = outcome === "completed" ? 0 : outcome === "cancelled" ? 1 : JSON.stringify(code)
-  const used = usage === null ? "" : `,${JSON.stringify(usage)}`
-  return `${head},${attempts},${losses},${ending}${used}]`
+function storedNode(figures: NodeFigures): StoredNode {
+  const { node, outcome, code, durationMs, queuedMs, attempts, losses, usage } = figures
+  const ending = outcome === "completed" ? 0 : outcome === "cancelled" ? 1 : code
+  const stored = [node, durationMs, queuedMs, attempts, losses, ending] as const
+  return usage === null ? stored : [...stored, usage]
 }
 
+/** Must the job be folded to count this end? It was retried, so the row has only its last end, or it has many nodes. */
+export function needsFold(stats: string): boolean {
+  return stats.includes('"r":') || stats.includes('"m":true')
+}
+
+/** Of a text that needs no fold. */
 export function decodeFigures(text: string): { readonly seq: number; readonly figures: JobFigures } {
-  const { e, s, c, d, q, u, r, n, o } = JSON.parse(text) as StoredFigures
+  const { e, s, c, d, q, u, r, p = [], n = [] } = JSON.parse(text) as StoredFigures
   return {
     seq: e,
     figures: {
       ...{ status: s ?? "COMPLETED", code: c ?? null, durationMs: d, queuedMs: q ?? null },
-      ...{ usage: u ?? null, retries: r ?? 0, nodes: n.map(decodeNode) },
-      rest: o === undefined ? null : decodeTotals(o),
+      ...{ usage: u ?? null, retries: r ?? 0, plain: p, nodes: n.map(decodeNode) },
+      rest: null,
     },
   }
 }
 
-function decodeNode([node, durationMs, queuedMs, attempts = 1, losses = 0, ending = 0, usage]: StoredNode) {
+function decodeNode([node, durationMs, queuedMs, attempts, losses, ending, usage]: StoredNode) {
   return {
     ...{ node, durationMs, queuedMs, attempts, losses, usage: usage ?? null },
     outcome: ending === 0 ? "completed" : ending === 1 ? "cancelled" : "failed",

@@ -1,4 +1,4 @@
-import { addValue, decodeHistogram, encodeHistogram, type Histogram, mergeHistogram } from "./histogram.ts"
+import { Histogram } from "./histogram.ts"
 import type { JobFigures, NodeFigures } from "./job-figures.ts"
 
 /**
@@ -33,8 +33,16 @@ const OTHER = "other"
 
 export function newTotals(): Totals {
   return {
-    ...{ count: 0, failed: 0, cancelled: 0, expired: 0, attempts: 0, losses: 0 },
-    ...{ duration: new Map(), queued: new Map(), errors: new Map(), usage: new Map() },
+    count: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+    attempts: 0,
+    losses: 0,
+    duration: new Histogram(),
+    queued: new Histogram(),
+    errors: new Map(),
+    usage: new Map(),
   }
 }
 
@@ -44,7 +52,7 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
   job.count++
   switch (figures.status) {
     case "COMPLETED":
-      addValue(job.duration, figures.durationMs)
+      job.duration.add(figures.durationMs)
       break
     case "FAILED":
       job.failed++
@@ -56,8 +64,12 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
     default:
       job.expired++
   }
-  if (figures.queuedMs !== null) addValue(job.queued, figures.queuedMs)
+  if (figures.queuedMs !== null) job.queued.add(figures.queuedMs)
   addUsage(job, figures.usage)
+  const { plain } = figures
+  job.attempts += plain.length / 3
+  for (let at = 0; at < plain.length; at += 3)
+    addPlain(totalsOf(totals, plain[at] as string), plain[at + 1] as Time, plain[at + 2] as Time)
   for (const node of figures.nodes) {
     job.attempts += node.attempts
     job.losses += node.losses
@@ -70,6 +82,16 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
   mergeTotals(totalsOf(totals, OTHER_NODES), rest)
 }
 
+type Time = number | null
+
+/** One of `JobFigures.plain`. */
+function addPlain(totals: Totals, durationMs: Time, queuedMs: Time): void {
+  totals.count++
+  totals.attempts++
+  if (durationMs !== null) totals.duration.add(durationMs)
+  if (queuedMs !== null) totals.queued.add(queuedMs)
+}
+
 export function addNode(totals: Totals, node: NodeFigures): void {
   const { outcome, durationMs, queuedMs } = node
   if (outcome === "cancelled") totals.cancelled++
@@ -78,8 +100,8 @@ export function addNode(totals: Totals, node: NodeFigures): void {
     totals.failed++
     addError(totals, node.code)
   }
-  if (outcome === "completed" && durationMs !== null) addValue(totals.duration, durationMs)
-  if (queuedMs !== null) addValue(totals.queued, queuedMs)
+  if (outcome === "completed" && durationMs !== null) totals.duration.add(durationMs)
+  if (queuedMs !== null) totals.queued.add(queuedMs)
   totals.attempts += node.attempts
   totals.losses += node.losses
   addUsage(totals, node.usage)
@@ -114,8 +136,8 @@ export function mergeTotals(into: Totals, other: Totals): void {
   into.expired += other.expired
   into.attempts += other.attempts
   into.losses += other.losses
-  mergeHistogram(into.duration, other.duration)
-  mergeHistogram(into.queued, other.queued)
+  into.duration.merge(other.duration)
+  into.queued.merge(other.queued)
   for (const [code, count] of other.errors) addTo(into.errors, code, count, MAX_CODES)
   for (const [key, amount] of other.usage) addTo(into.usage, key, amount, MAX_USAGE)
 }
@@ -135,10 +157,11 @@ interface StoredTotals {
 
 export function encodeTotals(totals: Totals): string {
   const { count, failed, cancelled, expired, attempts, losses, duration, queued, errors, usage } = totals
+  const [d, q] = [duration.encode(), queued.encode()]
   const stored: StoredTotals = {
     n: [count, failed, cancelled, expired, attempts, losses],
-    ...(duration.size === 0 ? {} : { d: encodeHistogram(duration) }),
-    ...(queued.size === 0 ? {} : { q: encodeHistogram(queued) }),
+    ...(d.length === 0 ? {} : { d }),
+    ...(q.length === 0 ? {} : { q }),
     ...(errors.size === 0 ? {} : { e: [...errors] }),
     ...(usage.size === 0 ? {} : { u: [...usage] }),
   }
@@ -150,6 +173,7 @@ export function decodeTotals(text: string): Totals {
   const [count = 0, failed = 0, cancelled = 0, expired = 0, attempts = 0, losses = 0] = n
   return {
     ...{ count, failed, cancelled, expired, attempts, losses },
-    ...{ duration: decodeHistogram(d), queued: decodeHistogram(q), errors: new Map(e), usage: new Map(u) },
+    ...{ duration: Histogram.decode(d), queued: Histogram.decode(q) },
+    ...{ errors: new Map(e), usage: new Map(u) },
   }
 }

@@ -237,7 +237,7 @@ function jobChange(job: LiveJob): JobChange {
     workflowVersion: state.workflowVersion,
     createdAt: state.createdAt,
     labels: hasKeys(labels) ? JSON.stringify(labels) : null,
-    ...(job.isRelabelled ? { isRelabelled: true as const } : {}),
+    isRelabelled: job.isRelabelled,
   }
 }
 

@@ -11,7 +11,7 @@ import { defaultLimits } from "../../template/index.ts"
 import type { Clock } from "../clock.ts"
 import { partitionMoved } from "../commit/batch.ts"
 import { renderJobOutput } from "../dispatch/render.ts"
-import { newLiveJob, noFacts } from "../owner/live-job.ts"
+import { newLiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { foldJob, type LoadParts, readJobs, readOutput } from "../recovery/fold.ts"
 import { readReused } from "./reused.ts"
@@ -100,7 +100,17 @@ export class Forks {
     const read = new Map<number, Json>()
     for (const output of state.outputs)
       for (const large of largeParts(output)) read.set(large.seq, await readOutput(load.journal, id, large))
-    const job = newLiveJob({ id, partition: 0, plan, state, ...noFacts })
+    const job = newLiveJob({
+      id,
+      partition: 0,
+      plan,
+      state,
+      seq: 0,
+      turnSeq: 0,
+      at: 0,
+      size: 0,
+      projected: null,
+    })
     return renderJobOutput(job, read, { ...defaultLimits, bytes: maxOutputBytes })
   }
 }

@@ -101,9 +101,6 @@ type NewLiveJob = Pick<
   "id" | "partition" | "plan" | "state" | "seq" | "turnSeq" | "at" | "size" | "projected"
 >
 
-/** Of a job that is about to be submitted. */
-export const noFacts = { seq: 0, turnSeq: 0, at: 0, size: 0, projected: null } as const
-
 export function newLiveJob(job: NewLiveJob): LiveJob {
   // Field by field: a spread of the argument shows in profiles.
   return {

@@ -33,7 +33,6 @@ import {
   hasLaterAttempt,
   type LiveJob,
   newLiveJob,
-  noFacts,
   runningAttempts,
 } from "./live-job.ts"
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
@@ -194,7 +193,17 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
     const state = newJobState(plan)
-    const job = newLiveJob({ id, partition, plan, state, ...noFacts })
+    const job = newLiveJob({
+      id,
+      partition,
+      plan,
+      state,
+      seq: 0,
+      turnSeq: 0,
+      at: 0,
+      size: 0,
+      projected: null,
+    })
     void this.execute(job, command)
     if (command.fork !== undefined) {
       if (reused !== undefined) fillReused(state, command.fork, reused)
@@ -414,14 +423,20 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
   contextFor(job: LiveJob, command: Command): DecisionContext {
     const { lossLimit } = this.#parts.settings
-    const [now, random, turnSeq] = [this.#parts.clock.now(), this.#parts.clock.random(), job.turnSeq]
+    const now = this.#parts.clock.now()
+    const random = this.#parts.clock.random()
     if (mayEndAttempts(command))
-      return { now, random, lossLimit, turnSeq, running: () => runningAttempts(job, this.broker) }
+      return {
+        ...{ now, random, lossLimit, turnSeq: job.turnSeq },
+        running: () => runningAttempts(job, this.broker),
+      }
+    if (command.type === "retry" || command.type === "delete")
+      return { now, random, lossLimit, turnSeq: job.turnSeq }
     if (command.type === "started" && command.alone === true) {
       const otherDiedAt = this.#deaths.latestOther(job, command)
       if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
     }
-    return { now, random, lossLimit, turnSeq }
+    return { now, random, lossLimit }
   }
 
   isDispatched({ id: jobId }: LiveJob, attemptRef: AttemptRef): boolean {

@@ -73,9 +73,13 @@ export class Ownership {
     return this.#engines <= this.#parts.journal.capabilities.partitions
   }
 
+  get isReady(): boolean {
+    return this.#parts.partitions.ready.size > 0
+  }
+
   /** Resolves once at least one partition is ready, or none will be. */
   async whenReady(): Promise<void> {
-    while (this.#parts.partitions.ready.size === 0 && this.#mayOwn && !this.#stopped)
+    while (!this.isReady && this.#mayOwn && !this.#stopped)
       await new Promise<void>(resolve => this.#readyWaiters.add(resolve))
   }
 

@@ -1,4 +1,4 @@
-import { decodeFigures, type JobFigures, jobFigures } from "../../core/statistics/job-figures.ts"
+import { decodeFigures, type JobFigures, jobFigures, needsFold } from "../../core/statistics/job-figures.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { FactOfJob } from "../../journal/port/statistics.ts"
 import type { Log } from "../../log.ts"
@@ -15,14 +15,15 @@ export interface End {
 
 /**
  * The ends that a page of facts contains. The row of a job has the figures of its last end, with the seq of the fact. A job
- * that was retried may have ended before, and one that ended in a release before 0.2 has none: they are folded.
+ * that was retried may have ended before, one with many nodes has only a part of them, and one that ended in a release
+ * before 0.2 has none: they are folded.
  */
 export async function countPage(load: LoadParts, facts: readonly FactOfJob[], log: Log): Promise<End[]> {
   const ends: End[] = []
   const folded = new Map<string, FactOfJob>()
   for (const fact of facts) {
     const { seq, at, stats, hasEnded } = fact
-    if (stats === null ? hasEnded : stats.includes('"r":')) folded.set(fact.jobId, fact)
+    if (stats === null ? hasEnded : needsFold(stats)) folded.set(fact.jobId, fact)
     else if (stats?.startsWith(`{"e":${seq},`) === true)
       ends.push(endOf(fact, at, decodeFigures(stats).figures))
   }

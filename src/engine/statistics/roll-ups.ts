@@ -1,3 +1,4 @@
+import { valueIn } from "../../core/maps.ts"
 import {
   addJob,
   decodeTotals,
@@ -64,10 +65,11 @@ export class RollUps {
     if (batch.lastEnded.size === 0) return
     const { owned } = this.#parts.owner
     const refusedIds = new Set(refused.map(({ job }) => job.id))
-    for (const { jobId, partition, ...end } of batch.ends) {
+    for (const end of batch.ends) {
+      const { jobId, partition } = end
       const epoch = batch.epochs.get(partition)
       if (epoch === undefined || owned.get(partition)?.epoch !== epoch || refusedIds.has(jobId)) continue
-      addEnd(this.#uncounted(partition, epoch).totals, end)
+      this.#uncounted(partition, epoch).totals.add(end)
     }
     for (const [partition, seq] of batch.lastEnded) {
       const epoch = batch.epochs.get(partition)
@@ -94,7 +96,7 @@ export class RollUps {
   #uncounted(partition: number, epoch: number): Uncounted {
     const known = this.#partitions.get(partition)
     if (known?.epoch === epoch) return known
-    const uncounted: Uncounted = { epoch, from: null, upTo: 0, totals: new Map() }
+    const uncounted: Uncounted = { epoch, from: null, upTo: 0, totals: new TotalsByKey() }
     this.#partitions.set(partition, uncounted)
     return uncounted
   }
@@ -150,8 +152,8 @@ export class RollUps {
     for (let from = watermark; from < upTo; ) {
       const facts = await this.#store.factsOfJobs({ partition, after: from, upTo, limit: PAGE })
       const to = facts.length < PAGE ? upTo : facts.at(-1)!.seq
-      const totals: TotalsByKey = new Map()
-      for (const end of await countPage(load, facts, log)) addEnd(totals, end)
+      const totals = new TotalsByKey()
+      for (const end of await countPage(load, facts, log)) totals.add(end)
       const rollUps = await this.#merged(partition, totals)
       if (!(await this.#store.write({ partition, moves: [{ partition, epoch, from, to }], rollUps })))
         return null
@@ -178,17 +180,17 @@ export class RollUps {
 
   async #writeGroup(group: readonly (readonly [number, Uncounted])[]): Promise<void> {
     const moves: WatermarkMove[] = []
-    const sum: TotalsByKey = new Map()
+    const sum = new TotalsByKey()
     for (const [partition, { epoch, from, upTo, totals }] of group) {
       moves.push({ partition, epoch, from: from!, to: upTo })
-      mergeKeys(sum, totals)
+      sum.merge(totals)
     }
     const name = this.#name()
     if (!moves.some(({ partition }) => partition === name.partition)) moves.push(name)
     const rollUps = await this.#merged(name.partition, sum)
     const taken = group.map(([partition, uncounted]) => {
       const { totals } = uncounted
-      uncounted.totals = new Map()
+      uncounted.totals = new TotalsByKey()
       return { partition, uncounted, totals, to: uncounted.upTo }
     })
     await this.#settle({ taken, sent: { partition: name.partition, moves, rollUps } })
@@ -207,9 +209,9 @@ export class RollUps {
     const stored = keys.length === 0 ? [] : await this.#store.readForUpdate({ partition, keys })
     const known = new Map(stored.map(rollUp => [`${keyText(rollUp)}\u001f${rollUp.node}`, rollUp.data]))
     const rollUps: RollUp[] = []
-    for (const [text, { key, totals }] of added)
+    for (const { key, totals } of added.values())
       for (const [node, more] of totals) {
-        const data = known.get(`${text}\u001f${node}`)
+        const data = known.get(`${keyText(key)}\u001f${node}`)
         const sum = data === undefined ? newTotals() : decodeTotals(data)
         mergeTotals(sum, more)
         rollUps.push({ ...key, node, data: encodeTotals(sum) })
@@ -225,7 +227,7 @@ export class RollUps {
     for (const { uncounted, totals, to } of write.taken) {
       if (isWritten) uncounted.from = to
       else {
-        mergeKeys(totals, uncounted.totals)
+        totals.merge(uncounted.totals)
         uncounted.totals = totals
       }
     }
@@ -272,27 +274,43 @@ interface Write {
   }[]
 }
 
-/** By workflow version and hour, then by node. */
-type TotalsByKey = Map<string, { readonly key: RollUpKey; readonly totals: Map<string, Totals> }>
-
 function keyText({ owner, workflow, version, hour }: RollUpKey): string {
   return `${owner}\u001f${workflow}\u001f${version}\u001f${hour}`
 }
 
-function addEnd(all: TotalsByKey, { owner, workflow, version, at, figures }: End): void {
-  const key = { owner, workflow, version, hour: Math.floor(at / HOUR_MS) * HOUR_MS }
-  addJob(totalsOf(all, key), figures)
+interface KeyTotals {
+  readonly key: RollUpKey
+  /** By node. */
+  readonly totals: Map<string, Totals>
 }
 
-function mergeKeys(into: TotalsByKey, other: TotalsByKey): void {
-  for (const { key, totals } of other.values()) mergeByNode(totalsOf(into, key), totals)
-}
+/** Totals by workflow version and hour, then by node. */
+class TotalsByKey {
+  readonly #byText = new Map<string, KeyTotals>()
+  /** Most ends are of the same version and hour as the end before. */
+  #latest: KeyTotals | null = null
 
-function totalsOf(all: TotalsByKey, key: RollUpKey): Map<string, Totals> {
-  const text = keyText(key)
-  const known = all.get(text)
-  if (known !== undefined) return known.totals
-  const totals = new Map<string, Totals>()
-  all.set(text, { key, totals })
-  return totals
+  add({ owner, workflow, version, at, figures }: End): void {
+    const hour = Math.floor(at / HOUR_MS) * HOUR_MS
+    const latest = this.#latest?.key
+    const isSame =
+      latest?.hour === hour &&
+      latest.version === version &&
+      latest.workflow === workflow &&
+      latest.owner === owner
+    if (!isSame) this.#latest = this.#of({ owner, workflow, version, hour })
+    addJob(this.#latest!.totals, figures)
+  }
+
+  merge(other: TotalsByKey): void {
+    for (const { key, totals } of other.values()) mergeByNode(this.#of(key).totals, totals)
+  }
+
+  values(): Iterable<KeyTotals> {
+    return this.#byText.values()
+  }
+
+  #of(key: RollUpKey): KeyTotals {
+    return valueIn(this.#byText, keyText(key), () => ({ key, totals: new Map() }))
+  }
 }

@@ -347,7 +347,7 @@ export interface JobChange {
   /** A JSON object of strings. */
   readonly labels: string | null
   /** The labels are new: they have no marks yet. */
-  readonly isRelabelled?: true
+  readonly isRelabelled?: boolean
 }
 
 export interface NewJob extends JobChange {

@@ -2,19 +2,13 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { readGraph } from "../../../src/core/compiled-graph.ts"
 import { criticalPath } from "../../../src/core/statistics/critical-path.ts"
-import {
-  addValue,
-  decodeHistogram,
-  encodeHistogram,
-  type Histogram,
-  mergeHistogram,
-  quantiles,
-} from "../../../src/core/statistics/histogram.ts"
+import { Histogram } from "../../../src/core/statistics/histogram.ts"
 import {
   decodeFigures,
   encodeFigures,
   type JobFigures,
   type NodeFigures,
+  needsFold,
 } from "../../../src/core/statistics/job-figures.ts"
 import {
   addJob,
@@ -29,8 +23,8 @@ const duration = fc.oneof(fc.nat(30), fc.nat(5_000), fc.nat(1e6), fc.nat(1e12))
 const durations = fc.array(duration, { minLength: 1, maxLength: 300 })
 
 function histogram(values: readonly number[]): Histogram {
-  const made: Histogram = new Map()
-  for (const value of values) addValue(made, value)
+  const made = new Histogram()
+  for (const value of values) made.add(value)
   return made
 }
 
@@ -44,7 +38,7 @@ describe("a histogram", () => {
   it("gives every quantile within 5 % of the sorted list", () => {
     fc.assert(
       fc.property(durations, fc.double({ min: 0, max: 1, noNaN: true }), (values, rank) => {
-        const [found] = quantiles(histogram(values), [rank])!
+        const [found] = histogram(values).quantiles([rank])!
         const wanted = exact(values, rank)
         expect(Math.abs(found! - wanted)).toBeLessThanOrEqual(0.05 * wanted)
       }),
@@ -54,7 +48,7 @@ describe("a histogram", () => {
 
   it("of every single value is within 5 %, and exact up to 20 ms", () => {
     for (let ms = 0; ms < 50_000; ms++) {
-      const [found] = quantiles(histogram([ms]), [0.5])!
+      const [found] = histogram([ms]).quantiles([0.5])!
       expect(Math.abs(found! - ms)).toBeLessThanOrEqual(ms <= 20 ? 0 : 0.05 * ms)
     }
   })
@@ -62,16 +56,16 @@ describe("a histogram", () => {
   it("of a union is the sum of the histograms, also as stored", () => {
     fc.assert(
       fc.property(durations, durations, (first, second) => {
-        const sum = decodeHistogram(encodeHistogram(histogram(first)))
-        mergeHistogram(sum, histogram(second))
-        expect(encodeHistogram(sum)).toEqual(encodeHistogram(histogram([...first, ...second])))
+        const sum = Histogram.decode(histogram(first).encode())
+        sum.merge(histogram(second))
+        expect(sum.encode()).toEqual(histogram([...first, ...second]).encode())
       }),
       { numRuns: 200, seed },
     )
   })
 
   it("without values has no quantile", () => {
-    expect(quantiles(new Map(), [0.5])).toBeNull()
+    expect(new Histogram().quantiles([0.5])).toBeNull()
   })
 })
 
@@ -100,6 +94,11 @@ const figures: fc.Arbitrary<JobFigures> = fc.record({
   queuedMs: fc.option(duration),
   usage,
   retries: fc.nat(2),
+  plain: fc
+    .array(fc.tuple(fc.constantFrom("a", "b", "c-d_e"), fc.option(duration), fc.option(duration)), {
+      maxLength: 6,
+    })
+    .map(nodes => nodes.flat()),
   nodes: fc.array(node, { maxLength: 6 }),
   rest: fc.option(
     fc
@@ -109,7 +108,7 @@ const figures: fc.Arbitrary<JobFigures> = fc.record({
 })
 const plain: JobFigures = {
   ...{ status: "COMPLETED", code: null, durationMs: 1, queuedMs: null, usage: null, retries: 0 },
-  ...{ nodes: [], rest: null },
+  ...{ plain: [], nodes: [], rest: null },
 }
 
 function totalsOf(jobs: readonly JobFigures[]): Map<string, Totals> {
@@ -132,6 +131,8 @@ describe("figures and totals", () => {
       fc.property(figures, fc.nat(2 ** 31), (given, seq) => {
         const text = encodeFigures(given, seq)
         expect(text.startsWith(`{"e":${seq},`)).toBe(true)
+        expect(needsFold(text)).toBe(given.retries > 0 || given.rest !== null)
+        if (given.rest !== null) return
         const { seq: read, figures: found } = decodeFigures(text)
         expect(read).toBe(seq)
         expect(comparable(totalsOf([found]))).toEqual(comparable(totalsOf([given])))
@@ -139,6 +140,14 @@ describe("figures and totals", () => {
       }),
       { numRuns: 300, seed },
     )
+  })
+
+  it("of a job with many nodes are short, and must be folded", () => {
+    const nodes = Array.from({ length: 33 }, (_, n) => [`node${n}`, n, 0]).flat()
+    expect(needsFold(encodeFigures({ ...plain, plain: nodes.slice(3) }, 1))).toBe(false)
+    const text = encodeFigures({ ...plain, plain: nodes }, 1)
+    expect(needsFold(text)).toBe(true)
+    expect(text.length).toBeLessThan(50)
   })
 
   it("of a union are the sums of the totals, also as stored", () => {
