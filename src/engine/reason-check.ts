@@ -26,7 +26,11 @@ export interface ReasonCheckParts {
  */
 export class ReasonCheck {
   readonly #parts: ReasonCheckParts
-  #next: Iterator<LiveJob> | null = null
+  /**
+   * Ids of jobs that were not checked since all of them were. Not an iterator of the map: a map keeps all versions of its
+   * table for an iterator, with the jobs in them, which made garbage collection three times as expensive.
+   */
+  #unchecked: string[] = []
   readonly #timers = new Set<() => void>()
   #isStopped = false
 
@@ -63,10 +67,13 @@ export class ReasonCheck {
   }
 
   #nextJob(): LiveJob | undefined {
-    const next = this.#next?.next()
-    if (next !== undefined && next.done !== true) return next.value
-    this.#next = this.#parts.jobs.values()
-    return this.#next.next().value
+    const { jobs } = this.#parts
+    if (this.#unchecked.length === 0) this.#unchecked = [...jobs.keys()].reverse()
+    for (let id = this.#unchecked.pop(); id !== undefined; id = this.#unchecked.pop()) {
+      const job = jobs.get(id)
+      if (job !== undefined) return job
+    }
+    return undefined
   }
 
   #look(job: LiveJob): void {

@@ -235,7 +235,11 @@ export function encodeFigures(figures: JobFigures, seq: number): string {
   if (plain.length > 3 * MAX_STORED_NODES || nodes.length > MAX_STORED_NODES || rest !== null)
     return `${text},"m":true}`
   if (nodes.length > 0) text += `,"n":${JSON.stringify(nodes.map(storedNode))}`
-  return plain.length === 0 ? `${text}}` : `${text},"p":${JSON.stringify(plain)}}`
+  if (plain.length === 0) return `${text}}`
+  // Ids of nodes need no escapes (`idPattern` of definitions).
+  text += `,"p":["${plain[0]}",${plain[1]},${plain[2]}`
+  for (let at = 3; at < plain.length; at += 3) text += `,"${plain[at]}",${plain[at + 1]},${plain[at + 2]}`
+  return `${text}]}`
 }
 
 function storedNode(figures: NodeFigures): StoredNode {

@@ -63,21 +63,22 @@ export class RollUps {
   /** The ends in a batch whose append has an outcome. */
   add({ batch, refused }: CommittedBatch): void {
     if (batch.lastEnded.size === 0) return
-    const { owned } = this.#parts.owner
-    const refusedIds = new Set(refused.map(({ job }) => job.id))
-    for (const end of batch.ends) {
-      const { jobId, partition } = end
-      const epoch = batch.epochs.get(partition)
-      if (epoch === undefined || owned.get(partition)?.epoch !== epoch || refusedIds.has(jobId)) continue
-      this.#uncounted(partition, epoch).totals.add(end)
-    }
     for (const [partition, seq] of batch.lastEnded) {
-      const epoch = batch.epochs.get(partition)
-      if (epoch === undefined || owned.get(partition)?.epoch !== epoch) continue
-      const uncounted = this.#uncounted(partition, epoch)
-      uncounted.upTo = Math.max(uncounted.upTo, seq)
+      const uncounted = this.#current(partition, batch.epochs)
+      if (uncounted !== null) uncounted.upTo = Math.max(uncounted.upTo, seq)
     }
+    const refusedIds = refused.length === 0 ? null : new Set(refused.map(({ job }) => job.id))
+    for (const end of batch.ends)
+      if (refusedIds === null || !refusedIds.has(end.jobId))
+        this.#current(end.partition, batch.epochs)?.totals.add(end)
     this.#schedule(this.#intervalMs)
+  }
+
+  /** null: the partition has moved since the batch was made. */
+  #current(partition: number, epochs: ReadonlyMap<number, number>): Uncounted | null {
+    const epoch = epochs.get(partition)
+    if (epoch === undefined || this.#parts.owner.owned.get(partition)?.epoch !== epoch) return null
+    return this.#uncounted(partition, epoch)
   }
 
   /** Writes what is counted so far. */

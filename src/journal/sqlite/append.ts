@@ -114,28 +114,16 @@ function insertJob(connection: Connection, job: port.NewJob): void {
   connection.run(INSERT_JOB, ...jobKeys.map(key => job[key] ?? null))
 }
 
-const CHANGE_JOB = `
-update jobs
-set seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7,
-  fingerprint = ?8, stats = coalesce(?9, stats), labels = ?10
-where id = ?11 and seq < ?1`
+const changes = `seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7,
+  fingerprint = ?8, labels = ?9`
+const CHANGE_JOB = `update jobs set ${changes} where id = ?10 and seq < ?1`
+const END_JOB = `update jobs set ${changes}, stats = ?11 where id = ?10 and seq < ?1`
 
 function changeJob(connection: Connection, job: port.JobChange): void {
-  const {
-    seq,
-    status,
-    updatedAt,
-    finishedAt,
-    wakeAt,
-    output,
-    error,
-    fingerprint,
-    stats = null,
-    labels,
-    id,
-  } = job
-  const end = [output, error, fingerprint, stats, labels] as const
-  connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, ...end, id)
+  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, labels, id, stats } = job
+  const values = [seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, labels, id] as const
+  if (stats == null) connection.run(CHANGE_JOB, ...values)
+  else connection.run(END_JOB, ...values, stats)
 }
 
 /** Entries may be too many, never too few: those of a partition that is not held do no harm. */

@@ -96,9 +96,11 @@ function flat<T>(items: readonly T[], keys: Keys<T>): unknown[] {
 
 function objects<T>(values: readonly unknown[], keys: Keys<T>): T[] {
   const items: T[] = []
+  // A copy has all fields from the beginning: to add them one by one takes twice as long.
+  const blank: Partial<Record<string, unknown>> = Object.fromEntries(keys.map(key => [key, null]))
   for (let at = 0; at < values.length; at += keys.length) {
-    const item: Partial<Record<string, unknown>> = {}
-    for (const [index, key] of keys.entries()) item[key] = values[at + index]
+    const item = { ...blank }
+    for (let index = 0; index < keys.length; index++) item[keys[index]!] = values[at + index]
     items.push(item as T)
   }
   return items
