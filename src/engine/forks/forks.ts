@@ -100,17 +100,7 @@ export class Forks {
     const read = new Map<number, Json>()
     for (const output of state.outputs)
       for (const large of largeParts(output)) read.set(large.seq, await readOutput(load.journal, id, large))
-    const job = newLiveJob({
-      id,
-      partition: 0,
-      plan,
-      state,
-      seq: 0,
-      turnSeq: 0,
-      at: 0,
-      size: 0,
-      projected: null,
-    })
+    const job = newLiveJob({ id, partition: 0, plan, state })
     return renderJobOutput(job, read, { ...defaultLimits, bytes: maxOutputBytes })
   }
 }

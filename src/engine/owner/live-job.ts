@@ -96,10 +96,9 @@ export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   return place !== null && isInFlight(place.state, place.position)
 }
 
-type NewLiveJob = Pick<
-  LiveJob,
-  "id" | "partition" | "plan" | "state" | "seq" | "turnSeq" | "at" | "size" | "projected"
->
+/** Without its facts: it is about to be submitted. */
+type NewLiveJob = Pick<LiveJob, "id" | "partition" | "plan" | "state"> &
+  Partial<Pick<LiveJob, "seq" | "turnSeq" | "at" | "size" | "projected">>
 
 export function newLiveJob(job: NewLiveJob): LiveJob {
   // Field by field: a spread of the argument shows in profiles.
@@ -108,12 +107,12 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     partition: job.partition,
     plan: job.plan,
     state: job.state,
-    seq: job.seq,
-    turnSeq: job.turnSeq,
+    seq: job.seq ?? 0,
+    turnSeq: job.turnSeq ?? 0,
     phase: phaseOf(job.state),
-    at: job.at,
-    size: job.size,
-    projected: job.projected,
+    at: job.at ?? 0,
+    size: job.size ?? 0,
+    projected: job.projected ?? null,
     stats: null,
     pendingBatches: 0,
     users: 0,

@@ -193,17 +193,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
     const state = newJobState(plan)
-    const job = newLiveJob({
-      id,
-      partition,
-      plan,
-      state,
-      seq: 0,
-      turnSeq: 0,
-      at: 0,
-      size: 0,
-      projected: null,
-    })
+    const job = newLiveJob({ id, partition, plan, state })
     void this.execute(job, command)
     if (command.fork !== undefined) {
       if (reused !== undefined) fillReused(state, command.fork, reused)
