@@ -125,6 +125,83 @@ it("needs the scope manage, and refuses what is not a request", async () => {
   expect((await ask("/bulk", { token })).body.operations).toEqual([])
 })
 
+it("forks what matches, refuses effects that are not confirmed, and shows that in a dry run", async () => {
+  const { stage, tokens } = await stageWith("ada", "bob")
+  const { ask } = stage
+  const [token, bob] = [tokens.ada!, tokens.bob!]
+  const ids = await failed(stage, token, 3)
+  const theirs = await failed(stage, bob, 1)
+  const body = { verb: "fork", filter: { workflow: "fails" }, rate: 1000 }
+  const dry = await ask("/bulk", post(token, { ...body, dry_run: true }))
+  expect(dry).toMatchObject({ status: 200, body: { verb: "fork", count: 3, by_status: { FAILED: 3 } } })
+  expect(dry.body.fork).toMatchObject({ previewed: 3, unconfirmed: { unsafe: [], unknown: ["a"] } })
+  expect(dry.body.fork.refused).toHaveLength(3)
+  expect((await ask("/bulk", { token })).body.operations).toEqual([])
+
+  const refused = (await ask("/bulk", post(token, body))).body.bulk_id
+  expect(await untilEnded(stage, token, refused)).toMatchObject({ done: 0, refused: 3, fork: {} })
+  const list = (await ask(`/bulk/${refused}/refused`, { token })).body.refused
+  expect(list.map((each: { code: string }) => each.code)).toEqual(["E314", "E314", "E314"])
+
+  const fork = { from: ["a"], workflow: "fails", confirm: { unknown: true, unsafe: ["elsewhere"] } }
+  const started = await ask("/bulk", post(token, { ...body, fork }))
+  expect(started).toMatchObject({ status: 201, body: { fork: { ...fork, workflow: "fails@1" } } })
+  expect(await untilEnded(stage, token, started.body.bulk_id)).toMatchObject({ done: 3, refused: 0 })
+  for (const id of ids)
+    expect((await ask(`/jobs?forked_from=${id}`, { token })).body.jobs).toMatchObject([
+      { forked_from: id, owner: "ada", workflow: "fails" },
+    ])
+  for (const id of theirs)
+    expect((await ask(`/jobs?forked_from=${id}`, { token: bob })).body.jobs).toEqual([])
+  // Versions of other owners are not known.
+  await ask("/workflows", { method: "POST", token: bob, body: { ...fails, name: "secret" } })
+  const secret = await ask("/bulk", post(token, { ...body, fork: { workflow: "secret" } }))
+  expect(secret.body.code).toBe("E305")
+  const wrongs: [object, string][] = [
+    [{ fork: { input: {} } }, "E633"],
+    [{ fork: { from: "a" } }, "E633"],
+    [{ verb: "retry", fork: {} }, "E309"],
+    [{ fork: { workflow: "fails", from: ["b"] } }, "E309"],
+    [{ fork: { workflow: { name: "fails", nodes: [{ id: "a" }] } } }, "E101"],
+  ]
+  for (const [more, code] of wrongs)
+    expect((await ask("/bulk", post(token, { ...body, ...more }))).body.code, JSON.stringify(more)).toBe(code)
+})
+
+it("forks wait while a limit of unfinished jobs is reached, and other operations go on", async () => {
+  const waits = {
+    name: "waits",
+    nodes: [{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }],
+  }
+  const stage = await openStage({ settings: { maxUnfinishedJobs: 4 } })
+  onTestFinished(() => stage.close())
+  const { ask, umbra } = stage
+  const ids: string[] = []
+  for (let i = 0; i < 5; i++) {
+    const { id } = await umbra.submit(waits)
+    await umbra.cancel(id)
+    ids.push(id)
+  }
+  const body = { verb: "fork", filter: { status: ["CANCELLED"], workflow: "waits" }, rate: 1000 }
+  const { bulk_id } = (await ask("/bulk", { method: "POST", body })).body
+  const forks = async () => {
+    const { jobs } = await umbra.queries.list({ workflow: "waits", statuses: ["PROCESSING"], limit: 100 })
+    return jobs.map(({ id }) => id)
+  }
+  // The operation itself is the fourth.
+  await until("there is no room", async () => (await forks()).length === 3)
+  await new Promise(resolve => setImmediate(resolve))
+  expect((await ask(`/bulk/${bulk_id}`)).body).toMatchObject({ refused: 0, finished_at: null })
+  const [first] = await forks()
+  await umbra.signal(first!, "go")
+  await until("the next has its room", async () => (await forks()).filter(id => id !== first).length === 3)
+  await ask(`/bulk/${bulk_id}/abort`, { method: "POST" })
+  await until("it is aborted", async () => (await ask(`/bulk/${bulk_id}`)).body.finished_at)
+  const { done, refused } = (await ask(`/bulk/${bulk_id}`)).body
+  expect([done, done + refused <= 5]).toEqual([4, true])
+  for (const { code } of (await ask(`/bulk/${bulk_id}/refused`)).body.refused) expect(code).toBe("E646")
+})
+
 it("compares jobs and moments, with differences on request", async () => {
   const { stage, tokens } = await stageWith("ada")
   const { ask } = stage
@@ -165,6 +242,12 @@ it("the client starts, follows and aborts operations, and compares jobs", async 
   expect(found).toEqual([bulk_id])
   for await (const refusal of bulk.refused(bulk_id)) expect(refusal).toBeUndefined()
   await expect(bulk.abort(bulk_id)).rejects.toMatchObject({ code: "E302" })
+  const fork = { ...request, verb: "fork", fork: { workflow: fails, from: ["a"] } } as const
+  expect((await bulk.count(fork)).fork).toMatchObject({ previewed: 2, unconfirmed: { unknown: ["a"] } })
+  const confirmed = { ...fork, fork: { ...fork.fork, confirm: { unknown: true } } }
+  const forked = await bulk.start(confirmed)
+  await umbra.wait(forked.bulk_id)
+  expect(await bulk.get(forked.bulk_id)).toMatchObject({ status: "COMPLETED", done: 2, refused: 0 })
   const compared = await umbra.compare(a!, b!, { atA: 1e14, diff: ["input"] })
   expect(compared).toMatchObject({ a: { job_id: a }, diffs: [{ node: "input", changes: [] }] })
 })
