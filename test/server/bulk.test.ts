@@ -1,6 +1,7 @@
 /** Bulk operations and comparisons over HTTP: answers as the OpenAPI document says, owners apart, wrong input refused. */
 import { expect, it, onTestFinished } from "vitest"
 import { connect } from "../../src/client/index.ts"
+import { Tokens } from "../../src/server/auth/tokens.ts"
 import { until } from "../engine/stage.ts"
 import { openStage, type Stage } from "./stage.ts"
 
@@ -168,38 +169,75 @@ it("forks what matches, refuses effects that are not confirmed, and shows that i
     expect((await ask("/bulk", post(token, { ...body, ...more }))).body.code, JSON.stringify(more)).toBe(code)
 })
 
-it("forks wait while a limit of unfinished jobs is reached, and other operations go on", async () => {
-  const waits = {
-    name: "waits",
-    nodes: [{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }],
-  }
-  const stage = await openStage({ settings: { maxUnfinishedJobs: 4 } })
+const waits = {
+  name: "waits",
+  nodes: [{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }],
+}
+
+async function cancelled({ umbra }: Stage, owner: string, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await umbra.cancel((await umbra.submit(waits, {}, { owner })).id)
+}
+
+async function running({ umbra }: Stage): Promise<string[]> {
+  const { jobs } = await umbra.queries.list({ workflow: "waits", statuses: ["PROCESSING"], limit: 100 })
+  return jobs.map(({ id }) => id)
+}
+
+it("forks wait while the owner's limit of unfinished jobs is reached, and hold up no other operation", async () => {
+  const stage = await openStage({ settings: { maxUnfinishedJobs: 3 } })
   onTestFinished(() => stage.close())
   const { ask, umbra } = stage
-  const ids: string[] = []
-  for (let i = 0; i < 5; i++) {
-    const { id } = await umbra.submit(waits)
-    await umbra.cancel(id)
-    ids.push(id)
+  await cancelled(stage, "local", 20)
+  for (let i = 0; i < 2; i++) await umbra.submit({ ...waits, name: "busy" })
+  const request = { verb: "fork", filter: { workflow: "waits" }, rate: 10_000 } as const
+  // The first pages of both have as many jobs as an owner may have commands in flight.
+  const operations: string[] = []
+  for (let i = 0; i < 2; i++) operations.push((await umbra.bulk.start(request)).bulk_id)
+  const waiting = async () => {
+    for (const id of operations) if ((await umbra.job(id)).status !== "PREVIEW") return false
+    return true
   }
-  const body = { verb: "fork", filter: { status: ["CANCELLED"], workflow: "waits" }, rate: 1000 }
-  const { bulk_id } = (await ask("/bulk", { method: "POST", body })).body
-  const forks = async () => {
-    const { jobs } = await umbra.queries.list({ workflow: "waits", statuses: ["PROCESSING"], limit: 100 })
-    return jobs.map(({ id }) => id)
+  await until("both have their first page", waiting)
+  const { bulk_id } = await umbra.bulk.start({ verb: "cancel", filter: { workflow: "busy" } })
+  await umbra.wait(bulk_id)
+  expect((await umbra.bulk.get(bulk_id)).done).toBe(2)
+  await until("one fork has room", async () => (await running(stage)).length === 1)
+  for (const id of operations) {
+    expect((await ask(`/bulk/${id}`)).body).toMatchObject({ refused: 0, finished_at: null })
+    await ask(`/bulk/${id}/abort`, { method: "POST" })
   }
-  // The operation itself is the fourth.
-  await until("there is no room", async () => (await forks()).length === 3)
-  await new Promise(resolve => setImmediate(resolve))
-  expect((await ask(`/bulk/${bulk_id}`)).body).toMatchObject({ refused: 0, finished_at: null })
-  const [first] = await forks()
-  await umbra.signal(first!, "go")
-  await until("the next has its room", async () => (await forks()).filter(id => id !== first).length === 3)
-  await ask(`/bulk/${bulk_id}/abort`, { method: "POST" })
-  await until("it is aborted", async () => (await ask(`/bulk/${bulk_id}`)).body.finished_at)
-  const { done, refused } = (await ask(`/bulk/${bulk_id}`)).body
-  expect([done, done + refused <= 5]).toEqual([4, true])
-  for (const { code } of (await ask(`/bulk/${bulk_id}/refused`)).body.refused) expect(code).toBe("E646")
+  for (const id of operations) {
+    await until("it is aborted", async () => (await ask(`/bulk/${id}`)).body.finished_at)
+    const { status, refused } = (await ask(`/bulk/${id}`)).body
+    expect(status).toBe("CANCELLED")
+    const list = (await ask(`/bulk/${id}/refused`)).body.refused
+    expect(list).toHaveLength(refused)
+    for (const { code } of list) expect(code).toBe("E646")
+  }
+})
+
+it("forks count against the limit of the token that started the operation", async () => {
+  const stage = await openStage({ withTokens: true })
+  onTestFinished(() => stage.close())
+  const { ask, umbra } = stage
+  const limits = { rateLimit: null, maxUnfinishedJobs: 3, maxBodyBytes: null }
+  const tokens = new Tokens(umbra.registry)
+  const { token } = await tokens.create({ owner: "ada", scopes: ["manage", "read"], limits })
+  await cancelled(stage, "ada", 5)
+  const body = { verb: "fork", filter: { status: ["CANCELLED"], workflow: "waits" }, rate: 10_000 }
+  const { bulk_id } = (await ask("/bulk", post(token, body))).body
+  const operation = async () => (await ask(`/bulk/${bulk_id}`, { token })).body
+  let most = 0
+  await until("all are forked", async () => {
+    const now = await running(stage)
+    most = Math.max(most, now.length)
+    // The operation is one of the three jobs.
+    if (now.length === 2)
+      await umbra.signal(now[0]!, "go").catch(error => expect(error.code).toBe("E302"))
+    return (await operation()).finished_at
+  })
+  expect(most).toBe(2)
+  expect(await operation()).toMatchObject({ status: "COMPLETED", done: 5, refused: 0 })
 })
 
 it("compares jobs and moments, with differences on request", async () => {
