@@ -232,8 +232,7 @@ it("forks count against the limit of the token that started the operation", asyn
     const now = await running(stage)
     most = Math.max(most, now.length)
     // The operation is one of the three jobs.
-    if (now.length === 2)
-      await umbra.signal(now[0]!, "go").catch(error => expect(error.code).toBe("E302"))
+    if (now.length === 2) await umbra.signal(now[0]!, "go").catch(error => expect(error.code).toBe("E302"))
     return (await operation()).finished_at
   })
   expect(most).toBe(2)
