@@ -253,7 +253,7 @@ export class BulkOperations extends BulkQueries {
     this.forks = parts.forks
   }
 
-  /** As of every process; for `fork` also what forks of the newest targets would need. */
+  /** For `fork` also what forks of the newest targets would need, as far as this process knows their handlers. */
   override async count(request: BulkRequest, options: BulkOptions = {}): Promise<BulkCount> {
     const { owner = localOwner } = options
     const { first, ...counted } = await this.matches(request, owner)
@@ -272,8 +272,9 @@ export class BulkOperations extends BulkQueries {
     const operation = { ...(await this.prepare(request, owner)), ...(await this.#fork(request, options)) }
     const { verb, filter, reason, rate } = operation
     const { name, version } = bulkWorkflow
-    // The workflow as it is given: an alias may have moved between two sends of one request.
-    const given = verb === "fork" ? { fork: request.fork ?? {} } : {}
+    // A name is compared as it is given: an alias may have moved between two sends of one request.
+    const fork = typeof request.fork?.workflow === "string" ? request.fork : operation.fork
+    const given = fork === undefined ? {} : { fork }
     const content = [name, { verb, filter: { ...filter }, reason, rate, ...given } as Json]
     const { jobId, isNew } = await this.#parts.submissions.submitBuiltIn(
       { owner, name, version, plan: bulkPlan },

@@ -86,9 +86,10 @@ export class Forks {
   }
 
   /** What a fork would do. Nothing is stored. */
-  async preview(jobId: string, request: ForkRequest, options: ForkOptions = {}): Promise<ForkPreview> {
+  async preview(jobId: string, given: ForkRequest, options: ForkOptions = {}): Promise<ForkPreview> {
+    const request = this.#read(given)
     const origin = await this.#origin(jobId, options.owner)
-    const { plan, parts } = await this.#plan(origin, this.#read(request), options)
+    const { plan, parts } = await this.#plan(origin, request, options)
     const of = { owner: origin.state.owner, workflow: plan.name }
     return forkPreview({ ...parts, statistics: await this.#parts.statistics(of) })
   }
@@ -119,7 +120,6 @@ export class Forks {
    * that is moved, while the operation runs must not change what later targets run.
    */
   async prepare(given: ForkRequest, owner: string): Promise<ForkRequest> {
-    checkForkRequest(given)
     const { registrations, handlers } = this.#parts
     const { workflow } = this.#read(given)
     if (workflow === undefined) return given
