@@ -15,6 +15,7 @@ import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
 import { BulkOperations } from "./jobs/bulk/bulk.ts"
+import { BulkForks } from "./jobs/bulk/forks.ts"
 import { BulkLane } from "./jobs/bulk/lane.ts"
 import { nodeExpectations } from "./jobs/fork/expectations.ts"
 import { Forks } from "./jobs/fork/forks.ts"
@@ -108,7 +109,11 @@ export function wire({ journal, location, services, settings, options, roles, ..
       const { concurrency } = settings
       const lanes = [
         pipelines.lane(host, { isIdle: options.runsPipelines === false }),
-        new BulkLane({ host, journal, clock, log, live: id => engine.live(id), command }),
+        new BulkLane({
+          ...{ host, journal, clock, log, command },
+          live: id => engine.live(id),
+          fork: (...given) => bulk.forks.fork(...given),
+        }),
       ]
       broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lanes })
       return broker
@@ -213,6 +218,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     ...{ journal, command },
     live: id => engine.live(id),
     submissions,
+    forks: new BulkForks({ journal, forks }),
   })
   return {
     handlers,

@@ -199,16 +199,8 @@ function targetCommands(program: Command): void {
         "--dry-run shows what would run, and why. Nodes that may repeat effects outside of Umbra must be confirmed.",
     )
     .argument("<job>", "the job's id")
-    .addOption(
-      options.repeated("--from <node>", "run this node again, with all that depends on it; may be repeated"),
-    )
     .option("--input <json>", "another input: JSON, @file, or @- for standard input")
     .option("--workflow <name>", "another version of the workflow, for example order@4")
-    .option("--definition <file>", "a changed definition (YAML or JSON), stored with this job only")
-    .addOption(
-      options.repeated("--output <node=json>", "set a node's output without running it; may be repeated"),
-    )
-    .addOption(options.repeated("--node-config <node=json>", "another config for a node; may be repeated"))
     .addOption(
       options.repeated("--items <node=indexes>", "run only these items again: resize=0,3; may be repeated"),
     )
@@ -218,14 +210,10 @@ function targetCommands(program: Command): void {
         "keep this node's result although the input changed; may be repeated",
       ),
     )
-    .addOption(
-      options.repeated("--confirm <node>", "repeat this node although that does harm; may be repeated"),
-    )
-    .option("--confirm-unknown", "repeat nodes whose handlers do not declare their effects")
     .option("--idempotency-key <key>", "forking again with the same key returns the same job")
     .option("--dry-run", "show what the fork would do, and do nothing")
     .option("--wait", "wait until the new job has ended, like `umbra submit --wait`")
-  withModules(fork)
+  withModules(options.withFork(fork))
     .addOption(privateAddresses())
     .addOption(owner())
     .addOption(json())

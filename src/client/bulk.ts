@@ -1,5 +1,6 @@
 /** Bulk operations: commands to all jobs that match a filter. */
 import { type Http, headerText, newKey, pages } from "./http.ts"
+import { forkBody } from "./requests.ts"
 import type {
   BulkCount,
   BulkFilter,
@@ -70,8 +71,8 @@ function pathOf(id: string): string {
   return `/bulk/${encodeURIComponent(id)}`
 }
 
-function bodyOf({ filter, ...request }: BulkRequest): object {
-  return { ...request, filter: filterOf(filter) }
+function bodyOf({ filter, fork, ...request }: BulkRequest): object {
+  return { ...request, filter: filterOf(filter), fork: fork === undefined ? undefined : forkBody(fork) }
 }
 
 /** With the names of the API. */

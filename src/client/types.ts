@@ -131,7 +131,8 @@ export type BulkResult<Output = Json> =
   | { readonly error: UmbraClientError; readonly job?: undefined; readonly isNew?: undefined }
 
 export type { BulkCount, BulkRefusals, BulkSummary, BulkView as BulkOperation } from "../jobs/bulk/bulk.ts"
-export type { BulkFilter, BulkRefusal, BulkRequest, BulkVerb } from "../jobs/bulk/operation.ts"
+export type { BulkForkPreview } from "../jobs/bulk/forks.ts"
+export type { BulkFilter, BulkFork, BulkRefusal, BulkRequest, BulkVerb } from "../jobs/bulk/operation.ts"
 
 export type * from "./stream-events.ts"
 

@@ -131,6 +131,8 @@ export interface Submit {
   readonly expiresBy?: number | null
   readonly fork?: ForkRecord
   readonly pinned?: readonly Json[]
+  /** Of a fork by a bulk operation: the job of the operation. */
+  readonly operation?: string
   /** Of a fork with a changed definition: the definition is stored with the job. */
   readonly definition?: OwnDefinition
   /** Of a fork without a node to run. */

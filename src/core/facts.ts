@@ -72,6 +72,8 @@ export interface JobSubmitted {
   readonly fork?: ForkRecord
   /** The outputs that the request of a fork sets, in the order of `fork.nodes` that name them. */
   readonly pinned?: readonly Json[]
+  /** The job of the bulk operation that forked it. Absent: a caller, or its parent. */
+  readonly operation?: string
   /** Of a fork without a node to run: as in `NodeCompleted`. */
   readonly job_output?: Json
   readonly job_fault?: Fault

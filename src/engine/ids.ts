@@ -47,9 +47,23 @@ export function firstIdAt(time: number): string {
 export function childJobId(parentId: string, node: number, item?: number, instead?: number): string {
   const place = item === undefined ? `${node}` : `${node}/${item}`
   const life = instead === undefined ? "" : `#${instead}`
-  const hash = createHash("sha256").update(`${parentId}/${place}${life}`).digest("hex")
+  return `${familyPrefix(parentId)}-${hashedEnd(`${parentId}/${place}${life}`)}`
+}
+
+/** The end of an id that follows from a text. */
+function hashedEnd(text: string): string {
+  const hash = createHash("sha256").update(text).digest("hex")
   const variant = "89ab"[Number.parseInt(hash[0]!, 16) & 3]
-  return `${familyPrefix(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
+  return `${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
+}
+
+/**
+ * The id of the fork that a bulk operation makes of a job: it follows from both, so that a repetition finds the same fork. It
+ * has the time of the operation, and the cell and partition of the origin.
+ */
+export function bulkForkId(operationId: string, originId: string): string {
+  const place = originId.slice(13, 18)
+  return `${operationId.slice(0, 13)}${place}-${hashedEnd(`${operationId}/fork/${originId}`)}`
 }
 
 /** The common prefix of the ids of a job, its children and theirs. */

@@ -154,6 +154,7 @@ export class Submissions {
   async submitFork({
     plan,
     partition,
+    id: fixedId,
     command: given,
     content,
     options,
@@ -166,7 +167,7 @@ export class Submissions {
     if (!engine.takesJobs) await engine.whenReady()
     if (given.definition !== undefined) engine.plans.addDefinition(plan)
     const command = retryDefaults === undefined ? given : { ...given, retryDefaults }
-    const jobId = engine.newJobIdIn(partition)
+    const jobId = fixedId ?? engine.newJobIdIn(partition)
     const store = (id: string) =>
       this.#admitted(id, { plan, admit }, () => engine.commands.submitFork(id, plan, command))
     if (options.idempotencyKey === undefined) return store(jobId)

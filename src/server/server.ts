@@ -22,7 +22,7 @@ import { takeBodies } from "./http/body.ts"
 import { isLoopback } from "./http/limits.ts"
 import { answerClientError, answerProblem, problemHandler } from "./http/problem.ts"
 import { requestCheck } from "./http/request-check.ts"
-import { ownerBounds, Unfinished } from "./http/unfinished.ts"
+import { forkBounds, ownerBounds, Unfinished } from "./http/unfinished.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
 import { type App, type RouteContext, readJobs, Stopping } from "./route-context.ts"
@@ -161,6 +161,7 @@ async function makeApp(
   await publish(app, version)
   const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
   umbra.pipelines.admit = owner => (id, store) => unfinished.admit(ownerBounds(owner, settings), id, store)
+  umbra.bulk.forks.admit = limits => (id, store) => unfinished.admit(forkBounds(limits, settings), id, store)
   const context = { ...shared, umbra, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App

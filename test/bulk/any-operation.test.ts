@@ -9,7 +9,7 @@ import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import fc from "../support/property.ts"
-import { ended, handlers, type Kind, kinds, refusals, submit, touched } from "./stage.ts"
+import { ended, forksOf, handlers, type Kind, kinds, refusals, submit, touched } from "./stage.ts"
 
 interface Crash {
   /** The append, counted from the start of the operation, with which the process dies. */
@@ -34,7 +34,7 @@ const filters = fc.record(
 
 const cases = fc.record({
   jobs: fc.array(job, { minLength: 6, maxLength: 40, size: "max" }),
-  verb: fc.constantFrom<BulkVerb[]>("cancel", "retry", "delete"),
+  verb: fc.constantFrom<BulkVerb[]>("cancel", "retry", "fork", "delete"),
   filter: filters.filter(filter => Object.keys(filter).length > 0),
   crashes: fc.array(fc.record({ at: fc.integer({ min: 1, max: 12 }), isApplied: fc.boolean() }), {
     maxLength: 2,
@@ -46,7 +46,18 @@ const cases = fc.record({
 const usual: { readonly [verb in BulkVerb]: (status: JobStatus) => boolean } = {
   cancel: status => !jobHasEnded(status),
   retry: status => ["FAILED", "CANCELLED", "EXPIRED"].includes(status),
+  fork: status => ["FAILED", "CANCELLED", "EXPIRED"].includes(status),
   delete: jobHasEnded,
+}
+
+/** A fork may be made of a job in any state. */
+const isPossible = (verb: BulkVerb, status: JobStatus) => verb === "fork" || usual[verb](status)
+
+/** How often the operation has affected the job. */
+async function effects(umbra: Umbra, verb: BulkVerb, jobId: string, operation: string): Promise<number> {
+  if (verb !== "fork") return touched(umbra, jobId, operation)
+  expect(await touched(umbra, jobId, operation), "the origin stays as it is").toBe(0)
+  return (await forksOf(umbra, jobId, operation)).length
 }
 
 it("affects each target exactly once, and nothing else, whatever crashes", { timeout: 600_000 }, async () => {
@@ -67,7 +78,8 @@ it("affects each target exactly once, and nothing else, whatever crashes", { tim
       }
       await first.close()
 
-      const living = await run(store, { verb, filter, rate: 10_000 }, crashes, async umbra => {
+      const fork = verb === "fork" ? { fork: { confirm: { unknown: true } } } : {}
+      const living = await run(store, { verb, filter, rate: 10_000, ...fork }, crashes, async umbra => {
         const later: string[] = []
         for (const kind of Object.keys(kinds) as Kind[])
           later.push((await umbra.submit(kinds[kind], {}, { owner: "ada", labels: { team: "x" } })).id)
@@ -82,11 +94,11 @@ it("affects each target exactly once, and nothing else, whatever crashes", { tim
       const refusedIds = refused.map(({ job_id }) => job_id)
       const done: string[] = []
       for (const [i, id] of ids.entries()) {
-        const facts = await touched(umbra, id, operation)
+        const facts = await effects(umbra, verb, id, operation)
         if (facts > 0) done.push(id)
         expect(facts, `${id}: at most once`).toBeLessThanOrEqual(1)
         const isOther = acted.includes(id)
-        const hasEffect = isAsked(i) && usual[verb](before[i]!)
+        const hasEffect = isAsked(i) && isPossible(verb, before[i]!)
         if (!isOther) expect(facts, `${id} ${before[i]}`).toBe(hasEffect ? 1 : 0)
         if (!isAsked(i)) expect(facts, `${id} was not asked for`).toBe(0)
         // What was asked for and is not possible is listed, with its reason.
@@ -95,8 +107,13 @@ it("affects each target exactly once, and nothing else, whatever crashes", { tim
         if (jobs[i]!.owner !== "ada") expect(refusedIds).not.toContain(id)
       }
       for (const id of later) {
-        expect(await touched(umbra, id, operation), "began later").toBe(0)
+        expect(await effects(umbra, verb, id, operation), "began later").toBe(0)
         expect(refusedIds).not.toContain(id)
+      }
+      if (verb === "fork") {
+        const { jobs: all } = await umbra.queries.list({ limit: 1000, deleted: true })
+        const forks = all.filter(({ forkedFrom }) => forkedFrom !== null)
+        expect(forks.map(({ forkedFrom }) => forkedFrom).sort(), "no fork is forked").toEqual(done.sort())
       }
       expect(new Set(refusedIds).size, "each is listed once").toBe(refusedIds.length)
       expect(view).toMatchObject({

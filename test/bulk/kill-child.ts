@@ -7,7 +7,12 @@ const umbra = await openUmbra(location, { handlers, engine: { leaseSeconds: 2, b
 const id =
   verb === "resume"
     ? (await umbra.bulk.list()).operations[0]!.bulk_id
-    : (await umbra.bulk.start({ verb, filter: { workflow: "fails" }, rate: Number(rate) } as never)).bulk_id
+    : (
+        await umbra.bulk.start({
+          ...{ verb, filter: { workflow: "fails" }, rate: Number(rate) },
+          ...(verb === "fork" ? { fork: { confirm: { unknown: true } } } : {}),
+        } as never)
+      ).bulk_id
 console.log(`operation ${id}`)
 for (;;) {
   const { processed, status } = await umbra.bulk.get(id)

@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { expect, it, onTestFinished } from "vitest"
+import { bulkForkId } from "../../src/engine/ids.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { freshDatabase } from "../support/services.ts"
 import { ended, handlers, kinds, touched } from "./stage.ts"
@@ -42,25 +43,36 @@ async function place(store: string): Promise<string> {
   return join(path, "umbra")
 }
 
-it.each(["sqlite", "postgres"])(
-  "%s: killed twice in the middle, an operation does all of its work once",
+it.each([
+  ["sqlite", "retry"],
+  ["postgres", "retry"],
+  ["sqlite", "fork"],
+  ["postgres", "fork"],
+])(
+  "%s: killed twice in the middle, a bulk %s does all of its work once",
   {
     timeout: 600_000,
   },
-  async store => {
+  async (store, verb) => {
     const location = await place(store)
     const first = await openUmbra(location, { handlers })
     const made = await first.submitMany(kinds.fails, new Array(TARGETS).fill({}))
     const ids = made.map(({ job }) => job!.id)
     for (const id of ids) await first.wait(id)
     await first.close()
-    const operation = await killed([location, "retry", "400"], 30)
+    const operation = await killed([location, verb, "400"], 30)
     expect(await killed([location, "resume"], 200)).toBe(operation)
 
     const umbra = await openUmbra(location, { handlers, engine: { leaseSeconds: 2, beatSeconds: 0.1 } })
     onTestFinished(() => umbra.close())
     const view = await ended(umbra, operation)
     expect(view).toMatchObject({ status: "COMPLETED", processed: TARGETS, done: TARGETS, refused: 0 })
-    for (const id of ids) expect(await touched(umbra, id, operation)).toBe(1)
+    for (const id of ids) {
+      const forks = await umbra.queries.list({ forkedFrom: id, limit: 10 })
+      expect(forks.jobs.map(fork => fork.id)).toEqual(verb === "fork" ? [bulkForkId(operation, id)] : [])
+      expect(await touched(umbra, id, operation)).toBe(verb === "fork" ? 0 : 1)
+    }
+    const { jobs } = await umbra.queries.list({ workflow: "fails", limit: 2 * TARGETS + 1 })
+    expect(jobs).toHaveLength(verb === "fork" ? 2 * TARGETS : TARGETS)
   },
 )

@@ -157,7 +157,9 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
       expect((error as UmbraError).code).toBe("E309")
       return (error as UmbraError).message
     }
-    expect(await refused({ verb: "explode", filter: { workflow: "a" } })).toMatch(/cancel, retry, delete/)
+    expect(await refused({ verb: "explode", filter: { workflow: "a" } })).toMatch(
+      /cancel, retry, fork, delete/,
+    )
     expect(await refused({ verb: "retry" })).toMatch(/filter must be an object/)
     expect(await refused({ verb: "retry", filter: {} })).toMatch(/at least one field/)
     expect(await refused({ verb: "retry", filter: { status: ["FAILED"] } })).toMatch(/no field status/)

@@ -42,6 +42,17 @@ export async function refusals(umbra: Umbra, id: string, limit = 3): Promise<rea
   }
 }
 
+/** The forks of the job that name the operation in their first fact. */
+export async function forksOf(umbra: Umbra, jobId: string, operation: string): Promise<readonly string[]> {
+  const found: string[] = []
+  const { jobs } = await umbra.queries.list({ forkedFrom: jobId, deleted: true, limit: 1000 })
+  for (const { id } of jobs) {
+    const { facts } = await umbra.queries.facts.page(id, { limit: 1 })
+    if (facts[0]!.operation === operation) found.push(id)
+  }
+  return found
+}
+
 /** The number of facts of the job that name the operation. */
 export async function touched(umbra: Umbra, jobId: string, operation: string): Promise<number> {
   const { facts } = await umbra.queries.facts.page(jobId, { limit: 1000 })

@@ -63,6 +63,33 @@ describe("on a folder", () => {
     expect((await command("bulk", "show", ids[0]!)).stderr).toContain("E315")
   })
 
+  it("forks what matches, once the effects are confirmed", async () => {
+    const filter = ["jobs", "fork", "--status", "cancelled", "--workflow", "fails", "--since", "2h"]
+    const dry = await command(...filter, "--dry-run")
+    expect(dry.code, dry.stderr).toBe(0)
+    expect(dry.stdout).toMatch(
+      /^Would fork 3 jobs: 3 CANCELLED\.\nOf the newest 3 jobs 3 would be refused:\n/,
+    )
+    expect(dry.stdout).toMatch(/add:\n {2}--confirm-unknown\n$/)
+    const refused = await command(...filter, "--rate", "1000")
+    expect(refused.stdout).toMatch(/^0 jobs forked\. 3 jobs refused:\n( {2}E314 {2}.*\n){3}$/)
+    const confirmed = [...filter, "--confirm-unknown", "--confirm", "elsewhere", "--rate", "1000"]
+    const forked = await command(...confirmed, "--to", "fails", "--output", 'a={"set": 1}')
+    expect(forked.code, forked.stderr).toBe(0)
+    expect(forked.stdout).toMatch(/^3 jobs forked\.\n/)
+    const [newest] = JSON.parse((await command("bulk", "list", "--json")).stdout).operations
+    const shown = await command("bulk", "show", newest.bulk_id)
+    expect(shown.stdout).toContain('"workflow":"fails@1"')
+    const listed = await command("jobs", "list", "--forked-from", ids[0]!, "--json")
+    expect(JSON.parse(listed.stdout).jobs).toMatchObject([{ forked_from: ids[0], status: "COMPLETED" }])
+    for (const wrong of [
+      ["--confirm-unknown"],
+      ["--dry-run"],
+      ["--workflow", "a", "--to", "a@1", "--definition", "x"],
+    ])
+      expect(await command("jobs", "fork", ...wrong), wrong.join(" ")).toMatchObject({ code: 2, stdout: "" })
+  })
+
   it("compares jobs and moments", async () => {
     const diff = await command("jobs", "diff", ids[0]!, ids[1]!, "--node", "input")
     expect(diff.code, diff.stderr).toBe(0)

@@ -1,6 +1,7 @@
 /** Bulk operations and comparisons over HTTP: answers as the OpenAPI document says, owners apart, wrong input refused. */
 import { expect, it, onTestFinished } from "vitest"
 import { connect } from "../../src/client/index.ts"
+import { Tokens } from "../../src/server/auth/tokens.ts"
 import { until } from "../engine/stage.ts"
 import { openStage, type Stage } from "./stage.ts"
 
@@ -125,6 +126,119 @@ it("needs the scope manage, and refuses what is not a request", async () => {
   expect((await ask("/bulk", { token })).body.operations).toEqual([])
 })
 
+it("forks what matches, refuses effects that are not confirmed, and shows that in a dry run", async () => {
+  const { stage, tokens } = await stageWith("ada", "bob")
+  const { ask } = stage
+  const [token, bob] = [tokens.ada!, tokens.bob!]
+  const ids = await failed(stage, token, 3)
+  const theirs = await failed(stage, bob, 1)
+  const body = { verb: "fork", filter: { workflow: "fails" }, rate: 1000 }
+  const dry = await ask("/bulk", post(token, { ...body, dry_run: true }))
+  expect(dry).toMatchObject({ status: 200, body: { verb: "fork", count: 3, by_status: { FAILED: 3 } } })
+  expect(dry.body.fork).toMatchObject({ previewed: 3, unconfirmed: { unsafe: [], unknown: ["a"] } })
+  expect(dry.body.fork.refused).toHaveLength(3)
+  expect((await ask("/bulk", { token })).body.operations).toEqual([])
+
+  const refused = (await ask("/bulk", post(token, body))).body.bulk_id
+  expect(await untilEnded(stage, token, refused)).toMatchObject({ done: 0, refused: 3, fork: {} })
+  const list = (await ask(`/bulk/${refused}/refused`, { token })).body.refused
+  expect(list.map((each: { code: string }) => each.code)).toEqual(["E314", "E314", "E314"])
+
+  const fork = { from: ["a"], workflow: "fails", confirm: { unknown: true, unsafe: ["elsewhere"] } }
+  const started = await ask("/bulk", post(token, { ...body, fork }))
+  expect(started).toMatchObject({ status: 201, body: { fork: { ...fork, workflow: "fails@1" } } })
+  expect(await untilEnded(stage, token, started.body.bulk_id)).toMatchObject({ done: 3, refused: 0 })
+  for (const id of ids)
+    expect((await ask(`/jobs?forked_from=${id}`, { token })).body.jobs).toMatchObject([
+      { forked_from: id, owner: "ada", workflow: "fails" },
+    ])
+  for (const id of theirs)
+    expect((await ask(`/jobs?forked_from=${id}`, { token: bob })).body.jobs).toEqual([])
+  // Versions of other owners are not known.
+  await ask("/workflows", { method: "POST", token: bob, body: { ...fails, name: "secret" } })
+  const secret = await ask("/bulk", post(token, { ...body, fork: { workflow: "secret" } }))
+  expect(secret.body.code).toBe("E305")
+  const wrongs: [object, string][] = [
+    [{ fork: { input: {} } }, "E633"],
+    [{ fork: { from: "a" } }, "E633"],
+    [{ verb: "retry", fork: {} }, "E309"],
+    [{ fork: { workflow: "fails", from: ["b"] } }, "E309"],
+    [{ fork: { workflow: { name: "fails", nodes: [{ id: "a" }] } } }, "E101"],
+  ]
+  for (const [more, code] of wrongs)
+    expect((await ask("/bulk", post(token, { ...body, ...more }))).body.code, JSON.stringify(more)).toBe(code)
+})
+
+const waits = {
+  name: "waits",
+  nodes: [{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }],
+}
+
+async function cancelled({ umbra }: Stage, owner: string, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await umbra.cancel((await umbra.submit(waits, {}, { owner })).id)
+}
+
+async function running({ umbra }: Stage): Promise<string[]> {
+  const { jobs } = await umbra.queries.list({ workflow: "waits", statuses: ["PROCESSING"], limit: 100 })
+  return jobs.map(({ id }) => id)
+}
+
+it("forks wait while the owner's limit of unfinished jobs is reached, and hold up no other operation", async () => {
+  const stage = await openStage({ settings: { maxUnfinishedJobs: 3 } })
+  onTestFinished(() => stage.close())
+  const { ask, umbra } = stage
+  await cancelled(stage, "local", 20)
+  for (let i = 0; i < 2; i++) await umbra.submit({ ...waits, name: "busy" })
+  const request = { verb: "fork", filter: { workflow: "waits" }, rate: 10_000 } as const
+  // The first pages of both have as many jobs as an owner may have commands in flight.
+  const operations: string[] = []
+  for (let i = 0; i < 2; i++) operations.push((await umbra.bulk.start(request)).bulk_id)
+  const waiting = async () => {
+    for (const id of operations) if ((await umbra.job(id)).status !== "PREVIEW") return false
+    return true
+  }
+  await until("both have their first page", waiting)
+  const { bulk_id } = await umbra.bulk.start({ verb: "cancel", filter: { workflow: "busy" } })
+  await umbra.wait(bulk_id)
+  expect((await umbra.bulk.get(bulk_id)).done).toBe(2)
+  await until("one fork has room", async () => (await running(stage)).length === 1)
+  for (const id of operations) {
+    expect((await ask(`/bulk/${id}`)).body).toMatchObject({ refused: 0, finished_at: null })
+    await ask(`/bulk/${id}/abort`, { method: "POST" })
+  }
+  for (const id of operations) {
+    await until("it is aborted", async () => (await ask(`/bulk/${id}`)).body.finished_at)
+    const { status, refused } = (await ask(`/bulk/${id}`)).body
+    expect(status).toBe("CANCELLED")
+    const list = (await ask(`/bulk/${id}/refused`)).body.refused
+    expect(list).toHaveLength(refused)
+    for (const { code } of list) expect(code).toBe("E646")
+  }
+})
+
+it("forks count against the limit of the token that started the operation", async () => {
+  const stage = await openStage({ withTokens: true })
+  onTestFinished(() => stage.close())
+  const { ask, umbra } = stage
+  const limits = { rateLimit: null, maxUnfinishedJobs: 3, maxBodyBytes: null }
+  const tokens = new Tokens(umbra.registry)
+  const { token } = await tokens.create({ owner: "ada", scopes: ["manage", "read"], limits })
+  await cancelled(stage, "ada", 5)
+  const body = { verb: "fork", filter: { status: ["CANCELLED"], workflow: "waits" }, rate: 10_000 }
+  const { bulk_id } = (await ask("/bulk", post(token, body))).body
+  const operation = async () => (await ask(`/bulk/${bulk_id}`, { token })).body
+  let most = 0
+  await until("all are forked", async () => {
+    const now = await running(stage)
+    most = Math.max(most, now.length)
+    // The operation is one of the three jobs.
+    if (now.length === 2) await umbra.signal(now[0]!, "go").catch(error => expect(error.code).toBe("E302"))
+    return (await operation()).finished_at
+  })
+  expect(most).toBe(2)
+  expect(await operation()).toMatchObject({ status: "COMPLETED", done: 5, refused: 0 })
+})
+
 it("compares jobs and moments, with differences on request", async () => {
   const { stage, tokens } = await stageWith("ada")
   const { ask } = stage
@@ -165,6 +279,12 @@ it("the client starts, follows and aborts operations, and compares jobs", async 
   expect(found).toEqual([bulk_id])
   for await (const refusal of bulk.refused(bulk_id)) expect(refusal).toBeUndefined()
   await expect(bulk.abort(bulk_id)).rejects.toMatchObject({ code: "E302" })
+  const fork = { ...request, verb: "fork", fork: { workflow: fails, from: ["a"] } } as const
+  expect((await bulk.count(fork)).fork).toMatchObject({ previewed: 2, unconfirmed: { unknown: ["a"] } })
+  const confirmed = { ...fork, fork: { ...fork.fork, confirm: { unknown: true } } }
+  const forked = await bulk.start(confirmed)
+  await umbra.wait(forked.bulk_id)
+  expect(await bulk.get(forked.bulk_id)).toMatchObject({ status: "COMPLETED", done: 2, refused: 0 })
   const compared = await umbra.compare(a!, b!, { atA: 1e14, diff: ["input"] })
   expect(compared).toMatchObject({ a: { job_id: a }, diffs: [{ node: "input", changes: [] }] })
 })

@@ -1,5 +1,5 @@
 /** `umbra fork JOB`: a new job that takes over from another one what need not run again. */
-import type { ForkedNode, ForkPreview, ForkRequest } from "../../client/index.ts"
+import type { BulkFork, ForkedNode, ForkPreview, ForkRequest } from "../../client/index.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { readJson, readSource } from "../input/source.ts"
@@ -9,17 +9,21 @@ import { count, duration, type Paint, paintFor, printable, shorten, width } from
 import { type TargetOptions, withTarget } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
 
-export interface ForkCommandOptions extends TargetOptions, DeadLetterFlags {
-  readonly from?: readonly string[]
+/** What forks of one job and of many have in common. */
+export interface ForkFlags {
+  readonly from?: readonly string[] | undefined
+  readonly workflow?: string | undefined
+  readonly definition?: string | undefined
+  readonly output?: readonly string[] | undefined
+  readonly nodeConfig?: readonly string[] | undefined
+  readonly confirm?: readonly string[] | undefined
+  readonly confirmUnknown?: boolean | undefined
+}
+
+export interface ForkCommandOptions extends ForkFlags, TargetOptions, DeadLetterFlags {
   readonly input?: string
-  readonly workflow?: string
-  readonly definition?: string
-  readonly output?: readonly string[]
-  readonly nodeConfig?: readonly string[]
   readonly items?: readonly string[]
   readonly reuse?: readonly string[]
-  readonly confirm?: readonly string[]
-  readonly confirmUnknown?: boolean
   readonly idempotencyKey?: string
   readonly dryRun?: boolean
   readonly wait?: boolean
@@ -52,11 +56,23 @@ function columnsOf({ isTTY, columns }: NodeJS.WriteStream): number {
 }
 
 async function requestOf(options: ForkCommandOptions): Promise<ForkRequest> {
-  const { from, reuse, workflow, definition, confirm, confirmUnknown } = options
+  const { reuse } = options
+  const items = (options.items ?? []).map(text => itemsOf(text))
+  return {
+    ...(await forkOf(options, "--workflow")),
+    ...(reuse === undefined ? {} : { reuse }),
+    ...(options.input === undefined ? {} : { input: (await readJson("--input", options.input)) as Json }),
+    ...(items.length === 0 ? {} : { items: Object.fromEntries(items) }),
+  }
+}
+
+/** `option`: the name of the option for a stored version. */
+export async function forkOf(options: ForkFlags, option: string): Promise<BulkFork> {
+  const { from, workflow, definition, confirm, confirmUnknown } = options
   if (workflow !== undefined && definition !== undefined)
     throw new UmbraError(
       "E604",
-      "Give --workflow, a stored version, or --definition, a changed one, not both.",
+      `Give ${option}, a stored version, or --definition, a changed one, not both.`,
     )
   const overrides: Record<string, NonNullable<ForkRequest["overrides"]>[string]> = {}
   for (const [node, output] of await valuesOf("--output", options.output)) overrides[node] = { output }
@@ -65,16 +81,12 @@ async function requestOf(options: ForkCommandOptions): Promise<ForkRequest> {
       throw new UmbraError("E604", `Give --output or --node-config for node "${node}", not both.`)
     overrides[node] = { config: config as JsonObject }
   }
-  const items = (options.items ?? []).map(text => itemsOf(text))
   const isConfirmed = confirm !== undefined || confirmUnknown !== undefined
   return {
     ...(from === undefined ? {} : { from }),
-    ...(reuse === undefined ? {} : { reuse }),
-    ...(options.input === undefined ? {} : { input: (await readJson("--input", options.input)) as Json }),
     ...(workflow === undefined ? {} : { workflow }),
     ...(definition === undefined ? {} : { workflow: await definitionIn(definition) }),
     ...(Object.keys(overrides).length === 0 ? {} : { overrides }),
-    ...(items.length === 0 ? {} : { items: Object.fromEntries(items) }),
     ...(isConfirmed ? { confirm: { unsafe: confirm ?? [], unknown: confirmUnknown ?? false } } : {}),
   }
 }
@@ -209,13 +221,18 @@ function confirmLines(
   paint: Paint,
 ): string[] {
   if (unsafe.length + unknown.length === 0) return []
-  const named = unsafe.map(id => `--confirm ${printable(id)}`)
-  const needed = [...named, ...(unknown.length === 0 ? [] : ["--confirm-unknown"])].join(" ")
+  const needed = confirmFlags(unsafe, unknown)
   const why = `${[...unsafe, ...unknown].length === 1 ? "One node" : `${unsafe.length + unknown.length} nodes`} may repeat effects outside of Umbra. To accept that, add:`
   return [
     ...wrapped(why, columns).map(paint.yellow),
     ...wrapped(needed, columns - 2).map(text => `  ${text}`),
   ]
+}
+
+/** The options that confirm these nodes. */
+export function confirmFlags(unsafe: readonly string[], unknown: readonly string[]): string {
+  const named = unsafe.map(id => `--confirm ${printable(id)}`)
+  return [...named, ...(unknown.length === 0 ? [] : ["--confirm-unknown"])].join(" ")
 }
 
 /** Broken at spaces; a longer word is broken anywhere. */

@@ -131,6 +131,17 @@ export function withBulk(command: Command): Command {
     )
 }
 
+/** What forks of one job and of many have in common. */
+export function withFork(command: Command): Command {
+  return command
+    .addOption(repeated("--from <node>", "run this node again, with all that depends on it; may be repeated"))
+    .option("--definition <file>", "a changed definition (YAML or JSON), stored with the new job only")
+    .addOption(repeated("--output <node=json>", "set a node's output without running it; may be repeated"))
+    .addOption(repeated("--node-config <node=json>", "another config for a node; may be repeated"))
+    .addOption(repeated("--confirm <node>", "repeat this node although that does harm; may be repeated"))
+    .option("--confirm-unknown", "repeat nodes whose handlers do not declare their effects")
+}
+
 export function wholeNumber(text: string): number {
   if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.")
   return Number(text)

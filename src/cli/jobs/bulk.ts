@@ -1,7 +1,15 @@
-/** `umbra jobs cancel|retry|delete` with a filter instead of a job, and `umbra bulk list|show|abort`. */
-import type { BulkCount, BulkOperation, BulkRefusal, BulkSummary, BulkVerb } from "../../client/index.ts"
+/** `umbra jobs cancel|retry|delete` with a filter instead of a job, `umbra jobs fork`, and `umbra bulk list|show|abort`. */
+import type {
+  BulkCount,
+  BulkOperation,
+  BulkRefusal,
+  BulkRequest,
+  BulkSummary,
+  BulkVerb,
+} from "../../client/index.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { UmbraError } from "../../errors.ts"
+import { confirmFlags, type ForkFlags, forkOf } from "../commands/fork.ts"
 import { exitCode } from "../exit.ts"
 import { asJson, factLines, print } from "../output/print.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
@@ -23,6 +31,7 @@ const SHOWN = 20
 const past: { readonly [verb in BulkVerb]: string } = {
   cancel: "cancelled",
   retry: "retried",
+  fork: "forked",
   delete: "deleted",
 }
 
@@ -40,9 +49,27 @@ export function isForMany(jobId: string | undefined, options: BulkFlags): boolea
   )
 }
 
-export async function startBulk(verb: BulkVerb, options: BulkFlags): Promise<number> {
+/** `umbra jobs fork`: for all jobs that match a filter. `--to` is `--workflow` of `umbra fork`, which is a filter here. */
+export async function fork(
+  options: BulkFlags & Omit<ForkFlags, "workflow"> & { readonly to?: string },
+): Promise<number> {
+  if (!isFiltered(filterOf(options)))
+    throw new UmbraError(
+      "E604",
+      "Give a filter: --status, --workflow, --since, … (`umbra jobs list` has the same). `umbra fork JOB` forks one job.",
+    )
+  const { from, definition, output, nodeConfig, confirm, confirmUnknown, to: workflow } = options
+  const flags = { from, workflow, definition, output, nodeConfig, confirm, confirmUnknown }
+  return startBulk("fork", options, { fork: await forkOf(flags, "--to") })
+}
+
+export async function startBulk(
+  verb: BulkVerb,
+  options: BulkFlags,
+  more: Pick<BulkRequest, "fork"> = {},
+): Promise<number> {
   const { dryRun, rate, reason, detach } = options
-  const request = { verb, filter: definedIn(filterOf(options)), rate, reason }
+  const request = { verb, filter: definedIn(filterOf(options)), rate, reason, ...more }
   return withTarget(options, async target => {
     if (dryRun) return printCount(await target.bulk.count(request), options)
     const { bulk_id } = await target.bulk.start(request)
@@ -110,7 +137,20 @@ function printCount(found: BulkCount, options: TargetOptions): number {
   const states = Object.entries(found.by_status).map(([status, n]) => `${n.toLocaleString("en")} ${status}`)
   const much = `${found.complete ? "" : "at least "}${count(found.count, "job")}`
   const what = states.length === 0 ? "" : `: ${states.join(", ")}`
-  return print(options, found, `Would ${found.verb} ${much}${what}.\n`)
+  const lines = [`Would ${found.verb} ${much}${what}.`, ...forkLines(found)]
+  return print(options, found, `${lines.join("\n")}\n`)
+}
+
+/** What forks of the newest targets would need. */
+function forkLines({ fork }: BulkCount): string[] {
+  if (fork === undefined || fork.refused.length === 0) return []
+  const { unsafe, unknown } = fork.unconfirmed
+  const needed = confirmFlags(unsafe, unknown)
+  return [
+    `Of the newest ${count(fork.previewed, "job")} ${fork.refused.length} would be refused:`,
+    ...fork.refused.map(refusalLine),
+    ...(needed === "" ? [] : ["To accept that effects outside of Umbra are repeated, add:", `  ${needed}`]),
+  ]
 }
 
 async function printEnd(operation: BulkOperation, target: Target, options: TargetOptions): Promise<number> {
@@ -127,7 +167,7 @@ async function printEnd(operation: BulkOperation, target: Target, options: Targe
     lines.push(...first.map(refusalLine))
     if (refused > first.length) lines.push(`  … all of them: GET /bulk/${id}/refused`)
   }
-  if (verb === "retry" && done > 0 && !target.isRun)
+  if ((verb === "retry" || verb === "fork") && done > 0 && !target.isRun)
     lines.push(`No engine runs them yet; start one with \`umbra resume${target.flags}\`.`)
   process.stdout.write(`${lines.join("\n")}\n`)
   return isDone ? exitCode.ok : exitCode.failed
@@ -159,6 +199,7 @@ function shown(operation: BulkOperation, refused: readonly BulkRefusal[]): strin
     ["verb", verb],
     ["filter", JSON.stringify(filter)],
     ["reason", reason ?? ""],
+    ["fork", operation.fork === undefined ? "" : JSON.stringify(operation.fork)],
     ["rate", `${rate} jobs per second`],
     ["progress", `${progress(operation)}, ${done.toLocaleString("en")} ${past[verb]}`],
     ["created", created_at],

@@ -14,7 +14,7 @@ function withListFilter(command: Command): Command {
 }
 
 export function jobsProgram(): Command {
-  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, delete and signal them")
+  const jobs = new Command("jobs").summary("list and show jobs; cancel, retry, fork, delete and signal them")
   const described = (usage: string, summary: string) =>
     jobs
       .command(usage)
@@ -86,6 +86,12 @@ export function jobsProgram(): Command {
     .addOption(allowDeadLetters())
     .addOption(json())
     .action(run(code, "retry"))
+  const fork = withBulk(
+    command("fork", "fork all jobs that match a filter; `umbra fork JOB` forks one and has more options"),
+  ).option("--to <name>", "another version of the workflow, for example order@4")
+  withModules(options.withFork(fork))
+    .addOption(json())
+    .action(run(() => import("./bulk.ts"), "fork"))
   withBulk(command("delete [job]", "hide a job that has ended, or all that match a filter"))
     .addOption(json())
     .action(run(code, "remove"))

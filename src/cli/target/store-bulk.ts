@@ -7,16 +7,26 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { Umbra } from "../../umbra.ts"
 import type { TargetBulk } from "./open.ts"
 
-/** `asEngine`: through an engine of another process, or with one of this process, which then runs the operation. */
+/**
+ * `asEngine`: through an engine of another process, or with one of this process, which then runs the operation. `withHandlers`:
+ * the same, with the declarations of the handlers of the command, which say what must be confirmed before a fork.
+ */
 export function storeBulk(
   owner: string,
   journal: () => Promise<Journal>,
-  asEngine: <T>(use: (umbra: Umbra) => Promise<T>) => Promise<T>,
+  {
+    asEngine,
+    withHandlers,
+  }: Readonly<Record<"asEngine" | "withHandlers", <T>(use: (umbra: Umbra) => Promise<T>) => Promise<T>>>,
 ): TargetBulk {
   const queries = async () => new BulkQueries({ journal: await journal(), live: () => undefined })
   return {
-    count: async (request: BulkRequest) => (await queries()).count(request, { owner }),
-    start: request => asEngine(umbra => umbra.bulk.start(request, { owner })),
+    count: async (request: BulkRequest) =>
+      request.verb === "fork"
+        ? withHandlers(umbra => umbra.bulk.count(request, { owner }))
+        : (await queries()).count(request, { owner }),
+    start: request =>
+      (request.verb === "fork" ? withHandlers : asEngine)(umbra => umbra.bulk.start(request, { owner })),
     get: async id => (await queries()).get(id),
     async *list({ limit } = {}) {
       const bulk = await queries()

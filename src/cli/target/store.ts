@@ -95,11 +95,10 @@ export function openStore(location: string, options: TargetOptions): Target {
     name: storeName(location),
     flags: storeFlags(options),
     jobs,
-    bulk: storeBulk(
-      owner,
-      () => store.journal(),
-      use => jobs.asEngine(use),
-    ),
+    bulk: storeBulk(owner, () => store.journal(), {
+      asEngine: use => jobs.asEngine(use),
+      withHandlers: use => jobs.withHandlers(use),
+    }),
     workflows: storeWorkflows(store, owner),
     async compiledGraph({ job_id }) {
       return (await store.reader()).facts.compiledGraphOf(job_id)
@@ -415,18 +414,18 @@ class StoreJobs implements TargetJobs {
     request: ForkRequest = {},
     { idempotencyKey }: ForkOptions = {},
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    return this.#withHandlers(async umbra => {
+    return this.withHandlers(async umbra => {
       const { jobId, isNew } = await umbra.acceptFork(id, request, { idempotencyKey, ...this.#only })
       return { ...(await umbra.job(jobId)), is_new: isNew }
     })
   }
 
   previewFork(id: string, request?: ForkRequest): Promise<ForkPreview> {
-    return this.#withHandlers(umbra => umbra.previewFork(id, request, this.#only))
+    return this.withHandlers(umbra => umbra.previewFork(id, request, this.#only))
   }
 
   /** The handlers declare their effects; none of them runs here. */
-  #withHandlers<T>(use: (umbra: Umbra) => Promise<T>): Promise<T> {
+  withHandlers<T>(use: (umbra: Umbra) => Promise<T>): Promise<T> {
     return this.asEngine(async umbra => {
       const known = await loadHandlers(this.#modules)
       umbra.addHandlers(known.filter(({ name }) => umbra.handlers.get(name) === undefined))

@@ -270,10 +270,11 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
   return command.fork === undefined ? fact : { ...fact, ...forkFields(command) }
 }
 
-function forkFields({ fork, pinned, definition, result }: Submit): Partial<JobSubmitted> {
+function forkFields({ fork, pinned, operation, definition, result }: Submit): Partial<JobSubmitted> {
   return {
     fork: fork!,
     ...(pinned === undefined ? {} : { pinned }),
+    ...(operation === undefined ? {} : { operation }),
     ...(definition === undefined ? {} : { definition: definition.hash }),
     ...result,
   }

@@ -8,10 +8,12 @@ import type { LiveJob } from "../../engine/owner/live-job.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import type { JobRow, Journal } from "../../journal/port/journal.ts"
 import type { Admit, Submissions, SubmitOptions } from "../submit.ts"
+import type { BulkForkPreview, BulkForks } from "./forks.ts"
 import {
   abortSignal,
   asJson,
   type BulkCounts,
+  type BulkFork,
   type BulkProgress,
   type BulkRefusal,
   type BulkRequest,
@@ -35,6 +37,8 @@ export interface BulkCount {
   /** false: there are at least `count`; the search is bounded. */
   readonly complete: boolean
   readonly by_status: { readonly [status in JobStatus]?: number }
+  /** For `fork`: what forks of the newest targets would need. */
+  readonly fork?: BulkForkPreview
 }
 
 /** An operation in a list. */
@@ -52,6 +56,8 @@ export interface BulkView extends BulkSummary, BulkCounts {
   readonly filter: ShownFilter
   readonly reason: string | null
   readonly rate: number
+  /** For `fork`: how each target is forked, with the version that the name of a workflow meant at the start. */
+  readonly fork?: BulkFork
   /** The targets that were counted at its start; `complete: false`: there were more. */
   readonly matched: { readonly count: number; readonly complete: boolean }
   /** It will be cancelled when its commands in flight have ended. */
@@ -69,12 +75,17 @@ export interface BulkRefusals {
   readonly next: string | null
 }
 
-export type BulkOptions = Pick<SubmitOptions, "owner" | "idempotencyKey" | "submittedBy">
+export interface BulkOptions extends Pick<SubmitOptions, "owner" | "idempotencyKey" | "submittedBy"> {
+  /** For `fork`: the limit of unfinished jobs of `submittedBy`, which counts the forks. */
+  readonly maxUnfinished?: number | undefined
+}
 
 /** Targets that a count reads at most, and pages: a page of rare jobs ends early. */
 const MOST_COUNTED = 10_000
 const MOST_PAGES = 40
 const PAGE = 1000
+/** Targets of a dry run that are folded to preview their forks. */
+const MOST_PREVIEWED = 10
 
 export interface BulkQueriesParts {
   readonly journal: Journal
@@ -91,6 +102,15 @@ export class BulkQueries {
 
   /** Counts the targets that the operation would have now, in bounded work. */
   async count(request: BulkRequest, { owner = localOwner }: BulkOptions = {}): Promise<BulkCount> {
+    const { first: _, ...counted } = await this.matches(request, owner)
+    return counted
+  }
+
+  /** `first`: the newest targets. */
+  protected async matches(
+    request: BulkRequest,
+    owner: string,
+  ): Promise<BulkCount & { readonly first: readonly string[] }> {
     const { verb, filter } = checkRequest(request)
     return { verb, filter: shownFilter(filter), ...(await this.#count(shownFilter(filter), owner)) }
   }
@@ -98,7 +118,8 @@ export class BulkQueries {
   async #count(
     filter: ShownFilter,
     owner: string,
-  ): Promise<Pick<BulkCount, "count" | "complete" | "by_status">> {
+  ): Promise<Pick<BulkCount, "count" | "complete" | "by_status"> & { readonly first: readonly string[] }> {
+    const first: string[] = []
     const by_status: { [status in JobStatus]?: number } = {}
     let count = 0
     let after: string | undefined
@@ -107,13 +128,14 @@ export class BulkQueries {
       const { jobs, next } = await this.#parts.journal.listJobs(query)
       for (const job of jobs) {
         if (isBulkOperation(job)) continue
+        if (first.length < MOST_PREVIEWED) first.push(job.id)
         count++
         by_status[job.status] = (by_status[job.status] ?? 0) + 1
       }
-      if (next === null) return { count, complete: true, by_status }
+      if (next === null) return { count, complete: true, by_status, first }
       after = next
     }
-    return { count, complete: false, by_status }
+    return { count, complete: false, by_status, first }
   }
 
   /** T0: everything that decides which jobs are targets is read now, and stored with the operation. */
@@ -134,11 +156,12 @@ export class BulkQueries {
 
   async get(id: string): Promise<BulkView> {
     const row = await this.row(id)
-    const { verb, filter, reason, rate, matched } = await this.#stored(id)
+    const { verb, filter, reason, rate, matched, fork } = await this.#stored(id)
     const { progress, isAborting } = await this.#progress(row)
     return {
       ...summary(row),
       ...{ verb, filter, reason, rate, matched },
+      ...(fork === undefined ? {} : { fork }),
       ...(progress === null ? { processed: 0, done: 0, refused: 0 } : countsOf(progress)),
       aborting: row.finishedAt === null && isAborting,
     }
@@ -215,16 +238,28 @@ function asJsonOrNull(progress: BulkProgress | null): Json | null {
 }
 
 export interface BulkParts extends BulkQueriesParts {
+  readonly forks: BulkForks
   readonly submissions: Submissions
   readonly command: (jobId: string, command: JobCommand) => Promise<void>
 }
 
 export class BulkOperations extends BulkQueries {
   readonly #parts: BulkParts
+  readonly forks: BulkForks
 
   constructor(parts: BulkParts) {
     super(parts)
     this.#parts = parts
+    this.forks = parts.forks
+  }
+
+  /** For `fork` also what forks of the newest targets would need, as far as this process knows their handlers. */
+  override async count(request: BulkRequest, options: BulkOptions = {}): Promise<BulkCount> {
+    const { owner = localOwner } = options
+    const { first, ...counted } = await this.matches(request, owner)
+    if (request.verb !== "fork") return counted
+    const fork = await this.forks.prepare(request.fork ?? {}, owner)
+    return { ...counted, fork: await this.forks.preview(first, fork, owner) }
   }
 
   /** Resolves when the operation is durable. With the same key the same request gives the same operation. */
@@ -233,17 +268,33 @@ export class BulkOperations extends BulkQueries {
     options: BulkOptions = {},
     admit?: Admit,
   ): Promise<BulkView & { readonly is_new: boolean }> {
-    const { owner = localOwner } = options
-    const operation = await this.prepare(request, owner)
+    const { owner = localOwner, idempotencyKey, submittedBy } = options
+    const operation = { ...(await this.prepare(request, owner)), ...(await this.#fork(request, options)) }
     const { verb, filter, reason, rate } = operation
     const { name, version } = bulkWorkflow
+    // A name is compared as it is given: an alias may have moved between two sends of one request.
+    const fork = typeof request.fork?.workflow === "string" ? request.fork : operation.fork
+    const given = fork === undefined ? {} : { fork }
+    const content = [name, { verb, filter: { ...filter }, reason, rate, ...given } as Json]
     const { jobId, isNew } = await this.#parts.submissions.submitBuiltIn(
       { owner, name, version, plan: bulkPlan },
-      { input: asJson(operation), content: [name, { verb, filter: { ...filter }, reason, rate } as Json] },
-      { ...options, owner, ttlSeconds: null, labels: { [VERB_LABEL]: verb } },
+      { input: asJson(operation), content },
+      { owner, idempotencyKey, submittedBy, ttlSeconds: null, labels: { [VERB_LABEL]: verb } },
       admit,
     )
     return { ...(await this.get(jobId)), is_new: isNew }
+  }
+
+  async #fork(
+    { verb, fork = {} }: BulkRequest,
+    { owner = localOwner, submittedBy, maxUnfinished }: BulkOptions,
+  ): Promise<Pick<StoredOperation, "fork" | "submitted_by" | "max_unfinished">> {
+    if (verb !== "fork") return {}
+    return {
+      fork: await this.forks.prepare(fork, owner),
+      ...(submittedBy === undefined ? {} : { submitted_by: submittedBy }),
+      ...(maxUnfinished === undefined ? {} : { max_unfinished: maxUnfinished }),
+    }
   }
 
   /** Its commands in flight end; then it is CANCELLED. */

@@ -25,6 +25,8 @@ import { UmbraError } from "../../errors.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
+import type { ForkTarget } from "../fork/forks.ts"
+import { type BulkForks, refusalOf } from "./forks.ts"
 import {
   abortSignal,
   asJson,
@@ -43,6 +45,7 @@ export interface BulkLaneParts {
   readonly log: Log
   readonly live: (jobId: string) => LiveJob | undefined
   readonly command: (jobId: string, command: JobCommand) => Promise<void>
+  readonly fork: BulkForks["fork"]
 }
 
 /** Targets of a page: as many commands are repeated, and refused, after a crash. The first pages are short: progress shows soon. */
@@ -116,12 +119,15 @@ class BulkRun {
   readonly #places: Places
   readonly #parts: BulkLaneParts
   readonly #pace: Pace
+  readonly #plans: ForkTarget["plans"] = new Map()
   #end!: () => void
   /** The engine does not wait for it any more. */
   #isStopped = false
   #isDraining = false
   /** Signals of earlier runs: the operation was aborted, and retried. */
   #earlierAborts = 0
+  /** Targets whose forks wait until a limit of unfinished jobs allows them. */
+  #waitingForRoom = 0
 
   constructor(task: Task, places: Places, parts: BulkLaneParts) {
     this.#task = task
@@ -229,7 +235,7 @@ class BulkRun {
     for (const jobId of progress.page) {
       if (!(await this.#mayBegin())) break
       const leave = await this.#places.enter()
-      outcomes.push(this.#command(jobId).finally(leave))
+      outcomes.push(this.#command(jobId, leave))
       // An error ends the run below, and must not be unhandled until then.
       outcomes.at(-1)!.catch(() => {})
     }
@@ -246,41 +252,72 @@ class BulkRun {
     }
   }
 
-  /** Waits for the rate, and until no other process can have taken over. */
+  /** Waits for the rate, for forks that wait for room, and until no other process can have taken over. */
   async #mayBegin(): Promise<boolean> {
     const { host, clock } = this.#parts
     await this.#pace.next(() => this.#mustStop)
-    while (!host.isSure() && !this.#mustStop) await sleep(clock, AWAY_MS)
+    while ((!host.isSure() || this.#waitingForRoom > 0) && !this.#mustStop) await sleep(clock, AWAY_MS)
     return !this.#mustStop
   }
 
-  async #command(jobId: string): Promise<Touched | BulkRefusal> {
-    const { command, journal, clock } = this.#parts
-    const { verb, reason, seqs } = this.#operation
-    const operation = this.#task.jobId
-    const seq = seqs[partitionOf(jobId)]!
-    const sent: JobCommand = {
-      type: verb,
-      operation,
-      onlyIf: { seq },
-      ...(reason === null ? {} : { reason }),
-    }
-    for (;;) {
-      try {
-        await command(jobId, sent)
-        return "done"
-      } catch (error) {
-        if (isAway(error) && !this.#isStopped && !this.#isDraining) {
-          await sleep(clock, AWAY_MS)
-          continue
+  /** Sends the command until it is done or refused. `leave`: leaves the place in which it is sent. */
+  async #command(jobId: string, leave: () => void): Promise<Touched | BulkRefusal> {
+    let leavePlace = leave
+    try {
+      for (;;) {
+        try {
+          return await this.#send(jobId)
+        } catch (error) {
+          const isFull = error instanceof UmbraError && error.code === "E646"
+          const mayWait = !this.#isStopped && !this.#isDraining && !(isFull && this.#isAborted)
+          if (isAway(error) && mayWait) await sleep(this.#parts.clock, AWAY_MS)
+          else if (isFull && mayWait) {
+            // Other operations of the owner may make room: they get the place meanwhile.
+            leavePlace()
+            leavePlace = await this.#afterWaiting()
+          } else return await this.#refused(jobId, error)
         }
-        if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
-        const { code, message } = error
-        const touched =
-          code === "E316" ? await this.#answer(() => touchedBy(journal, { jobId, seq, operation })) : null
-        return touched ?? { job_id: jobId, code, message }
       }
+    } finally {
+      leavePlace()
     }
+  }
+
+  async #afterWaiting(): Promise<() => void> {
+    this.#waitingForRoom++
+    try {
+      await sleep(this.#parts.clock, AWAY_MS)
+    } finally {
+      this.#waitingForRoom--
+    }
+    return this.#places.enter()
+  }
+
+  async #send(jobId: string): Promise<Touched> {
+    const { command, fork } = this.#parts
+    const { verb, reason, seqs, submitted_by: submittedBy, max_unfinished } = this.#operation
+    const { jobId: operation, owner } = this.#task
+    const seq = seqs[partitionOf(jobId)]!
+    if (verb === "fork") {
+      const target = { jobId, owner, submittedBy, operation, seq, plans: this.#plans }
+      return fork(target, this.#operation.fork ?? {}, max_unfinished ?? null)
+    }
+    const onlyIf = { seq }
+    await command(jobId, { type: verb, operation, onlyIf, ...(reason === null ? {} : { reason }) })
+    return "done"
+  }
+
+  /** Throws if the error says nothing about the target, or the run must end. */
+  async #refused(jobId: string, error: unknown): Promise<Touched | BulkRefusal> {
+    const isLeft = this.#isStopped || this.#isDraining
+    if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
+    if (error.code === "E646" && isLeft) throw error
+    const { journal } = this.#parts
+    const { verb, seqs } = this.#operation
+    const target = { jobId, seq: seqs[partitionOf(jobId)]!, operation: this.#task.jobId }
+    const isChanged = error.code === "E316" && verb !== "fork"
+    const touched = isChanged ? await this.#answer(() => touchedBy(journal, target)) : null
+    return touched ?? refusalOf(jobId, error)
   }
 
   #finish(outcome: Outcome): void {
@@ -300,7 +337,7 @@ class BulkRun {
 /** The command changed nothing, and can be sent again. */
 function isAway(error: unknown): boolean {
   if (error instanceof JournalUnavailableError) return !error.final
-  return error instanceof UmbraError && ["E501", "E610", "E611", "E613"].includes(error.code)
+  return error instanceof UmbraError && ["E501", "E610", "E611", "E613", "E614"].includes(error.code)
 }
 
 function share(part: number, whole: number): number {

@@ -5,7 +5,8 @@
  * 1. Its targets are the jobs that match the filter as they were at T0, when it was accepted: a job that has begun, ended,
  *    been retried or deleted since then is left alone. The last seq of each partition at T0 decides this (`onlyIf`).
  * 2. A page of targets is durable before the first of them gets its command. After a crash the page is repeated: what has
- *    been done refuses the command, and a fact that names the operation shows that it was done.
+ *    been done refuses the command, and a fact that names the operation shows that it was done. The id of a fork follows from
+ *    the operation and its origin, so the repetition finds it.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { type JobStatus, jobHasEnded, jobStatuses } from "../../core/states.ts"
@@ -13,8 +14,9 @@ import { isoTime } from "../../engine/clock.ts"
 import { UmbraError } from "../../errors.ts"
 import type { JobFilter } from "../../journal/port/journal.ts"
 import { checkFilter } from "../arguments.ts"
+import { checkForkRequest, type ForkRequest } from "../fork/request.ts"
 
-export const bulkVerbs = ["cancel", "retry", "delete"] as const
+export const bulkVerbs = ["cancel", "retry", "fork", "delete"] as const
 export type BulkVerb = (typeof bulkVerbs)[number]
 
 /** As for a list of jobs. Only jobs without a parent unless `parentId` is given: what is done to a job reaches its children. */
@@ -27,7 +29,15 @@ export interface BulkRequest {
   readonly reason?: string | undefined
   /** Targets per second; default 100. */
   readonly rate?: number | undefined
+  /** For `fork`. Left out: as a fork of one job without parameters. */
+  readonly fork?: BulkFork | undefined
 }
+
+/**
+ * How each target is forked. A target that would repeat effects which `confirm` does not contain is refused. `confirm` may name
+ * nodes that a target does not have; `from` and `overrides` may not.
+ */
+export type BulkFork = Pick<ForkRequest, "from" | "workflow" | "overrides" | "confirm">
 
 export const USUAL_RATE = 100
 export const HIGHEST_RATE = 10_000
@@ -56,6 +66,11 @@ export interface StoredOperation {
   readonly filter: ShownFilter
   readonly reason: string | null
   readonly rate: number
+  /** For `fork`: with the version that the name of a workflow meant at T0. */
+  readonly fork?: BulkFork
+  /** For `fork`: the token whose limit of unfinished jobs counts the forks, and that limit. */
+  readonly submitted_by?: string
+  readonly max_unfinished?: number
   /** The targets that were counted at T0; `complete: false`: there are more. */
   readonly matched: { readonly count: number; readonly complete: boolean }
   /** All ids of T0 are below this one; null: there was no job. */
@@ -93,7 +108,7 @@ export const abortSignal = "abort"
 
 /** Checks what callers give, and fills in the states in which the verb has something to do. */
 export function checkRequest(request: BulkRequest): BulkRequest & { readonly rate: number } {
-  const { verb, filter, reason, rate = USUAL_RATE } = request
+  const { verb, filter, reason, rate = USUAL_RATE, fork } = request
   if (!bulkVerbs.includes(verb)) throw wrong(`verb must be one of ${bulkVerbs.join(", ")}`)
   if (typeof filter !== "object" || filter === null) throw wrong("filter must be an object")
   const unknown = Object.keys(filter).filter(name => !filterNames.has(name))
@@ -105,11 +120,22 @@ export function checkRequest(request: BulkRequest): BulkRequest & { readonly rat
   if (reason !== undefined && verb !== "cancel") throw wrong("a reason is for cancel only")
   if (reason !== undefined && !(typeof reason === "string" && reason.length <= 1000))
     throw wrong("the reason must be a text of at most 1,000 characters")
+  if (fork !== undefined && verb !== "fork") throw wrong("fork is for the verb fork only")
+  if (fork !== undefined) checkFork(fork)
   checkFilter(filter)
   const { statuses = usualStatuses[verb], parentId = null } = filter
   if (!Array.isArray(statuses) || statuses.some(status => !targetStatuses.includes(status)))
     throw wrong(`statuses must be some of ${targetStatuses.join(", ")}`)
-  return { verb, filter: { ...filter, statuses, parentId }, reason, rate }
+  return { verb, filter: { ...filter, statuses, parentId }, reason, rate, fork }
+}
+
+const forkNames: ReadonlySet<string> = new Set<keyof BulkFork>(["from", "workflow", "overrides", "confirm"])
+
+function checkFork(fork: BulkFork): void {
+  checkForkRequest(fork)
+  const [unknown] = Object.keys(fork).filter(name => !forkNames.has(name))
+  if (unknown !== undefined)
+    throw wrong(`${unknown} is for the fork of one job; those of many have ${[...forkNames].join(", ")}`)
 }
 
 const filterNames: ReadonlySet<string> = new Set<keyof BulkFilter>([
@@ -122,6 +148,7 @@ const targetStatuses = jobStatuses.filter(status => status !== "DELETED")
 const usualStatuses: { readonly [verb in BulkVerb]: readonly JobStatus[] } = {
   cancel: targetStatuses.filter(status => !jobHasEnded(status)),
   retry: ["FAILED", "CANCELLED", "EXPIRED"],
+  fork: ["FAILED", "CANCELLED", "EXPIRED"],
   delete: targetStatuses.filter(jobHasEnded),
 }
 

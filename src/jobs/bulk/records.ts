@@ -4,8 +4,8 @@ import type { FactRow, Journal } from "../../journal/port/journal.ts"
 import { abortSignal, type BulkProgress, type BulkRefusal } from "./operation.ts"
 
 const PAGE = 100
-/** A progress record has at most 200 ids and 200 refusals. */
-const INLINE_BYTES = 256 * 1024
+/** A progress record has at most 200 ids and 200 refusals of up to 400 characters. */
+const INLINE_BYTES = 1024 * 1024
 
 /** `done`: by this operation. `later`: the job began after T0, so that it is no target. */
 export type Touched = "done" | "later"

@@ -6,13 +6,20 @@ import type { JobState } from "../../core/state.ts"
 import { decideFork, type NodeDecision, recordFork } from "../../definition/fork.ts"
 import { type CheckedRequest, checkSubmission, type HandlerCatalog } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
-import { partitionOf } from "../../engine/ids.ts"
+import { bulkForkId, partitionOf } from "../../engine/ids.ts"
 import type { FoldedJob } from "../../engine/recovery/fold.ts"
+import { refusalError } from "../../engine/remote/refusals.ts"
 import { UmbraError } from "../../errors.ts"
 import { noSuchJob } from "../arguments.ts"
 import type { Registrations, WorkflowSource } from "../register.ts"
 import type { Admit, Submitted } from "../submit.ts"
-import { type ForkedNode, type ForkPreview, forkPreview, type NodeExpectation } from "./preview.ts"
+import {
+  type ForkedNode,
+  type ForkPreview,
+  forkPreview,
+  type NodeExpectation,
+  type PreviewParts,
+} from "./preview.ts"
 import { checkForkRequest, type ForkRequest, mustHaveNodes, wrong } from "./request.ts"
 
 export interface ForkOptions {
@@ -32,6 +39,8 @@ export interface ForksParts {
   submit(fork: {
     readonly plan: Plan
     readonly partition: number
+    /** Absent: a new one. */
+    readonly id?: string
     readonly command: Submit
     readonly content: readonly unknown[]
     readonly options: ForkOptions & { readonly owner: string }
@@ -44,11 +53,29 @@ export interface ForksParts {
   }): Promise<ReadonlyMap<string, NodeExpectation>>
 }
 
+/** What a fork runs; `version` null: a definition of its own. */
+interface ForkedPlan {
+  readonly plan: Plan
+  readonly version: number | null
+}
+
+/** A job that a bulk operation forks. */
+export interface ForkTarget {
+  readonly jobId: string
+  readonly owner: string
+  readonly submittedBy?: string | undefined
+  /** The job of the operation. The fork's id follows from it and from the target, so a target has one fork. */
+  readonly operation: string
+  /** Refused if the target has begun, ended, been retried or deleted by a fact after this one. */
+  readonly seq: number
+  /** What forks of earlier targets run, by what their origins run: most targets of an operation have few versions. */
+  readonly plans: Map<string, Promise<ForkedPlan>>
+}
+
 interface PlannedFork {
-  readonly origin: FoldedJob
   readonly plan: Plan
   readonly command: Submit
-  readonly preview: ForkPreview
+  readonly parts: Omit<PreviewParts, "statistics">
 }
 
 export class Forks {
@@ -59,8 +86,12 @@ export class Forks {
   }
 
   /** What a fork would do. Nothing is stored. */
-  async preview(jobId: string, request: ForkRequest, options: ForkOptions = {}): Promise<ForkPreview> {
-    return (await this.#plan(jobId, this.#read(request), options)).preview
+  async preview(jobId: string, given: ForkRequest, options: ForkOptions = {}): Promise<ForkPreview> {
+    const request = this.#read(given)
+    const origin = await this.#origin(jobId, options.owner)
+    const { plan, parts } = await this.#plan(origin, request, options)
+    const of = { owner: origin.state.owner, workflow: plan.name }
+    return forkPreview({ ...parts, statistics: await this.#parts.statistics(of) })
   }
 
   /** Submits the fork, unless it repeats effects that `confirm` does not name (E314). */
@@ -71,8 +102,9 @@ export class Forks {
     admit?: Admit,
   ): Promise<Submitted> {
     const request = this.#read(given)
-    const { origin, plan, command, preview } = await this.#plan(jobId, request, options)
-    mustBeConfirmed(preview)
+    const origin = await this.#origin(jobId, options.owner)
+    const { plan, command, parts } = await this.#plan(origin, request, options)
+    mustBeConfirmed(forkPreview({ ...parts, statistics: new Map() }))
     return this.#parts.submit({
       plan,
       partition: partitionOf(jobId),
@@ -83,24 +115,85 @@ export class Forks {
     })
   }
 
+  /**
+   * Checks what the targets of a bulk operation have in common, and resolves the workflow: a version that is pushed, or an alias
+   * that is moved, while the operation runs must not change what later targets run.
+   */
+  async prepare(given: ForkRequest, owner: string): Promise<ForkRequest> {
+    const { registrations, handlers } = this.#parts
+    const { workflow } = this.#read(given)
+    if (workflow === undefined) return given
+    if (typeof workflow === "string") {
+      const { name, version, plan } = await registrations.resolve(workflow, owner)
+      mustHaveNodes(plan, { ...given, confirm: undefined })
+      return { ...given, workflow: `${name}@${version}` }
+    }
+    // Whether a handler exists is checked with each target: what its origin runs need not be known here.
+    const any: HandlerCatalog = {
+      get: name => handlers.get(name) ?? { name },
+      names: () => handlers.names(),
+    }
+    const plan = await registrations.compile(workflow, owner, any)
+    mustHaveNodes(plan, { ...given, confirm: undefined })
+    return { ...given, workflow: plan.document as never }
+  }
+
+  /** What would have to be confirmed for this target. Throws why it would be refused for another reason. */
+  async previewTarget(
+    { jobId, owner }: Pick<ForkTarget, "jobId" | "owner">,
+    request: ForkRequest,
+  ): Promise<ForkPreview> {
+    const origin = await this.#origin(jobId, owner)
+    const { parts } = await this.#plan(origin, this.#read(request), { owner }, new Map())
+    return forkPreview({ ...parts, statistics: new Map() })
+  }
+
+  /** As `fork`, for a target of a bulk operation. Returns false if the job began later, so that it is no target. */
+  async forkTarget(target: ForkTarget, given: ForkRequest, admit?: Admit): Promise<boolean> {
+    const { jobId, owner, submittedBy, operation, seq } = target
+    const request = this.#read(given)
+    const origin = await this.#origin(jobId, owner)
+    if (origin.facts[0]!.seq > seq) return false
+    if (origin.turnSeq > seq) throw refusalError("job_changed", jobId)
+    const { plan, command, parts } = await this.#plan(origin, request, { submittedBy }, target.plans)
+    mustBeConfirmed(forkPreview({ ...parts, statistics: new Map() }))
+    await this.#parts.submit({
+      ...{ plan, partition: partitionOf(jobId), id: bulkForkId(operation, jobId), admit },
+      command: { ...command, operation },
+      content: [],
+      options: { owner },
+    })
+    return true
+  }
+
   /** A text with a line break, or in braces, is a definition. */
   #read(request: ForkRequest): ForkRequest {
+    checkForkRequest(request)
     const { workflow } = request
     return workflow === undefined
       ? request
       : { ...request, workflow: this.#parts.registrations.source(workflow) as WorkflowSource }
   }
 
-  async #plan(jobId: string, request: ForkRequest, options: ForkOptions): Promise<PlannedFork> {
-    checkForkRequest(request)
+  async #origin(jobId: string, owner: string | undefined): Promise<FoldedJob & { readonly jobId: string }> {
     const origin = await this.#parts.fold(jobId)
     const { state } = origin
-    if (state.status === "DELETED" || (options.owner !== undefined && options.owner !== state.owner))
-      throw noSuchJob(jobId)
+    if (state.status === "DELETED" || (owner !== undefined && owner !== state.owner)) throw noSuchJob(jobId)
     if (origin.plan.pipeline !== null)
       wrong(`job ${jobId} is an execution of a pipeline, which cannot be forked`)
-    const { plan, version } = await this.#target(origin, request)
-    mustHaveNodes(plan, request)
+    return { ...origin, jobId }
+  }
+
+  /** `plans`: of a bulk operation, whose targets need not have every node that it confirms. */
+  async #plan(
+    origin: FoldedJob & { readonly jobId: string },
+    request: ForkRequest,
+    options: ForkOptions,
+    plans?: ForkTarget["plans"],
+  ): Promise<PlannedFork> {
+    const { jobId, state } = origin
+    const { plan, version } = await this.#planOf(origin, request, plans)
+    mustHaveNodes(plan, plans === undefined ? request : { ...request, confirm: undefined })
     const given = request.input === undefined ? state.input : request.input
     const input = await checkSubmission(plan, given, { owner: state.owner, request: options.request })
     const results = jobResults(jobId, state, origin.facts)
@@ -126,25 +219,36 @@ export class Forks {
       ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
       ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
     }
-    const preview = forkPreview({
+    const parts = {
       ...{ originId: jobId, origin: origin.plan, plan, version, decisions },
-      items: decision => itemCounts(decision, state, taken),
+      items: (decision: NodeDecision) => itemCounts(decision, state, taken),
       handlers: this.#parts.handlers,
       confirm: request.confirm ?? {},
-      statistics: await this.#parts.statistics({ owner: state.owner, workflow: plan.name }),
-    })
-    return { origin, plan, command, preview }
+    }
+    return { plan, command, parts }
   }
 
-  /** What the fork runs; `version` null: a definition of its own. */
+  #planOf(origin: FoldedJob, request: ForkRequest, plans?: ForkTarget["plans"]): Promise<ForkedPlan> {
+    if (plans === undefined) return this.#target(origin, request)
+    const { plan, state } = origin
+    const key = `${plan.name}@${state.workflowVersion}/${plan.hash}`
+    const known = plans.get(key)
+    if (known !== undefined) return known
+    if (plans.size >= MOST_PLANS) plans.clear()
+    const made = this.#target(origin, request)
+    plans.set(key, made)
+    made.catch(() => plans.delete(key))
+    return made
+  }
+
   async #target(
     { plan: before, state }: FoldedJob,
     { workflow, overrides = {} }: ForkRequest,
-  ): Promise<{ readonly plan: Plan; readonly version: number | null }> {
+  ): Promise<ForkedPlan> {
     const { registrations } = this.#parts
     const handlers = withHandlersOf(before, this.#parts.handlers)
     const own = { plan: before, version: state.workflowVersion === 0 ? null : state.workflowVersion }
-    let target: { readonly plan: Plan; readonly version: number | null } = own
+    let target: ForkedPlan = own
     if (typeof workflow === "string") target = await registrations.resolve(workflow, state.owner)
     else if (workflow !== undefined)
       target = { plan: await registrations.compile(workflow, state.owner, handlers), version: null }
@@ -188,6 +292,9 @@ export class Forks {
     return decisions
   }
 }
+
+/** Plans that are kept for a bulk operation. */
+const MOST_PLANS = 100
 
 /** A process without the handlers of the origin, such as a command on a folder, does not refuse what the origin runs. */
 function withHandlersOf({ nodes }: Plan, handlers: HandlerCatalog): HandlerCatalog {
@@ -262,7 +369,8 @@ function itemCounts(
   return { reused, run: total - reused }
 }
 
-function mustBeConfirmed({ unconfirmed: { unsafe, unknown } }: ForkPreview): void {
+/** Throws E314. */
+export function mustBeConfirmed({ unconfirmed: { unsafe, unknown } }: ForkPreview): void {
   if (unsafe.length + unknown.length === 0) return
   const parts = [
     ...(unsafe.length === 0 ? [] : [`name ${unsafe.join(", ")} in confirm.unsafe: a repetition does harm`]),

@@ -11,6 +11,7 @@
 import { firstIdAt } from "../../engine/ids.ts"
 import { SingleFlight } from "../../engine/single-flight.ts"
 import { UmbraError } from "../../errors.ts"
+import type { ForkLimits } from "../../jobs/bulk/forks.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Caller } from "../auth/caller.ts"
 import type { ServerSettings } from "../settings.ts"
@@ -46,14 +47,29 @@ export function ownerBounds(owner: string, { maxUnfinishedJobs: max }: ServerSet
   return max === null ? [] : [{ owner, max }]
 }
 
+/** The limit of the caller's token; null: it has none. */
+export function limitOfToken(
+  { limits }: Caller,
+  { maxUnfinishedJobsPerToken }: ServerSettings,
+): number | null {
+  return limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
+}
+
 /** The limits for a caller's next job: those of the owner and of the token, if they exist. */
-export function boundsOf({ owner, name, limits }: Caller, settings: ServerSettings): Bound[] {
-  const { maxUnfinishedJobsPerToken } = settings
-  const ofToken = limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
+export function boundsOf(caller: Caller, settings: ServerSettings): Bound[] {
+  const { owner, name } = caller
+  const ofToken = limitOfToken(caller, settings)
   return [
     ...ownerBounds(owner, settings),
     ...(ofToken === null ? [] : [{ owner, submittedBy: name, max: ofToken }]),
   ]
+}
+
+/** The limits for a fork that a bulk operation makes. */
+export function forkBounds(limits: ForkLimits, settings: ServerSettings): Bound[] {
+  const { owner, submittedBy, maxUnfinished: max } = limits
+  const ofToken = submittedBy === undefined || max === null ? [] : [{ owner, submittedBy, max }]
+  return [...ownerBounds(owner, settings), ...ofToken]
 }
 
 export class Unfinished {

@@ -3,7 +3,7 @@ import { z } from "zod"
 import { isJobId } from "../../engine/ids.ts"
 import { type BulkRequest, readFilter, type ShownFilter } from "../../jobs/bulk/operation.ts"
 import { ownersOf } from "../auth/caller.ts"
-import { boundsOf } from "../http/unfinished.ts"
+import { boundsOf, limitOfToken } from "../http/unfinished.ts"
 import { wrong } from "../list-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/bulk.ts"
@@ -19,13 +19,15 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
   app.post(
     "/bulk",
     manage({
-      summary: "Cancel, retry or delete all jobs that match a filter",
+      summary: "Cancel, retry, fork or delete all jobs that match a filter",
       description:
-        "The operation is a durable job of its own: 201 when it is stored, 200 if the Idempotency-Key was used before. Its targets are the jobs of the caller's owner that match now; a job that ends, is retried or deleted before its turn is left alone, and listed as refused. With `dry_run` the answer is a count, and nothing is stored.",
+        "The operation is a durable job of its own: 201 when it is stored, 200 if the Idempotency-Key was used before. Its targets are the jobs of the caller's owner that match now; a job that ends, is retried or deleted before its turn is left alone, and listed as refused. A job whose fork would repeat effects that `fork.confirm` does not contain is refused too (E314). With `dry_run` the answer is a count, and nothing is stored.",
       headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
       body: views.request,
       response: schema.answers({ 200: z.union([views.operation, views.count]), 201: views.operation }, [
         ...(["E306", "E309", "E611", "E635", "E636", "E646"] as const),
+        ...(["E101", "E102", "E104", "E105", "E106", "E107", "E108", "E109", "E110", "E111"] as const),
+        ...(["E112", "E305", "E426"] as const),
         ...elsewhere,
       ]),
     }),
@@ -37,7 +39,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
         throw wrong("filter.parent", "must be a job's id, or none")
       if (filter.forked_from !== undefined && !isJobId(filter.forked_from))
         throw wrong("filter.forked_from", "must be a job's id")
-      const wanted: BulkRequest = { ...rest, filter: readFilter(filter as ShownFilter) }
+      const wanted = { ...rest, filter: readFilter(filter as ShownFilter) } as BulkRequest
       if (dry_run) return bulk.count(wanted, { owner })
       const bounds = boundsOf(caller, settings)
       const { is_new, ...operation } = await bulk.start(
@@ -46,6 +48,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
           owner,
           idempotencyKey: request.headers["idempotency-key"],
           submittedBy: caller.limits === null ? undefined : caller.name,
+          maxUnfinished: limitOfToken(caller, settings) ?? undefined,
         },
         (jobId, store) => unfinished.admit(bounds, jobId, store),
       )

@@ -2,6 +2,7 @@
 import { z } from "zod"
 import { jobStatuses } from "../../core/states.ts"
 import { bulkVerbs, HIGHEST_RATE, USUAL_RATE } from "../../jobs/bulk/operation.ts"
+import { bulkFork } from "./fork.ts"
 import { jobId, jobIdExample, time, version, workflowName } from "./job.ts"
 
 const verb = z.enum(bulkVerbs).meta({ example: "retry" })
@@ -25,7 +26,7 @@ const filter = z
       .max(20)
       .optional()
       .describe(
-        "Left out: the states in which the verb has something to do. cancel: all before the end; retry: FAILED, CANCELLED, EXPIRED; delete: all after the end.",
+        "Left out: the states in which the verb has something to do. cancel: all before the end; retry and fork: FAILED, CANCELLED, EXPIRED; delete: all after the end.",
       ),
     workflow: workflowName.optional(),
     version: version.optional().describe("A version of `workflow`, which must be given too."),
@@ -55,11 +56,21 @@ export const request = z
       .max(HIGHEST_RATE)
       .optional()
       .describe(`Jobs per second; default ${USUAL_RATE}.`),
-    dry_run: z.boolean().optional().describe("Only count the jobs that match now."),
+    fork: bulkFork.optional(),
+    dry_run: z
+      .boolean()
+      .optional()
+      .describe("Only count the jobs that match now; for fork, also preview the newest of them."),
   })
   .meta({
     examples: [{ verb: "retry", filter: { status: ["FAILED"], workflow: "order" }, dry_run: true }],
   })
+
+const refusal = z.object({
+  job_id: z.string(),
+  code: z.string().describe("A code of docs/reference/errors.md."),
+  message: z.string(),
+})
 
 const shownFilter = z.looseObject({ status: z.array(status).optional() })
 
@@ -78,6 +89,16 @@ export const count = z
     count: z.number().int(),
     complete: z.boolean().describe("false: there are at least `count`; the search is bounded."),
     by_status: z.record(z.string(), z.number().int()),
+    fork: z
+      .object({
+        previewed: z.number().int().describe("How many jobs were looked at: the newest, at most 10."),
+        unconfirmed: z
+          .object({ unsafe: z.array(z.string()), unknown: z.array(z.string()) })
+          .describe("Nodes that `fork.confirm` must still contain for these jobs."),
+        refused: z.array(refusal).describe("Those of them that would be refused."),
+      })
+      .optional()
+      .describe("For fork: what forks of the newest jobs would need."),
   })
   .meta({ id: "BulkCount", examples: [countExample] })
 
@@ -116,6 +137,10 @@ export const operation = z
     filter: shownFilter,
     reason: z.string().nullable(),
     rate: z.number(),
+    fork: z
+      .looseObject({})
+      .optional()
+      .describe("For fork: as in the request, with the version that a name meant at the start."),
     matched: z
       .object({ count: z.number().int(), complete: z.boolean() })
       .describe("The targets that were counted at the start; `complete: false`: there were more."),
@@ -141,13 +166,7 @@ const refusalExample = {
 
 export const refusalPage = z
   .object({
-    refused: z.array(
-      z.object({
-        job_id: z.string(),
-        code: z.string().describe("A code of docs/reference/errors.md."),
-        message: z.string(),
-      }),
-    ),
+    refused: z.array(refusal),
     next: z
       .string()
       .nullable()

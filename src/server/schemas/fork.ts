@@ -6,37 +6,48 @@ const nodeId = z.string().min(1).max(300)
 const nodeIds = z.array(nodeId).max(100_000)
 const byNode = <S extends z.ZodType>(value: S) => z.record(nodeId, value)
 
+/** What forks of one job and of many have in common. */
+const common = {
+  from: nodeIds
+    .optional()
+    .describe("Nodes that run again, with all that depends on them. Default: what did not complete."),
+  workflow: z
+    .union([workflowReference, z.looseObject({ name: z.string(), nodes: z.array(z.unknown()) })])
+    .optional()
+    .describe(
+      "Another version of the same workflow, `name@3`; or a changed definition, as JSON, which is stored with this job and not as a version. Default: what the origin runs.",
+    ),
+  overrides: byNode(
+    z.union([
+      z.strictObject({ output: json.refine(value => value !== undefined, "is required") }),
+      z.strictObject({ config: z.record(z.string(), z.unknown()) }),
+    ]),
+  )
+    .optional()
+    .describe("By node: its `output`, which is set without running the node; or another `config`."),
+  confirm: z
+    .strictObject({
+      unsafe: nodeIds.optional().describe("Nodes whose repetition does harm, each by its id."),
+      unknown: z.boolean().optional().describe("All nodes whose handlers do not declare their effects."),
+    })
+    .optional()
+    .describe("Which effects outside of Umbra may happen once more."),
+}
+
+export const bulkFork = z.strictObject(common).meta({
+  id: "BulkFork",
+  description:
+    "For fork: how each job is forked. A job that would repeat effects that `confirm` does not contain is refused.",
+})
+
 export const forkRequest = z
   .strictObject({
-    from: nodeIds
-      .optional()
-      .describe("Nodes that run again, with all that depends on them. Default: what did not complete."),
+    ...common,
     input: json.optional().describe("Default: the input of the origin."),
-    workflow: z
-      .union([workflowReference, z.looseObject({ name: z.string(), nodes: z.array(z.unknown()) })])
-      .optional()
-      .describe(
-        "Another version of the same workflow, `name@3`; or a changed definition, as JSON, which is stored with this job and not as a version. Default: what the origin runs.",
-      ),
-    overrides: byNode(
-      z.union([
-        z.strictObject({ output: json.refine(value => value !== undefined, "is required") }),
-        z.strictObject({ config: z.record(z.string(), z.unknown()) }),
-      ]),
-    )
-      .optional()
-      .describe("By node: its `output`, which is set without running the node; or another `config`."),
     items: byNode(z.array(z.number().int().min(0)).min(1).max(1_000_000))
       .optional()
       .describe("By node with for_each: the items that run again, from 0; its other items do not."),
     reuse: nodeIds.optional().describe("Nodes whose results are taken over although the input has changed."),
-    confirm: z
-      .strictObject({
-        unsafe: nodeIds.optional().describe("Nodes whose repetition does harm, each by its id."),
-        unknown: z.boolean().optional().describe("All nodes whose handlers do not declare their effects."),
-      })
-      .optional()
-      .describe("Which effects outside of Umbra may happen once more."),
     dry_run: z.boolean().optional().describe("Answer what the fork would do, and do nothing."),
   })
   .meta({ examples: [{ from: ["charge"], confirm: { unsafe: ["charge"] } }] })
