@@ -62,7 +62,7 @@ export interface Past extends Place {
 export class LeftOut {
   readonly seq: number
   readonly field: string
-  /** Of the whole fact. */
+  /** Of the whole fact, or of its share. */
   readonly bytes: number
   /** Read where the length of a list counts (core/payloads.ts). */
   readonly $payload: { readonly count: number }
@@ -274,6 +274,7 @@ function slim(row: Omit<FactRow, "data"> & { readonly data: string }): Fact {
   const leaveOut = (of: { [field: string]: unknown }, name: string, field: string) => {
     if (of[name] === undefined) return
     if (field === "output") of[name] = new LargeOutput(seq, bytes)
+    else if (bytes > WHOLE_BYTES && field === "pinned") of[name] = pinnedLeftOut(row, of[name] as unknown[])
     else if (bytes > WHOLE_BYTES) of[name] = new LeftOut(row, field, of[name])
   }
   for (const field of payloadFields(type)) {
@@ -282,4 +283,10 @@ function slim(row: Omit<FactRow, "data"> & { readonly data: string }): Fact {
     else leaveOut(fields[name] as { [field: string]: unknown }, inner, field)
   }
   return { ...fields, type, at } as unknown as Fact
+}
+
+/** The outputs that the request of a fork has set, one by one: each is the output of a node. */
+function pinnedLeftOut({ seq, bytes }: Pick<FactRow, "seq" | "bytes">, outputs: readonly unknown[]): LeftOut[] {
+  const share = Math.ceil(bytes / outputs.length)
+  return outputs.map((output, index) => new LeftOut({ seq, bytes: share }, `pinned.${index}`, output))
 }
