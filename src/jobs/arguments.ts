@@ -76,7 +76,7 @@ function checkBy(by: unknown): void {
 function checkDescription({ labels, note }: Describe): void {
   if (labels === undefined && note === undefined) wrong("give labels, a note, or both")
   if (labels !== undefined) checkLabels(labels)
-  if (note != null && !isNote(note)) 
+  if (note != null && !isNote(note))
     wrong(`a note must be null, or a text of at most 10,000 characters, ${storable}`)
 }
 

@@ -178,7 +178,7 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     const same = (handler: string) => flow([{ id: "a", handler }], { name: "umbra.bulk" })
     const job = await umbra.submit(same("fine"), {}, { owner })
     await job.wait()
-    const forged = umbra.fork(job.id, { workflow: same("transform"), confirm: { unknown: true } })
+    const forged = umbra.fork(job.id, { workflow: same("broken"), confirm: { unknown: true } })
     await expect(forged).rejects.toMatchObject({
       code: "E309",
       message: expect.stringContaining("name of bulk operations"),
@@ -219,7 +219,9 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect(await refused({ verb: "retry", filter: {} })).toMatch(/at least one field/)
     expect(await refused({ verb: "cancel", filter: { labels: {} } })).toMatch(/at least one field/)
     expect(await refused({ verb: "cancel", filter: { workflow: "a" }, reason: "a\0" })).toMatch(/U\+0000/)
-    expect(await refused({ verb: "cancel", filter: { workflow: "a" }, reason: "\ud800" })).toMatch(/surrogate/)
+    expect(await refused({ verb: "cancel", filter: { workflow: "a" }, reason: "\ud800" })).toMatch(
+      /surrogate/,
+    )
     expect(await refused({ verb: "retry", filter: { status: ["FAILED"] } })).toMatch(/no field status/)
     expect(await refused({ verb: "retry", filter: { statuses: ["DELETED"] } })).toMatch(/some of/)
     expect(await refused({ verb: "retry", filter: { workflow: "a" }, rate: 0 })).toMatch(/rate/)

@@ -143,7 +143,9 @@ it("results that a fork has taken over are compared like its own", async () => {
   await pinned.wait()
   const other = await umbra.compare(origin.id, pinned.id, { diff: ["a"] })
   expect(other).toMatchObject({ complete: true, divergence: { kind: "output", node: "a" } })
-  expect(other.diffs).toMatchObject([{ node: "a", changes: [{ path: "$", b: expect.stringContaining("yyy") }] }])
+  expect(other.diffs).toMatchObject([
+    { node: "a", changes: [{ path: "$", b: expect.stringContaining("yyy") }] },
+  ])
   expect((await umbra.compare(pinned.id, pinned.id)).complete).toBe(true)
 })
 

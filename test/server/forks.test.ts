@@ -169,6 +169,13 @@ describe.each(Object.entries(stores))("forks on %s", (_, open) => {
     expect(JSON.stringify(problem)).toContain(field)
   })
 
+  it("say what an override must have", async () => {
+    for (const override of [{}, { config: 5 }, { output: 1, config: {} }])
+      expect((await fork({ overrides: { price: override } })).body.detail).toBe(
+        "overrides.price in the body must have either output, or config as an object.",
+      )
+  })
+
   it("refuse what is no job, no version and no valid definition", async () => {
     expect((await post("/jobs/nothing/fork", alice, {})).status).toBe(404)
     expect((await fork({ workflow: "order@9" })).body.code).toBe("E305")

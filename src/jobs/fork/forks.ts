@@ -104,7 +104,9 @@ export class Forks {
       wrong(`job ${jobId} is a bulk operation, which cannot be forked; start another one with its filter`)
     const { plan, version } = await this.#target(origin, request)
     if (isBulkOperation({ workflow: plan.name, workflowVersion: version ?? 0 }))
-      wrong(`a changed definition cannot have the name of bulk operations, "${plan.name}"; push it as a version`)
+      wrong(
+        `a changed definition cannot have the name of bulk operations, "${plan.name}"; push it as a version`,
+      )
     mustHaveNodes(plan, request)
     const given = request.input === undefined ? state.input : request.input
     const input = await checkSubmission(plan, given, { owner: state.owner, request: options.request })
