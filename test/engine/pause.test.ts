@@ -402,38 +402,6 @@ describe("a paused workflow", () => {
     await expect(umbra.pauseWorkflow("nobody-knows-it")).rejects.toMatchObject({ code: "E305" })
   })
 
-  it("keeps forks, but for those that have nothing to run", async () => {
-    const runs: string[] = []
-    const work = handler("work", (_config, { nodeId }) => runs.push(nodeId))
-    const umbra = await open({ handlers: [work] })
-    const plain = flow(
-      [
-        { id: "a", handler: "work" },
-        { id: "each", handler: "work", for_each: "{{ [1, 2] }}", dependencies: ["a"] },
-      ],
-      { name: "forked" },
-    )
-    const origin = await umbra.submit(plain)
-    await origin.wait()
-    runs.length = 0
-    await umbra.pauseWorkflow("forked", { reason: "prices" })
-    const confirm = { unknown: true }
-    const forks = [
-      await umbra.fork(origin.id, { from: ["each"], confirm }),
-      await umbra.fork(origin.id, { items: { each: [1] }, confirm }),
-    ]
-    for (const fork of forks)
-      expect((await fork.status()).paused).toMatchObject({ reason: "workflow paused: prices" })
-    expect((await umbra.fork(origin.id).then(whole => whole.wait())).status).toBe("COMPLETED")
-    expect(runs).toEqual([])
-    await umbra.resumeWorkflow("forked")
-    for (const fork of forks) {
-      expect(await fork.wait()).toMatchObject({ status: "COMPLETED", paused: null })
-      expect(await umbra.queries.verify(await umbra.queries.row(fork.id))).toEqual([])
-    }
-    expect(runs).toEqual(["each", "each", "each"])
-  })
-
   it("is per owner, and holds in every process", async () => {
     const store = createMemoryStore()
     const first = await openOn(store, { handlers: [noop] })

@@ -170,10 +170,10 @@ describe.each(Object.entries(stores))("forks on %s", (_, open) => {
   })
 
   it("say what an override must have", async () => {
-    for (const override of [{}, { config: 5 }, { output: 1, config: {} }])
-      expect((await fork({ overrides: { price: override } })).body.detail).toBe(
-        "overrides.price in the body must have either output, or config as an object.",
-      )
+    const detail = async (override: object) => (await fork({ overrides: { price: override } })).body.detail
+    for (const wrong of [{}, { output: 1, config: {} }])
+      expect(await detail(wrong)).toBe("overrides.price in the body must have either output or config.")
+    expect(await detail({ config: 5 })).toBe("overrides.price.config in the body must be an object; it is 5.")
   })
 
   it("refuse what is no job, no version and no valid definition", async () => {
