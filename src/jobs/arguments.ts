@@ -37,13 +37,15 @@ const longestLabels = 65_536
 function checkLabels(labels: unknown): void {
   const isMapping = typeof labels === "object" && labels !== null && !Array.isArray(labels)
   if (!isMapping || !Object.entries(labels).flat().every(isComparable))
-    wrong("labels must be texts by name, without the character U+0000 and without lone surrogates")
+    wrong(`labels must be texts by name, ${storable}`)
   if (JSON.stringify(labels).length > longestLabels)
     wrong(`labels must not be longer than ${longestLabels} characters in total`)
 }
 
 /** Comparable by a database: JSON can hold texts that a database cannot compare. */
-function isComparable(value: unknown): boolean {
+export const storable = "without the character U+0000 and without lone surrogates"
+
+function isComparable(value: unknown): value is string {
   return typeof value === "string" && !/[\0\p{Surrogate}]/u.test(value)
 }
 
@@ -64,7 +66,7 @@ export function checkPause(by: unknown, reason: unknown): void {
 
 function checkReason(what: string, reason: unknown): void {
   if (reason != null && !isNote(reason))
-    wrong(`the reason of ${what} must be a text of at most 10,000 characters`)
+    wrong(`the reason of ${what} must be a text of at most 10,000 characters, ${storable}`)
 }
 
 function checkBy(by: unknown): void {
@@ -74,11 +76,12 @@ function checkBy(by: unknown): void {
 function checkDescription({ labels, note }: Describe): void {
   if (labels === undefined && note === undefined) wrong("give labels, a note, or both")
   if (labels !== undefined) checkLabels(labels)
-  if (note != null && !isNote(note)) wrong("a note must be a text of at most 10,000 characters, or null")
+  if (note != null && !isNote(note))
+    wrong(`a note must be null, or a text of at most 10,000 characters, ${storable}`)
 }
 
-function isNote(text: unknown): boolean {
-  return typeof text === "string" && text.length <= 10_000
+export function isNote(text: unknown): text is string {
+  return isComparable(text) && text.length <= 10_000
 }
 
 /** The data of a signal becomes a node's output, and has the same limits. A copy: the caller may change its own. */
@@ -111,7 +114,7 @@ export function checkFilter(filter: Partial<JobFilter>): void {
 }
 
 /** The filter as stores compare it: `workflow` as a name, with its version if it is NAME@3, and codes as errors have them. */
-export function namedFilter(filter: JobFilter): JobFilter {
+export function namedFilter<F extends Pick<JobFilter, "errorCode" | "workflow" | "version">>(filter: F): F {
   const { errorCode, workflow } = filter
   const code = errorCode !== undefined && /^e\d+$/.test(errorCode) ? errorCode.toUpperCase() : errorCode
   const named = code === errorCode ? filter : { ...filter, errorCode: code }

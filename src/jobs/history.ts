@@ -32,9 +32,12 @@ export type Moment = { readonly seq: number } | { readonly index: number } | { r
 export function parseMoment(text: string): Moment | null {
   if (/^#[1-9]\d{0,14}$/.test(text)) return { index: Number(text.slice(1)) }
   if (/^\d{1,15}$/.test(text)) return { seq: Number(text) }
-  const isTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i.test(text)
-  const time = isTime ? Date.parse(text) : Number.NaN
-  return Number.isNaN(time) ? null : { time }
+  const [, year, month, day] =
+    /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i.exec(text) ?? []
+  const time = day === undefined ? Number.NaN : Date.parse(text)
+  // `Date.parse` reads February 31st as a day of March.
+  const hasDay = Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  return Number.isNaN(time) || !hasDay ? null : { time }
 }
 
 export function noMoment(text: string): UmbraError {
@@ -62,7 +65,7 @@ export interface Past extends Place {
 export class LeftOut {
   readonly seq: number
   readonly field: string
-  /** Of the whole fact. */
+  /** Of the whole fact, or of its share. */
   readonly bytes: number
   /** Read where the length of a list counts (core/payloads.ts). */
   readonly $payload: { readonly count: number }
@@ -274,6 +277,7 @@ function slim(row: Omit<FactRow, "data"> & { readonly data: string }): Fact {
   const leaveOut = (of: { [field: string]: unknown }, name: string, field: string) => {
     if (of[name] === undefined) return
     if (field === "output") of[name] = new LargeOutput(seq, bytes)
+    else if (bytes > WHOLE_BYTES && field === "pinned") of[name] = pinnedLeftOut(row, of[name] as unknown[])
     else if (bytes > WHOLE_BYTES) of[name] = new LeftOut(row, field, of[name])
   }
   for (const field of payloadFields(type)) {
@@ -282,4 +286,13 @@ function slim(row: Omit<FactRow, "data"> & { readonly data: string }): Fact {
     else leaveOut(fields[name] as { [field: string]: unknown }, inner, field)
   }
   return { ...fields, type, at } as unknown as Fact
+}
+
+/** The outputs that the request of a fork has set, one by one: each is the output of a node. */
+function pinnedLeftOut(
+  { seq, bytes }: Pick<FactRow, "seq" | "bytes">,
+  outputs: readonly unknown[],
+): LeftOut[] {
+  const share = Math.ceil(bytes / outputs.length)
+  return outputs.map((output, index) => new LeftOut({ seq, bytes: share }, `pinned.${index}`, output))
 }

@@ -22,6 +22,7 @@ import { fingerprint, normalizedMessage } from "../journal/fingerprint.ts"
 import type { JobRow, Journal } from "../journal/port/journal.ts"
 import type { StoredTotals } from "../journal/port/statistics.ts"
 import { inTurns, type Work } from "../turns.ts"
+import { namedFilter } from "./arguments.ts"
 
 const HOUR_MS = 3_600_000
 /** Without `from`. */
@@ -276,8 +277,8 @@ export async function failureGroups(
   const groups = new Map<string, Grouped>()
   const filter = {
     ...(owner === undefined ? {} : { owner }),
+    ...namedFilter({ workflow }),
     ...{
-      workflow,
       statuses: ["FAILED" as const],
       createdFrom: from,
       createdBefore: to,

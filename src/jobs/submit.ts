@@ -166,7 +166,11 @@ export class Submissions {
     mustFit?.(plan, options.owner)
     if (!engine.takesJobs) await engine.whenReady()
     if (given.definition !== undefined) engine.plans.addDefinition(plan)
-    const command = retryDefaults === undefined ? given : { ...given, retryDefaults }
+    const command: Submit = {
+      ...given,
+      ...(retryDefaults === undefined ? {} : { retryDefaults }),
+      ...engine.pauses.fields(options.owner, plan.name),
+    }
     const jobId = fixedId ?? engine.newJobIdIn(partition)
     const store = (id: string) =>
       this.#admitted(id, { plan, admit }, () => engine.commands.submitFork(id, plan, command))

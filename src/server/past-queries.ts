@@ -34,7 +34,7 @@ export const factsQuery = z.strictObject({
       example: "17179869187.12",
     }),
   limit: z.coerce.number().int().min(1).max(MOST).default(100).meta({ example: 100 }),
-  follow: z.enum(["", "true"]).optional().meta({
+  follow: z.enum(["", "true"], { error: "must be true, or have no value" }).optional().meta({
     description: "Stream the facts after `after`, and those to come, until the job has ended.",
     example: "true",
   }),

@@ -149,6 +149,63 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect(await ended(umbra, bulk_id)).toMatchObject({ status: "COMPLETED", processed: 0 })
   })
 
+  it("stops when it is paused, says so, and continues when it is resumed", async () => {
+    const owner = newOwner()
+    const waiting: string[] = []
+    for (let i = 0; i < 12; i++) waiting.push(await submit(umbra, "waits", { owner }))
+    const request = { verb: "cancel", filter: { workflow: "waits" }, rate: 20 } as const
+    const { bulk_id } = await umbra.bulk.start(request, { owner })
+    await expect.poll(() => umbra.bulk.get(bulk_id).then(({ done }) => done)).toBeGreaterThan(0)
+    await umbra.pause(bulk_id)
+    const why = await umbra.why(bulk_id)
+    expect(why.reasons.map(({ kind }) => kind)).toEqual(["paused"])
+    await umbra.resume(bulk_id)
+    expect(await ended(umbra, bulk_id)).toMatchObject({ status: "COMPLETED", processed: 12, done: 12 })
+    for (const id of waiting) expect(await touched(umbra, id, bulk_id)).toBe(1)
+  })
+
+  it("cannot be forked", async () => {
+    const owner = newOwner()
+    const { bulk_id } = await umbra.bulk.start({ verb: "delete", filter: { createdFrom: 0 } }, { owner })
+    await ended(umbra, bulk_id)
+    for (const request of [{}, { input: { verb: "delete" } }])
+      await expect(umbra.fork(bulk_id, request as never)).rejects.toMatchObject({
+        code: "E309",
+        message: expect.stringContaining("bulk operation"),
+      })
+    await expect(umbra.previewFork(bulk_id)).rejects.toMatchObject({ code: "E309" })
+    // A workflow of a user may have the same name. A definition without a version would be taken for an operation.
+    const same = (handler: string) => flow([{ id: "a", handler }], { name: "umbra.bulk" })
+    const job = await umbra.submit(same("fine"), {}, { owner })
+    await job.wait()
+    const forged = umbra.fork(job.id, { workflow: same("broken"), confirm: { unknown: true } })
+    await expect(forged).rejects.toMatchObject({
+      code: "E309",
+      message: expect.stringContaining("name of bulk operations"),
+    })
+  })
+
+  it("takes NAME@VERSION, refuses an alias, and codes of errors in small letters", async () => {
+    const owner = newOwner()
+    await submit(umbra, "fails", { owner })
+    const count = (filter: object) => umbra.bulk.count({ verb: "retry", filter }, { owner })
+    expect(await count({ workflow: "fails@1" })).toMatchObject({
+      count: 1,
+      filter: { workflow: "fails", version: 1 },
+    })
+    expect(await count({ workflow: "fails@2" })).toMatchObject({ count: 0 })
+    await expect(count({ workflow: "fails@latest" })).rejects.toMatchObject({
+      code: "E309",
+      message: expect.stringContaining("do not record the alias"),
+    })
+    expect(await count({ errorCode: "e401" })).toMatchObject({ count: 1 })
+    const { bulk_id } = await umbra.bulk.start(
+      { verb: "delete", filter: { workflow: "fails@1" }, rate: fast },
+      { owner },
+    )
+    expect(await ended(umbra, bulk_id)).toMatchObject({ done: 1 })
+  })
+
   it("refuses what is not a request, and says what to do", async () => {
     const owner = newOwner()
     const refused = async (request: object) => {
@@ -162,6 +219,11 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     )
     expect(await refused({ verb: "retry" })).toMatch(/filter must be an object/)
     expect(await refused({ verb: "retry", filter: {} })).toMatch(/at least one field/)
+    expect(await refused({ verb: "cancel", filter: { labels: {} } })).toMatch(/at least one field/)
+    expect(await refused({ verb: "cancel", filter: { workflow: "a" }, reason: "a\0" })).toMatch(/U\+0000/)
+    expect(await refused({ verb: "cancel", filter: { workflow: "a" }, reason: "\ud800" })).toMatch(
+      /surrogate/,
+    )
     expect(await refused({ verb: "retry", filter: { status: ["FAILED"] } })).toMatch(/no field status/)
     expect(await refused({ verb: "retry", filter: { statuses: ["DELETED"] } })).toMatch(/some of/)
     expect(await refused({ verb: "retry", filter: { workflow: "a" }, rate: 0 })).toMatch(/rate/)

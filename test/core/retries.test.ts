@@ -272,6 +272,21 @@ describe("losses have a limit of their own", () => {
     expect(job.state.suspects.get(0)!.diedAt).toBe(job.now)
   })
 
+  it("a pause stops a node that its owner runs itself, after its start was recorded too", () => {
+    const job = new Job([{ id: "a", dependencies: [], resumes: true }])
+    job.start("a")
+    job.send({ type: "pause" })
+    expect(nodeStatusOf(job.state, 0)).toBe("QUEUED")
+    expect(job.state.held).toEqual(new Set([0]))
+    const before = job.dispatched.length
+    job.send({ type: "resume" })
+    expect(job.dispatched.slice(before)).toEqual(["a#2"])
+    expect(job.state.losses[0]).toBe(0)
+    job.start("a")
+    job.send({ type: "pause", kept: [{ node: 0 }] })
+    expect(nodeStatusOf(job.state, 0)).toBe("RUNNING")
+  })
+
   it("an explicit retry starts the count again", () => {
     const job = new Job(chain("a"))
     job.start("a")

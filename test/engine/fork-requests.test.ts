@@ -144,4 +144,34 @@ describe("requests for forks", () => {
     expect([one.isNew, two.isNew].sort()).toEqual([false, true])
     await expect(umbra.fork(origin.id, { from: ["c"] }, key)).rejects.toMatchObject({ code: "E306" })
   })
+
+  it("wait while the workflow is paused, unless they have nothing to run", async () => {
+    const { work, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const plain = flow(
+      [
+        { id: "a", handler: "work" },
+        { id: "each", handler: "work", for_each: "{{ [1, 2] }}", dependencies: ["a"] },
+      ],
+      { name: "forked" },
+    )
+    const origin = await umbra.submit(plain)
+    await origin.wait()
+    take()
+    await umbra.pauseWorkflow("forked", { reason: "prices" })
+    const forks = [
+      await umbra.fork(origin.id, { from: ["each"] }),
+      await umbra.fork(origin.id, { items: { each: [1] } }),
+    ]
+    for (const fork of forks)
+      expect((await fork.status()).paused).toMatchObject({ reason: "workflow paused: prices" })
+    expect((await umbra.fork(origin.id).then(whole => whole.wait())).status).toBe("COMPLETED")
+    expect(take()).toEqual([])
+    await umbra.resumeWorkflow("forked")
+    for (const fork of forks) {
+      expect(await fork.wait()).toMatchObject({ status: "COMPLETED", paused: null })
+      expect(await umbra.queries.verify(await umbra.queries.row(fork.id))).toEqual([])
+    }
+    expect(take()).toEqual(["each", "each", "each"])
+  })
 })

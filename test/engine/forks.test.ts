@@ -36,6 +36,43 @@ describe("forks", () => {
     await expectSound(umbra, fork.id)
   })
 
+  it("shows where lists and skipped nodes come from; only set outputs are pinned", async () => {
+    const { work, take } = counting()
+    const umbra = await open({ handlers: [work] })
+    const nodes = flow([
+      { id: "skipped", handler: "work", when: "{{ false }}" },
+      { id: "each", handler: "work", for_each: "{{ [1, 2] }}", config: { value: "{{ item }}" } },
+      { id: "empty", handler: "work", for_each: "{{ [] }}" },
+      { id: "set", handler: "work" },
+    ])
+    const origin = await umbra.submit(nodes)
+    await origin.wait()
+    take()
+    const marks = async (id: string) => {
+      const { nodes } = await graphOf(umbra, id)
+      return Object.entries(nodes).map(([id, node]) => [id, node.reused_from ?? null, node.pinned ?? false])
+    }
+    const fork = await umbra.fork(origin.id, { overrides: { set: { output: 1 } }, items: { each: [1] } })
+    await fork.wait()
+    expect(take()).toEqual(["each"])
+    expect(await marks(fork.id)).toEqual([
+      ["skipped", origin.id, false],
+      ["each", null, false],
+      ["empty", origin.id, false],
+      ["set", null, true],
+    ])
+    await expectSound(umbra, fork.id)
+    // Its items are results of two jobs.
+    const again = await umbra.fork(fork.id, { from: ["set"] })
+    await again.wait()
+    expect((await marks(again.id)).slice(0, 3)).toEqual([
+      ["skipped", fork.id, false],
+      ["each", fork.id, false],
+      ["empty", fork.id, false],
+    ])
+    await expectSound(umbra, again.id)
+  })
+
   it("runs the named nodes and what depends on them", async () => {
     const { work, take } = counting()
     const umbra = await open({ handlers: [work] })

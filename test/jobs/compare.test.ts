@@ -111,6 +111,44 @@ it("two moments of one job show what happened in between", async () => {
   await expect(umbra.compare(id, id, { atB: { index: 99 } })).rejects.toMatchObject({ code: "E313" })
 })
 
+it("results that a fork has taken over are compared like its own", async () => {
+  const workflow = flow([
+    { id: "ask", handler: "wait_for_signal", config: { signal: "go" } },
+    { id: "a", handler: "big", config: { bytes: 3000 }, dependencies: ["ask"] },
+    { id: "each", handler: "echo", for_each: "{{ input }}", config: { value: "{{ item }}" } },
+    { id: "b", handler: "count", dependencies: ["a", "each", "ask"] },
+  ])
+  const umbra = await open({ handlers })
+  const origin = await umbra.submit(workflow, [1, 2])
+  await origin.signal("go", { by: "Ada" })
+  await origin.wait()
+  const confirm = { unknown: true }
+  const fork = await umbra.fork(origin.id, { from: ["b"], confirm })
+  await fork.wait()
+  const diff = ["ask", "a", "each", "b"]
+  const compared = await umbra.compare(origin.id, fork.id, { diff })
+  expect(compared).toMatchObject({ complete: true, divergences: [{ kind: "output", node: "b" }] })
+  const same = Object.fromEntries(compared.nodes.map(({ id, same_output }) => [id, same_output]))
+  expect(same).toEqual({ ask: true, a: true, each: true, b: false })
+  expect(compared.diffs).toMatchObject([
+    ...diff.slice(0, 3).map(node => ({ node, changes: [], complete: true })),
+    { node: "b", changes: [{ path: "$.calls", kind: "changed" }] },
+  ])
+  const again = await umbra.fork(fork.id, { from: ["b"], confirm })
+  await again.wait()
+  expect((await umbra.compare(fork.id, again.id)).divergences).toEqual([{ kind: "output", node: "b" }])
+
+  const output = "y".repeat(5000)
+  const pinned = await umbra.fork(origin.id, { overrides: { a: { output } }, confirm })
+  await pinned.wait()
+  const other = await umbra.compare(origin.id, pinned.id, { diff: ["a"] })
+  expect(other).toMatchObject({ complete: true, divergence: { kind: "output", node: "a" } })
+  expect(other.diffs).toMatchObject([
+    { node: "a", changes: [{ path: "$", b: expect.stringContaining("yyy") }] },
+  ])
+  expect((await umbra.compare(pinned.id, pinned.id)).complete).toBe(true)
+})
+
 it("outputs of items are compared, also many of them", async () => {
   const workflow = flow([
     { id: "each", handler: "echo", for_each: "{{ input.list }}", config: { value: "{{ item.v }}" } },

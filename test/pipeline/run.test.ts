@@ -49,6 +49,38 @@ describe("an execution", () => {
     })
   })
 
+  it("stops when it is paused, also long after its start, and continues with the messages that are left", async () => {
+    const store = recorder()
+    let release = () => {}
+    const held = new Promise<void>(resolve => (release = resolve))
+    const gate = adapter("gate", async ({ body }) => {
+      if ((body as { n: number }).n === 2) await held
+      return body
+    })
+    await open([numbers, gate, store])
+    const pipeline = {
+      name: "paused",
+      init: { body: { count: 5 } },
+      routes: [
+        route("source", ["numbers"], { outbound: "work" }),
+        route("work", ["gate", "record"], { concurrency: 1 }),
+      ],
+    }
+    const job = await umbra!.submit(pipeline as WorkflowSource, null)
+    const types = async () => {
+      const { facts } = await umbra!.queries.facts.page(job.id, { limit: 100 })
+      return facts.map(({ type }) => type)
+    }
+    await expect.poll(types, { timeout: 60_000 }).toContain("node_started")
+    await expect.poll(() => store.seen.length, { timeout: 60_000 }).toBe(1)
+    await job.pause()
+    release()
+    expect((await job.why()).reasons.map(({ kind }) => kind)).toEqual(["paused"])
+    await job.resume()
+    expect(await umbra!.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(new Set(store.seen.map(body => (body as { n: number }).n))).toEqual(new Set([1, 2, 3, 4, 5]))
+  })
+
   it("begins with its input if it has no init", async () => {
     const store = recorder()
     await open([store])

@@ -151,7 +151,18 @@ describe.each(Object.entries(stores))("the facts of a job on %s", (_, open) => {
     const before = new Date(all[0].at - 1).toISOString()
     for (const at of [before, "0", `%23${all.length + 1}`])
       expect((await get(`/graph?at=${at}`)).body, at).toMatchObject({ code: "E313" })
-    for (const at of ["x", "", "%230", "2026-11-15", "-1", "1.5", "2026-11-15T12:00:00"])
+    for (const at of [
+      "x",
+      "",
+      "%230",
+      "2026-11-15",
+      "-1",
+      "1.5",
+      "2026-11-15T12:00:00",
+      "2026-02-30T12:00:00Z",
+    ])
       expect((await get(`/graph?at=${at}`)).body, at).toMatchObject({ code: "E633" })
+    const { detail } = (await get("/facts?follow=yes")).body
+    expect(detail).toBe('The parameter follow must be true, or have no value; it is "yes".')
   })
 })

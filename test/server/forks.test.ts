@@ -169,6 +169,13 @@ describe.each(Object.entries(stores))("forks on %s", (_, open) => {
     expect(JSON.stringify(problem)).toContain(field)
   })
 
+  it("say what an override must have", async () => {
+    const detail = async (override: object) => (await fork({ overrides: { price: override } })).body.detail
+    for (const wrong of [{}, { output: 1, config: {} }])
+      expect(await detail(wrong)).toBe("overrides.price in the body must have either output or config.")
+    expect(await detail({ config: 5 })).toBe("overrides.price.config in the body must be an object; it is 5.")
+  })
+
   it("refuse what is no job, no version and no valid definition", async () => {
     expect((await post("/jobs/nothing/fork", alice, {})).status).toBe(404)
     expect((await fork({ workflow: "order@9" })).body.code).toBe("E305")

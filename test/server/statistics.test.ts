@@ -64,6 +64,9 @@ it("answers with percentiles, failures and usage, to the owner of the jobs alone
   expect(failures.groups[0].message).toBe("Payment ? of ? was rejected")
   expect((await ask("/failures", theirs)).body.groups).toMatchObject([{ count: 1 }])
   expect((await ask("/failures?workflow=other")).body.groups).toEqual([])
+  expect((await ask("/failures?workflow=order@1")).body).toMatchObject({ jobs: 3 })
+  expect((await ask("/failures?workflow=order@9")).body).toMatchObject({ jobs: 0 })
+  expect((await ask("/failures?workflow=order@latest")).body).toMatchObject({ code: "E309" })
   expect((await ask(`/failures?${old}`)).body.groups).toEqual([])
   for (const wrong of [
     "/workflows/order/stats?from=yesterday",

@@ -55,14 +55,15 @@ const NEVER_READY = -1
 function takeOver(
   state: JobState,
   { pinned }: JobSubmitted,
-  { jobs }: ForkRecord,
+  fork: ForkRecord,
   reused: ReusedNode,
   at: number,
 ): void {
+  const { jobs } = fork
   const { node } = reused
   state.remaining[node] = NEVER_READY
   if ("list" in reused) {
-    takeOverList(state, reused, { jobs, at })
+    takeOverList(state, reused, { fork, at })
     return
   }
   if ("skipped" in reused) setDone(state, node, { status: SKIPPED, output: skippedOutput, at })
@@ -70,7 +71,9 @@ function takeOver(
     const output = "pinned" in reused ? pinnedOutput(pinned, reused.pinned) : reference(jobs, reused)
     setDone(state, node, { status: COMPLETED, output, at })
   }
-  noteReused(state, node, "job" in reused ? jobs[reused.job]! : null)
+  // No fact of another job is needed for a node that was skipped: the origin has skipped it, or taken it over.
+  if ("pinned" in reused) noteReused(state, node, null)
+  else noteReused(state, node, "job" in reused ? jobs[reused.job]! : fork.job_id)
 }
 
 /** A record whose payloads are left out has no list here. */
@@ -104,8 +107,9 @@ function noteReused(state: JobState, position: number, jobId: string | null): vo
 function takeOverList(
   state: JobState,
   reused: Extract<ReusedNode, { readonly list: ReusedList }>,
-  { jobs, at }: { readonly jobs: readonly string[]; readonly at: number },
+  { fork, at }: { readonly fork: ForkRecord; readonly at: number },
 ): void {
+  const { jobs } = fork
   const { node, list: source } = reused
   const list = newItemList(state, node, knownItems(state, source))
   list.state.reused = new Map<number, string | null>()
@@ -120,6 +124,9 @@ function takeOverList(
   if (list.state.unfinished > 0) return
   end(list.state, "COMPLETED", at, undefined)
   setDone(state, node, { status: COMPLETED, output: new ListOutput(list.state.outputs), at })
+  const holders = new Set(list.state.reused.values())
+  const [holder = fork.job_id] = holders.size === 1 ? holders : []
+  noteReused(state, node, holder)
 }
 
 /** The list as far as the fact and the input tell: its length is always known. `fillReused` sets the rest. */

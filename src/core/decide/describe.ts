@@ -1,6 +1,6 @@
 import type { Command, Describe, Refusal } from "../commands.ts"
 import type { Fact, JobDescribed, JobPaused } from "../facts.ts"
-import type { JobState } from "../state.ts"
+import { type JobState, RUNNING, type TaskRef } from "../state.ts"
 import { refuse } from "./backoff.ts"
 
 /** Commands of people that concern the job as a whole: pause, resume, labels, note. */
@@ -18,7 +18,24 @@ export function pause(
     ...(reason === undefined || reason.trim() === "" ? {} : { reason }),
     ...(kept.length === 0 ? {} : { kept: kept.map(keptTask) }),
   }
-  return [{ ...fact, at }]
+  const stopped = stoppedNodes(state, kept)
+  if (stopped.length === 0) return [{ ...fact, at }]
+  return [
+    { ...fact, at },
+    { type: "tasks_lost", at, nodes: stopped, handed_over: true },
+  ]
+}
+
+/**
+ * Nodes that the owner of the job runs itself (pipelines, bulk operations) are stopped by the pause, also after their start
+ * was recorded. They are held, and continue in another attempt: reports of the one that was stopped are stale.
+ */
+function stoppedNodes(state: JobState, kept: readonly TaskRef[]): number[] {
+  const stopped: number[] = []
+  for (const [node, { resumes }] of state.graph.nodes.entries())
+    if (resumes === true && state.nodeStatus[node] === RUNNING && !kept.some(task => task.node === node))
+      stopped.push(node)
+  return stopped
 }
 
 function keptTask({ node, item }: { readonly node: number; readonly item?: number | undefined }) {

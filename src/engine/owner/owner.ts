@@ -167,9 +167,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   submit(id: string, partition: number, plan: Plan, command: Submit, reused?: ReusedValues): Submission {
     const known = this.jobs.get(id)
     if (known !== undefined) return { createdAt: known.state.createdAt, job: known }
-    const mayWait = plan.pipeline === null && !isWholeFork(plan, command)
-    if (command.paused !== undefined || (mayWait && !this.queue.mayBegin(command)))
-      return this.#submitQueued(id, partition, command)
+    const mayBegin = command.paused === undefined && (plan.pipeline !== null || this.queue.mayBegin(command))
+    if (!mayBegin && !isWholeFork(plan, command)) return this.#submitQueued(id, partition, command)
     const job = this.submitNow(id, partition, plan, command, reused)
     this.queue.entered(job)
     return { createdAt: job.state.createdAt, job }

@@ -84,10 +84,13 @@ export class BulkLane implements TaskLane {
     })
   }
 
-  /** Commands in flight end. The next run repeats those of the page whose outcome is not recorded, which changes nothing. */
+  /**
+   * Commands in flight end, and nothing more is recorded: the next run may begin before that. It repeats the commands of
+   * the page whose outcome is not recorded, which changes nothing.
+   */
   suspend(task: TaskName): void {
     const key = nameOf(task)
-    this.#runs.get(key)?.drain()
+    this.#runs.get(key)?.stop()
     this.#runs.delete(key)
   }
 

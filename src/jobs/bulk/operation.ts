@@ -13,7 +13,7 @@ import { type JobStatus, jobHasEnded, jobStatuses } from "../../core/states.ts"
 import { isoTime } from "../../engine/clock.ts"
 import { UmbraError } from "../../errors.ts"
 import type { JobFilter } from "../../journal/port/journal.ts"
-import { checkFilter } from "../arguments.ts"
+import { checkFilter, isNote, namedFilter, storable } from "../arguments.ts"
 import { checkForkRequest, type ForkRequest } from "../fork/request.ts"
 
 export const bulkVerbs = ["cancel", "retry", "fork", "delete"] as const
@@ -113,20 +113,22 @@ export function checkRequest(request: BulkRequest): BulkRequest & { readonly rat
   if (typeof filter !== "object" || filter === null) throw wrong("filter must be an object")
   const unknown = Object.keys(filter).filter(name => !filterNames.has(name))
   if (unknown.length > 0) throw wrong(`filter has no field ${unknown.join(", ")}`)
-  if (Object.values(filter).every(value => value === undefined))
+  const { labels = {}, ...others } = filter
+  if (Object.keys(labels).length === 0 && Object.values(others).every(value => value === undefined))
     throw wrong("filter must have at least one field, so that no operation reaches every job by mistake")
   if (!(Number.isFinite(rate) && rate > 0 && rate <= HIGHEST_RATE))
     throw wrong(`rate must be a number above 0, at most ${HIGHEST_RATE} jobs per second`)
   if (reason !== undefined && verb !== "cancel") throw wrong("a reason is for cancel only")
-  if (reason !== undefined && !(typeof reason === "string" && reason.length <= 1000))
-    throw wrong("the reason must be a text of at most 1,000 characters")
+  if (reason !== undefined && !(isNote(reason) && reason.length <= 1000))
+    throw wrong(`the reason must be a text of at most 1,000 characters, ${storable}`)
   if (fork !== undefined && verb !== "fork") throw wrong("fork is for the verb fork only")
   if (fork !== undefined) checkFork(fork)
   checkFilter(filter)
-  const { statuses = usualStatuses[verb], parentId = null } = filter
+  const named = namedFilter(filter)
+  const { statuses = usualStatuses[verb], parentId = null } = named
   if (!Array.isArray(statuses) || statuses.some(status => !targetStatuses.includes(status)))
     throw wrong(`statuses must be some of ${targetStatuses.join(", ")}`)
-  return { verb, filter: { ...filter, statuses, parentId }, reason, rate, fork }
+  return { verb, filter: { ...named, statuses, parentId }, reason, rate, fork }
 }
 
 const forkNames: ReadonlySet<string> = new Set<keyof BulkFork>(["from", "workflow", "overrides", "confirm"])

@@ -60,7 +60,14 @@ const MOST_DIFFS = 20
 
 /** Where a job has an output: in a fact, in the facts of items, or in its state. */
 type Source =
-  | { readonly seq: number; readonly field: string; readonly bytes: number }
+  | {
+      readonly seq: number
+      readonly field: string
+      /** Of the whole fact; 0: not known. */
+      readonly bytes: number
+      /** The job that has the fact, of which a fork has taken it over. Absent: the job itself. */
+      readonly holder?: string | undefined
+    }
   | { readonly list: readonly Source[] }
   | { readonly value: Json }
 
@@ -143,24 +150,32 @@ export class JobComparisons {
 
   /** The hashes of payloads by seq and field. Those beyond the bounds are left out. */
   async #readHashes(jobId: string, sources: readonly Source[]): Promise<ReadonlyMap<string, string>> {
-    const wanted = new Map<number, string[]>()
+    const { hashedBytes } = this.#bounds
+    const wanted = new Map<string, Map<number, string[]>>()
     let bytes = 0
-    for (const { seq, field, bytes: more } of sources.flatMap(placesOf)) {
+    for (const { seq, field, bytes: more, holder = jobId } of sources.flatMap(placesOf)) {
       bytes += more
-      if (bytes > this.#bounds.hashedBytes) break
-      valueIn(wanted, seq, () => []).push(field)
+      if (bytes > hashedBytes) break
+      valueIn(
+        valueIn(wanted, holder, () => new Map()),
+        seq,
+        () => [],
+      ).push(field)
     }
     const hashes = new Map<string, string>()
-    const hash = (seq: number, data: string) => {
-      for (const field of wanted.get(seq) ?? []) {
-        const text = textAt(data, field.split("."))
-        if (text !== null) hashes.set(keyOf({ seq, field }), payloadHash(text))
+    let read = 0
+    for (const [holder, fields] of wanted) {
+      const found = fields.size <= FEW ? this.#oneByOne(holder, fields) : this.#inPages(holder, fields)
+      for await (const { seq, data } of found) {
+        // The sizes of results that a fork has taken over are known only now.
+        read += data.length
+        if (read > hashedBytes) return hashes
+        for (const field of fields.get(seq) ?? []) {
+          const text = payloadIn(data, field)
+          if (text !== null) hashes.set(keyOf({ seq, field }), payloadHash(text))
+        }
+        await nextTurnIfLate()
       }
-    }
-    const read = wanted.size <= FEW ? this.#oneByOne(jobId, wanted) : this.#inPages(jobId, wanted)
-    for await (const { seq, data } of read) {
-      hash(seq, data)
-      await nextTurnIfLate()
     }
     return hashes
   }
@@ -196,18 +211,27 @@ export class JobComparisons {
     if (from === undefined || to === undefined) return { node, not_compared: "missing" }
     const { diffBytes } = this.#bounds
     if (sizeOf(from) > diffBytes || sizeOf(to) > diffBytes) return { node, not_compared: "too_large" }
-    const [left, right] = [await this.#whole(a.jobId, from), await this.#whole(b.jobId, to)]
+    const left = await this.#whole(a.jobId, from, { left: diffBytes })
+    const right = await this.#whole(b.jobId, to, { left: diffBytes })
+    if (left === undefined || right === undefined) return { node, not_compared: "too_large" }
     return { node, ...(await inTurns(jsonDifference(left, right))) }
   }
 
-  async #whole(jobId: string, source: Source): Promise<Json> {
+  /** undefined: it has more bytes than are left. */
+  async #whole(jobId: string, source: Source, bytes: { left: number }): Promise<Json | undefined> {
     if ("value" in source) return source.value
     if (!("list" in source)) {
-      const { text } = await this.#facts.payload(jobId, source)
-      return JSON.parse(text) as Json
+      const { seq, field, holder = jobId } = source
+      const text = payloadIn((await this.#journal.readFact(holder, seq)) ?? "null", field)
+      bytes.left -= text?.length ?? 0
+      return bytes.left < 0 ? undefined : (JSON.parse(text ?? "null") as Json)
     }
     const list: Json[] = []
-    for (const item of source.list) list.push(await this.#whole(jobId, item))
+    for (const item of source.list) {
+      const value = await this.#whole(jobId, item, bytes)
+      if (value === undefined) return undefined
+      list.push(value)
+    }
     return list
   }
 }
@@ -252,9 +276,19 @@ function definitionHash(plan: Plan, position: number): string {
   })
 }
 
+/** The JSON text of a payload. The output of a node that waited for a signal may be the data of the signal. */
+function payloadIn(data: string, field: string): string | null {
+  const path = field.split(".").map(step => (/^\d+$/.test(step) ? Number(step) : step))
+  const text = textAt(data, path)
+  return text === null && field === "output" ? textAt(data, ["data"]) : text
+}
+
 /** Payloads that the history leaves out are named by their facts. */
 function sourceOf(output: Output): Source {
-  if (output instanceof LargeOutput) return { seq: output.seq, field: "output", bytes: output.bytes }
+  if (output instanceof LargeOutput) {
+    const { seq, bytes, jobId: holder } = output
+    return { seq, field: "output", bytes, holder }
+  }
   if (output instanceof ListOutput) return { list: output.outputs.map(item => sourceOf(item ?? null)) }
   const left: unknown = output
   if (left instanceof LeftOut) return { seq: left.seq, field: left.field, bytes: left.bytes }

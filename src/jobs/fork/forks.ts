@@ -3,6 +3,7 @@ import type { Submit } from "../../core/commands.ts"
 import { doneOf, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { JobState } from "../../core/state.ts"
+import { bulkPlan, isBulkOperation } from "../../definition/built-in.ts"
 import { decideFork, type NodeDecision, recordFork } from "../../definition/fork.ts"
 import { type CheckedRequest, checkSubmission, type HandlerCatalog } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -181,6 +182,8 @@ export class Forks {
     if (state.status === "DELETED" || (owner !== undefined && owner !== state.owner)) throw noSuchJob(jobId)
     if (origin.plan.pipeline !== null)
       wrong(`job ${jobId} is an execution of a pipeline, which cannot be forked`)
+    if (origin.plan === bulkPlan)
+      wrong(`job ${jobId} is a bulk operation, which cannot be forked; start another one with its filter`)
     return { ...origin, jobId }
   }
 
@@ -193,6 +196,10 @@ export class Forks {
   ): Promise<PlannedFork> {
     const { jobId, state } = origin
     const { plan, version } = await this.#planOf(origin, request, plans)
+    if (isBulkOperation({ workflow: plan.name, workflowVersion: version ?? 0 }))
+      wrong(
+        `a changed definition cannot have the name of bulk operations, "${plan.name}"; push it as a version`,
+      )
     mustHaveNodes(plan, plans === undefined ? request : { ...request, confirm: undefined })
     const given = request.input === undefined ? state.input : request.input
     const input = await checkSubmission(plan, given, { owner: state.owner, request: options.request })

@@ -48,13 +48,15 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
       querystring: z.strictObject({
         ...range,
         group_by: z.literal("fingerprint").optional().meta({ example: "fingerprint" }),
-        workflow: schema.workflowName.optional(),
+        workflow: schema.workflowName
+          .optional()
+          .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
         after: z
           .string()
           .optional()
           .meta({ description: "`next` of the previous answer.", example: schema.jobIdExample }),
       }),
-      response: schema.answers({ 200: views.failures }, []),
+      response: schema.answers({ 200: views.failures }, ["E309"]),
     }),
     async request => {
       const { workflow, after } = request.query

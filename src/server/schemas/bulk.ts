@@ -28,7 +28,9 @@ const filter = z
       .describe(
         "Left out: the states in which the verb has something to do. cancel: all before the end; retry and fork: FAILED, CANCELLED, EXPIRED; delete: all after the end.",
       ),
-    workflow: workflowName.optional(),
+    workflow: workflowName
+      .optional()
+      .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
     version: version.optional().describe("A version of `workflow`, which must be given too."),
     labels: z.record(z.string().min(1).max(200), text).optional(),
     parent: z.string().max(100).optional().meta({

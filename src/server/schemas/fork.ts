@@ -18,10 +18,9 @@ const common = {
       "Another version of the same workflow, `name@3`; or a changed definition, as JSON, which is stored with this job and not as a version. Default: what the origin runs.",
     ),
   overrides: byNode(
-    z.union([
-      z.strictObject({ output: json.refine(value => value !== undefined, "is required") }),
-      z.strictObject({ config: z.record(z.string(), z.unknown()) }),
-    ]),
+    z
+      .strictObject({ output: json.optional(), config: z.record(z.string(), z.unknown()).optional() })
+      .refine(override => Object.keys(override).length === 1, "must have either output or config"),
   )
     .optional()
     .describe("By node: its `output`, which is set without running the node; or another `config`."),
