@@ -152,9 +152,10 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
     l: () => onMoment(null, true),
     Escape: close,
     ...Object.fromEntries(
-      tabNames(selected === null, selected !== null && timeline.graph.nodes[selected]!.for_each).map(
-        (name, n) => [String(n + 1), () => changeQuery({ tab: name }, { replace: true })],
-      ),
+      tabNames(timeline.graph, selected).map((name, n) => [
+        String(n + 1),
+        () => changeQuery({ tab: name }, { replace: true }),
+      ]),
     ),
   })
 

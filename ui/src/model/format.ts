@@ -39,6 +39,11 @@ export function count(value: number): string {
   return numbers.format(value)
 }
 
+/** `v3`. A fork with a changed definition has no version: null, or 0 in its facts. */
+export function versionText(version: number | null): string {
+  return version ? `v${version}` : "own definition"
+}
+
 /** `1 node`, `2 nodes`. */
 export function counted(value: number, one: string): string {
   return `${count(value)} ${one}${value === 1 ? "" : "s"}`
