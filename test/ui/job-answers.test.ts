@@ -158,7 +158,7 @@ describe("pause and resume", () => {
     expect(problems).toEqual([])
   })
 
-  it("has a key, which the sheet of keys names, and no key or button without the right to manage", async () => {
+  it("has a key, which the sheet of keys names", async () => {
     const job = await stage.start(waits)
     await waiting(job)
     const { page, context } = await stage.open(`/ui/jobs/${job}`)
