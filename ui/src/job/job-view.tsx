@@ -160,7 +160,12 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
   })
 
   return (
-    <main className={isOpen ? "jobpage open" : "jobpage"} id="main" tabIndex={-1}>
+    <main
+      className={isOpen ? "jobpage open" : "jobpage"}
+      id="main"
+      tabIndex={-1}
+      data-moment={moment.isLive ? "live" : "past"}
+    >
       <JobHeader jobId={source.jobId} timeline={timeline} moment={moment} onNode={onNode}>
         {actions(newest)}
       </JobHeader>
