@@ -165,7 +165,7 @@ describe("pause and resume", () => {
     onTestFinished(() => context.close())
     await page.waitForSelector('.acts >> role=button[name="Pause"]')
     await page.keyboard.press("?")
-    await page.waitForSelector(".sheet >> text=Pause, resume the job")
+    await page.waitForSelector(".sheet >> text=Pause, resume")
     await page.keyboard.press("Escape")
     await page.waitForSelector(".sheet", { state: "detached" })
     await page.keyboard.press("p")

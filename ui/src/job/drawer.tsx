@@ -1,7 +1,7 @@
 /** The panel beside the view: the selected node, or the job, at the moment that is shown. */
 import { type ReactNode, useEffect, useRef } from "react"
 import type { CompiledGraph, CompiledNode, NodeView } from "../../../src/core/index.ts"
-import { clock, count } from "../model/format.ts"
+import { clock, count, counted } from "../model/format.ts"
 import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { Icon, StateMark } from "../shell/icons.tsx"
@@ -184,11 +184,11 @@ function nodeLine(
   { handler, provider }: CompiledNode,
 ): string {
   const parts = [handler, ...(provider === null ? [] : [provider])]
-  if (items !== undefined) parts.push(`${count(items.total)} items`)
+  if (items !== undefined) parts.push(counted(items.total, "item"))
   else if (status !== "PENDING" && status !== "SKIPPED") parts.push(`attempt ${attempt} of ${max_attempts}`)
   return parts.join(" · ")
 }
 
 function jobLine({ graph, facts }: Timeline): string {
-  return `${count(graph.nodes.length)} nodes · ${count(facts.length)} events`
+  return `${counted(graph.nodes.length, "node")} · ${counted(facts.length, "event")}`
 }

@@ -1,6 +1,6 @@
 /** Two rows above the views: which job, what can be done with it, how far it is, and what it waits for. */
 import type { ReactNode } from "react"
-import { amount, clock, duration, elapsed, fullTime, shortId, versionText } from "../model/format.ts"
+import { amount, clock, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
 import { jobSentence } from "../model/sentences.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { family, Icon, Pill } from "../shell/icons.tsx"
@@ -87,7 +87,7 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
           )}
           <div className="hide-s">
             <dt>Started</dt>
-            <dd title={fullTime(state.createdAt)}>
+            <dd title={timeAgo(state.createdAt)}>
               {clock(state.createdAt)}
               {state.submittedBy !== null && <span className="dim"> by {state.submittedBy}</span>}
             </dd>

@@ -1,5 +1,5 @@
 /** The job itself: why it is where it is, its error, its times and usage, its relatives. */
-import { amount, clock, duration, fullTime, shortId, versionText } from "../model/format.ts"
+import { amount, clock, duration, fullTime, shortId, timeAgo, versionText } from "../model/format.ts"
 import { jobSentence } from "../model/sentences.ts"
 import { hrefOf } from "../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
@@ -39,7 +39,7 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
         <Pair name="Workflow" text={`${state.workflow} ${versionText(state.workflowVersion)}`} />
         <Pair name="Owner" text={state.owner} />
         {state.submittedBy !== null && <Pair name="Submitted by" text={state.submittedBy} />}
-        <Pair name="Submitted" text={fullTime(state.createdAt)} />
+        <Pair name="Submitted" text={timeAgo(state.createdAt)} />
         {state.finishedAt !== null && (
           <Pair
             name="Ended"

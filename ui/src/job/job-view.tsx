@@ -238,6 +238,7 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
             end={end}
             selected={selected}
             matches={matches}
+            isNarrow={isNarrow}
             onSelect={select}
           />
         )}

@@ -7,10 +7,11 @@
  */
 import { useQuery } from "@tanstack/react-query"
 import { useEffect, useRef } from "react"
-import { clock, count, duration } from "../model/format.ts"
-import type { JobSource, WhyAnswer } from "../model/source.ts"
+import { clock, count, duration, elapsed, shortId } from "../model/format.ts"
+import type { JobSource, WhyAnswer, WhyReason } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { whyParts } from "../model/why-text.ts"
+import { hrefOf } from "../shell/router.ts"
 import { Sentence } from "./sentence.tsx"
 import { endedJobs, useIsSettled } from "./settled.ts"
 
@@ -42,7 +43,6 @@ export function ServerWhy(props: WhyAnswerProps) {
     <Sentence parts={whyParts(said, moment.at, id => timeline.positions.has(id))} onNode={onNode} />
   )
   const [first, ...others] = answer.reasons
-  const { usual } = first!
   return (
     <section className="hint why" data-why={answer.at} aria-label="Why, by the server">
       <p className="cause">{text(answer.sentence)}</p>
@@ -70,12 +70,10 @@ export function ServerWhy(props: WhyAnswerProps) {
           <b>What helps:</b> {text(answer.action)}
         </p>
       )}
-      {usual !== null && first!.kind !== "running" && (
-        <p>
-          Usual wait: {duration(usual.p50)}, in 99 of 100 cases below {duration(usual.p99)} (
-          {count(usual.count)} measured).
-        </p>
+      {first!.details.holders !== undefined && first!.details.holders.length > 0 && (
+        <Holders holders={first!.details.holders} now={moment.at} />
       )}
+      <Usual reason={first!} now={moment.at} />
       {answer.unknown.length > 0 && <p className="dim">Not recorded then: {answer.unknown.join(", ")}.</p>}
       <p className="tiny dim">
         {moment.isLive
@@ -83,6 +81,48 @@ export function ServerWhy(props: WhyAnswerProps) {
           : "By the server, from the facts up to then"}
       </p>
     </section>
+  )
+}
+
+function Holders({ holders, now }: { holders: NonNullable<WhyReason["details"]["holders"]>; now: number }) {
+  return (
+    <table className="tbl holders">
+      <thead>
+        <tr>
+          <th>Held by</th>
+          <th className="num">Slots</th>
+          <th className="num">For</th>
+        </tr>
+      </thead>
+      <tbody>
+        {holders.map(({ job_id, slots, since }) => (
+          <tr key={job_id}>
+            <td>
+              <a className="link mono" href={hrefOf(`/jobs/${job_id}`)}>
+                {shortId(job_id)}
+              </a>
+            </td>
+            <td className="num">{count(slots)}</td>
+            <td className="num">{elapsed(now - Date.parse(since))}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+/** Waits for a worker or a provider. Other waits last as long as people, timers and other nodes need. */
+const comparable = /^(slot|rate|executions|job_queue|dispatching|no_worker|worker.*)$/
+
+function Usual({ reason: { kind, usual, since }, now }: { reason: WhyReason; now: number }) {
+  if (usual === null || since === null || !comparable.test(kind)) return null
+  const waited = now - Date.parse(since)
+  return (
+    <p>
+      Waits for <b>{elapsed(waited)}</b>; usually {duration(usual.p50)}, in 99 of 100 cases at most{" "}
+      {duration(usual.p99)} ({count(usual.count)} counted).
+      {waited > usual.p99 && <span className="t-failed"> This is unusually long.</span>}
+    </p>
   )
 }
 

@@ -2,7 +2,7 @@
 
 import type { StreamedJob } from "../api/jobs-stream.ts"
 import type { ListedJob, Paused } from "../api/types.ts"
-import { amount, clock, duration, elapsed, fullTime, shortId, versionText } from "../model/format.ts"
+import { amount, clock, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
 import { hrefOf } from "../shell/router.ts"
 
@@ -118,7 +118,7 @@ function Row({
       </td>
       <td className="c6 num">{finished === null ? elapsed(now - created) : duration(finished - created)}</td>
       {hasUsage && <td className="c7 num">{usage === undefined ? "" : amount(...usage)}</td>}
-      <td className="c8 num dim" title={fullTime(created)}>
+      <td className="c8 num dim" title={timeAgo(created)}>
         {clock(created)}
       </td>
     </tr>

@@ -15,6 +15,11 @@ export function fullTime(at: number): string {
   return new Date(at).toISOString().replace("T", " ").replace("Z", " UTC")
 }
 
+/** The full time, and how long ago that is. */
+export function timeAgo(at: number): string {
+  return `${fullTime(at)}, ${elapsed(Date.now() - at)} ago`
+}
+
 /** `0.4 s`, `14 s`, `6 min 48 s`, `2 h 05 min`, `3 d 4 h`. */
 export function duration(ms: number): string {
   if (ms < 10_000) return ms < 5 ? "0 s" : `${ms < 100 ? (ms / 1000).toFixed(2) : (ms / 1000).toFixed(1)} s`

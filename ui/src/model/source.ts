@@ -87,6 +87,12 @@ export interface WhyReason {
   readonly kind: string
   readonly count: number
   readonly sentence: string
+  /** Since when the first of its nodes waits; null: not known. */
+  readonly since: string | null
+  readonly details: {
+    /** Jobs that hold slots of the provider. */
+    readonly holders?: readonly { readonly job_id: string; readonly slots: number; readonly since: string }[]
+  }
   readonly usual: { readonly count: number; readonly p50: number; readonly p99: number } | null
 }
 
