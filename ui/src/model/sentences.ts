@@ -125,7 +125,10 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
         `, ${waiting.workflow} v${waiting.workflow_version}.`,
       ]
     case "items":
-      return [strong(counted(waiting.waiting, "item")), ` wait: ${waitsText(waiting.waits)}.`]
+      return [
+        strong(counted(waiting.waiting, "item")),
+        ` ${waiting.waiting === 1 ? "waits" : "wait"}: ${waitsText(waiting.waits)}.`,
+      ]
     case "external": {
       const polls = waiting.polls === 0 ? "not polled yet" : `polled ${counted(waiting.polls, "time")}`
       const next = waiting.next_poll_at === null ? "" : `, next at ${clock(waiting.next_poll_at, now)}`
@@ -215,7 +218,7 @@ function waitsText(waits: { readonly [kind: string]: number | undefined }): stri
     signal: "for a signal",
     external: "for a provider",
     child: "for a child job",
-    retry: "for their next try",
+    retry: "for a retry",
     slot: "for a slot",
     executions: "for a place",
     paused: "for the job to be resumed",
