@@ -167,7 +167,7 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
 }
 
 /** Since when the job is paused, by whom and why. */
-export function pauseSentence({ at, by, reason }: NonNullable<GraphView["paused"]>, now: number): Sentence {
+function pauseSentence({ at, by, reason }: NonNullable<GraphView["paused"]>, now: number): Sentence {
   return [
     "The job is ",
     strong("paused"),
