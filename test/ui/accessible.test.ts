@@ -1,23 +1,34 @@
 /** axe finds nothing in either theme, on any page and in any state of it; nothing moves where people asked for less motion. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { numbers, route } from "../pipeline/scene.ts"
 import { violations } from "./axe.ts"
 import { everything, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 let failed: string
 let waiting: string
+let paused: string
+let pipeline: string
 
 beforeAll(async () => {
-  stage = await openUiStage()
+  stage = await openUiStage({ umbra: { adapters: [numbers] } })
   failed = await stage.start(everything, { list: ["a", "b", ...Array.from({ length: 20 }, String)] })
   await stage.umbra.wait(failed)
-  waiting = await stage.start({
+  const waits = {
     name: "waits",
     nodes: [
       { id: "draft", handler: "transform", config: { value: "a draft" } },
       { id: "ask", handler: "approval", dependencies: ["draft"] },
       { id: "ship", handler: "transform", dependencies: ["ask"], config: { value: 1 } },
     ],
+  }
+  waiting = await stage.start(waits)
+  paused = await stage.start(waits)
+  await stage.umbra.pause(paused, { reason: "not today" })
+  pipeline = await stage.start({
+    name: "flow",
+    init: { body: { count: 3 } },
+    routes: [route("source", ["numbers"])],
   })
 })
 afterAll(() => stage?.close())
@@ -39,6 +50,9 @@ describe.each(["light", "dark"] as const)("in the %s theme", colorScheme => {
       [`/ui/jobs/${failed}?panel=job&tab=Events`, ".ev", []],
       [`/ui/jobs/${failed}?panel=job&tab=Input`, ".jr", []],
       [`/ui/jobs/${waiting}?node=ask`, ".drawer textarea", []],
+      [`/ui/jobs/${waiting}?node=ship`, ".why .chain", []],
+      [`/ui/jobs/${paused}?panel=job`, ".pill.paused", []],
+      [`/ui/jobs/${pipeline}?panel=job&tab=Routes`, ".routes", []],
       ["/ui/jobs/01a1df1d-7c42-7000-8000-000000000000", '[data-state="empty"]', []],
     ]
     for (const [path, selector, keys] of places) {

@@ -181,7 +181,7 @@ describe("the job page", () => {
     await page.keyboard.press("Enter")
     await page.waitForSelector("dialog.ask")
     const before = (await stage.ask(`/jobs/${ended}/facts?limit=1000`)).body.facts.length
-    await page.keyboard.press("Tab")
+    await page.waitForSelector("dialog.ask button.primary:focus")
     await page.keyboard.press("Enter")
     await page.waitForSelector("dialog.ask", { state: "detached" })
     await expect

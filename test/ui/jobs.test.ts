@@ -202,7 +202,7 @@ describe("an idle tab", () => {
       await page.waitForSelector('.conn[data-c="live"]')
       // All that the page reads by itself.
       await page.waitForSelector(path === "/ui/jobs" ? ".plot .pt" : ".node")
-      await page.waitForSelector(path === "/ui/jobs" ? ".jl" : ".drawer")
+      await page.waitForSelector(path === "/ui/jobs" ? ".jl" : ".drawer .why")
       const before = requests.length
       await page.clock.runFor(60_000)
       expect(requests.slice(before).length, requests.slice(before).join(" ")).toBeLessThanOrEqual(2)

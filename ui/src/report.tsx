@@ -31,6 +31,8 @@ class FileSource implements JobSource {
   readonly version = 0
   readonly config = null
   readonly items = null
+  readonly why = null
+  readonly routes = null
   readonly now: number
   readonly #payloads: NonNullable<ReplayData["payloads"]>
 

@@ -148,18 +148,15 @@ export class Why {
       if (lost.length > 0) defect?.(jobId, lost)
     }
     const view = await this.#view({ row, graph, at: graph.live?.at ?? now(), past: false }, node, depth)
-    const { pipeline } = await this.#plan(row)
-    if (pipeline === null || graph.routes === undefined || jobHasEnded(graph.status)) return view
+    if (graph.routes === undefined || jobHasEnded(graph.status)) return view
+    const { pipeline } = await this.#parts.plans.get(row.owner, row.workflow, row.workflowVersion)
+    if (pipeline === null) return view
     const isRun = graph.nodes[0]!.status === "RUNNING"
     return withRoutes(view, routeReasons(pipeline, graph.routes, isRun))
   }
 
   async #graph(jobId: string): Promise<GraphView> {
     return withLive(await this.#parts.queries.graph(jobId, ANSWER_MS))
-  }
-
-  #plan({ owner, workflow, workflowVersion }: JobRow) {
-    return this.#parts.plans.get(owner, workflow, workflowVersion)
   }
 
   async #past(jobId: string, node: string | undefined, moment: Moment): Promise<WhyView> {

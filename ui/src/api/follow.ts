@@ -8,7 +8,15 @@
  */
 import type { CompiledGraph, FactRecord, LiveGraph } from "../../../src/core/index.ts"
 import type { JsonSource, JsonValue } from "../model/json-document.ts"
-import type { ConfigOptions, Connection, JobSource, RenderedConfig } from "../model/source.ts"
+import type {
+  ConfigOptions,
+  Connection,
+  JobSource,
+  RenderedConfig,
+  Routes,
+  WhyAnswer,
+  WhyOptions,
+} from "../model/source.ts"
 import { Timeline } from "../model/timeline.ts"
 import { ApiError, addressOf, ask, ownHeaders } from "./http.ts"
 import { readStream } from "./stream.ts"
@@ -95,6 +103,18 @@ export class Follower implements JobSource {
     })
   }
 
+  why({ node, seq, signal }: WhyOptions): Promise<WhyAnswer> {
+    return ask<WhyAnswer>(this.#path("why"), { query: { node, at: seq }, signal })
+  }
+
+  async routes(seq: number | null, signal: AbortSignal): Promise<Routes> {
+    const { routes, dead_letters } = await ask<Partial<Routes>>(this.#path("graph"), {
+      query: { at: seq },
+      signal,
+    })
+    return { routes: routes ?? null, dead_letters: dead_letters ?? null }
+  }
+
   async items(node: string, from: number, limit: number): Promise<readonly JsonValue[]> {
     const path = this.#path(`nodes/${encodeURIComponent(node)}/items`)
     const query = { limit, after: from === 0 ? undefined : from - 1 }
@@ -122,18 +142,11 @@ export class Follower implements JobSource {
     this.error = null
     this.#set({ kind: "loading" })
     try {
-      const first = await this.#page(undefined)
-      const submitted = first.facts[0] as unknown as
-        | { workflow: string; workflow_version: number }
-        | undefined
-      if (submitted === undefined) throw new ApiError("The job has no facts.", {})
-      const { workflow, workflow_version: version } = submitted
-      const graph = await ask<CompiledGraph>(
-        `/workflows/${encodeURIComponent(workflow)}/versions/${version}/graph`,
-        {
-          signal: this.#stop.signal,
-        },
-      )
+      const [first, graph] = await Promise.all([
+        this.#page(undefined),
+        ask<CompiledGraph>(this.#path("compiled-graph"), { signal: this.#stop.signal }),
+      ])
+      if (first.facts.length === 0) throw new ApiError("The job has no facts.", {})
       const timeline = new Timeline(graph)
       timeline.append(first.facts)
       if (first.next !== null) await this.#read(timeline, first.next)

@@ -2,11 +2,12 @@
 import type { JobStatus } from "../../../src/core/index.ts"
 import { addressOf } from "./http.ts"
 import { readStream } from "./stream.ts"
+import type { Paused } from "./types.ts"
 
 export interface StreamedJob {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
+  readonly workflow_version: number | null
   readonly status: JobStatus
   readonly progress_pct: number
   readonly progress_message: string | null
@@ -21,6 +22,8 @@ export interface StreamedJob {
     readonly item?: number
   } | null
   readonly reason: string | null
+  /** Absent: it is not paused. */
+  readonly paused?: Paused
 }
 
 const HIDDEN_MS = 60_000

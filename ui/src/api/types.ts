@@ -1,11 +1,17 @@
 /** Answers of the API that the dashboard reads. */
 import type { JobStatus } from "../../../src/core/index.ts"
 
+export interface Paused {
+  readonly at: string
+  readonly by: string | null
+  readonly reason: string | null
+}
+
 /** A job of a list. */
 export interface ListedJob {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
+  readonly workflow_version: number | null
   readonly owner: string
   readonly parent_id: string | null
   readonly status: JobStatus
@@ -16,6 +22,8 @@ export interface ListedJob {
     readonly item?: number
   } | null
   readonly reason: string | null
+  /** Since when no node of the job begins; null: it is not paused. */
+  readonly paused: Paused | null
   readonly usage: { readonly [name: string]: number } | null
   readonly labels: { readonly [name: string]: string }
   readonly created_at: string

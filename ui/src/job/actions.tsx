@@ -14,6 +14,8 @@ interface ActionText {
   readonly title: string
   readonly note: string
   readonly isDanger?: boolean
+  /** The key that opens its dialog. */
+  readonly key?: string
 }
 
 export const actionTexts: { readonly [name in ActionName]: ActionText } = {
@@ -34,13 +36,15 @@ export const actionTexts: { readonly [name in ActionName]: ActionText } = {
     label: "Pause",
     icon: "pause",
     title: "Pause the job",
-    note: "No new node starts until it is resumed. What runs, runs to its end.",
+    note: "No new node starts until it is resumed. What runs, runs to its end; retries and timers wait. The time to live goes on.",
+    key: "P",
   },
   resume: {
     label: "Resume",
     icon: "play",
     title: "Resume the job",
-    note: "Nodes that are ready start again.",
+    note: "Nodes that are ready start at once.",
+    key: "P",
   },
   delete: {
     label: "Delete",
@@ -54,14 +58,12 @@ export const actionTexts: { readonly [name in ActionName]: ActionText } = {
 const ended = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"])
 const retryable = new Set(["FAILED", "CANCELLED", "EXPIRED"])
 
-/** `newest`: the job as it is now, whatever moment is shown. The state of a release without pause has no `paused`. */
+/** `newest`: the job as it is now, whatever moment is shown. */
 export function possibleActions(newest: Moment): readonly ActionName[] {
-  const { status } = newest.view
-  const { paused } = newest.state as { readonly paused?: object | null }
+  const { status, paused } = newest.view
   if (status === "DELETED") return []
   if (ended.has(status)) return [...(retryable.has(status) ? (["retry"] as const) : []), "delete"]
-  const pausing = paused === undefined ? [] : paused === null ? (["pause"] as const) : (["resume"] as const)
-  return ["cancel", ...pausing]
+  return ["cancel", paused === undefined ? "pause" : "resume"]
 }
 
 export function ActionDialog({
@@ -130,12 +132,13 @@ export function ActionButtons({
   return (
     <>
       {actions.map(name => {
-        const { label, icon, isDanger } = actionTexts[name]
+        const { label, icon, isDanger, key, title } = actionTexts[name]
         return (
           <button
             key={name}
             className={isDanger ? "btn danger" : "btn"}
             type="button"
+            title={key === undefined ? title : `${title}  ${key}`}
             onClick={() => onAction(name)}
           >
             <Icon name={icon} />

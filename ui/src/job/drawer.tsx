@@ -1,7 +1,7 @@
 /** The panel beside the view: the selected node, or the job, at the moment that is shown. */
 import { type ReactNode, useEffect, useRef } from "react"
-import type { CompiledNode, NodeView } from "../../../src/core/index.ts"
-import { clock, count } from "../model/format.ts"
+import type { CompiledGraph, CompiledNode, NodeView } from "../../../src/core/index.ts"
+import { clock, count, counted } from "../model/format.ts"
 import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { Icon, StateMark } from "../shell/icons.tsx"
@@ -12,6 +12,7 @@ import { EventsTab } from "./events.tsx"
 import { ItemsTab } from "./items.tsx"
 import { JobTab } from "./job-tab.tsx"
 import { ConfigTab, InputTab, OutputTab } from "./payload-tabs.tsx"
+import { RoutesTab, routesHandler } from "./routes-tab.tsx"
 import { WhyTab } from "./why.tsx"
 
 export interface DrawerProps {
@@ -35,9 +36,12 @@ interface Tab {
   readonly render: () => ReactNode
 }
 
-export function tabNames(isJob: boolean, isList: boolean): readonly string[] {
-  if (isJob) return ["Job", "Input", "Output", "Events"]
-  return ["Why", "Config", "Output", "Attempts", ...(isList ? ["Items"] : [])]
+/** `node`: null for the job. A pipeline has one node, which runs its routes. */
+export function tabNames({ nodes }: CompiledGraph, node: number | null): readonly string[] {
+  const hasRoutes = nodes[node ?? 0]!.handler === routesHandler
+  if (node === null) return ["Job", "Input", "Output", "Events", ...(hasRoutes ? ["Routes"] : [])]
+  const more = [...(nodes[node]!.for_each ? ["Items"] : []), ...(hasRoutes ? ["Routes"] : [])]
+  return ["Why", "Config", "Output", "Attempts", ...more]
 }
 
 export function Drawer(props: DrawerProps) {
@@ -57,6 +61,7 @@ export function Drawer(props: DrawerProps) {
           <StateMark status={view === null ? moment.view.status : view.status} />
           <h2 className="trunc">{view === null ? "This job" : view.id}</h2>
           <span className="tagc">{view === null ? moment.view.status : view.status}</span>
+          {view === null && moment.view.paused !== undefined && <span className="tagc">PAUSED</span>}
           <span className="sp" />
           {node !== null && (
             <button
@@ -147,7 +152,13 @@ function nodeTabs(props: DrawerProps, view: NodeView, compiled: CompiledNode): T
           },
         ]
       : []),
+    ...routesTabs(props, compiled),
   ]
+}
+
+function routesTabs({ source, moment }: DrawerProps, { handler }: CompiledNode): Tab[] {
+  if (handler !== routesHandler) return []
+  return [{ name: "Routes", render: () => <RoutesTab source={source} moment={moment} /> }]
 }
 
 function jobTabs(props: DrawerProps): Tab[] {
@@ -164,6 +175,7 @@ function jobTabs(props: DrawerProps): Tab[] {
       note: count(timeline.length),
       render: () => <EventsTab timeline={timeline} moment={moment} onMoment={onMoment} />,
     },
+    ...routesTabs(props, timeline.graph.nodes[0]!),
   ]
 }
 
@@ -172,11 +184,11 @@ function nodeLine(
   { handler, provider }: CompiledNode,
 ): string {
   const parts = [handler, ...(provider === null ? [] : [provider])]
-  if (items !== undefined) parts.push(`${count(items.total)} items`)
+  if (items !== undefined) parts.push(counted(items.total, "item"))
   else if (status !== "PENDING" && status !== "SKIPPED") parts.push(`attempt ${attempt} of ${max_attempts}`)
   return parts.join(" · ")
 }
 
 function jobLine({ graph, facts }: Timeline): string {
-  return `${count(graph.nodes.length)} nodes · ${count(facts.length)} events`
+  return `${counted(graph.nodes.length, "node")} · ${counted(facts.length, "event")}`
 }

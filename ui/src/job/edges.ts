@@ -1,31 +1,45 @@
-/** Edges as one path for each kind: their number in the page does not depend on the graph. */
+/**
+ * Edges as one path for each kind in each cell of a grid: their number in the page depends on what is visible, not on the
+ * graph, and a change of one edge lets the browser draw its cell again, not the whole view.
+ */
 import type { NodeView } from "../../../src/core/index.ts"
 import type { Box, Layout } from "../model/layout.ts"
 
 export type EdgeKind = "done" | "ahead" | "skipped" | "live" | "failed" | "lit"
+/** Later ones are drawn above. */
 const kinds: readonly EdgeKind[] = ["done", "ahead", "skipped", "failed", "live", "lit"]
 const RADIUS = 8
+/** Of a cell, in pixels of the screen, at least. */
+const CELL = 256
 
+export interface EdgePath {
+  readonly key: string
+  readonly kind: EdgeKind
+  readonly path: string
+}
+
+/** `scale`: of the view. Edges belong to the cell of their target; a cell stays where it is while the view moves. */
 export function edgePaths(
   { boxes, edges, lanes }: Layout,
   nodes: readonly NodeView[],
   selected: number | null,
-  view: Box,
-): (readonly [EdgeKind, string])[] {
-  const paths = new Map<EdgeKind, string[]>()
+  { view, scale }: { readonly view: Box; readonly scale: number },
+): EdgePath[] {
+  const cell = 2 ** Math.ceil(Math.log2(CELL / scale))
+  const paths = new Map<string, { readonly kind: EdgeKind; readonly parts: string[] }>()
   for (const [edge, [from, to]] of edges.entries()) {
     const [a, b] = [boxes[from]!, boxes[to]!]
     if (!isInView(a, b, view)) continue
     const kind = from === selected || to === selected ? "lit" : kindOf(nodes[from]!, nodes[to]!)
-    const known = paths.get(kind)
+    const key = `${kind} ${Math.floor(b.x / cell)} ${Math.floor(b.y / cell)}`
     const path = lanes[edge] == null ? route(a, b) : laneRoute(a, b, lanes[edge])
-    if (known === undefined) paths.set(kind, [path])
-    else known.push(path)
+    const known = paths.get(key)
+    if (known === undefined) paths.set(key, { kind, parts: [path] })
+    else known.parts.push(path)
   }
-  return kinds.flatMap(kind => {
-    const parts = paths.get(kind)
-    return parts === undefined ? [] : [[kind, parts.join("")] as const]
-  })
+  return [...paths]
+    .map(([key, { kind, parts }]) => ({ key, kind, path: parts.join("") }))
+    .sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind))
 }
 
 function kindOf(from: NodeView, to: NodeView): EdgeKind {

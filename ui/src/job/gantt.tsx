@@ -13,6 +13,7 @@ interface GanttProps {
   readonly end: number
   readonly selected: number | null
   readonly matches: ReadonlySet<number> | null
+  readonly isNarrow: boolean
   readonly onSelect: (node: number) => void
 }
 
@@ -22,7 +23,7 @@ const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600
   s => s * 1000,
 )
 
-export function Gantt({ timeline, moment, end, selected, matches, onSelect }: GanttProps) {
+export function Gantt({ timeline, moment, end, selected, matches, isNarrow, onSelect }: GanttProps) {
   const ref = useRef<HTMLDivElement>(null)
   const all = useMemo(() => outlineRows(timeline.graph), [timeline])
   const rows = matches === null ? all : all.filter(({ node }) => matches.has(node))
@@ -30,8 +31,11 @@ export function Gantt({ timeline, moment, end, selected, matches, onSelect }: Ga
   const start = timeline.facts[0]?.at ?? 0
   const span = Math.max(1, end - start) * 1.02
   const x = (time: number) => Math.min(100, Math.max(0, ((time - start) / span) * 100))
-  const step = steps.find(candidate => span / candidate <= 8) ?? steps.at(-1)!
-  const ticks = Array.from({ length: Math.floor(span / step) + 1 }, (_, n) => start + n * step)
+  const step = steps.find(candidate => span / candidate <= (isNarrow ? 2 : 8)) ?? steps.at(-1)!
+  // The text of one at the right edge would be cut.
+  const ticks = Array.from({ length: Math.floor(span / step) + 1 }, (_, n) => start + n * step).filter(
+    time => x(time) < (isNarrow ? 80 : 95),
+  )
   const place = rows.findIndex(({ node }) => node === selected)
   useEffect(() => scrollToRow(ref.current, place, ROW, HEADER), [place])
   const move = (event: KeyboardEvent) => {

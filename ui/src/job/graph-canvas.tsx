@@ -44,7 +44,7 @@ export function GraphCanvas({
     context.setTransform(k * ratio, 0, 0, k * ratio, x * ratio, y * ratio)
     const view = { x: -x / k, y: -y / k, w: size.width / k, h: size.height / k }
     context.lineWidth = 1 / k
-    for (const [kind, path] of edgePaths(layout, moment.view.nodes, selected, view)) {
+    for (const { kind, path } of edgePaths(layout, moment.view.nodes, selected, { view, scale: k })) {
       context.strokeStyle = colours.get(
         kind === "lit" ? "accent" : kind === "failed" ? "failed" : kind === "live" ? "running" : "edge",
       )!

@@ -155,13 +155,13 @@ interface EdgesProps {
   readonly size: Size
 }
 
-/** One path for each kind of edge. */
 function Edges({ layout, moment, selected, viewport, size }: EdgesProps) {
-  const paths = edgePaths(layout, moment.view.nodes, selected, viewOf(viewport, size))
+  const shown = { view: viewOf(viewport, size), scale: viewport.k }
+  const paths = edgePaths(layout, moment.view.nodes, selected, shown)
   return (
     <svg className="edges" width="1" height="1" aria-hidden="true">
-      {paths.map(([kind, path]) => (
-        <path key={kind} data-e={kind} d={path} />
+      {paths.map(({ key, kind, path }) => (
+        <path key={key} data-e={kind} d={path} />
       ))}
     </svg>
   )

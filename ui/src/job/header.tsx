@@ -1,6 +1,6 @@
 /** Two rows above the views: which job, what can be done with it, how far it is, and what it waits for. */
 import type { ReactNode } from "react"
-import { amount, clock, duration, elapsed, fullTime, shortId } from "../model/format.ts"
+import { amount, clock, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
 import { jobSentence } from "../model/sentences.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { family, Icon, Pill } from "../shell/icons.tsx"
@@ -24,12 +24,19 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
   const usage = mainUsage(moment)
   const end = state.finishedAt ?? moment.at
   const { fault } = state
+  const isPaused = view.paused !== undefined
   return (
     <header className="jhead">
       <div className="jt">
         <Pill status={view.status} />
+        {isPaused && (
+          <span className="pill paused" data-s="waiting">
+            <Icon name="pause" small />
+            PAUSED
+          </span>
+        )}
         <h1 className="trunc">{state.workflow}</h1>
-        <span className="tagc">v{state.workflowVersion}</span>
+        <span className="tagc">{versionText(state.workflowVersion)}</span>
         <button
           className="id mono hide-s"
           type="button"
@@ -80,7 +87,7 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
           )}
           <div className="hide-s">
             <dt>Started</dt>
-            <dd title={fullTime(state.createdAt)}>
+            <dd title={timeAgo(state.createdAt)}>
               {clock(state.createdAt)}
               {state.submittedBy !== null && <span className="dim"> by {state.submittedBy}</span>}
             </dd>
@@ -96,7 +103,7 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
           </p>
         ) : (
           why !== null && (
-            <p className="jwhy" data-s="queued">
+            <p className="jwhy" data-s={isPaused ? "waiting" : "queued"}>
               <span className="trunc">
                 <Sentence parts={why} onNode={onNode} />
               </span>

@@ -1,11 +1,12 @@
 /** The job itself: why it is where it is, its error, its times and usage, its relatives. */
-import { amount, clock, duration, fullTime, shortId } from "../model/format.ts"
+import { amount, clock, duration, fullTime, shortId, timeAgo, versionText } from "../model/format.ts"
 import { jobSentence } from "../model/sentences.ts"
 import { hrefOf } from "../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { Sentence } from "./sentence.tsx"
 import { Pair } from "./why.tsx"
+import { ServerWhy } from "./why-answer.tsx"
 
 export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
   const { state, view } = moment
@@ -18,6 +19,7 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
       <p className="say">
         {why === null ? headline(view.status, state.endReason) : <Sentence parts={why} onNode={onNode} />}
       </p>
+      <ServerWhy {...{ source, timeline, moment, onNode }} node={null} />
       {fault !== null && (
         <ErrorBox
           error={fault.fault as never}
@@ -34,10 +36,10 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
       )}
       <dl className="kv">
         <Pair name="Id" text={source.jobId} />
-        <Pair name="Workflow" text={`${state.workflow} v${state.workflowVersion}`} />
+        <Pair name="Workflow" text={`${state.workflow} ${versionText(state.workflowVersion)}`} />
         <Pair name="Owner" text={state.owner} />
         {state.submittedBy !== null && <Pair name="Submitted by" text={state.submittedBy} />}
-        <Pair name="Submitted" text={fullTime(state.createdAt)} />
+        <Pair name="Submitted" text={timeAgo(state.createdAt)} />
         {state.finishedAt !== null && (
           <Pair
             name="Ended"
@@ -53,6 +55,14 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
           <Pair key={name} name={name} text={amount(name, value)} />
         ))}
       </dl>
+      {state.forkedFrom !== null && (
+        <p>
+          Fork of job{" "}
+          <a className="link mono" href={hrefOf(`/jobs/${state.forkedFrom}`)}>
+            {shortId(state.forkedFrom)}
+          </a>
+        </p>
+      )}
       {parent !== null && (
         <p>
           Runs for job{" "}

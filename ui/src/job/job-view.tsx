@@ -152,14 +152,20 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
     l: () => onMoment(null, true),
     Escape: close,
     ...Object.fromEntries(
-      tabNames(selected === null, selected !== null && timeline.graph.nodes[selected]!.for_each).map(
-        (name, n) => [String(n + 1), () => changeQuery({ tab: name }, { replace: true })],
-      ),
+      tabNames(timeline.graph, selected).map((name, n) => [
+        String(n + 1),
+        () => changeQuery({ tab: name }, { replace: true }),
+      ]),
     ),
   })
 
   return (
-    <main className={isOpen ? "jobpage open" : "jobpage"} id="main" tabIndex={-1}>
+    <main
+      className={isOpen ? "jobpage open" : "jobpage"}
+      id="main"
+      tabIndex={-1}
+      data-moment={moment.isLive ? "live" : "past"}
+    >
       <JobHeader jobId={source.jobId} timeline={timeline} moment={moment} onNode={onNode}>
         {actions(newest)}
       </JobHeader>
@@ -232,6 +238,7 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
             end={end}
             selected={selected}
             matches={matches}
+            isNarrow={isNarrow}
             onSelect={select}
           />
         )}

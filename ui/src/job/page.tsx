@@ -10,6 +10,7 @@ import type { Moment } from "../model/timeline.ts"
 import type { Command } from "../shell/command.ts"
 import { DownloadButton } from "../shell/download.tsx"
 import { Icon } from "../shell/icons.tsx"
+import { useKeys } from "../shell/keys.ts"
 import { changeQuery, go, hrefOf } from "../shell/router.ts"
 import { type ConnectionState, Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
@@ -53,6 +54,8 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
           ),
     [timeline, jobId, actions.join(" ")],
   )
+  const pausing = actions.find(name => name === "pause" || name === "resume")
+  useKeys({ p: () => pausing !== undefined && setAction(pausing) })
   const connection = connectionState(follower?.connection ?? { kind: "loading" })
   const error = follower?.error ?? null
   return (
@@ -129,13 +132,14 @@ function jobCommands(
 ): Command[] {
   return [
     ...actions.map((name): Command => {
-      const { title, icon } = actionTexts[name]
+      const { title, icon, key } = actionTexts[name]
       return {
         group: "Here",
         prefix: ":",
         icon,
         label: title,
         detail: shortId(jobId),
+        ...(key === undefined ? {} : { key }),
         run: () => onAction(name),
       }
     }),

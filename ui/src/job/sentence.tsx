@@ -1,8 +1,9 @@
-/** A sentence with links to nodes and jobs. */
+/** A sentence with links to nodes and jobs, and commands to copy. */
 
 import { shortId } from "../model/format.ts"
 import type { Sentence as Parts } from "../model/sentences.ts"
 import { hrefOf } from "../shell/router.ts"
+import { copyText } from "../shell/states.tsx"
 
 export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string) => void }) {
   return (
@@ -14,6 +15,19 @@ export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string)
           return (
             <button key={n} className="link" type="button" onClick={() => onNode(part.node)}>
               {part.node}
+            </button>
+          )
+        if ("command" in part)
+          return (
+            <button
+              key={n}
+              className="cmd mono"
+              type="button"
+              title="Copy"
+              onClick={() => void copyText(part.command)}
+            >
+              {part.command}
+              <span className="sr">, copy the command</span>
             </button>
           )
         return (

@@ -1,5 +1,5 @@
 /** The time slider: density of events, marks, and the moment that is shown. In value and keys it is a range input. */
-import { type PointerEvent, useEffect, useMemo, useRef } from "react"
+import { memo, type PointerEvent, useEffect, useMemo, useRef } from "react"
 import { clock, count, elapsed } from "../model/format.ts"
 import type { Mark, MarkKind } from "../model/marks.ts"
 import { SliderScale } from "../model/slider-scale.ts"
@@ -169,22 +169,7 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
             drag(event, true)
           }}
         />
-        <div className="marks">
-          {marks.map(mark => (
-            <button
-              key={`${mark.kind} ${mark.index}`}
-              className={`mk ${mark.kind}`}
-              type="button"
-              tabIndex={-1}
-              style={{ left: `${scale.xOf(mark.at) * 100}%` }}
-              title={`${clock(mark.at)}  ${mark.text}`}
-              aria-label={`${clock(mark.at)}, ${mark.text}`}
-              onClick={() => onMoment(mark.index, true)}
-            >
-              <Icon name={icons[mark.kind]} />
-            </button>
-          ))}
-        </div>
+        <Marks marks={marks} scale={scale} onMoment={onMoment} />
         <div className="head" style={{ left: `${head * 100}%` }}>
           <i />
         </div>
@@ -205,6 +190,36 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
     </section>
   )
 }
+
+/** Drawn again only if there are other marks, not with each moment. */
+const Marks = memo(function Marks({
+  marks,
+  scale,
+  onMoment,
+}: {
+  marks: readonly Mark[]
+  scale: SliderScale
+  onMoment: SliderProps["onMoment"]
+}) {
+  return (
+    <div className="marks">
+      {marks.map(mark => (
+        <button
+          key={`${mark.kind} ${mark.index}`}
+          className={`mk ${mark.kind}`}
+          type="button"
+          tabIndex={-1}
+          style={{ left: `${scale.xOf(mark.at) * 100}%` }}
+          title={`${clock(mark.at)}  ${mark.text}`}
+          aria-label={`${clock(mark.at)}, ${mark.text}`}
+          onClick={() => onMoment(mark.index, true)}
+        >
+          <Icon name={icons[mark.kind]} />
+        </button>
+      ))}
+    </div>
+  )
+})
 
 /** At most one mark of a kind at a place; failures are kept first. */
 function thinned(marks: readonly Mark[], scale: SliderScale): Mark[] {

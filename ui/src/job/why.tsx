@@ -11,6 +11,7 @@ import type { DrawerProps } from "./drawer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { PayloadView } from "./payload-tabs.tsx"
 import { Sentence } from "./sentence.tsx"
+import { ServerWhy } from "./why-answer.tsx"
 
 interface WhyTabProps extends DrawerProps {
   readonly node: number
@@ -27,6 +28,7 @@ export function WhyTab(props: WhyTabProps) {
       <p className="say">
         <Sentence parts={whySentence(view, compiled, moment.at)} onNode={onNode} />
       </p>
+      <ServerWhy {...{ source, timeline, moment, onNode }} node={props.node} />
       {error !== null && (error.node === undefined || error.node === view.id) && (
         <ErrorBox
           error={error}
@@ -73,6 +75,18 @@ export function WhyTab(props: WhyTabProps) {
           </a>
         </p>
       )}
+      {view.reused_from !== undefined && (
+        <p>
+          Its result was taken over from job{" "}
+          <a
+            className="link mono"
+            href={hrefOf(`/jobs/${view.reused_from}?node=${encodeURIComponent(view.id)}`)}
+          >
+            {shortId(view.reused_from)}
+          </a>
+        </p>
+      )}
+      {view.pinned === true && <p>Its output was set by the request of the fork.</p>}
       <Neighbours node={props.node} timeline={timeline} moment={moment} onNode={onNode} />
     </>
   )

@@ -162,7 +162,7 @@ export function mayMatch(
   job: {
     readonly status: string
     readonly workflow: string
-    readonly workflow_version: number
+    readonly workflow_version: number | null
     readonly labels: { readonly [name: string]: string }
   },
 ): boolean {

@@ -122,7 +122,7 @@ function Plot({ data, onRange }: { data: Durations; onRange: (from: number, befo
             <g key={ms}>
               <path className="gl-h" d={`M${LEFT} ${y(ms)}H${width - RIGHT}`} />
               <text x={LEFT - 8} y={y(ms) + 4} textAnchor="end">
-                {duration(ms).replace(" 00 s", "").replace(" 00 min", "").replace(".0", "")}
+                {duration(ms).replace(" 00 s", "").replace(" 00 min", "").replace(".0 s", " s")}
               </text>
             </g>
           ))}

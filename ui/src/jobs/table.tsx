@@ -1,8 +1,8 @@
 /** The jobs as rows. New ones do not push rows down. */
 
 import type { StreamedJob } from "../api/jobs-stream.ts"
-import type { ListedJob } from "../api/types.ts"
-import { amount, clock, duration, elapsed, fullTime, shortId } from "../model/format.ts"
+import type { ListedJob, Paused } from "../api/types.ts"
+import { amount, clock, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
 import { hrefOf } from "../shell/router.ts"
 
@@ -33,7 +33,9 @@ export function JobTable({ jobs, news, now }: TableProps) {
         {jobs.map(listed => {
           const news_ = news.get(listed.job_id)
           const job =
-            news_ === undefined || news_.updated_at < listed.updated_at ? listed : { ...listed, ...news_ }
+            news_ === undefined || news_.updated_at < listed.updated_at
+              ? listed
+              : { ...listed, ...news_, paused: news_.paused ?? null }
           return (
             <Row
               key={job.job_id}
@@ -73,6 +75,11 @@ function Row({
         <span className="st">
           <StateMark status={job.status} />
           <span className={job.status === "FAILED" ? "t-failed" : undefined}>{job.status}</span>
+          {job.paused !== null && (
+            <span className="tagc" title={pauseText(job.paused)}>
+              paused
+            </span>
+          )}
         </span>
       </td>
       <td className="c2">
@@ -81,7 +88,8 @@ function Row({
         </a>
       </td>
       <td className="c3">
-        <span className="med">{job.workflow}</span> <span className="dim">v{job.workflow_version}</span>
+        <span className="med">{job.workflow}</span>{" "}
+        <span className="dim">{versionText(job.workflow_version)}</span>
       </td>
       <td className="c4">
         <div className="trunc" title={error?.message ?? job.reason ?? undefined}>
@@ -94,7 +102,7 @@ function Row({
               {error.message}
             </>
           ) : (
-            (job.reason ?? message ?? labelText(job.labels))
+            (job.reason ?? (job.paused === null ? message : pauseText(job.paused)) ?? labelText(job.labels))
           )}
         </div>
       </td>
@@ -110,11 +118,15 @@ function Row({
       </td>
       <td className="c6 num">{finished === null ? elapsed(now - created) : duration(finished - created)}</td>
       {hasUsage && <td className="c7 num">{usage === undefined ? "" : amount(...usage)}</td>}
-      <td className="c8 num dim" title={fullTime(created)}>
+      <td className="c8 num dim" title={timeAgo(created)}>
         {clock(created)}
       </td>
     </tr>
   )
+}
+
+function pauseText({ at, by, reason }: Paused): string {
+  return `Paused since ${clock(Date.parse(at))}${by === null ? "" : ` by ${by}`}${reason === null ? "" : `: ${reason}`}`
 }
 
 function labelText(labels: { readonly [name: string]: string }): string {

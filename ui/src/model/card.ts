@@ -92,8 +92,12 @@ function waitLines(node: NodeView, kind: string, now: number): readonly [string,
       return waiting.reason === "none"
         ? ["no worker", since, true]
         : [kind, node.status === "QUEUED" ? "queued" : since]
+    case "paused":
+      return ["paused", elapsed(now - waiting.at)]
+    case "rate":
+      return [`rate of ${waiting.provider}`, since]
     default:
-      return [(waiting as { readonly kind?: string } | null)?.kind === "paused" ? "paused" : kind, since]
+      return [kind, since]
   }
 }
 

@@ -15,6 +15,11 @@ export function fullTime(at: number): string {
   return new Date(at).toISOString().replace("T", " ").replace("Z", " UTC")
 }
 
+/** The full time, and how long ago that is. */
+export function timeAgo(at: number): string {
+  return `${fullTime(at)}, ${elapsed(Date.now() - at)} ago`
+}
+
 /** `0.4 s`, `14 s`, `6 min 48 s`, `2 h 05 min`, `3 d 4 h`. */
 export function duration(ms: number): string {
   if (ms < 10_000) return ms < 5 ? "0 s" : `${ms < 100 ? (ms / 1000).toFixed(2) : (ms / 1000).toFixed(1)} s`
@@ -37,6 +42,11 @@ export function elapsed(ms: number): string {
 
 export function count(value: number): string {
   return numbers.format(value)
+}
+
+/** `v3`. A fork with a changed definition has no version: null, or 0 in its facts. */
+export function versionText(version: number | null): string {
+  return version ? `v${version}` : "own definition"
 }
 
 /** `1 node`, `2 nodes`. */

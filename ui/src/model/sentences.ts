@@ -2,8 +2,13 @@
 import type { CompiledNode, GraphView, NodeView, WaitingOn } from "../../../src/core/index.ts"
 import { clock, count, counted, duration, elapsed } from "./format.ts"
 
-/** A text with parts that stand out, and ids of nodes and jobs that can be opened. */
-export type Part = string | { readonly strong: string } | { readonly node: string } | { readonly job: string }
+/** A text with parts that stand out, ids of nodes and jobs that can be opened, and commands that can be copied. */
+export type Part =
+  | string
+  | { readonly strong: string }
+  | { readonly node: string }
+  | { readonly job: string }
+  | { readonly command: string }
 export type Sentence = readonly Part[]
 
 const strong = (text: string | number): Part => ({ strong: String(text) })
@@ -12,8 +17,7 @@ export function plain(sentence: Sentence): string {
   return sentence
     .map(part => {
       if (typeof part === "string") return part
-      if ("strong" in part) return part.strong
-      return "node" in part ? part.node : part.job
+      return Object.values(part)[0]
     })
     .join("")
 }
@@ -121,7 +125,10 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
         `, ${waiting.workflow} v${waiting.workflow_version}.`,
       ]
     case "items":
-      return [strong(counted(waiting.waiting, "item")), ` wait: ${waitsText(waiting.waits)}.`]
+      return [
+        strong(counted(waiting.waiting, "item")),
+        ` ${waiting.waiting === 1 ? "waits" : "wait"}: ${waitsText(waiting.waits)}.`,
+      ]
     case "external": {
       const polls = waiting.polls === 0 ? "not polled yet" : `polled ${counted(waiting.polls, "time")}`
       const next = waiting.next_poll_at === null ? "" : `, next at ${clock(waiting.next_poll_at, now)}`
@@ -146,15 +153,28 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
         strong(waiting.limit),
         ` executions of pipeline ${waiting.pipeline} are running.`,
       ]
+    case "rate":
+      return [
+        "Waits for its place in the rate of ",
+        strong(waiting.provider),
+        waiting.until === null ? "." : `, which asked for a pause until ${clock(waiting.until, now)}.`,
+      ]
+    case "paused":
+      return [...pauseSentence(waiting, now), " It continues when the job is resumed."]
     case "worker":
       return workerSentence(waiting, now)
-    default: {
-      const { kind } = waiting as { readonly kind: string }
-      return [
-        kind === "paused" ? "The job is paused: this continues when it is resumed." : `Waits for ${kind}.`,
-      ]
-    }
   }
+}
+
+/** Since when the job is paused, by whom and why. */
+function pauseSentence({ at, by, reason }: NonNullable<GraphView["paused"]>, now: number): Sentence {
+  return [
+    "The job is ",
+    strong("paused"),
+    ` since ${clock(at, now)}`,
+    by === null ? "" : ` by ${by}`,
+    reason === null ? "." : `: ${reason.replace(/\.$/, "")}.`,
+  ]
 }
 
 function workerSentence(waiting: Extract<WaitingOn, { kind: "worker" }>, now: number): Sentence {
@@ -198,7 +218,7 @@ function waitsText(waits: { readonly [kind: string]: number | undefined }): stri
     signal: "for a signal",
     external: "for a provider",
     child: "for a child job",
-    retry: "for their next try",
+    retry: "for a retry",
     slot: "for a slot",
     executions: "for a place",
     paused: "for the job to be resumed",
@@ -210,6 +230,7 @@ function waitsText(waits: { readonly [kind: string]: number | undefined }): stri
 
 /** What an unfinished job waits for, in few words; null: it runs, or has ended. */
 export function jobSentence(view: GraphView, now: number): Sentence | null {
+  if (view.paused !== undefined) return pausedJob(view, view.paused, now)
   const groups = new Map<string, { count: number; sample: NodeView }>()
   for (const node of view.nodes) {
     if (node.waiting_on === null || node.waiting_on.kind === "dependencies") continue
@@ -228,6 +249,16 @@ export function jobSentence(view: GraphView, now: number): Sentence | null {
     largest.count === 1 ? ": " : ` and ${counted(largest.count - 1, "other")}: `,
     ...reasonSentence(sample.waiting_on!, sample, now),
     others === 0 ? "" : ` ${counted(others, "node")} ${others === 1 ? "waits" : "wait"} for something else.`,
+  ]
+}
+
+function pausedJob(view: GraphView, paused: NonNullable<GraphView["paused"]>, now: number): Sentence {
+  const running = view.nodes.filter(({ status }) => status === "RUNNING").length
+  return [
+    ...pauseSentence(paused, now),
+    running === 0
+      ? ""
+      : ` ${counted(running, "node")} still ${running === 1 ? "runs" : "run"} to ${running === 1 ? "its" : "their"} end.`,
   ]
 }
 

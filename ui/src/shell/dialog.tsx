@@ -16,6 +16,9 @@ export function Dialog({
   useEffect(() => {
     const dialog = ref.current!
     dialog.showModal()
+    // Without fields Enter does what was asked for, unless it destroys something.
+    if (dialog.querySelector("input, textarea, select") === null)
+      dialog.querySelector<HTMLElement>("button.primary")?.focus()
     return () => dialog.close()
   }, [])
   return (

@@ -22,6 +22,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
       ["↑ ↓", "Siblings"],
       ["I", "Details of the job"],
       ["1–5", "Tab of the panel"],
+      ["P", "Pause, resume"],
     ],
   ],
   [

@@ -1,0 +1,28 @@
+/** Texts of the server about a job, with its commands, ids and times as parts that can be used. */
+import { clock } from "./format.ts"
+import type { Part } from "./sentences.ts"
+
+const COMMAND = /umbra (?:jobs|why|workflows|worker|serve)\b[^,]*/
+const JOB = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/
+const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/
+const NODE = /^Node ([^:]+)(?=:)/
+const PARTS = new RegExp(`(${COMMAND.source}|${JOB.source}|${TIME.source})`)
+
+/** `isNode`: whether the graph has a node with this id. */
+export function whyParts(text: string, now: number, isNode: (id: string) => boolean): readonly Part[] {
+  const named = NODE.exec(text)?.[1]
+  if (named !== undefined && isNode(named))
+    return ["Node ", { node: named }, ...partsOf(text.slice("Node ".length + named.length), now)]
+  return partsOf(text, now)
+}
+
+function partsOf(text: string, now: number): Part[] {
+  return text
+    .split(PARTS)
+    .filter(part => part !== "")
+    .map((part): Part => {
+      if (COMMAND.test(part)) return { command: part }
+      if (JOB.test(part)) return { job: part }
+      return TIME.test(part) ? clock(Date.parse(part), now) : part
+    })
+}
