@@ -41,11 +41,15 @@ export type Command =
   /** Children of the job, which it does not wait for any more, have used this, each in total. */
   | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
   | ({ readonly type: "delete" } & OfOperation)
-  /** `kept`: the attempts that a worker has, or may have, and those whose outcome is being decided on. */
+  /**
+   * `kept`: the attempts that a worker has, or may have, and those whose outcome is being decided on. `suspended`: nodes
+   * that ran and were stopped for the pause; they resume where they were.
+   */
   | ({
       readonly type: "pause"
       readonly reason?: string | undefined
       readonly kept?: readonly TaskRef[]
+      readonly suspended?: readonly number[]
     } & By)
   /** `ofWorkflow`: its workflow is resumed, which concerns only jobs that were paused with it. */
   | ({ readonly type: "resume"; readonly ofWorkflow?: true } & By)

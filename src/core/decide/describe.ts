@@ -1,13 +1,13 @@
 import type { Command, Describe, Refusal } from "../commands.ts"
 import type { Fact, JobDescribed, JobPaused } from "../facts.ts"
-import type { JobState } from "../state.ts"
+import { type JobState, RUNNING } from "../state.ts"
 import { refuse } from "./backoff.ts"
 
 /** Commands of people that concern the job as a whole: pause, resume, labels, note. */
 
 export function pause(
   state: JobState,
-  { by, reason, kept = [] }: Extract<Command, { type: "pause" }>,
+  { by, reason, kept = [], suspended = [] }: Extract<Command, { type: "pause" }>,
   at: number,
 ): readonly Fact[] | Refusal {
   // A job that waits with its workflow is paused for itself: the end of that pause does not concern it any more.
@@ -18,7 +18,13 @@ export function pause(
     ...(reason === undefined || reason.trim() === "" ? {} : { reason }),
     ...(kept.length === 0 ? {} : { kept: kept.map(keptTask) }),
   }
-  return [{ ...fact, at }]
+  // A recorded start would count as running: the attempt is handed over to the one that follows the pause.
+  const nodes = suspended.filter(node => state.nodeStatus[node] === RUNNING)
+  if (nodes.length === 0) return [{ ...fact, at }]
+  return [
+    { ...fact, at },
+    { type: "tasks_lost", at, nodes, handed_over: true },
+  ]
 }
 
 function keptTask({ node, item }: { readonly node: number; readonly item?: number | undefined }) {

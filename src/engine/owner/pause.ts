@@ -13,7 +13,7 @@ type PausingOwner = Pick<JobOwner, "pendingDecisions"> & { readonly broker: Brok
 /**
  * The command to pause a job, with the attempts that a worker has, or may have, and those whose outcome is being decided
  * on: held, they would run again after the resume. All others are taken back from the broker, so that none of them
- * begins after the decision. A command that will be refused changes nothing.
+ * begins after the decision; a pipeline or a bulk operation that runs is suspended. A command that will be refused changes nothing.
  */
 export function pauseCommand(
   job: LiveJob,
@@ -23,16 +23,20 @@ export function pauseCommand(
   const { status, paused } = job.state
   if (jobHasEnded(status) || (paused !== null && !paused.ofWorkflow)) return command
   const kept: TaskRef[] = []
+  const suspended: number[] = []
   for (const key of [...job.running]) {
     const task = parseTaskKey(key)
     const current = currentTask(job, task)
     if (current !== null && !broker.withdraw(current)) kept.push(task)
-    else job.running.delete(key)
+    else {
+      job.running.delete(key)
+      if (current !== null && task.item === undefined) suspended.push(task.node)
+    }
   }
   for (const task of tasksInFlight(job.state, Number.POSITIVE_INFINITY))
     if (pendingDecisions.has(job.id, task)) kept.push(task)
   job.awaitingHandler = null
-  return { ...command, kept }
+  return { ...command, kept, suspended }
 }
 
 /** After a command that people see in the job's row: the row is written even if nothing else of it has changed. */
