@@ -1,5 +1,5 @@
 /** Drivers of the reasons that faults, take-overs, other processes and pipelines cause. */
-import { expect, vi } from "vitest"
+import { expect, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
 import type { ReasonKind } from "../../src/jobs/why/reasons.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
@@ -20,15 +20,21 @@ export const faultDrivers: { readonly [kind in ReasonKind]?: () => Promise<void>
   async dispatching() {
     const clock = new VirtualClock()
     const journal = openMemory()
-    const appends = holding(journal, "append")
+    const append = journal.append.bind(journal)
+    let mayAppend: Promise<void> = Promise.resolve()
+    journal.append = given => mayAppend.then(() => append(given))
     const work = gate()
     const umbra = await open({ at: journal, handlers: [work.handler], clock })
     const job = await umbra.submit(single)
     await work.came()
-    appends.hold()
+    let release = () => {}
+    mayAppend = new Promise(resolve => {
+      release = resolve
+    })
+    onTestFinished(release)
+    // Its result is on its way to the store.
     work.open()
-    await until("its result is on its way to the store", () => appends.held.length > 0)
-    await leaves({ umbra, clock }, { jobId: job.id, node: "a", kind: "dispatching" }, () => appends.letGo())
+    await leaves({ umbra, clock }, { jobId: job.id, node: "a", kind: "dispatching" }, () => release())
     expect((await job.wait()).status).toBe("COMPLETED")
   },
 
@@ -54,6 +60,9 @@ export const faultDrivers: { readonly [kind in ReasonKind]?: () => Promise<void>
     await work.came()
     await other.came()
     isAway = true
+    onTestFinished(() => {
+      isAway = false
+    })
     work.open()
     await leaves({ umbra, clock }, { jobId: job.id, node: "a", kind: "store_away" }, async () => {
       // Not true for a handler that runs; nothing else of the job goes on.

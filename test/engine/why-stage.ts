@@ -44,10 +44,15 @@ export async function leaves(
 ): Promise<void> {
   const { kind } = expected
   const name = expected.route === undefined ? `node ${expected.node}` : `route ${expected.route}`
-  await until(`${name} has the reason ${kind}`, async () => {
-    if ((await shown(umbra, expected))?.kind === kind) return true
+  let last: string | undefined
+  const has = async () => {
+    last = (await shown(umbra, expected))?.kind
+    if (last === kind) return true
     clock?.advance(10)
     return false
+  }
+  await until(`${name} has the reason ${kind}`, has, 30_000).catch(error => {
+    throw new Error(`${error.message}, but ${last}`)
   })
   const { sentence } = (await shown(umbra, expected))!
   expect(sentence, kind).toMatch(/^(Node|Route) .{10,}\.$/)

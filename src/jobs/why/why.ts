@@ -343,6 +343,8 @@ function explained(node: NodeView, { row, graph, past }: Shown): NodeReason | nu
   // Neither timers nor results of the job are processed.
   if (row.wakeAt === QUARANTINED_AT && live?.engine !== "starting") return { ...reason, kind: "quarantined" }
   if (kind !== "worker") return reason
+  // Its result, which the facts do not show yet.
+  if (live?.storing === true) return { ...reason, kind: "dispatching" }
   // The overlay lists a bounded number of tasks.
   const isCut = live?.nodes.some(({ waiting_on }) => waiting_on?.kind === "worker")
   return isCut ? reason : { ...reason, kind: "unexplained" }
