@@ -3,49 +3,37 @@
  * reason within a second of virtual time.
  */
 import { describe, expect, it } from "vitest"
-import { withLive } from "../../src/core/view/live-view.ts"
 import { EngineMetrics } from "../../src/engine/metrics.ts"
 import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 import { Plans } from "../../src/engine/plans.ts"
 import { ReasonCheck } from "../../src/engine/reason-check.ts"
 import { Queries } from "../../src/jobs/queries.ts"
+import { type ReasonKind, reasonKinds } from "../../src/jobs/why/reasons.ts"
 import { Why } from "../../src/jobs/why/why.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import type { Umbra } from "../../src/umbra.ts"
 import { deliver, fakeProvider, make, openWith, waiting } from "../provider/stage.ts"
 import { collectLog, flow, gate, handler, open, openOn, soon, until } from "./stage.ts"
+import { faultDrivers } from "./why-faults.ts"
+import { driven, kindOf, leaves } from "./why-stage.ts"
 
 const noop = handler("noop", () => "done")
 
-async function kindOf(umbra: Umbra, jobId: string, node: string): Promise<string | null> {
-  const { reasons } = await umbra.why(jobId, { node })
-  return reasons[0]?.kind ?? null
-}
-
-/** The node has this reason, `remove` takes the cause away, and the reason goes within a second of virtual time. */
-async function leaves(
-  { umbra, clock }: { readonly umbra: Umbra; readonly clock: VirtualClock },
-  { jobId, node, kind }: { readonly jobId: string; readonly node: string; readonly kind: string },
-  remove: () => unknown,
-): Promise<void> {
-  await until(`${node} has the reason ${kind}`, async () => (await kindOf(umbra, jobId, node)) === kind)
-  const graph = withLive(await umbra.graph(jobId))
-  const { sentence } = await umbra.why(jobId, { node })
-  expect(sentence.length, kind).toBeGreaterThan(10)
-  expect(graph.nodes.find(({ id }) => id === node)).toBeDefined()
-  await remove()
-  const from = clock.now()
-  await until(`${node} has left the reason ${kind}`, async () => {
-    if ((await kindOf(umbra, jobId, node)) !== kind) return true
-    if (clock.now() - from < 1000) clock.advance(10)
-    return false
-  })
-}
+/** Reasons that have no cause that a test could remove. */
+const undriven: readonly ReasonKind[] = [
+  // Only for past moments: what a ready task waited for is not recorded.
+  "worker",
+  // A defect of the engine: see below.
+  "unexplained",
+  // Reserved: no part of the engine gives them yet.
+  "limit",
+  "budget",
+  "start_time",
+]
 
 describe("a driver for each reason", () => {
-  it("worker_busy, dependency, no_worker", async () => {
+  it("running, dependency, worker_busy", async () => {
     const clock = new VirtualClock()
     const work = gate()
     const umbra = await open({
@@ -62,14 +50,20 @@ describe("a driver for each reason", () => {
     )
     await work.came()
     expect(await kindOf(umbra, job.id, "a")).toBe("running")
-    expect(await kindOf(umbra, job.id, "c")).toBe("dependency")
     const { chain, sentence } = await umbra.why(job.id, { node: "c" })
     expect(chain.map(({ node, kind }) => [node, kind])).toEqual([
       ["c", "dependency"],
       ["a", "running"],
     ])
     expect(sentence).toContain("waits for a")
-    await leaves({ umbra, clock }, { jobId: job.id, node: "b", kind: "worker_busy" }, () => work.open())
+    const stage = { umbra, clock }
+    // One cause for all three.
+    const release = () => work.open()
+    await leaves(stage, { jobId: job.id, node: "a", kind: "running" }, () =>
+      leaves(stage, { jobId: job.id, node: "c", kind: "dependency" }, () =>
+        leaves(stage, { jobId: job.id, node: "b", kind: "worker_busy" }, release),
+      ),
+    )
     await until("all is done", async () => (await umbra.why(job.id)).reasons.length === 0)
     expect((await umbra.why(job.id)).sentence).toContain("COMPLETED")
   })
@@ -104,7 +98,7 @@ describe("a driver for each reason", () => {
         { id: "end", handler: "noop", dependencies: ["asked"] },
       ]),
     )
-    const of = (node: string, kind: string) => ({ jobId: job.id, node, kind })
+    const of = (node: string, kind: ReasonKind) => ({ jobId: job.id, node, kind })
     const stage = { umbra, clock }
     await until("all wait", async () => (await umbra.graph(job.id)).waiting_for.length === 3)
     const all = await umbra.why(job.id)
@@ -119,7 +113,7 @@ describe("a driver for each reason", () => {
     const other = await umbra.submit(
       flow([{ id: "asked", handler: "wait_for_signal", config: { signal: "go" } }], { name: "other" }),
     )
-    const asked = { jobId: other.id, node: "asked", kind: "signal" }
+    const asked = { jobId: other.id, node: "asked", kind: "signal" } as const
     await until("it waits", async () => (await kindOf(umbra, other.id, "asked")) === "signal")
     expect((await other.why()).action).toContain(`umbra jobs signal ${other.id} go`)
     await leaves(stage, asked, () => umbra.signal(other.id, "go"))
@@ -155,7 +149,7 @@ describe("a driver for each reason", () => {
     await leaves({ umbra, clock }, { jobId: job.id, node: "run", kind: "child" }, () =>
       umbra.signal(child.job_id, "go"),
     )
-    const items = { jobId: job.id, node: "all", kind: "items" }
+    const items = { jobId: job.id, node: "all", kind: "items" } as const
     await leaves({ umbra, clock }, items, () => clock.advance(40_000))
   })
 
@@ -182,7 +176,7 @@ describe("a driver for each reason", () => {
     const slot = (await waiting())!
     expect(slot.sentence).toContain(`slot one, 1 of 1 held, 1 by job ${job.id}`)
     expect(slot.details).toMatchObject({ provider: "one", held: 1, limit: 1, position: 1 })
-    const of = { jobId: job.id, node: slot.nodes[0]!, kind: "slot" }
+    const of = { jobId: job.id, node: slot.nodes[0]!, kind: "slot" } as const
     await leaves({ umbra, clock }, of, () => work.open())
     const paced = await umbra.submit(
       flow(
@@ -224,6 +218,12 @@ describe("a driver for each reason", () => {
     )
     const last = results.at(-1)!.job!
     await leaves({ umbra, clock }, { jobId: last.id, node: "a", kind: "job_queue" }, () => work.open())
+  })
+
+  it.each(Object.entries(faultDrivers))("%s", { timeout: 120_000 }, (_kind, drive) => drive())
+
+  it("and no reason is without a driver", () => {
+    expect([...driven, ...undriven].sort()).toEqual([...reasonKinds].sort())
   })
 })
 

@@ -35,6 +35,8 @@ export interface LiveGraph {
   readonly nodes: readonly LiveNode[]
   /** starting: the engine has taken the job's partition and is loading its jobs. store_away: its database does not answer. */
   readonly engine?: "starting" | "store_away"
+  /** Facts of the job are on their way to the store: the process knows more than the graph shows. */
+  readonly storing?: true
 }
 
 export interface LiveItem extends LiveTask {

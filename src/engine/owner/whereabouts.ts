@@ -28,7 +28,9 @@ export class Whereabouts implements OverlayOwner {
   }
 
   isDispatching(job: LiveJob, task: TaskName): boolean {
-    if (job.pendingBatches > 0 || job.running.has(taskKey(task))) return true
+    if (job.pendingBatches > 0) return true
+    // A broker that drains drops what is dispatched: the next owner begins it.
+    if (job.running.has(taskKey(task)) && !this.isLeaving(job.partition)) return true
     const { dispatcher, pendingDecisions } = this.#parts
     return dispatcher.isDispatching(job, task) || pendingDecisions.has(job.id, task)
   }

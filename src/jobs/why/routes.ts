@@ -12,24 +12,37 @@ export interface RouteReason {
   readonly action: string | null
 }
 
-/** Routes that have messages. `isRun`: a live process runs the execution. */
+/** What is known of the execution besides its routes. */
+export interface ExecutionFacts {
+  /** By route: messages that are not settled, those in flight included. They count against `max_queued`. */
+  readonly unsettled: readonly number[]
+  /** Why no message of it goes on; null: a live process runs it. */
+  readonly stopped: { readonly kind: ReasonKind; readonly action: string | null } | null
+}
+
+/** Routes that have messages. */
 export function routeReasons(
   { routes: plans }: PipelinePlan,
   views: readonly RouteView[],
-  isRun: boolean,
+  { unsettled, stopped }: ExecutionFacts,
 ): RouteReason[] {
   const behind = routesBehind(plans)
-  const isFull = (route: number) => views[route]!.queued >= plans[route]!.backpressure.maxQueued
+  const isFull = (route: number) => (unsettled[route] ?? 0) >= plans[route]!.backpressure.maxQueued
   return views.flatMap((view, position) => {
     if (view.queued + view.in_flight + view.waiting === 0) return []
     const full = behind[position]!.find(isFull)
-    const found = isRun
-      ? reason(view, { full: full === undefined ? null : views[full]!.name, rate: plans[position]!.rate })
-      : { kind: "paused" as const, text: "no process runs the execution", action: null }
-    const { kind, text, action } = found
+    const { kind, text, action } =
+      stopped === null
+        ? reason(view, { full: full === undefined ? null : views[full]!.name, rate: plans[position]!.rate })
+        : { ...stopped, text: stoppedText(stopped.kind) }
     const sentence = `Route ${view.name}: ${text} (${view.queued} queued, ${view.in_flight} in flight, ${view.waiting} waiting).`
     return [{ route: view.name, kind, queued: view.queued, sentence, action }]
   })
+}
+
+function stoppedText(kind: ReasonKind): string {
+  if (kind === "store_away") return "the database does not answer"
+  return kind === "paused" ? "the job is paused" : "no process runs the execution"
 }
 
 interface Found {

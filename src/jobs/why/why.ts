@@ -3,6 +3,7 @@
  * is computed from the job's graph and its live overlay, which the owner of its partition gives.
  */
 import type { JsonObject } from "../../core/json.ts"
+import { decodeProgress, unsettled } from "../../core/pipeline/progress.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import type { GraphView, NodeView } from "../../core/view/view.ts"
@@ -26,7 +27,7 @@ import {
   sinceOf,
   untilOf,
 } from "./reasons.ts"
-import { type RouteReason, routeReasons } from "./routes.ts"
+import { type ExecutionFacts, type RouteReason, routeReasons } from "./routes.ts"
 import { type GroupFacts, groupText, type OperationFacts, type SlotFacts } from "./text.ts"
 
 /** The owner of the job's partition has so long to answer. */
@@ -151,8 +152,14 @@ export class Why {
     if (graph.routes === undefined || jobHasEnded(graph.status)) return view
     const { pipeline } = await this.#parts.plans.get(row.owner, row.workflow, row.workflowVersion)
     if (pipeline === null) return view
-    const isRun = graph.nodes[0]!.status === "RUNNING"
-    return withRoutes(view, routeReasons(pipeline, graph.routes, isRun))
+    const execution = await this.#execution(jobId, graph, view)
+    return withRoutes(view, routeReasons(pipeline, graph.routes, execution))
+  }
+
+  async #execution(jobId: string, graph: GraphView, view: WhyView): Promise<ExecutionFacts> {
+    const stored = await this.#parts.journal.pipelines.readExecution(jobId)
+    const routes = stored?.progress == null ? [] : decodeProgress(stored.progress).routes
+    return { unsettled: routes.map(unsettled), stopped: stoppedBy(graph, view) }
   }
 
   async #graph(jobId: string): Promise<GraphView> {
@@ -309,18 +316,34 @@ export class Why {
   }
 }
 
+/** Why no message of an execution goes on; null: a live process runs it. A graph of routes has one node. */
+function stoppedBy(graph: GraphView, { reasons, action }: WhyView): ExecutionFacts["stopped"] {
+  if (graph.live?.engine === "store_away") return { kind: "store_away", action: "Check the database." }
+  const kind = reasons[0]?.kind ?? "running"
+  return kind === "running" ? null : { kind, action }
+}
+
 /** The reason of a node, with what the graph alone cannot tell. */
 function explained(node: NodeView, { row, graph, past }: Shown): NodeReason | null {
   const reason = reasonOf(node)
   if (reason === null || past) return reason
+  const { kind } = reason
+  if (kind === "dependency" || kind === "owner_away") return reason
   const { live } = graph
-  if (live?.engine === "store_away" && reason.kind !== "dependency") return { ...reason, kind: "store_away" }
-  if (reason.kind !== "worker") return reason
-  if (live === null || live === undefined) return { ...reason, kind: "owner_away" }
-  if (live.engine === "starting") return { ...reason, kind: "starting" }
-  if (row.wakeAt === QUARANTINED_AT) return { ...reason, kind: "quarantined" }
+  // A recorded start is no proof that it runs: the overlay would list it.
+  const isRun = kind === "running" && live?.nodes.some(({ id }) => id === node.id) === true
+  if (isRun) return reason
+  if (live?.engine === "store_away") return { ...reason, kind: "store_away" }
+  const isReady = kind === "worker" || kind === "running"
+  if (isReady && (live === null || live === undefined)) return { ...reason, kind: "owner_away" }
+  if (isReady && live?.engine === "starting") return { ...reason, kind: "starting" }
+  // Neither timers nor results of the job are processed.
+  if (row.wakeAt === QUARANTINED_AT && live?.engine !== "starting") return { ...reason, kind: "quarantined" }
+  if (kind !== "worker") return reason
+  // Its result, which the facts do not show yet.
+  if (live?.storing === true) return { ...reason, kind: "dispatching" }
   // The overlay lists a bounded number of tasks.
-  const isCut = live.nodes.some(({ waiting_on }) => waiting_on?.kind === "worker")
+  const isCut = live?.nodes.some(({ waiting_on }) => waiting_on?.kind === "worker")
   return isCut ? reason : { ...reason, kind: "unexplained" }
 }
 

@@ -64,6 +64,8 @@ export class Executions implements TaskLane {
   readonly #current = new Map<string, Current>()
   /** By job: resolves at the end of the last run. */
   readonly #ends = new Map<string, Promise<void>>()
+  /** Runs of paused executions whose messages in flight may end. */
+  readonly #suspended = new Set<PipelineRun>()
   #isDraining = false
 
   constructor(parts: ExecutionsParts) {
@@ -196,14 +198,14 @@ export class Executions implements TaskLane {
       )
   }
 
-  /** Returns true if the engine still waited for it. */
+  /** Returns true if the engine still waited for it. A run that was suspended may report, and its task may run again. */
   #forget(current: Current, stop = (run: PipelineRun) => run.stop()): boolean {
-    const wasWanted = current.isWanted
+    if (!current.isWanted) return false
     current.isWanted = false
     this.#current.delete(nameOf(current.task))
     if (current.run !== null) this.#parts.metrics.ended(current.run)
     this.#end(current, current.run === null ? Promise.resolve() : stop(current.run))
-    return wasWanted
+    return true
   }
 
   #end({ task: { jobId } }: Current, end: Promise<void>): void {
@@ -221,7 +223,11 @@ export class Executions implements TaskLane {
 
   suspend(task: TaskName): void {
     const current = this.#current.get(nameOf(task))
-    if (current !== undefined) this.#forget(current, run => run.drain(SUSPEND_MS))
+    if (current === undefined) return
+    this.#forget(current, run => {
+      this.#suspended.add(run)
+      return run.drain(SUSPEND_MS).finally(() => this.#suspended.delete(run))
+    })
   }
 
   cancel(task: TaskName): void {
@@ -232,7 +238,19 @@ export class Executions implements TaskLane {
   /** Messages in flight may end; the rest is left to the next owner of the jobs. */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true
-    await Promise.all([...this.#current.values()].map(({ run }) => run?.drain(graceMs)))
+    const runs = [...this.#current.values()].map(({ run }) => run?.drain(graceMs))
+    await Promise.all([...runs, this.#drainSuspended(graceMs)])
+  }
+
+  async #drainSuspended(graceMs: number): Promise<void> {
+    if (this.#suspended.size === 0) return
+    let cancelTimer = () => {}
+    const late = new Promise<void>(resolve => {
+      cancelTimer = this.#parts.clock.after(graceMs, resolve)
+    })
+    await Promise.race([Promise.all(this.#ends.values()), late])
+    cancelTimer()
+    await Promise.all([...this.#suspended].map(run => run.stop()))
   }
 }
 
