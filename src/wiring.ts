@@ -9,6 +9,7 @@ import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
 import { dispatchedJobs, joinDispatched } from "./engine/remote/dispatched-jobs.ts"
+import type { LiveMessages, MessagesQuery } from "./engine/remote/live-messages.ts"
 import { liveOverlay, type Overlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
@@ -89,7 +90,10 @@ export function wire({ journal, location, services, settings, options, roles, ..
     plans: { get: (owner, name, wanted) => engine.plans.get(owner, name, wanted) },
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
+    live: async query => ownMessages(query) ?? (await overlays.messages(query)),
   })
+  const ownMessages = (query: MessagesQuery): LiveMessages | null =>
+    engine.owns(query.jobId) ? pipelines.inFlight(query) : null
   const providers = services.calls(log)
   const mustFit = (plan: Plan, owner: string) => {
     mustBeFor(plan, owner, providers)
@@ -184,6 +188,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
       const partitions = [...engine.owner.owned.keys()]
       return partitions.length === 0 ? null : { ...dispatchedJobs(engine.owner.jobs, query), partitions }
     },
+    messages: ownMessages,
   })
   const queries = new Queries({
     journal,

@@ -7,6 +7,7 @@ import { Plans } from "../engine/plans.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
 import { joinDispatched } from "../engine/remote/dispatched-jobs.ts"
 import { type AwayOwner, KnownEngines } from "../engine/remote/known-engines.ts"
+import type { LiveMessages, MessagesQuery } from "../engine/remote/live-messages.ts"
 import { throwIfRefused } from "../engine/remote/refusals.ts"
 import { RemoteCommands } from "../engine/remote/remote-commands.ts"
 import { ownsNothing, RemoteOverlays } from "../engine/remote/remote-overlays.ts"
@@ -103,6 +104,11 @@ export class Reader {
     const plans = new Plans(this.#journal)
     const parts = { journal: this.#journal, plans, queries: this.#queries, now: () => systemClock.now() }
     return new Why(parts).why(mustBeJobId(jobId), query)
+  }
+
+  /** Messages in flight of a pipeline's execution; null: the process that runs it did not answer. */
+  messages(query: MessagesQuery): Promise<LiveMessages | null> {
+    return this.#overlays.messages(query)
   }
 
   /** The journal of jobs, and their past. */

@@ -8,6 +8,7 @@
 import type { Json } from "../core/json.ts"
 import { groupBy } from "../core/maps.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
+import type { LiveMessage, LiveMessages } from "../engine/remote/live-messages.ts"
 import { UmbraError } from "../errors.ts"
 import type {
   DeadLetterRow,
@@ -16,7 +17,6 @@ import type {
   MessageRow,
   PipelineStore,
 } from "../journal/port/pipelines.ts"
-import type { LiveMessage } from "./commit/delivery.ts"
 import { messageKey, messageName } from "./message-names.ts"
 
 /** null: the job does not exist, or belongs to another owner. */
@@ -140,7 +140,8 @@ class Walk {
     const { store, execution } = source
     // Before the store is read: a call that becomes durable meanwhile is then known twice, instead of not at
     // all.
-    const live = new Map(keys.map(key => [formatKey(key), source.live(key)]))
+    const inFlight = source.hasEnded ? null : await source.live(keys)
+    const live = new Map(keys.map((key, at) => [formatKey(key), inFlight?.[at] ?? null]))
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
       store.readLineage({ execution, keys, limit: keys.length * ROWS_PER_MESSAGE }),
@@ -284,7 +285,7 @@ export interface MessageView {
   /** When it was written to its queue. */
   readonly at: number
   /**
-   * pending: queued, or in flight in a process that was not queried. running: in flight in this process.
+   * pending: queued, or in flight in a process that did not answer. running: in flight.
    * failed: the last try failed (the dead letters tell whether it was the final one), or a dead letter
    * without a recorded try.
    */
@@ -317,8 +318,8 @@ export interface LineageSource {
   readonly hasEnded: boolean
   /** The job whose dead letters it began with. */
   readonly replayOf: string | null
-  /** null: the message is not in flight in this process. */
-  readonly live: (key: MessageKey) => LiveMessage | null
+  /** null: the process that runs the execution did not answer. */
+  readonly live: (keys: readonly MessageKey[]) => Promise<LiveMessages | null>
 }
 
 /** A message of one of the executions. */

@@ -1,15 +1,17 @@
 /** What a process does with pipelines: it runs those whose jobs it owns, and answers queries about any. */
+
 import type { BrokerHost, RemoteWorkers } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { Clock } from "../engine/clock.ts"
 import type { Plans } from "../engine/plans.ts"
+import type { LiveMessages, MessagesQuery } from "../engine/remote/live-messages.ts"
 import { Versions } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
 import type { Queries } from "../jobs/queries.ts"
 import type { Admit, SubmitOptions, Submitted } from "../jobs/submit.ts"
 import type { Journal } from "../journal/port/journal.ts"
-import type { MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
+import type { PipelineStore } from "../journal/port/pipelines.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
@@ -28,6 +30,8 @@ export interface PipelinesParts {
   readonly journal: Journal
   readonly plans: Pick<Plans, "get">
   readonly queries: Pick<Queries, "fold" | "row">
+  /** Messages in flight, of executions in this or another process. */
+  readonly live: (query: MessagesQuery) => Promise<LiveMessages | null>
   readonly adapters: AdapterRegistry
   /** undefined: this process has no fleet. */
   readonly workers: () => RemoteWorkers | undefined
@@ -57,8 +61,7 @@ export class Pipelines extends PipelineQueries {
 
   constructor(parts: PipelinesParts) {
     const { journal, plans, queries, clock } = parts
-    const live = (jobId: string, key: MessageKey) => this.#lane?.live(jobId, key) ?? null
-    super({ store: journal.pipelines, plans, row: id => queries.row(id), live })
+    super({ store: journal.pipelines, plans, row: id => queries.row(id), live: parts.live })
     this.#parts = parts
     this.#versions = new Versions(journal, () => clock.random())
   }
@@ -69,6 +72,11 @@ export class Pipelines extends PipelineQueries {
       (await this.#parts.submit(workflow, input, options, this.admit(options.owner))).jobId
     this.#lane = new Executions({ ...this.#parts, host, submit, isIdle, metrics: this.metrics })
     return this.#lane
+  }
+
+  /** The messages that are in flight in this process. */
+  inFlight({ jobId, keys }: MessagesQuery): LiveMessages {
+    return keys.map(key => this.#lane?.live(jobId, key) ?? null)
   }
 
   /**

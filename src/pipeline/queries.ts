@@ -1,6 +1,6 @@
 /**
- * Queries about any execution, for any process that can read the store: none of them needs the process that
- * runs the execution.
+ * Queries about any execution, for any process that can read the store. What the process that runs the
+ * execution knows of messages in flight is added if that process answers.
  */
 
 import type { Json } from "../core/json.ts"
@@ -8,12 +8,12 @@ import { valueIn } from "../core/maps.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { isoTime } from "../engine/clock.ts"
 import type { Plans } from "../engine/plans.ts"
+import type { LiveMessages, MessagesQuery } from "../engine/remote/live-messages.ts"
 import { UmbraError } from "../errors.ts"
 import type { Queries } from "../jobs/queries.ts"
 import { mustBeJobId } from "../jobs/reader.ts"
 import type { JobRow } from "../journal/port/journal.ts"
 import type { DeadLetterRow, MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
-import type { LiveMessage } from "./commit/delivery.ts"
 import {
   type InvocationView,
   type LineageSource,
@@ -57,8 +57,8 @@ export interface PipelineQueriesParts {
   readonly store: PipelineStore
   readonly plans: Pick<Plans, "get">
   readonly row: Queries["row"]
-  /** For executions that run in this process. */
-  readonly live?: (jobId: string, key: MessageKey) => LiveMessage | null
+  /** The messages that are in flight; null: the process that runs the execution did not answer. */
+  readonly live: (query: MessagesQuery) => Promise<LiveMessages | null>
 }
 
 export class PipelineQueries {
@@ -80,11 +80,18 @@ export class PipelineQueries {
   }
 
   async #lineageOf(jobId: string): Promise<LineageSource> {
-    const { store, live = () => null } = this.#parts
+    const { store, live } = this.#parts
     const { plan, execution, row } = await this.openSource(jobId)
     const hasEnded = row.finishedAt !== null
     const known = { jobId, owner: row.owner, hasEnded, replayOf: replayedJob(row) }
-    return { store, plan, execution, ...known, live: key => live(jobId, key) }
+    // A walk asks an owner that did not answer only once.
+    let isAway = false
+    const messages = async (keys: readonly MessageKey[]) => {
+      const found = isAway ? null : await live({ jobId, keys })
+      isAway = found === null
+      return found
+    }
+    return { store, plan, execution, ...known, live: messages }
   }
 
   /**

@@ -1,5 +1,7 @@
 /** A worker that stops in order is gone at once; one that dies is shown as dead. */
-import { expect, it } from "vitest"
+import { once } from "node:events"
+import { type AddressInfo, connect, createServer } from "node:net"
+import { expect, it, onTestFinished } from "vitest"
 import type { WorkerWait } from "../../src/core/view/view.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { collectLog, flow, gate, handler, until } from "../engine/stage.ts"
@@ -23,7 +25,10 @@ it("S5 a worker that was stopped in order is gone in every process, and never sh
     for (const { state } of umbra.workers()) states.add(state)
     return umbra.workerCounts
   }
-  for (const umbra of processes) await stage.served(umbra, "work")
+  for (const umbra of processes) {
+    await stage.served(umbra, "work")
+    note(umbra)
+  }
   await worker.close()
   for (const umbra of processes) {
     await until("it is gone", () => note(umbra).live === 0)
@@ -47,6 +52,78 @@ it("S5 a process that looks at the roster rarely hears at once that a worker lef
   await worker.close()
   await until("it is gone", () => rare.workerCounts.live === 0)
   expect(rare.workerCounts).toEqual({ live: 0, dead: 0 })
+})
+
+/** A way to Redis that holds one command back, and knows what Redis has sent. */
+async function holding(url: string) {
+  let held: {
+    readonly bytes: string
+    readonly arrived: () => void
+    readonly released: Promise<void>
+  } | null = null
+  let sent = ""
+  const server = createServer(near => {
+    const far = connect(Number(new URL(url).port), "127.0.0.1")
+    for (const socket of [near, far]) socket.on("error", () => {}).on("close", () => near.destroy())
+    far.on("data", chunk => {
+      sent += chunk
+      near.write(chunk)
+    })
+    let order = Promise.resolve()
+    const pass = async (chunk: Buffer) => {
+      if (held !== null && chunk.includes(held.bytes)) {
+        const { arrived, released } = held
+        held = null
+        arrived()
+        await released
+      }
+      far.write(chunk)
+    }
+    near.on("data", chunk => {
+      order = order.then(() => pass(chunk))
+    })
+    near.on("end", () => far.end())
+  })
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  onTestFinished(() => void server.close())
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    hold(bytes: string) {
+      let release = () => {}
+      const released = new Promise<void>(resolve => {
+        release = resolve
+      })
+      const arrived = new Promise<void>(resolve => {
+        held = { bytes, arrived: resolve, released }
+      })
+      return { arrived, release }
+    },
+    hasSent: (text: string) => sent.includes(text),
+  }
+}
+
+it("S5 a worker that leaves while a process reads the roster is gone at once", async () => {
+  const redis = await PrivateRedis.start()
+  const stage = new FleetStage(redis.url, { ...slowBeats, rosterSeconds: 3600, workerDeadSeconds: 3600 })
+  const way = await holding(redis.url)
+  const workers = [1, 2, 3].map(() => stage.worker({ handlers: [work] }))
+  const umbra = await stage.engine({ redisUrl: way.url })
+  for (const worker of workers) await until("it beats", () => worker.isReady)
+  const [first, second, third] = workers
+  await first!.close()
+  await until("the others are known", () => umbra.workerCounts.live === 2)
+  // The next departure makes the process read the roster. It has read the heartbeats when this command is held.
+  const { arrived, release } = way.hold(":seen")
+  await second!.close()
+  await arrived
+  const { id } = third!
+  await third!.close()
+  await until("the process was notified", () => way.hasSent(`"left","worker":"${id}"`))
+  release()
+  await until("it is gone", () => umbra.workerCounts.live === 0)
+  expect(umbra.workerCounts).toEqual({ live: 0, dead: 0 })
+  expect(umbra.workers()).toEqual([])
 })
 
 it("S5 a worker that falls silent is dead, and shown as such", async () => {

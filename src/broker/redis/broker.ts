@@ -346,7 +346,10 @@ export class RedisBroker implements RemoteWorkers {
     try {
       const news = JSON.parse(message) as WorkerNews
       if (news.type === "begun") for (const task of news.tasks) this.#tasksBegun(news.worker, task)
-      else if (news.type === "left") this.#reconciliation.request()
+      else if (news.type === "left") {
+        this.#roster.left(news.worker)
+        this.#reconciliation.request()
+      }
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read a message of a worker")
     }

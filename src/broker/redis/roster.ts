@@ -59,6 +59,8 @@ export class Roster {
   #outdated = new Map<string, WorkerBeat>()
   /** Workers that died recently, for display. Redis keeps them, so that all processes show the same. */
   #dead = new Map<string, WorkerBeat>()
+  /** Workers that reported their stop. A poll in flight may have read their heartbeats before. */
+  readonly #left = new Set<string>()
   #isKnown = false
   readonly #whenKnown: Pause[] = []
 
@@ -136,6 +138,13 @@ export class Roster {
     return this.live.find(({ held }) => held.some(([task]) => task === name))?.id ?? null
   }
 
+  /** The worker stopped gracefully: it is gone at once, before the next poll and during a poll in flight. */
+  left(worker: string): void {
+    this.#left.add(worker)
+    this.#awaited.delete(worker)
+    if (this.#beats.delete(worker)) this.#capacities = countCapacities(this.#beats.values())
+  }
+
   /** Redis has lost its data: no worker is considered dead because of that. */
   dataLost(): void {
     const until = performance.now() + this.#parts.deadMs
@@ -158,6 +167,7 @@ export class Roster {
     const wasDead = this.#dead
     const silent = this.#read(ids, texts)
     this.#dead = this.#findDead(ids, silent, last)
+    for (const id of this.#left) if (!ids.includes(id)) this.#left.delete(id)
     const over = silent.filter(id => !this.#dead.has(id))
     if (over.length > 0) await link.send(["SREM", keys.workers, ...over])
     const overdue = this.#overdue()
@@ -189,7 +199,8 @@ export class Roster {
     const isSilent = new Set(silent)
     return new Map(
       ids.flatMap((id, at) => {
-        const beat = isSilent.has(id) && last[at] ? parseBeat(last[at], id) : undefined
+        const isDead = isSilent.has(id) && !this.#left.has(id)
+        const beat = isDead && last[at] ? parseBeat(last[at], id) : undefined
         return beat === undefined ? [] : [[id, beat] as const]
       }),
     )
@@ -241,7 +252,7 @@ export class Roster {
     this.#unreadable = new Set()
     const silent: string[] = []
     ids.forEach((id, at) => {
-      const text = texts[at]
+      const text = this.#left.has(id) ? null : texts[at]
       const beat = text ? parseBeat(text, id) : undefined
       if (!text) silent.push(id)
       else if (beat !== undefined) this.#beats.set(id, beat)

@@ -45,6 +45,7 @@ import { loadWorkflow } from "../../definition/index.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
+import type { MessagesQuery } from "../../engine/remote/live-messages.ts"
 import { PAUSES_CHANGED } from "../../engine/workflow-pauses.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
@@ -149,7 +150,9 @@ class Store {
       if (found === null) throw noSuchJob(id)
       return found
     }
-    return new PipelineQueries({ store: journal.pipelines, plans, row })
+    const reader = await this.reader()
+    const live = (query: MessagesQuery) => reader.messages(query)
+    return new PipelineQueries({ store: journal.pipelines, plans, row, live })
   }
 
   async statistics() {

@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto"
 import type { JournalFeed } from "../../journal/port/feed.ts"
 import { SingleFlight } from "../single-flight.ts"
 import type { DispatchedAnswer, DispatchedQuery } from "./dispatched-jobs.ts"
+import type { LiveMessages, MessagesQuery } from "./live-messages.ts"
 import type { Overlay, OverlayQuery } from "./live-overlay.ts"
 
 /**
- * What only the owners of jobs know: live overlays, and which jobs were dispatched from rows. Query and answer travel as
+ * What only the owners of jobs know: live overlays, messages in flight, and which jobs were dispatched from rows. Query and answer travel as
  * notifications of the store's feed: nothing is stored. What is not answered within `ANSWER_MS`, or the given time, is
  * absent.
  *
@@ -43,6 +44,15 @@ export class RemoteOverlays {
   async query(query: OverlayQuery, patienceMs = ANSWER_MS): Promise<Overlay | null> {
     const [overlay = null] = await this.#ask<Overlay>(query, answers => answers.length > 0, patienceMs)
     return overlay
+  }
+
+  /** null: the owner of the job did not answer. */
+  async messages(query: MessagesQuery): Promise<LiveMessages | null> {
+    const [messages = null] = await this.#ask<LiveMessages>(
+      { messages: query },
+      answers => answers.length > 0,
+    )
+    return messages
   }
 
   /** Asks the owners of these partitions. */
@@ -96,12 +106,16 @@ export class RemoteOverlays {
   #reply(id: string, text: string): void {
     if (id.startsWith(this.#id)) return
     const query = JSON.parse(text) as Query
-    const answer =
-      "dispatched" in query ? this.#owner.dispatched(query.dispatched) : this.#owner.overlay(query)
+    const answer = this.#answer(query)
     if (answer === null) return
     const parts = slices(ascii(JSON.stringify(answer)))
     for (const [at, part] of parts.entries())
       this.#feed.notify(`${ANSWER} ${id} ${this.#id} ${at} ${parts.length} ${part}`)
+  }
+
+  #answer(query: Query): unknown {
+    if ("dispatched" in query) return this.#owner.dispatched(query.dispatched)
+    return "messages" in query ? this.#owner.messages(query.messages) : this.#owner.overlay(query)
   }
 
   #addPart(id: string, from: string, { at, count, part }: { at: number; count: number; part: string }): void {
@@ -121,11 +135,16 @@ export class RemoteOverlays {
 export interface OverlayOwner {
   overlay(query: OverlayQuery): Overlay | null
   dispatched(query: DispatchedQuery): DispatchedAnswer | null
+  messages(query: MessagesQuery): LiveMessages | null
 }
 
-export const ownsNothing: OverlayOwner = { overlay: () => null, dispatched: () => null }
+export const ownsNothing: OverlayOwner = {
+  overlay: () => null,
+  dispatched: () => null,
+  messages: () => null,
+}
 
-type Query = OverlayQuery | { readonly dispatched: DispatchedQuery }
+type Query = OverlayQuery | { readonly dispatched: DispatchedQuery } | { readonly messages: MessagesQuery }
 
 type IsComplete = (answers: readonly unknown[]) => boolean
 

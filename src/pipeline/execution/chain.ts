@@ -1,12 +1,14 @@
 /** The adapters of one route, and the common context of their calls. */
+
 import type { Json } from "../../core/json.ts"
 import type { Breaker, BreakerState } from "../../core/pipeline/breaker.ts"
+import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
 import type { Log } from "../../log.ts"
 import type { Redactor } from "../../worker/redact.ts"
 import type { Gathering } from "../adapter.ts"
-import type { Delivery, Ending, LiveMessage } from "../commit/delivery.ts"
+import type { Delivery, Ending } from "../commit/delivery.ts"
 import type { ChainPlan, PreparedAdapter, PreparedRoute } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { OpensStorage } from "../storage.ts"

@@ -5,8 +5,10 @@
  * 2. Emitted messages and stored values are handed over with the end, and only if it is an acknowledgement.
  * 3. No promise where no adapter needs one.
  */
+
 import { toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
+import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import { checkOutput, isPromiseLike, mustBeJson } from "../../worker/output.ts"
@@ -17,15 +19,7 @@ import {
   type EmitOptions,
   EmittedMessage,
 } from "../adapter.ts"
-import type {
-  Acknowledged,
-  Delivery,
-  Emitted,
-  Ending,
-  Invocation,
-  LiveMessage,
-  Member,
-} from "../commit/delivery.ts"
+import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "../commit/delivery.ts"
 import { CircuitOpenError } from "../errors.ts"
 import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
 import type { DeliveryStorage } from "../storage.ts"

@@ -6,6 +6,7 @@
  * 2. An execution whose process died continues in the next process: from the progress in the store, not from
  *    the beginning.
  */
+
 import {
   type BrokerHost,
   nameOf,
@@ -20,10 +21,10 @@ import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import { partitionOf } from "../../engine/ids.ts"
+import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { SubmitOptions } from "../../jobs/submit.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
-import type { LiveMessage } from "../commit/delivery.ts"
 import { TooManyConcurrentExecutionsError } from "../errors.ts"
 import { replayedJob } from "../message-names.ts"
 import type { PipelineMetrics } from "../metrics.ts"

@@ -3,11 +3,13 @@
  * messages that were emitted. A message that was lost with its worker is delivered again; nothing of the lost
  * delivery counts.
  */
+
 import type { CallAnswer, RemoteWorkers } from "../../broker/port.ts"
 import type { Json } from "../../core/json.ts"
 import { Breaker } from "../../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../../definition/pipeline/plan.ts"
-import type { Delivery, Ending, Invocation, LiveMessage } from "../commit/delivery.ts"
+import type { LiveMessage } from "../../engine/remote/live-messages.ts"
+import type { Delivery, Ending, Invocation } from "../commit/delivery.ts"
 import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
 import type { ActiveDelivery } from "./delivery-run.ts"
 

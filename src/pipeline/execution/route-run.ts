@@ -6,13 +6,15 @@
  *    gathered; all others are rows.
  * 2. A message begins only if it is durable, not in flight, and not settled.
  */
+
 import { isOverload } from "../../core/faults.ts"
 import type { BreakerState } from "../../core/pipeline/breaker.ts"
 import { Concurrency } from "../../core/pipeline/concurrency.ts"
 import type { RouteProgress } from "../../core/pipeline/progress.ts"
 import type { RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import type { MessageRow } from "../../journal/port/pipelines.ts"
-import type { Delivery, Ending, LiveMessage } from "../commit/delivery.ts"
+import type { Delivery, Ending } from "../commit/delivery.ts"
 import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
 import type { ActiveDelivery } from "./delivery-run.ts"
 import { RouteQueue, type RouteQueueParts } from "./route-queue.ts"

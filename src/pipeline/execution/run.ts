@@ -20,6 +20,7 @@ import {
   unsettled,
 } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan, PipelineTotals, RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { PartitionEpoch } from "../../journal/port/journal.ts"
 import type {
@@ -32,7 +33,7 @@ import type {
 import type { RetryPolicy } from "../../journal/retry.ts"
 import type { Secret } from "../../worker/redact.ts"
 import { deadLetterFault } from "../commit/commit-builder.ts"
-import type { Ending, InitialMessage, LiveMessage } from "../commit/delivery.ts"
+import type { Ending, InitialMessage } from "../commit/delivery.ts"
 import { GroupCommit } from "../commit/group-commit.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
