@@ -20,9 +20,10 @@ JobLoader.prototype.prefetch = function (ids) {
   return prefetch.call(this, ids)
 }
 const { record } = AppendLane.prototype
-AppendLane.prototype.record = function (job, ...rest) {
-  if (job.id === measured) walks.end()
-  return record.call(this, job, ...rest)
+AppendLane.prototype.record = function (job, fact, ...rest) {
+  // Not the start of the other node, which is recorded when it has run for a while.
+  if (job.id === measured && fact.type === "node_completed") walks.end()
+  return record.call(this, job, fact, ...rest)
 }
 
 let submitted = 0
