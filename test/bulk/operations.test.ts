@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { UmbraError } from "../../src/errors.ts"
 import { idAbove } from "../../src/jobs/bulk/operation.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
-import { flow } from "../engine/stage.ts"
+import { flow, until } from "../engine/stage.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
 import { ended, handlers, refusals, submit, touched } from "./stage.ts"
 
@@ -49,6 +49,20 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
       expect(await umbra.wait(id)).toMatchObject({ status: "FAILED" })
     }
     expect(await touched(umbra, fine, bulk_id)).toBe(0)
+  })
+
+  it("is paused and resumed: each target is affected once", async () => {
+    const owner = newOwner()
+    const waiting = await Promise.all(Array.from({ length: 12 }, () => submit(umbra, "waits", { owner })))
+    const request = { verb: "cancel", filter: { workflow: "waits" }, rate: 10 } as const
+    const { bulk_id } = await umbra.bulk.start(request, { owner })
+    const cancelled = async () => (await umbra.jobs({ owner, statuses: ["CANCELLED"] })).length
+    await until("it has begun", async () => (await cancelled()) > 0)
+    await umbra.pause(bulk_id)
+    expect((await umbra.why(bulk_id)).reasons).toMatchObject([{ kind: "paused" }])
+    await umbra.resume(bulk_id)
+    expect(await ended(umbra, bulk_id)).toMatchObject({ status: "COMPLETED", processed: 12, done: 12 })
+    for (const id of waiting) expect(await touched(umbra, id, bulk_id)).toBe(1)
   })
 
   it("cancels with a reason, deletes, and hides what it deleted", async () => {

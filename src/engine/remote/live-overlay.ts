@@ -55,7 +55,8 @@ export function liveOverlay(
   // A job that waits as a row may be in memory for a command.
   if (job === undefined || shownStatus(job) === "QUEUED")
     return query.node === undefined ? { at, nodes: [], ...away } : { at, items: [] }
-  const storing = job.pendingBatches > 0 ? ({ storing: true } as const) : {}
+  const isStoring = query.node === undefined && job.pendingBatches > 0
+  const storing = isStoring ? ({ storing: true } as const) : {}
   const found = { ...overlay(new Tasks(job, at, inFlight(job, parts, at)), query, at), ...away, ...storing }
   const mayBeStoredAsQueued = job.state.status === "QUEUED" || job.pendingBatches > 0
   return mayBeStoredAsQueued && "nodes" in found ? { ...found, status: "PROCESSING" } : found

@@ -98,6 +98,11 @@ const liveGraph = eg(
         .optional()
         .describe("The job was dispatched; no fact records that yet, so `status` of the graph is QUEUED."),
       nodes: z.array(liveTask.extend({ id: z.string() })),
+      engine: z
+        .enum(["starting", "store_away"])
+        .optional()
+        .describe("starting: it is loading the job. store_away: its database does not answer."),
+      storing: z.literal(true).optional().describe("Facts of the job are on their way to the store."),
     })
     .nullable()
     .optional(),
