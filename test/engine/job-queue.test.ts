@@ -332,4 +332,41 @@ describe("a page", () => {
     expect([...begun[0]!].sort()).toEqual([early, first, last])
     await queue.stop()
   })
+
+  it("reads a row that was stored while a page with later rows was read", async () => {
+    const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
+    const [first, resumed, last] = [10, 20, 30].map(time => newJobId(1, time)) as [string, string, string]
+    const rows = [first, last]
+    const begun: string[] = []
+    let reads = 0
+    const queue: JobQueue = new JobQueue({
+      journal: {
+        readFacts: async () => [],
+        dueJobs: async ({ after }) => {
+          const jobs = rows.filter(id => id > after!.id).map(id => ({ id, wakeAt: after!.wakeAt }))
+          await null
+          if (++reads === 1) {
+            rows.splice(1, 0, resumed)
+            queue.stored({ ...job, id: resumed })
+          }
+          return { jobs, nextWakeAt: null }
+        },
+      },
+      clock: new VirtualClock(),
+      log: silentLog,
+      partitions: { ready: new Set([1]), owns: () => true },
+      capacity: () => 1,
+      liveJobs: () => 0,
+      maxLiveJobs: 1000,
+      isBehind: () => false,
+      begin: async ids => {
+        begun.push(...ids)
+        return []
+      },
+    })
+    for (const id of [first, last]) queue.stored({ ...job, id })
+    await until("all are read", () => begun.includes(last))
+    await queue.stop()
+    expect(new Set(begun)).toEqual(new Set([first, resumed, last]))
+  })
 })

@@ -272,7 +272,7 @@ export class JobQueue {
         if (!partitions.ready.has(partition)) return
         while (line.first === undefined && !line.isRead) {
           const { after } = line
-          line.isRead = true
+          line.beginPage()
           const query = { partitions: [partition], after: { wakeAt: level.key, id: after }, at: level.key }
           const { jobs } = await journal.dueJobs({ ...query, limit: PAGE })
           // Reset meanwhile: there are rows before these.
@@ -407,6 +407,8 @@ class Line {
   isRead = false
   #ids: readonly string[] = []
   #next = 0
+  /** Rows that were stored since a page was asked for: it may lack them, although it has later ones. null: none is asked for. */
+  #storedSince: string[] | null = null
 
   get first(): string | undefined {
     return this.#ids[this.#next]
@@ -416,17 +418,26 @@ class Line {
     return this.#ids[this.#next++]!
   }
 
+  beginPage(): void {
+    this.isRead = true
+    this.#storedSince = []
+  }
+
   append(ids: readonly string[]): void {
     this.#ids = ids
     this.#next = 0
     this.after = ids.at(-1) ?? this.after
+    const storedSince = this.#storedSince ?? []
+    this.#storedSince = null
+    for (const id of storedSince) this.added(id)
   }
 
   /**
-   * A row was stored. It may have been read already, as soon as the store had it. Ids of other processes are not in
-   * order: if one was not read, all is read again.
+   * A row was stored. It may have been read already, as soon as the store had it. Ids of other processes, and of jobs that
+   * were paused, are not in order: if one was not read, all is read again.
    */
   added(id: string): void {
+    this.#storedSince?.push(id)
     if (id > this.after) this.isRead = false
     else if (!this.#ids.includes(id)) this.reset()
   }
@@ -434,6 +445,7 @@ class Line {
   reset(): void {
     this.#ids = []
     this.#next = 0
+    this.#storedSince = null
     // A value of its own each time: a read that is in flight must notice.
     this.after = this.after === FIRST_ID ? SECOND_ID : FIRST_ID
     this.isRead = false
