@@ -45,7 +45,7 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
 
 let last = { second: Number.NaN, text: "" }
 
-/** Caches the last second: the times of a job, and of jobs answered together, are close, and `Date` shows in profiles. */
+/** Caches the text of the last second: times of one job are close to each other, and `Date` shows in profiles. */
 export function isoTime(ms: number): string {
   const whole = Math.trunc(ms)
   const second = Math.floor(whole / 1000)

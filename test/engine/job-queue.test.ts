@@ -290,9 +290,21 @@ function counting(journal: Journal): { readonly journal: Journal; readonly most:
   return { journal: wrapped, most: () => read }
 }
 
+/** The parts of a queue of partition 1 that has nothing in memory. */
+const idle = () => ({
+  clock: new VirtualClock(),
+  log: silentLog,
+  partitions: { ready: new Set([1]), owns: () => true },
+  capacity: () => 1,
+  liveJobs: () => 0,
+  maxLiveJobs: 1000,
+  isBehind: () => false,
+})
+
 describe("a page", () => {
+  const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
+
   it("has each job once, although rows that were stored out of order made it begin again", async () => {
-    const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
     const [early, first, last] = [10, 20, 30].map(time => newJobId(1, time)) as [string, string, string]
     const rows: string[] = []
     const begun: (readonly string[])[] = []
@@ -309,13 +321,7 @@ describe("a page", () => {
           return { jobs, nextWakeAt: null }
         },
       },
-      clock: new VirtualClock(),
-      log: silentLog,
-      partitions: { ready: new Set([1]), owns: () => true },
-      capacity: () => 1,
-      liveJobs: () => 0,
-      maxLiveJobs: 1000,
-      isBehind: () => false,
+      ...idle(),
       begin: async ids => {
         begun.push(ids)
         return []
@@ -334,7 +340,6 @@ describe("a page", () => {
   })
 
   it("reads a row that was stored while a page with later rows was read", async () => {
-    const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
     const [first, resumed, last] = [10, 20, 30].map(time => newJobId(1, time)) as [string, string, string]
     const rows = [first, last]
     const begun: string[] = []
@@ -352,13 +357,7 @@ describe("a page", () => {
           return { jobs, nextWakeAt: null }
         },
       },
-      clock: new VirtualClock(),
-      log: silentLog,
-      partitions: { ready: new Set([1]), owns: () => true },
-      capacity: () => 1,
-      liveJobs: () => 0,
-      maxLiveJobs: 1000,
-      isBehind: () => false,
+      ...idle(),
       begin: async ids => {
         begun.push(...ids)
         return []

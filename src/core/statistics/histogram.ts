@@ -24,7 +24,7 @@ function bucketValue(index: number): number {
  * The middle of such a bucket is within 4.5 % of all its values; rounding adds at most 0.25 %.
  */
 export class Histogram {
-  /** Counts by exact bucket. Short durations are those that are counted often. */
+  /** Counts by exact bucket, in an array: short durations are the most frequent ones. */
   readonly #exact: number[] = []
   #others: Map<number, number> | null = null
 

@@ -23,8 +23,8 @@ export interface JobFigures {
   /** How often it was retried before. */
   readonly retries: number
   /**
-   * Nodes that completed with their first attempt, without usage, as one flat list: its id, `durationMs`, `queuedMs` of each.
-   * Nearly all nodes are such nodes, and an object for each of them shows in profiles.
+   * Nodes that completed with their first attempt and without usage, as one flat list: id, `durationMs` and `queuedMs` of
+   * each. Most nodes are plain, and one object for each of them shows in profiles.
    */
   readonly plain: readonly (string | number | null)[]
   /** All others. */
@@ -63,7 +63,7 @@ interface CountedNode {
 
 /** Nodes of one job that are counted apart. */
 const MAX_NODES = 1000
-/** Nodes whose figures are in the row of their job. A new owner folds larger jobs: their rows would double. */
+/** With more nodes the row of a job has only the figures of the job, because it would double. A new owner folds the job instead. */
 const MAX_STORED_NODES = 32
 
 /** Called before a retry of the job is applied. */
@@ -116,7 +116,7 @@ export function jobFigures(state: JobState): JobFigures {
   }
 }
 
-/** No node was retried with its job, lost, taken over, reported usage, or has items. */
+/** The job was not retried; no node has lost an attempt, was taken over, has items, or has reported usage. */
 function isWithoutSpecialNodes({ counted, spentAttempts, lists, reused, nodeUsage }: JobState): boolean {
   if (counted !== null || spentAttempts.size > 0 || lists.size > 0) return false
   return reused.size === 0 && nodeUsage.size === 0
@@ -223,7 +223,7 @@ type StoredNode = readonly [
   usage?: Usage,
 ]
 
-/** By hand: nearly all jobs end with short figures. */
+/** Without `JSON.stringify` for the usual job: it shows in profiles. */
 export function encodeFigures(figures: JobFigures, seq: number): string {
   const { status, code, durationMs, queuedMs, usage, retries, plain, nodes, rest } = figures
   let text = `{"e":${seq},"d":${durationMs}`
@@ -254,7 +254,7 @@ export function needsFold(stats: string): boolean {
   return stats.includes('"r":') || stats.includes('"m":true')
 }
 
-/** Of a text that needs no fold. */
+/** `text`: one for which `needsFold` is false. */
 export function decodeFigures(text: string): { readonly seq: number; readonly figures: JobFigures } {
   const { e, s, c, d, q, u, r, p = [], n = [] } = JSON.parse(text) as StoredFigures
   return {

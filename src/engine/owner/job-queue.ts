@@ -407,7 +407,7 @@ class Line {
   isRead = false
   #ids: readonly string[] = []
   #next = 0
-  /** Rows that were stored since a page was asked for: it may lack them, although it has later ones. null: none is asked for. */
+  /** Rows that were stored while a page is being read: the page may lack them and contain later ones. null: no page is being read. */
   #storedSince: string[] | null = null
 
   get first(): string | undefined {

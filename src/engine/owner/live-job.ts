@@ -96,7 +96,7 @@ export function hasLaterAttempt({ state }: LiveJob, task: TaskRef): boolean {
   return place !== null && isInFlight(place.state, place.position)
 }
 
-/** Without its facts: it is about to be submitted. */
+/** The optional fields are absent for a job that has no facts yet. */
 type NewLiveJob = Pick<LiveJob, "id" | "partition" | "plan" | "state"> &
   Partial<Pick<LiveJob, "seq" | "turnSeq" | "at" | "size" | "projected">>
 
