@@ -1,14 +1,15 @@
-/** Redis forgets everything between two commands of which the second only makes sense with the answer to the first. */
+/** Something happens between two commands of which the second only makes sense with the answer to the first. */
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
+import { openWorker } from "../../src/open-worker.ts"
 import { collectLog, flow, gate, until } from "../engine/stage.ts"
 import { PrivateRedis } from "./private-redis.ts"
-import { FleetStage } from "./stage.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
 
-/** A way to Redis on which it is flushed just before a command with these bytes arrives, once. */
-async function flushing(redis: PrivateRedis) {
-  let armed: { readonly bytes: string; readonly flushed: () => void } | null = null
+/** A way to Redis on which something is done just before a command with these bytes arrives, once. */
+async function wayTo(redis: PrivateRedis) {
+  let armed: { readonly bytes: string; readonly act: () => Promise<void> } | null = null
   const server = createServer(near => {
     const far = connect(Number(new URL(redis.url).port), "127.0.0.1")
     for (const socket of [near, far]) socket.on("error", () => {}).on("close", () => near.destroy())
@@ -16,10 +17,9 @@ async function flushing(redis: PrivateRedis) {
     let order = Promise.resolve()
     const pass = async (chunk: Buffer) => {
       if (armed !== null && chunk.includes(armed.bytes)) {
-        const { flushed } = armed
+        const { act } = armed
         armed = null
-        await redis.flush()
-        flushed()
+        await act()
       }
       far.write(chunk)
     }
@@ -31,12 +31,15 @@ async function flushing(redis: PrivateRedis) {
   server.listen(0, "127.0.0.1")
   await once(server, "listening")
   onTestFinished(() => void server.close())
+  /** Resolves when it is done; the command arrives then. */
+  const before = (bytes: string, act: () => Promise<void>) =>
+    new Promise<void>((resolve, reject) => {
+      armed = { bytes, act: () => act().then(resolve, reject) }
+    })
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    flushBefore: (bytes: string) =>
-      new Promise<void>(flushed => {
-        armed = { bytes, flushed }
-      }),
+    before,
+    flushBefore: (bytes: string) => before(bytes, () => redis.flush()),
   }
 }
 
@@ -44,7 +47,7 @@ const one = flow([{ id: "a", handler: "gate" }])
 const unhurried = { workerDeadSeconds: 3600, rosterSeconds: 0.05, answerSeconds: 10 }
 
 it("S6 while a worker beats: it is not dead for that, and what it runs goes on", async () => {
-  const way = await flushing(await PrivateRedis.start())
+  const way = await wayTo(await PrivateRedis.start())
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 0.1 })
   const umbra = await stage.engine()
   const slow = gate()
@@ -62,7 +65,7 @@ it("S6 while a worker beats: it is not dead for that, and what it runs goes on",
 })
 
 it("S6 while an engine looks who lives: nobody is dead for that", async () => {
-  const way = await flushing(await PrivateRedis.start())
+  const way = await wayTo(await PrivateRedis.start())
   // Beats once, and has no room: it does not notice, and so does not say that it is there.
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 1800 })
   const { log, said } = collectLog()
@@ -78,4 +81,34 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
   slow.open("done")
   expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
   expect(slow.entered).toHaveLength(1)
+})
+
+it("S5 S6 a worker registers after an engine has looked who lives: what it took by then is not lost", async () => {
+  const redis = await PrivateRedis.start()
+  const way = await wayTo(redis)
+  const figures = { ...unhurried, workerBeatSeconds: 0.1, claimEverySeconds: 0 }
+  const stage = new FleetStage(way.url, figures)
+  const umbra = await stage.engine()
+  const { connection, keys } = await bareConnection(stage)
+  // Known to have the handler, and takes nothing.
+  const idle = { id: "worker-idle", host: "", pid: 1, version: "", handlers: ["gate"], running: 0, queued: 0 }
+  const beat = JSON.stringify({ ...idle, concurrency: 1, prefetch: 0, at: Date.now(), held: [] })
+  await connection.send(["SET", keys.worker(idle.id), beat])
+  await connection.send(["SADD", keys.workers, idle.id])
+  await stage.served(umbra, "gate")
+  const job = await umbra.submit(one)
+  await until("it lies in Redis", async () => (await connection.send(["XLEN", keys.tasks("gate")])) === 1)
+  const slow = gate()
+  await way.before("XRANGE", async () => {
+    const worker = openWorker(redis.url, { handlers: [slow.handler], redis: stage.redis })
+    onTestFinished(() => worker.close({ drainSeconds: 0 }))
+    await slow.came()
+  })
+  await until("the engine knows the worker", () =>
+    umbra.workers().some(({ id, state }) => id !== idle.id && state === "live"),
+  )
+  slow.open("done")
+  expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  expect(slow.entered).toHaveLength(1)
+  expect((await umbra.graph(job.id)).nodes[0]).toMatchObject({ losses: 0 })
 })

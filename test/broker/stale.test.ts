@@ -1,5 +1,7 @@
 /** Attempts that are over, or somebody else's by now, in the hands of a worker that does not know it yet. */
 import { randomUUID } from "node:crypto"
+import { once } from "node:events"
+import { type AddressInfo, connect, createServer } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
 import { nameOf } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
@@ -9,6 +11,7 @@ import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { silentLog } from "../../src/log.ts"
+import { openWorker } from "../../src/open-worker.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { task } from "../worker/support.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
@@ -65,6 +68,70 @@ it("S5 S7 a worker that was suspended past its death begins nothing that it had 
   suspended.open()
   await umbra.submit(one).then(job => job.wait())
   expect(suspended.entered).toHaveLength(1)
+})
+
+/** A way to Redis whose answers can be held back, and passed on for each connection. */
+async function holdingWay(target: string) {
+  const held: (() => void)[][] = []
+  let isHolding = false
+  const server = createServer(near => {
+    const own: (() => void)[] = []
+    held.push(own)
+    const far = connect(Number(new URL(target).port), "127.0.0.1")
+    for (const socket of [near, far]) socket.on("error", () => {}).on("close", () => near.destroy())
+    near.pipe(far)
+    far.on("data", chunk => {
+      if (isHolding) own.push(() => near.write(chunk))
+      else near.write(chunk)
+    })
+  })
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  onTestFinished(() => void server.close())
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    hold() {
+      isHolding = true
+    },
+    /** Later answers of all connections pass at once, those held of the other connections do not. */
+    passOn(connection: number) {
+      isHolding = false
+      for (const pass of held[connection]!.splice(0)) pass()
+    },
+  }
+}
+
+it("S5 S7 a task that reaches a worker after the engines considered it dead is not begun", async () => {
+  const stage = new FleetStage(undefined, {
+    ...{ workerBeatSeconds: 0.1, workerDeadSeconds: 1, rosterSeconds: 0.05, answerSeconds: 60 },
+  })
+  const umbra = await stage.engine()
+  const way = await holdingWay(stage.url)
+  const begun: string[] = []
+  const late = openWorker(way.url, {
+    handlers: [handler("gate", (_, ctx) => void begun.push(ctx.jobId))],
+    redis: stage.redis,
+  })
+  onTestFinished(() => late.close({ drainSeconds: 0 }))
+  await stage.served(umbra, "gate")
+  const { connection, keys } = await bareConnection(stage)
+  const pending = async () =>
+    ((await connection.send(["XPENDING", keys.tasks("gate"), WORKERS])) as unknown[])[0]
+  way.hold()
+  const job = await umbra.submit(one)
+  await until("it is delivered", async () => (await pending()) === 1)
+  await until("the worker is dead", () => umbra.workers().every(({ state }) => state === "dead"))
+  const other = stage.worker({ handlers: [handler("gate", () => null)] })
+  expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  await other.close()
+  // First the connection for commands: the worker registers again. Then the one that the task is on.
+  const { id } = late
+  way.passOn(0)
+  await until("it is registered again", () => late.id !== id && late.isReady)
+  way.passOn(1)
+  const next = await umbra.submit(one)
+  expect(await next.wait()).toMatchObject({ status: "COMPLETED" })
+  expect(begun).toEqual([next.id])
 })
 
 it("S7 an engine that may have been replaced sends nothing, and goes on when it knows", async () => {

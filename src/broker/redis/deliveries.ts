@@ -12,6 +12,10 @@ export interface DeliveriesParts {
   readonly consumer: () => string | null
   /** How long that name remains valid: a task delivered to it later would be lost to this worker. */
   readonly aliveMs: () => number
+  /** How often the engines may have considered this worker dead. */
+  readonly lapses: () => number
+  /** Tasks were taken that were delivered before such a lapse: other workers may have done them. */
+  readonly tookLate: () => void
   /** How many more tasks may be taken. */
   readonly room: () => number
   /** Never take more than `room`, even if that costs one command for each stream. */
@@ -71,7 +75,7 @@ export class Deliveries {
       }
       try {
         if (this.#parts.isExact) await this.#readInTurn(keys, name)
-        else this.#take(await link.wait(this.#readCommand(keys, name)))
+        else await this.#receive(link.wait(this.#readCommand(keys, name)))
       } catch (error) {
         await this.#mend(keys, error)
       }
@@ -90,9 +94,9 @@ export class Deliveries {
     for (let n = 0; n < streams.length && room() > 0; n++) {
       const stream = streams[(this.#turn + n) % streams.length]!
       const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(room()), "STREAMS", stream, ">"]
-      this.#take(await link.send(read))
+      await this.#receive(link.send(read))
     }
-    if (room() === before) this.#take(await link.wait(this.#readCommand(keys, consumer, 1)))
+    if (room() === before) await this.#receive(link.wait(this.#readCommand(keys, consumer, 1)))
   }
 
   /** COUNT applies per stream: the streams that were busy recently share the capacity. */
@@ -105,6 +109,13 @@ export class Deliveries {
 
   #streams(keys: Keys): string[] {
     return this.#parts.handlers.map(handler => keys.tasks(handler))
+  }
+
+  async #receive(read: Promise<Reply>): Promise<void> {
+    const { lapses, tookLate } = this.#parts
+    const before = lapses()
+    this.#take(await read)
+    if (lapses() !== before) tookLate()
   }
 
   #take(read: Reply): void {

@@ -40,6 +40,7 @@ export class Presence {
   /** Has it recovered, on this connection, what happened while there was none? */
   #isRecovered = false
   #aliveUntil = 0
+  #lapses = 0
 
   constructor(parts: PresenceParts) {
     this.#parts = parts
@@ -56,6 +57,11 @@ export class Presence {
   /** True if no engine can consider it dead. */
   get isAlive(): boolean {
     return this.aliveMs > 0
+  }
+
+  /** How often the engines may have considered it dead. What was delivered to it before may belong to others. */
+  get lapses(): number {
+    return this.#lapses
   }
 
   get aliveMs(): number {
@@ -81,7 +87,10 @@ export class Presence {
       if (!this.#isRecovered) await this.#recover(keys)
       if (!(await this.#storeBeat(keys))) return await this.#registerAsNew()
       await this.#storeTraces(keys)
-      if (this.#isKnown && !this.isAlive) wasSilent()
+      if (this.#isKnown && !this.isAlive) {
+        this.#lapses += 1
+        wasSilent()
+      }
       this.#isKnown = true
       this.#aliveUntil = sentAt + deadMs
       beatStored()
@@ -132,6 +141,7 @@ export class Presence {
       { worker: this.#id },
       "this worker sent no heartbeat for too long; its tasks now belong to other workers",
     )
+    this.#lapses += 1
     this.#parts.replaced()
     this.#id = newId()
     this.#isKnown = false

@@ -195,13 +195,13 @@ export class Reconciliation {
    * have one death timeout to register again.
    */
   async #expectUnknownWorkers(marker: string): Promise<void> {
-    const age = (await this.#redisSeconds()) - Number.parseInt(marker, 10)
+    const age = (await this.#redisSeconds()) - Number.parseFloat(marker)
     this.#parts.roster.expectUnknownWorkers((this.#parts.settings.workerDeadSeconds - age) * 1000)
   }
 
   async #redisSeconds(): Promise<number> {
-    const [seconds] = (await this.#parts.link.send(["TIME"])) as [string]
-    return Number(seconds)
+    const [seconds, microseconds] = (await this.#parts.link.send(["TIME"])) as [string, string]
+    return Number(seconds) + Number(microseconds) / 1e6
   }
 
   async #claim(keys: Keys): Promise<void> {
@@ -235,12 +235,14 @@ export class Reconciliation {
     // Before anything is read: tasks that are sent from here on are not considered missing.
     const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
-    const { found, spare } = await survey(link, handlers, worker => roster.isLive(worker))
+    const places = await survey(link, handlers)
+    const { dead, isSure } = await roster.findDeadHolders(keys, holdersOf(places))
     if (await this.#hasLostDataSince(keys)) {
       this.#isWanted = true
       return
     }
-    this.#isDone = this.#settle(before, found)
+    const { found, spare } = choose(places, dead)
+    this.#isDone = this.#settle(before, found, dead) && isSure
     this.#removeStrays(found)
     for (const [name, { handler, entry, epoch }] of spare)
       if (this.#isOurs(name, epoch)) this.#parts.remove(handler, [entry])
@@ -263,7 +265,11 @@ export class Reconciliation {
   }
 
   /** Returns false if a worker that may hold tasks has not registered yet. */
-  #settle(before: readonly Outstanding[], found: ReadonlyMap<string, Found>): boolean {
+  #settle(
+    before: readonly Outstanding[],
+    found: ReadonlyMap<string, Found>,
+    dead: ReadonlySet<string>,
+  ): boolean {
     const { roster, tasks, lost, resend } = this.#parts
     const held = roster.held()
     const gone: Outstanding[] = []
@@ -273,8 +279,8 @@ export class Reconciliation {
       const place = found.get(task.name)
       if (place !== undefined) {
         task.entry = place.entry
-        if (place.holder === null || roster.isLive(place.holder)) task.state = "sent"
-        else gone.push(task)
+        if (place.holder !== null && dead.has(place.holder)) gone.push(task)
+        else task.state = "sent"
       } else if (task.state === "sent" && task.entry === null) {
         // In transit at this moment.
       } else if (held.has(task.name)) task.state = "sent"
@@ -323,45 +329,45 @@ interface Found {
   readonly holder: string | null
 }
 
+/** By the names of the tasks. A task was sent twice if an entry in transit was considered lost. */
+type Places = ReadonlyMap<string, readonly Found[]>
+
+/** Reads the streams of these handlers. They are short: see `Window`. */
+async function survey(link: Link, handlers: Iterable<string>): Promise<Places> {
+  const places = new Map<string, Found[]>()
+  for (const handler of handlers) {
+    const { keys } = link
+    if (keys === null) break
+    for (const [name, place] of await surveyOne(link, keys.tasks(handler), handler)) {
+      const known = places.get(name)
+      if (known === undefined) places.set(name, [place])
+      else known.push(place)
+    }
+  }
+  return places
+}
+
+function holdersOf(places: Places): string[] {
+  return [...places.values()].flat().flatMap(({ holder }) => holder ?? [])
+}
+
 interface Survey {
-  /** By the names of the tasks. */
   readonly found: ReadonlyMap<string, Found>
   /** Duplicates of these tasks that no live worker holds: each would be run again. */
   readonly spare: readonly (readonly [name: string, Found])[]
 }
 
-type IsLive = (worker: string) => boolean
-
-/** Reads the streams of these handlers. They are short: see `Window`. */
-async function survey(link: Link, handlers: Iterable<string>, isLive: IsLive): Promise<Survey> {
+/** Chooses one entry for each task. An entry that a live worker holds takes precedence. */
+function choose(places: Places, dead: ReadonlySet<string>): Survey {
   const found = new Map<string, Found>()
   const spare: (readonly [string, Found])[] = []
-  for (const handler of handlers) {
-    const { keys } = link
-    if (keys === null) break
-    for (const [name, place] of await surveyOne(link, keys.tasks(handler), handler)) {
-      const other = found.get(name)
-      const isFirst = other === undefined || !isBefore(other, place, isLive)
-      const [best, worse] = isFirst ? [place, other] : [other, place]
-      found.set(name, best)
-      if (worse !== undefined && rank(worse, isLive) < IN_HAND) spare.push([name, worse])
-    }
+  const rank = ({ holder }: Found) => (holder === null ? 1 : dead.has(holder) ? 0 : IN_HAND)
+  for (const [name, entries] of places) {
+    const [best, ...others] = entries.toSorted((a, b) => rank(b) - rank(a) || b.epoch - a.epoch)
+    found.set(name, best!)
+    for (const other of others) if (rank(other) < IN_HAND) spare.push([name, other])
   }
   return { found, spare }
-}
-
-/**
- * A task was sent twice because an entry in transit was considered lost. The entry that a live worker holds
- * takes precedence.
- */
-function isBefore(a: Found, b: Found, isLive: IsLive): boolean {
-  const difference = rank(a, isLive) - rank(b, isLive)
-  return difference > 0 || (difference === 0 && a.epoch > b.epoch)
-}
-
-function rank({ holder }: Found, isLive: IsLive): number {
-  if (holder === null) return 1
-  return isLive(holder) ? IN_HAND : 0
 }
 
 const IN_HAND = 2

@@ -53,6 +53,8 @@ export class Roster {
   /** After a flush: workers that have not registered since. They may still hold tasks. */
   readonly #awaited = new Map<string, Awaited>()
   #unknownUntil = 0
+  /** Until then a worker that this process never saw may hold tasks: it registered shortly before Redis lost its data. */
+  #unseenUntil = 0
   /** By handler: the worker that was last known to have it. */
   #lastSeen = new Map<string, LastSeen>()
   /** Live workers of release 0.1, which use other key names and get no tasks. */
@@ -108,6 +110,23 @@ export class Roster {
   /** For this long, workers may register that existed before. */
   expectUnknownWorkers(ms: number): void {
     this.#unknownUntil = performance.now() + ms
+    this.#unseenUntil = Math.max(this.#unseenUntil, this.#unknownUntil)
+  }
+
+  /**
+   * The dead among workers that hold tasks. A worker may have registered after the last poll, so those that
+   * the poll did not find are looked up. Not `isSure`: Redis lost its data recently, and others may be dead.
+   */
+  async findDeadHolders(
+    keys: Keys,
+    holders: Iterable<string>,
+  ): Promise<{ readonly dead: ReadonlySet<string>; readonly isSure: boolean }> {
+    const missing = [...new Set(holders)].filter(id => !this.isLive(id))
+    const texts = await this.#texts(missing.map(id => keys.worker(id)))
+    const silent = missing.filter((id, at) => this.#left.has(id) || texts[at] === null)
+    if (performance.now() >= this.#unseenUntil) return { dead: new Set(silent), isSure: true }
+    const left = silent.filter(id => this.#left.has(id))
+    return { dead: new Set(left), isSure: left.length === silent.length }
   }
 
   serves(handler: string): boolean {
@@ -148,6 +167,9 @@ export class Roster {
   /** Redis has lost its data: no worker is considered dead because of that. */
   dataLost(): void {
     const until = performance.now() + this.#parts.deadMs
+    this.#unseenUntil = until
+    // The awaited ones too: they may have registered since, and Redis has lost that as well.
+    for (const [id, { beat }] of this.#awaited) this.#awaited.set(id, { beat, until })
     for (const [id, beat] of this.#beats) this.#awaited.set(id, { beat, until })
     this.#beats = new Map()
     this.#capacities = new Map()

@@ -139,6 +139,8 @@ export class RedisWorker implements TaskEvents {
       handlers,
       consumer: () => (this.#presence.isPresent ? this.#presence.id : null),
       aliveMs: () => this.#presence.aliveMs,
+      lapses: () => this.#presence.lapses,
+      tookLate: () => this.#returnTasks(),
       // Isolated tasks wait for each other: that is no reason to take fewer of the others.
       room: () => concurrency + settings.prefetch + this.#pool.suspects - this.#held.size,
       isExact: settings.prefetch < handlers.length,
