@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
-import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from "fastify"
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from "fastify"
 import type { ZodTypeProvider } from "fastify-type-provider-zod"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import { noSuchJob } from "../jobs/arguments.ts"
@@ -55,11 +55,13 @@ declare module "fastify" {
 
 /** S3: for every route that takes a job's id, another owner's job is reported as not found. */
 export function readJobs(app: App, umbra: Umbra): void {
-  app.addHook("preHandler", async request => {
-    const { job: id } = request.params as { readonly job?: string }
-    if (id === undefined) return
+  const read = async (request: FastifyRequest, id: string) => {
     request.job = await umbra.summary(id)
     if (!sees(request.caller, request.job.owner)) throw noSuchJob(id)
+  }
+  app.addHook("preHandler", (request, _, done) => {
+    const { job: id } = request.params as { readonly job?: string }
+    return id === undefined ? done() : read(request, id)
   })
 }
 

@@ -10,7 +10,7 @@
  * 4. The local token is valid for connections from this machine only. Its holder could read the folder itself, so it
  *    sees the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
-import type { FastifyRequest } from "fastify"
+import type { FastifyRequest, onRequestHookHandler } from "fastify"
 import { localOwner } from "../../core/facts.ts"
 import { UmbraError } from "../../errors.ts"
 import type { TokenLimits } from "../../journal/port/registry.ts"
@@ -87,9 +87,9 @@ export interface Admission {
 
 export interface Admitting {
   /** For every request, before its body is read. */
-  readonly hook: (request: FastifyRequest) => Promise<void>
+  readonly hook: onRequestHookHandler
   /** null: the request has neither a token nor a session, and the server is not open. */
-  readonly callerOf: (request: FastifyRequest) => Promise<Caller | null>
+  readonly callerOf: (request: FastifyRequest) => Promise<Caller | null> | Caller
   /** The caller that this token or JWT stands for. */
   readonly callerWith: (request: FastifyRequest, token: string) => Promise<Caller>
 }
@@ -146,19 +146,28 @@ export function admission(options: Admission): Admitting {
   const callerWith = (request: FastifyRequest, token: string): Promise<Caller> =>
     looksLikeJwt(token) ? byJwt(token) : byToken(request, token)
 
-  const callerOf = async (request: FastifyRequest): Promise<Caller | null> => {
-    const token = bearer(request.headers.authorization)
-    if (token !== null) return lookingAt(request, await callerWith(request, token))
-    const caller = isOpen ? localCaller : await bySession(request)
+  const authenticated = async (request: FastifyRequest, token: string | null): Promise<Caller | null> => {
+    const caller = await (token === null ? bySession(request) : callerWith(request, token))
     return caller === null ? null : lookingAt(request, caller)
   }
 
-  const hook = async (request: FastifyRequest): Promise<void> => {
+  const callerOf: Admitting["callerOf"] = request => {
+    const token = bearer(request.headers.authorization)
+    return token === null && isOpen ? lookingAt(request, localCaller) : authenticated(request, token)
+  }
+
+  const hook: onRequestHookHandler = (request, _, done) => {
     const { scope, isSigned, isFile } = request.routeOptions.config
     mustNameOneHost(request)
     if (isOpen && !isSigned) mustComeFromHere(request, isFile === true)
-    if (scope === "none" || request.is404) return
-    const caller = await callerOf(request)
+    if (scope === "none" || request.is404) return done()
+    const caller = callerOf(request)
+    if (caller instanceof Promise) return caller.then(found => admit(request, found, scope))
+    admit(request, caller, scope)
+    done()
+  }
+
+  const admit = (request: FastifyRequest, caller: Caller | null, scope: Scope | undefined): void => {
     if (caller === null)
       throw new UmbraError(
         "E630",

@@ -44,12 +44,14 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
     read(request, payload, (error, body) => {
       if (error !== null) return done(error)
       const isDocument = request.routeOptions.config.isDocument === true
+      if (body === "" && !isDocument) return done(null, undefined)
+      // So short a text exceeds no bound.
+      if (body.length <= DEEPEST) return isDocument ? done(null, body) : parse(request, body, done)
       const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_VALUES
       const mostValues = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
       const { depth, values } = measure(body, mostValues, isDocument)
       if (values > mostValues) return done(tooManyValues(mostValues))
       if (isDocument) return done(null, body)
-      if (body === "") return done(null, undefined)
       if (depth > DEEPEST)
         return done(new UmbraError("E633", `Request body is nested deeper than ${DEEPEST} levels.`))
       parse(request, body, done)

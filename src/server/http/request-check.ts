@@ -17,8 +17,9 @@ const TOLD = 5
 const MOST_ENTRIES = 10_000
 
 export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart = "body" }) => {
+  const count = entryCounter(schema)
   return data => {
-    if (entriesOf(schema, data) > MOST_ENTRIES)
+    if (count !== null && count(data) > MOST_ENTRIES)
       return {
         error: new UmbraError(
           "E633",
@@ -34,18 +35,36 @@ export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPar
   }
 }
 
-/** Number of entries of mappings whose keys the schema does not name. */
-function entriesOf(schema: z.ZodType | undefined, data: unknown): number {
-  if (schema === undefined || typeof data !== "object" || data === null) return 0
+/** Counts the entries of mappings whose keys the schema does not name; null: it has no such mapping. */
+type EntryCounter = ((data: unknown) => number) | null
+
+function entryCounter(schema: z.ZodType | undefined): EntryCounter {
+  if (schema === undefined) return null
   const { innerType, options, element, shape, keyType } = schema.def as ZodParts
-  if (innerType !== undefined) return entriesOf(innerType, data)
-  if (options !== undefined) return Math.max(...options.map(option => entriesOf(option, data)))
-  if (keyType !== undefined) return Object.keys(data).length
-  let sum = 0
-  if (element !== undefined && Array.isArray(data)) for (const item of data) sum += entriesOf(element, item)
-  for (const [key, part] of Object.entries(shape ?? {}))
-    sum += entriesOf(part, (data as Record<string, unknown>)[key])
-  return sum
+  if (innerType !== undefined) return entryCounter(innerType)
+  if (options !== undefined) {
+    const counters = options.map(entryCounter).filter(counter => counter !== null)
+    return counters.length === 0 ? null : data => Math.max(...counters.map(counter => counter(data)))
+  }
+  if (keyType !== undefined) return data => (isObject(data) ? Object.keys(data).length : 0)
+  const ofElement = entryCounter(element)
+  if (ofElement !== null)
+    return data => (Array.isArray(data) ? data.reduce((sum, item) => sum + ofElement(item), 0) : 0)
+  const ofKeys = Object.entries(shape ?? {}).flatMap(([key, part]) => {
+    const counter = entryCounter(part)
+    return counter === null ? [] : [{ key, counter }]
+  })
+  if (ofKeys.length === 0) return null
+  return data => {
+    if (!isObject(data)) return 0
+    let sum = 0
+    for (const { key, counter } of ofKeys) sum += counter(data[key])
+    return sum
+  }
+}
+
+function isObject(data: unknown): data is Record<string, unknown> {
+  return typeof data === "object" && data !== null
 }
 
 /** What zod exposes of a schema; which fields exist depends on its kind. */
