@@ -56,6 +56,14 @@ export interface JobResult {
   readonly jobFault?: ModelFault
 }
 
+export interface ModelOptions {
+  readonly ttlSeconds: number | null
+  readonly now: number
+  readonly isChild?: boolean
+  /** null: it starts at once. */
+  readonly startAt?: number | null
+}
+
 export interface ModelNode {
   readonly spec: NodeSpec
   state: NodeSummary["status"]
