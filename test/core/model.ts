@@ -55,8 +55,10 @@ export class Model {
   private startAt: number | null
   private hasStarted: boolean
 
-  constructor(specs: readonly NodeSpec[], options: ModelOptions) {
-    const { ttlSeconds, now, isChild = false, startAt = null } = options
+  constructor(
+    specs: readonly NodeSpec[],
+    { ttlSeconds, now, isChild = false, startAt = null }: ModelOptions,
+  ) {
     this.isChild = isChild
     this.ttlSeconds = ttlSeconds
     this.startAt = startAt
