@@ -64,6 +64,10 @@ export interface ModelOptions {
   readonly startAt?: number | null
 }
 
+export function expiry(ttlSeconds: number | null, now: number): number | null {
+  return ttlSeconds === null ? null : now + ttlSeconds * 1000
+}
+
 export interface ModelNode {
   readonly spec: NodeSpec
   state: NodeSummary["status"]

@@ -7,6 +7,7 @@ import type { NodeSpec } from "./graphs.ts"
 import { givenUp } from "./model-external.ts"
 import {
   backoff,
+  expiry,
   isDone,
   isDownstream,
   isInFlight,
@@ -63,12 +64,8 @@ export class Model {
     this.ttlSeconds = ttlSeconds
     this.startAt = startAt
     this.hasStarted = startAt === null
-    this.expiresAt = this.hasStarted ? this.expiry(now) : null
+    this.expiresAt = this.hasStarted ? expiry(this.ttlSeconds, now) : null
     for (const spec of specs) this.nodes.set(spec.id, newNode(spec))
-  }
-
-  private expiry(now: number): number | null {
-    return this.ttlSeconds === null ? null : now + this.ttlSeconds * 1000
   }
 
   /** J2, in its own words. */
@@ -258,7 +255,7 @@ export class Model {
     if (!this.hasStarted) {
       if (this.startAt! > now || this.pausedBy !== null) return
       this.hasStarted = true
-      this.expiresAt = this.expiry(now)
+      this.expiresAt = expiry(this.ttlSeconds, now)
     }
     if (this.expiresAt !== null && this.expiresAt <= now) {
       this.endedBy = "EXPIRED"
@@ -370,7 +367,7 @@ export class Model {
     this.finishedAt = null
     this.wasOver = false
     this.isPreview = false
-    this.expiresAt = this.expiry(now)
+    this.expiresAt = expiry(this.ttlSeconds, now)
     this.hasStarted = true
     for (const id of this.unfinished()) {
       const { spec, attempt, operations } = this.nodes.get(id)!
