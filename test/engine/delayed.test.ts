@@ -355,6 +355,47 @@ describe("many delayed jobs", () => {
     expect(runs.size).toBe(3000)
   }, 120_000)
 
+  it("that started and wait as rows are found by the next engine, also if their delay is longer than their time to live", async () => {
+    const clock = new VirtualClock()
+    const store = createMemoryStore()
+    const work = gate("count")
+    const first = await openOn(store, { handlers: [work.handler], clock, worker: { concurrency: 5 } })
+    const single = flow([{ id: "a", handler: "count" }])
+    const inputs = Array.from({ length: 1500 }, (_, x) => ({ x }))
+    const results = [
+      ...(await first.submitMany(single, inputs, { delaySeconds: HOUR, ttlSeconds: 60 })),
+      ...(await first.submitMany(single, inputs, { delaySeconds: HOUR, ttlSeconds: null })),
+    ]
+    clock.advance(HOUR * 1000)
+    const pending = async () =>
+      (await first.queries.jobPage({ statuses: ["PENDING"], limit: 10 })).jobs.length
+    await until("all have started", async () => (await pending()) === 0)
+    expect((await first.queries.jobPage({ statuses: ["QUEUED"], limit: 10 })).jobs).toHaveLength(10)
+    const closing = first.close()
+    await until("it has closed", async () => {
+      clock.advance(1000)
+      return Promise.race([
+        closing.then(() => true),
+        new Promise(resolve => setImmediate(() => resolve(false))),
+      ])
+    })
+    const runs = new Map<number, number>()
+    const count = handler("count", (_config, { input }) => {
+      const { x } = input as { x: number }
+      runs.set(x, (runs.get(x) ?? 0) + 1)
+    })
+    const second = await openOn(store, { handlers: [count], clock })
+    const ends = new Map<string, number>()
+    for (const { job } of results) {
+      const { status } = await second.wait(job!.id)
+      ends.set(status, (ends.get(status) ?? 0) + 1)
+    }
+    // Those with a time to live may have expired while the first engine closed: none is lost, and none runs twice.
+    expect((ends.get("COMPLETED") ?? 0) + (ends.get("EXPIRED") ?? 0)).toBe(3000)
+    expect(ends.get("COMPLETED")).toBeGreaterThanOrEqual(1500)
+    expect([...runs.values()].reduce((sum, times) => sum + times, 0)).toBe(ends.get("COMPLETED"))
+  }, 240_000)
+
   it("move to another engine with their partitions, and start there", async () => {
     const clock = new VirtualClock()
     const store = createMemoryStore()
