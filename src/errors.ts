@@ -60,6 +60,7 @@ export const errorTable = {
   E314: kind("effects of a fork are not confirmed", 409),
   E315: kind("no such bulk operation", 404),
   E316: kind("job has changed since the bulk operation began", 409),
+  E319: kind("job has started", 409),
   E320: kind("no such token", 404),
 
   E401: kind("handler failed", 500, true),

@@ -15,7 +15,7 @@ import type { JobCommand } from "./engine/remote/commands.ts"
 import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
-import { checkCommand, checkFilter } from "./jobs/arguments.ts"
+import { checkCommand, checkFilter, type StartOptions, startFields } from "./jobs/arguments.ts"
 import type { BulkOperations } from "./jobs/bulk/bulk.ts"
 import type { Compared, CompareQuery } from "./jobs/compare/compare.ts"
 import type { ForkOptions } from "./jobs/fork/forks.ts"
@@ -442,6 +442,11 @@ export class Umbra {
     await this.command(jobId, { type: "resume", by })
   }
 
+  /** Moves the start of a job that has not started; a delay of 0: it starts now. */
+  async reschedule(jobId: string, { by, ...start }: StartOptions & Pick<PauseOptions, "by">): Promise<void> {
+    await this.command(jobId, { type: "reschedule", by, ...startFields(start) })
+  }
+
   /** Changes the labels or the note of a job, also of one that has ended. */
   async describe(jobId: string, { labels, note, by }: JobDescription): Promise<void> {
     await this.command(jobId, { type: "describe", labels, note, by })
@@ -460,14 +465,8 @@ export class Umbra {
   }
 
   /** With `resumeToken` (from the job's graph) the signal is refused if the job has been resumed since. */
-  async signal(
-    jobId: string,
-    name: string,
-    data: Json = null,
-    { resumeToken }: SignalOptions = {},
-  ): Promise<void> {
-    const token = resumeToken === undefined ? {} : { resumeToken }
-    await this.command(jobId, { type: "signal", name, data, ...token })
+  async signal(jobId: string, name: string, data: Json = null, options: SignalOptions = {}): Promise<void> {
+    await this.command(jobId, { type: "signal", name, data, ...options })
   }
 
   /** The commands above, for code that passes commands on. Resolves when the command is durable. */

@@ -10,7 +10,7 @@ import { Bulk } from "./bulk.ts"
 import { type ProblemDocument, problemError, UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
-import { forkBody, isoText, listQuery, momentText, segment } from "./requests.ts"
+import { forkBody, isoText, listQuery, momentText, segment, startBody } from "./requests.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
   BulkJob,
@@ -56,6 +56,7 @@ import type {
   ReportOptions,
   Signalled,
   SignalOptions,
+  StartOptions,
   SubmitManyOptions,
   SubmitOptions,
   WhyOptions,
@@ -176,6 +177,7 @@ export class UmbraClient {
         priority: options.priority,
         ttl_seconds: options.ttlSeconds,
         labels: options.labels,
+        ...startBody(options),
         idempotency_key: options.idempotencyKey ?? newKey(),
       })),
     }
@@ -223,13 +225,13 @@ export class UmbraClient {
   async #send(
     workflow: string,
     input: unknown,
-    { idempotencyKey, ttlSeconds, priority, labels, signal }: SubmitOptions,
+    { idempotencyKey, ttlSeconds, priority, labels, signal, ...start }: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
     const { status, value } = await this.#http.answer<JobSnapshot>("/jobs", {
       method: "POST",
       safe: true,
       headers: { "idempotency-key": headerText(idempotencyKey!) },
-      body: { workflow, input, priority, ttl_seconds: ttlSeconds, labels },
+      body: { workflow, input, priority, ttl_seconds: ttlSeconds, labels, ...startBody(start) },
       signal,
     })
     return { ...value, is_new: status === 201 }
@@ -460,6 +462,12 @@ export class UmbraClient {
 
   async resume(jobId: string): Promise<JobSnapshot> {
     return this.#http.ask(`/jobs/${segment(jobId)}/resume`, { method: "POST", safe: true })
+  }
+
+  /** Moves the start of a job that has not started; a delay of 0: it starts now. */
+  async reschedule(jobId: string, start: StartOptions): Promise<JobSnapshot> {
+    const body = startBody(start)
+    return this.#http.ask(`/jobs/${segment(jobId)}/reschedule`, { method: "POST", safe: true, body })
   }
 
   /** Changes the labels or the note, also of a job that has ended. */

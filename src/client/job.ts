@@ -30,6 +30,7 @@ import type {
   ReportOptions,
   Signalled,
   SignalOptions,
+  StartOptions,
   StreamedProgress,
   WhyOptions,
   WhyView,
@@ -161,7 +162,7 @@ export class RemoteJob<Output = Json> {
     return this.#client.previewFork(this.id, request, options)
   }
 
-  /** Hides the job, which must have ended. */
+  /** Hides the job, which must have ended, or not have started. */
   delete(): Promise<void> {
     return this.#client.delete(this.id)
   }
@@ -177,6 +178,11 @@ export class RemoteJob<Output = Json> {
 
   resume(): Promise<JobSnapshot> {
     return this.#client.resume(this.id)
+  }
+
+  /** Moves the start of a job that has not started; a delay of 0: it starts now. */
+  reschedule(start: StartOptions): Promise<JobSnapshot> {
+    return this.#client.reschedule(this.id, start)
   }
 
   /** Changes the labels or the note. */

@@ -1,6 +1,6 @@
 /** Parts of requests: segments of paths, parameters and bodies. */
 import { UmbraClientError } from "./error.ts"
-import type { ForkRequest, JobsFilter } from "./types.ts"
+import type { ForkRequest, JobsFilter, StartOptions } from "./types.ts"
 
 /** `fetch` would remove `.` and `..` from the address. */
 export function segment(text: string): string {
@@ -38,6 +38,11 @@ export function listQuery(filter: JobsFilter) {
     created_before: isoText(createdBefore),
     deleted,
   }
+}
+
+/** When a job starts. */
+export function startBody({ startAt, delaySeconds }: StartOptions) {
+  return { start_at: startAt instanceof Date ? startAt.toISOString() : startAt, delay_seconds: delaySeconds }
 }
 
 /** A workflow made with the builder is sent as its definition. */

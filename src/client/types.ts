@@ -104,6 +104,8 @@ export interface WhyOptions extends Signalled {
 /** What people write on a job; the token is recorded with it. Absent: unchanged. */
 export type JobDescription = Omit<Description, "by">
 
+export type { StartOptions } from "../jobs/arguments.ts"
+
 /** The token determines the owner of the job. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
   readonly signal?: AbortSignal | undefined

@@ -24,8 +24,8 @@ export type Command =
   | ({ readonly type: "grant_slot" } & TaskRef)
   | Submitted
   | External
-  /** Timers may be due. */
-  | { readonly type: "wake" }
+  /** Timers may be due. `queued`: of a delayed job: its engine has no place for it, so it waits in the store once it has started. */
+  | { readonly type: "wake"; readonly queued?: boolean }
   /** The process that ran the job's nodes has died; or, with `only`, the processes that ran these. */
   | ({ readonly type: "recover" } & Some)
   /** The process that runs the job's nodes, or `only` these, shuts down cleanly, and does not wait for them. `ran`: those of them that had begun. */
@@ -50,6 +50,7 @@ export type Command =
   /** `ofWorkflow`: its workflow is resumed, which concerns only jobs that were paused with it. */
   | ({ readonly type: "resume"; readonly ofWorkflow?: true } & By)
   | Describe
+  | Reschedule
 
 /** The API token, or the subject of the JWT, that a command came from. Absent: neither. */
 interface By {
@@ -63,6 +64,19 @@ export interface Describe extends By {
   readonly labels?: { readonly [key: string]: string } | undefined
   /** null: removes the note. */
   readonly note?: string | null | undefined
+}
+
+/** When a job starts. At most one is set; neither, or a time that is not in the future: at once. */
+export interface StartTime {
+  /** Milliseconds since 1970. */
+  readonly startAt?: number | undefined
+  /** From the decision on, by the clock of the engine that decides. */
+  readonly delayMs?: number | undefined
+}
+
+/** Moves the start of a delayed job. */
+export interface Reschedule extends By, StartTime {
+  readonly type: "reschedule"
 }
 
 /** A command that a bulk operation sends to one of its targets. Absent: a caller sends it for this job alone. */
@@ -112,7 +126,7 @@ export interface Started extends AttemptRef {
   readonly ranMs?: number
 }
 
-export interface Submit {
+export interface Submit extends StartTime {
   readonly type: "submit"
   readonly owner: string
   readonly workflow: string
@@ -215,6 +229,8 @@ export type RefusalReason =
   | "stale_attempt"
   /** The job has ended: results and commands to a running job arrive too late. */
   | "job_ended"
+  /** The job has started: its start time cannot be changed any more. */
+  | "already_started"
   /** Retry and delete are for jobs that have ended. */
   | "job_not_ended"
   /** A COMPLETED or DELETED job is not retried. */

@@ -32,6 +32,8 @@ export type Fact = { readonly at: number } & (
   | JobPaused
   | JobResumed
   | JobDescribed
+  | JobStarted
+  | JobRescheduled
   | NodeExpanded
   | ItemStarted
   | ItemCompleted
@@ -66,6 +68,8 @@ export interface JobSubmitted {
   readonly retry_defaults?: RecordedRetryPolicy
   /** Its engine had no place for it: it was not dispatched, and waits in the store. */
   readonly queued?: true
+  /** A delayed job: it is PENDING until a `job_started` follows. `expires_at` is null until then. Absent: it starts at once. */
+  readonly start_at?: number
   /** Its workflow is paused: it begins when it is resumed. */
   readonly paused?: { readonly by?: string; readonly reason?: string }
   /** The job that it was forked from, and what it takes over from there. */
@@ -388,6 +392,22 @@ export interface JobPaused {
 export interface JobResumed {
   readonly type: "job_resumed"
   readonly by?: string
+}
+
+/** The start time of a delayed job has come. */
+export interface JobStarted {
+  readonly type: "job_started"
+  /** The time to live counts from here. */
+  readonly expires_at: number | null
+  /** As in `JobSubmitted`. */
+  readonly queued?: true
+}
+
+/** A delayed job that has not started gets another start time. One that is not in the future: it starts at once. */
+export interface JobRescheduled {
+  readonly type: "job_rescheduled"
+  readonly by?: string
+  readonly start_at: number
 }
 
 /** The labels or the note of the job were changed. It may follow the end of the job. */

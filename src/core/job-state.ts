@@ -138,6 +138,8 @@ export interface JobState {
   retryDefaults: RetryPolicy | null
   ttlSeconds: number | null
   createdAt: number
+  /** Of a delayed job: when it starts, or was to start. While it is PENDING nothing of it has begun. null: it started when it was submitted. */
+  startAt: number | null
   expiresAt: number | null
   finishedAt: number | null
   /** The status with which it ended, also once it is DELETED; null: it has not ended. */

@@ -126,6 +126,7 @@ export function newJobState(
     retryDefaults: null,
     ttlSeconds: null,
     createdAt: 0,
+    startAt: null,
     expiresAt: null,
     finishedAt: null,
     endedAs: null,
@@ -297,6 +298,11 @@ export function taskKey({ node, item }: TaskRef): number {
 
 export function parseTaskKey(key: number): { readonly node: number; readonly item?: number } {
   return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
+}
+
+/** The job is stored, and waits for its start time. Without facts a state is PENDING too. */
+export function isDelayed({ status, startAt }: Pick<JobState, "status" | "startAt">): boolean {
+  return status === "PENDING" && startAt !== null
 }
 
 export type JobPhase = "open" | "ended" | "deleted"

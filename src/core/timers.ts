@@ -1,7 +1,7 @@
 import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
-import { findTask, type JobState, type TaskRef } from "./state.ts"
+import { findTask, isDelayed, type JobState, type TaskRef } from "./state.ts"
 
 /** When a timer of the job is next due; null: never. May be early, is never late. */
 export function nextTimer(state: JobState): number | null {
@@ -128,6 +128,7 @@ export function takeDueItemPolls(state: JobState, now: number): { node: number; 
 export function resetEarliestTimer(state: JobState): void {
   let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
   const isPaused = state.paused !== null
+  if (!isPaused && isDelayed(state)) earliest = Math.min(earliest, state.startAt!)
   if (!isPaused) for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
   for (const waiting of state.waiting.values())
     if (!isPaused || waiting.kind === "external")

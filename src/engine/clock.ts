@@ -43,6 +43,16 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise(resolve => clock.after(ms, resolve))
 }
 
+/** Reads an ISO 8601 time with its zone; null: it is none. */
+export function parseIsoTime(text: string): number | null {
+  const [, year, month, day] =
+    /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i.exec(text) ?? []
+  const time = day === undefined ? Number.NaN : Date.parse(text)
+  // `Date.parse` reads February 31st as a day of March.
+  const hasDay = Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  return Number.isNaN(time) || !hasDay ? null : time
+}
+
 let last = { second: Number.NaN, text: "" }
 
 /** Caches the text of the last second: times of one job are close to each other, and `Date` shows in profiles. */

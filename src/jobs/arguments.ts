@@ -1,7 +1,8 @@
-import type { Describe } from "../core/commands.ts"
+import type { Describe, StartTime } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { checkJson } from "../definition/document/json-value.ts"
 import { ProblemList } from "../definition/problem.ts"
+import { parseIsoTime } from "../engine/clock.ts"
 import { isJobId } from "../engine/ids.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
 import { parseReference } from "../engine/versions.ts"
@@ -31,6 +32,35 @@ export function checkOptions(options: SubmitOptions & { readonly owner: string }
     )
 }
 
+/** When a job starts, as callers give it: at most one of them. */
+export interface StartOptions {
+  /** A `Date`, or an ISO 8601 time with its zone. A time that has passed: at once. */
+  readonly startAt?: Date | string | undefined
+  /** Counted from when the engine decides, by its clock. */
+  readonly delaySeconds?: number | undefined
+}
+
+const LONGEST_DELAY = 1e10
+const LAST_START = Date.UTC(10_000, 0) - 1
+
+export function hasStart({ startAt, delaySeconds }: StartOptions): boolean {
+  return startAt !== undefined || delaySeconds !== undefined
+}
+
+/** The fields of the command. */
+export function startFields({ startAt, delaySeconds }: StartOptions): StartTime {
+  if (startAt !== undefined && delaySeconds !== undefined) wrong("give start_at or delay_seconds, not both")
+  if (startAt === undefined) {
+    if (typeof delaySeconds !== "number" || !(delaySeconds >= 0 && delaySeconds <= LONGEST_DELAY))
+      wrong(`delay_seconds must be a number from 0 to ${LONGEST_DELAY}`)
+    return { delayMs: delaySeconds * 1000 }
+  }
+  const at = startAt instanceof Date ? startAt.getTime() : parseIsoTime(String(startAt))
+  if (at === null || !(at >= 0 && at <= LAST_START))
+    wrong("start_at must be a time with its zone, such as 2026-11-15T12:00:00Z, from 1970 to 9999")
+  return { startAt: at }
+}
+
 /** Labels are shown in every row of a list: they are not meant for documents. */
 const longestLabels = 65_536
 
@@ -53,7 +83,8 @@ function isComparable(value: unknown): value is string {
 export function checkCommand(command: JobCommand, maxSignalBytes: number): JobCommand {
   if (command.type === "cancel") checkReason("a cancellation", command.reason)
   if (command.type === "pause") checkPause(command.by, command.reason)
-  if (command.type === "resume" || command.type === "describe") checkBy(command.by)
+  if (command.type === "resume" || command.type === "describe" || command.type === "reschedule")
+    checkBy(command.by)
   if (command.type === "describe") checkDescription(command)
   if (command.type !== "signal") return command
   return { ...command, data: checkSignal(command.name, command.data, maxSignalBytes) }

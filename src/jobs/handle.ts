@@ -2,6 +2,7 @@ import type { Json } from "../core/json.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { StartOptions } from "./arguments.ts"
 import type { ForkRequest } from "./fork/request.ts"
 import type { WhyQuery, WhyView } from "./why/why.ts"
 
@@ -19,6 +20,7 @@ export interface JobCommands {
   signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<void>
   pause(jobId: string, options?: PauseOptions): Promise<void>
   resume(jobId: string): Promise<void>
+  reschedule(jobId: string, start: StartOptions): Promise<void>
   describe(jobId: string, description: JobDescription): Promise<void>
 }
 
@@ -87,7 +89,7 @@ export class JobHandle<Output = Json> {
     return this.#commands.fork(this.id, request)
   }
 
-  /** Hides the job, which must have ended. */
+  /** Hides the job, which must have ended, or not have started. */
   delete(): Promise<void> {
     return this.#commands.delete(this.id)
   }
@@ -103,6 +105,11 @@ export class JobHandle<Output = Json> {
 
   resume(): Promise<void> {
     return this.#commands.resume(this.id)
+  }
+
+  /** Moves the start of a job that has not started; a delay of 0: it starts now. */
+  reschedule(start: StartOptions): Promise<void> {
+    return this.#commands.reschedule(this.id, start)
   }
 
   /** Changes the labels or the note. */

@@ -13,6 +13,7 @@ import { payloadFields, WHOLE_BYTES } from "../core/payloads.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import { Checkpoint } from "../core/view/checkpoints.ts"
 import type { Plan } from "../definition/plan.ts"
+import { parseIsoTime } from "../engine/clock.ts"
 import type { LoadParts } from "../engine/recovery/fold.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow } from "../journal/port/journal.ts"
@@ -32,12 +33,8 @@ export type Moment = { readonly seq: number } | { readonly index: number } | { r
 export function parseMoment(text: string): Moment | null {
   if (/^#[1-9]\d{0,14}$/.test(text)) return { index: Number(text.slice(1)) }
   if (/^\d{1,15}$/.test(text)) return { seq: Number(text) }
-  const [, year, month, day] =
-    /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i.exec(text) ?? []
-  const time = day === undefined ? Number.NaN : Date.parse(text)
-  // `Date.parse` reads February 31st as a day of March.
-  const hasDay = Number(day) <= new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
-  return Number.isNaN(time) || !hasDay ? null : { time }
+  const time = parseIsoTime(text)
+  return time === null ? null : { time }
 }
 
 export function noMoment(text: string): UmbraError {

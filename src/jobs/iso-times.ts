@@ -139,7 +139,7 @@ export function isoWaiting(waiting: WaitingOn) {
 
 /** Data of the user (an output, a signal's data) is unchanged: only fields that the engine defines as times are formatted. */
 function isoPayload(payload: JsonObject): JsonObject {
-  const times = isoFields(payload, ["expires_at", "retry_at", "started_at", "next_poll_at"])
+  const times = isoFields(payload, ["start_at", "expires_at", "retry_at", "started_at", "next_poll_at"])
   const { waiting } = times
   return waiting === undefined
     ? times

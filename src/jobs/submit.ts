@@ -10,7 +10,7 @@ import type { Stored } from "../engine/owner/snapshot.ts"
 import { anyExecution, type ClaimExecution } from "../engine/pipeline-places.ts"
 import type { Hurry } from "../engine/remote/remote-engines.ts"
 import { UmbraError } from "../errors.ts"
-import { checkOptions } from "./arguments.ts"
+import { checkOptions, hasStart, type StartOptions, startFields } from "./arguments.ts"
 import type { ForksParts } from "./fork/forks.ts"
 import {
   Registrations,
@@ -21,7 +21,7 @@ import {
 } from "./register.ts"
 import { type Accepted, BulkSubmission, type NewSubmission } from "./submit-many.ts"
 
-export interface SubmitOptions {
+export interface SubmitOptions extends StartOptions {
   readonly owner?: string
   /** The same key gives the same job; the same key with other content is refused. */
   readonly idempotencyKey?: string | undefined
@@ -223,7 +223,7 @@ export class Submissions {
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
     const { retryDefaults } = this.#parts
-    return {
+    const command: Submit = {
       type: "submit",
       owner: options.owner,
       workflow: stored.name,
@@ -240,6 +240,7 @@ export class Submissions {
       ...(retryDefaults === undefined ? {} : { retryDefaults }),
       ...this.#parts.engine.pauses.fields(options.owner, stored.name),
     }
+    return hasStart(options) ? delayed(command, stored.plan, options) : command
   }
 
   /** One submission at a time per key: of two concurrent ones the second must find the job of the first. */
@@ -264,6 +265,8 @@ export class Submissions {
   ): Promise<string> {
     const { owner, idempotencyKey } = options
     const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
+    // As given: the same delay, sent again, is the same submission.
+    if (hasStart(options)) content.push(options.startAt ?? null, options.delaySeconds ?? null)
     const fingerprint = createHash("sha256")
       .update(JSON.stringify(sortedCopy(content)))
       .digest("hex")
@@ -289,6 +292,16 @@ export class Submissions {
     await this.#parts.engine.owner.withJob(id, () => {})
     return true
   }
+}
+
+function delayed(command: Submit, { pipeline }: Plan, options: StartOptions): Submit {
+  // Its place among the executions is claimed when it is submitted, and would be held until it starts.
+  if (pipeline !== null)
+    throw new UmbraError(
+      "E309",
+      "a pipeline cannot be delayed. Submit a workflow with a delay, and let one of its nodes run the pipeline.",
+    )
+  return { ...command, ...startFields(options) }
 }
 
 /** The submission was withdrawn. */

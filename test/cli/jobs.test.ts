@@ -194,6 +194,30 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
     expect(await json("verify", "--all")).toEqual({ checked: 2, different: [] })
     expect((await jobs("verify")).stderr).toMatch(/E604 name one job, or use --all/)
   })
+
+  it("submit, list, why and reschedule know the start of a job", async () => {
+    const submitted = await umbra(["submit", "echo", "--delay", "2h", ...flags, "--json"])
+    const { job_id, status, start_at, created_at } = JSON.parse(submitted.stdout)
+    expect([status, Date.parse(start_at) - Date.parse(created_at)]).toEqual(["PENDING", 7_200_000])
+    expect((await jobs("list", "--status", "pending")).stdout).toContain(job_id)
+    expect((await jobs("show", job_id)).stdout).toMatch(new RegExp(`start +${start_at}`))
+    const time = "2040-01-01T08:00:00+01:00"
+    const moved = await jobs("reschedule", job_id, "--start-at", time)
+    expect(moved).toMatchObject({ code: 0, stdout: `Job ${job_id} starts at 2040-01-01T07:00:00.000Z.\n` })
+    for (const wrong of [
+      [],
+      ["--delay", "soon"],
+      ["--start-at", "2040-01-01"],
+      ["--delay", "1h", "--start-at", time],
+    ])
+      expect((await jobs("reschedule", job_id, ...wrong)).code).toBe(2)
+    expect((await umbra(["why", job_id, ...flags])).stdout).toContain(
+      "start time of the job, 2040-01-01T07:00:00.000Z",
+    )
+    expect((await jobs("delete", job_id)).code).toBe(0)
+    const refused = await jobs("reschedule", failed, "--delay", "1h")
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("E302") })
+  })
 })
 
 describe("umbra jobs beside an engine on PostgreSQL", () => {

@@ -37,6 +37,24 @@ describe("the client", () => {
     })
   })
 
+  it("starts jobs later, one or many, and moves their start", async () => {
+    const startAt = new Date(Date.now() + 3_600_000)
+    const job = await umbra.submit(greeting, { name: "Ada" }, { startAt })
+    expect(await job.status()).toMatchObject({ status: "PENDING", start_at: startAt.toISOString() })
+    const [many] = await umbra.submitMany(greeting, [{ name: "Ada" }], { delaySeconds: 3600 })
+    expect(await many!.job!.status()).toMatchObject({ status: "PENDING" })
+    const moved = await many!.job!.reschedule({ startAt: startAt.toISOString() })
+    expect(moved).toMatchObject({ status: "PENDING", start_at: startAt.toISOString() })
+    await many!.job!.delete()
+    await job.reschedule({ delaySeconds: 0 })
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    await expect(umbra.submit(greeting, { name: "Ada" }, { delaySeconds: 1, startAt })).rejects.toMatchObject(
+      {
+        code: "E309",
+      },
+    )
+  })
+
   it("gives the same job for the same key", async () => {
     const [first, second] = await Promise.all(
       ["", ""].map(() => umbra.submit(greeting, { name: "Ada" }, { idempotencyKey: "once" })),

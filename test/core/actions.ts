@@ -48,7 +48,7 @@ export type Action =
   | { readonly do: Deed }
 
 type Deed = "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" | "settle" | Said
-type Said = "pause" | "resume" | "describe"
+type Said = "pause" | "resume" | "describe" | "reschedule"
 
 const seconds = fc.constantFrom(0, 1, 15, 31, 200)
 const names = fc.constantFrom("approve", "pay")
@@ -148,4 +148,5 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 4, arbitrary: only("pause") },
   { weight: 5, arbitrary: only("resume") },
   { weight: 1, arbitrary: only("describe") },
+  { weight: 2, arbitrary: only("reschedule") },
 )

@@ -14,7 +14,7 @@ import { isDeepStrictEqual } from "node:util"
 import { fold } from "../../src/core/apply/apply.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
-import { isDone, isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"
+import { isDelayed, isDone, isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"
 import {
   type JobStatus,
   jobHasEnded,
@@ -133,6 +133,7 @@ function verifyTimers(state: JobState): void {
     ),
     ...[...state.pollAt].flatMap(([node, at]) => (state.polling.has(node) ? [] : at)),
   ]
+  if (isDelayed(state) && !isPaused) times.push(state.startAt!)
   const earliest = Math.min(...times, state.expiresAt ?? Number.POSITIVE_INFINITY)
   if (!jobHasEnded(state.status))
     demand((nextTimer(state) ?? Number.POSITIVE_INFINITY) <= earliest, "a timer would fire late")
@@ -155,6 +156,7 @@ function verifyEnded({ state, pool }: Checked): void {
 
 /** Invariant 4. */
 function verifyAwake({ state, pool, now }: Checked): void {
+  demand(!isDelayed(state) || pool.size === 0, "a job has begun before its start time")
   const due = [...state.retryAt.values()].filter(at => at <= now).length
   demand(state.active === pool.size, `${state.active} nodes count as active, workers have ${pool.size}`)
   const waitsForNews = [...state.waiting.values()].some(({ kind }) => kind !== "timer")

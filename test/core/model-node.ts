@@ -56,6 +56,18 @@ export interface JobResult {
   readonly jobFault?: ModelFault
 }
 
+export interface ModelOptions {
+  readonly ttlSeconds: number | null
+  readonly now: number
+  readonly isChild?: boolean
+  /** null: it starts at once. */
+  readonly startAt?: number | null
+}
+
+export function expiry(ttlSeconds: number | null, now: number): number | null {
+  return ttlSeconds === null ? null : now + ttlSeconds * 1000
+}
+
 export interface ModelNode {
   readonly spec: NodeSpec
   state: NodeSummary["status"]

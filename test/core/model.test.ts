@@ -35,6 +35,8 @@ const everyFact = Object.keys({
   job_paused: true,
   job_resumed: true,
   job_described: true,
+  job_started: true,
+  job_rescheduled: true,
 } satisfies Record<Exclude<FactType, `item${string}` | "node_expanded">, true>)
 
 /** All but `job_exists`: a simulated job is submitted once. `job_changed`: test/core/bulk.test.ts. */
@@ -52,6 +54,7 @@ const everyRefusal = Object.keys({
   stale_token: true,
   settled: true,
   unchanged: true,
+  already_started: true,
 } satisfies Record<Exclude<RefusalReason, "job_exists" | "job_changed">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)
@@ -60,12 +63,14 @@ const histories = fc.record({
   specs: dags(7),
   ttlSeconds: ttls,
   isChild: fc.boolean(),
+  /** In seconds; null: the job starts at once. */
+  delay: fc.constantFrom(null, null, null, 1, 40),
   script: fc.array(actions, { minLength: 5, maxLength: 60, size: "max" }),
 })
 
 const plays = (mutant: Core = core) =>
-  fc.property(histories, ({ specs, ttlSeconds, isChild, script }) => {
-    const simulation = new Simulation(specs, { ttlSeconds, isChild, core: mutant })
+  fc.property(histories, ({ specs, ttlSeconds, isChild, delay, script }) => {
+    const simulation = new Simulation(specs, { ttlSeconds, isChild, delay, core: mutant })
     for (const action of script) simulation.act(action)
     simulation.finish()
     verifyStory(simulation)
@@ -229,6 +234,30 @@ const mutants: Record<string, Partial<Core>> = {
       core.apply(state, fact, effects)
       state.orphans = []
     },
+  },
+  "a delayed job starts before its time": {
+    decide: (state, command, given) =>
+      core.decide(
+        command.type === "wake" && state.startAt !== null
+          ? { ...state, startAt: state.startAt - 5000 }
+          : state,
+        command,
+        given,
+      ),
+  },
+  "the time to live of a delayed job counts from its submission": {
+    apply(state, fact, effects) {
+      const expires_at = fact.type === "job_started" && state.ttlSeconds ? state.createdAt + 1000 : null
+      core.apply(state, expires_at === null ? fact : ({ ...fact, expires_at } as Fact), effects)
+    },
+  },
+  "a paused job starts": {
+    decide: (state, command, given) =>
+      core.decide(
+        command.type === "wake" && state.status === "PENDING" ? { ...state, paused: null } : state,
+        command,
+        given,
+      ),
   },
   "retry times are forgotten": { takeDueRetries: () => [] },
   "with one worker all the job's tasks are lost": {

@@ -7,6 +7,7 @@ import type { NodeSpec } from "./graphs.ts"
 import { givenUp } from "./model-external.ts"
 import {
   backoff,
+  expiry,
   isDone,
   isDownstream,
   isInFlight,
@@ -14,6 +15,7 @@ import {
   type JobResult,
   type ModelFault,
   type ModelNode,
+  type ModelOptions,
   type ModelWait,
   newNode,
   nodeSummary,
@@ -50,10 +52,19 @@ export class Model {
   private readonly ttlSeconds: number | null
   expiresAt: number | null
 
-  constructor(specs: readonly NodeSpec[], ttlSeconds: number | null, now: number, isChild = false) {
+  /** Of a delayed job. */
+  private startAt: number | null
+  private hasStarted: boolean
+
+  constructor(
+    specs: readonly NodeSpec[],
+    { ttlSeconds, now, isChild = false, startAt = null }: ModelOptions,
+  ) {
     this.isChild = isChild
     this.ttlSeconds = ttlSeconds
-    this.expiresAt = ttlSeconds === null ? null : now + ttlSeconds * 1000
+    this.startAt = startAt
+    this.hasStarted = startAt === null
+    this.expiresAt = this.hasStarted ? expiry(this.ttlSeconds, now) : null
     for (const spec of specs) this.nodes.set(spec.id, newNode(spec))
   }
 
@@ -62,6 +73,7 @@ export class Model {
     const states = [...this.nodes.values()].map(node => node.state)
     if (this.deleted) return "DELETED"
     if (this.endedBy !== null) return this.endedBy
+    if (!this.hasStarted) return "PENDING"
     if (states.includes("FAILED")) return "FAILED"
     if (states.includes("CANCELLED")) return "CANCELLED"
     if (states.every(isDone)) return this.jobFault === null ? "COMPLETED" : "FAILED"
@@ -69,7 +81,7 @@ export class Model {
   }
 
   isOver(): boolean {
-    return !["PROCESSING", "PREVIEW"].includes(this.status())
+    return !["PENDING", "PROCESSING", "PREVIEW"].includes(this.status())
   }
 
   unfinished(): string[] {
@@ -240,6 +252,11 @@ export class Model {
    */
   woke(now: number, extra: JobResult = {}): void {
     if (this.isOver()) return
+    if (!this.hasStarted) {
+      if (this.startAt! > now || this.pausedBy !== null) return
+      this.hasStarted = true
+      this.expiresAt = expiry(this.ttlSeconds, now)
+    }
     if (this.expiresAt !== null && this.expiresAt <= now) {
       this.endedBy = "EXPIRED"
       return
@@ -331,9 +348,11 @@ export class Model {
     this.endedBy = "CANCELLED"
   }
 
-  jobFailed(fault: ModelFault): void {
+  jobFailed(fault: ModelFault): boolean {
+    if (this.isOver() || !this.hasStarted) return false
     this.endedBy = "FAILED"
     this.jobFault = { code: fault.code, node: null }
+    return true
   }
 
   /** J10: whatever is not COMPLETED or SKIPPED begins anew, under a new attempt number. */
@@ -348,7 +367,8 @@ export class Model {
     this.finishedAt = null
     this.wasOver = false
     this.isPreview = false
-    this.expiresAt = this.ttlSeconds === null ? null : now + this.ttlSeconds * 1000
+    this.expiresAt = expiry(this.ttlSeconds, now)
+    this.hasStarted = true
     for (const id of this.unfinished()) {
       const { spec, attempt, operations } = this.nodes.get(id)!
       this.nodes.set(id, { ...newNode(spec), attempt: attempt + 1, operations })
@@ -364,8 +384,17 @@ export class Model {
     return true
   }
 
+  /** Only before the start; a time that has passed is now. */
+  rescheduled(startAt: number, now: number): boolean {
+    const at = Math.max(startAt, now)
+    if (this.isOver() || this.hasStarted || at === this.startAt) return false
+    this.startAt = at
+    return true
+  }
+
   remove(): boolean {
-    if (!this.isOver() || this.deleted) return false
+    if (this.deleted || (this.hasStarted && !this.isOver())) return false
+    if (!this.isOver()) this.endedBy = "CANCELLED"
     this.deleted = true
     return true
   }
@@ -389,7 +418,7 @@ export class Model {
       }
       this.pausedBy = null
     }
-    if (!this.isOver())
+    if (!this.isOver() && this.hasStarted)
       for (const node of this.nodes.values())
         if (node.state === "PENDING" && this.openDependencies(node).length === 0) {
           node.state = "QUEUED"
@@ -452,6 +481,7 @@ export class Model {
       fault: this.jobFault,
       output: this.jobOutput ?? null,
       expires_at: this.expiresAt,
+      ...(this.startAt === null ? {} : { start_at: this.startAt }),
       finished_at: this.finishedAt,
       unfinished: this.unfinished().length,
       in_flight: [...this.nodes.values()].filter(

@@ -73,7 +73,7 @@ export function moveOf(stage: Stage, action: Told): Move {
     case "fail_job":
       return {
         command: { type: "fail_job", fault: jobFault },
-        inModel: unlessOver(() => model.jobFailed(jobFault)),
+        inModel: () => model.jobFailed(jobFault),
       }
     case "settle":
       return { command: { type: "settle" }, inModel: () => model.settled() }
@@ -101,6 +101,14 @@ export function moveOf(stage: Stage, action: Told): Move {
       return {
         command: { type: "describe", note, ...(labels === undefined ? {} : { labels }) },
         inModel: () => model.describe(labels, note),
+      }
+    }
+    case "reschedule": {
+      // Sometimes the time that it has, and sometimes one that has passed.
+      const [startAt, delayMs] = [now + 60_000 - (now % 90_000), (now % 7) * 5000]
+      return {
+        command: { type: "reschedule", by: "eve", ...(now % 2000 === 0 ? { delayMs } : { startAt }) },
+        inModel: () => model.rescheduled(now % 2000 === 0 ? now + delayMs : startAt, now),
       }
     }
     case "crash":

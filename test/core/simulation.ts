@@ -41,16 +41,21 @@ export class Simulation {
 
   constructor(
     specs: readonly NodeSpec[],
-    options: { ttlSeconds?: number | null; isChild?: boolean; core?: Core } = {},
+    options: { ttlSeconds?: number | null; isChild?: boolean; delay?: number | null; core?: Core } = {},
   ) {
     const ttlSeconds = options.ttlSeconds ?? null
     this.core = options.core ?? core
     this.graph = graphOf(specs)
     this.state = newJobState(this.graph)
-    const { isChild = false } = options
-    this.model = new Model(specs, ttlSeconds, this.now, isChild)
+    const { isChild = false, delay = null } = options
+    const startAt = delay === null ? null : this.now + delay * 1000
+    this.model = new Model(specs, { ttlSeconds, now: this.now, isChild, startAt })
     const parent = isChild ? { parent: { job_id: "outer", node: 0, path: ["outer"] } } : {}
-    this.step({ command: { type: "submit", ...origin, ttlSeconds, ...parent }, inModel: () => true })
+    const start = startAt === null ? {} : { startAt }
+    this.step({
+      command: { type: "submit", ...origin, ttlSeconds, ...parent, ...start },
+      inModel: () => true,
+    })
   }
 
   act(action: Action): void {

@@ -31,6 +31,8 @@ export interface JobSummary {
   readonly fault: { readonly code: string; readonly node: string | null } | null
   readonly output: Json
   readonly expires_at: number | null
+  /** Of a delayed job. */
+  readonly start_at?: number
   readonly finished_at: number | null
   readonly unfinished: number
   readonly in_flight: number
@@ -55,6 +57,7 @@ export function summaryOf(state: JobState, now: number): JobSummary {
     fault: state.fault === null ? null : { code: state.fault.fault.code, node: idOf(state.fault.node) },
     output: state.output ?? null,
     expires_at: state.expiresAt,
+    ...(state.startAt === null ? {} : { start_at: state.startAt }),
     finished_at: state.finishedAt,
     unfinished: state.unfinished,
     in_flight: state.active + due,

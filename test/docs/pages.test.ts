@@ -35,7 +35,7 @@ describe("docs/guides", () => {
     })
   })
 
-  const plain = ["wait-for-a-person", "idempotent-handlers", "test-a-workflow"]
+  const plain = ["wait-for-a-person", "run-a-job-later", "idempotent-handlers", "test-a-workflow"]
   it.each([...plain, "from-bullmq", "from-temporal", "from-celery"])("%s.md", name =>
     runPage(`docs/guides/${name}.md`),
   )

@@ -404,6 +404,65 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await post("/workflows/nobody/pause")).status).toBe(404)
   })
 
+  it("S2 starts jobs later, moves their start, and refuses what is no time", async () => {
+    const start_at = new Date(Date.now() + 3_600_000).toISOString()
+    const later = await submit({ workflow: "hello", input: { name: "Ada" }, start_at })
+    const { job_id } = later
+    expect(later).toMatchObject({ status: "PENDING", start_at, finished_at: null })
+    expect((await ask(`/jobs/${job_id}`)).body).toMatchObject({ status: "PENDING", start_at })
+    expect((await ask("/jobs?status=PENDING")).body.jobs).toMatchObject([{ job_id, start_at }])
+    expect((await ask(`/jobs/${job_id}/graph`)).body).toMatchObject({
+      nodes: [{ status: "PENDING", waiting_on: { kind: "start_time", until: start_at } }],
+    })
+    expect((await ask(`/jobs/${job_id}/why`)).body.reasons).toMatchObject([
+      { kind: "start_time", until: start_at },
+    ])
+    expect((await ask(`/jobs/${job_id}/why?at=%231`)).body.reasons).toMatchObject([{ kind: "start_time" }])
+    const moved = await post(`/jobs/${job_id}/reschedule`, { delay_seconds: 7200 })
+    expect(moved).toMatchObject({ status: 200, body: { status: "PENDING" } })
+    expect(Date.parse(moved.body.start_at)).toBeGreaterThan(Date.parse(start_at))
+    const wrong = [
+      { start_at: "tomorrow" },
+      { start_at: "2030-01-01T12:00:00" },
+      { start_at: "+012030-01-01T00:00:00Z" },
+      { start_at: 17 },
+      { delay_seconds: -1 },
+      { delay_seconds: 1e11 },
+      { delay_seconds: "60" },
+      { start_at, delay_seconds: 5 },
+    ]
+    for (const given of wrong) {
+      const refused = await post("/jobs", { workflow: "hello", input: { name: "Ada" }, ...given })
+      expect([400, 422], JSON.stringify(given)).toContain(refused.status)
+      expect(refused.body.detail).toMatch(/start_at|delay_seconds/)
+      expect([400, 422]).toContain((await post(`/jobs/${job_id}/reschedule`, given)).status)
+    }
+    expect((await post(`/jobs/${job_id}/reschedule`, {})).body).toMatchObject({ code: "E309" })
+    const { results } = (
+      await post("/jobs/bulk", {
+        jobs: [
+          { workflow: "hello", input: { name: "Ada" }, delay_seconds: 3600 },
+          { workflow: "hello", input: { name: "Ada" }, start_at, delay_seconds: 1 },
+        ],
+      })
+    ).body
+    expect(results).toMatchObject([{ is_new: true }, { problem: { code: "E309" } }])
+    expect((await ask(`/jobs/${results[0].job_id}`, { method: "DELETE" })).status).toBe(204)
+    expect((await ask("/jobs?status=PENDING")).body.jobs).toMatchObject([{ job_id }])
+    await post(`/jobs/${job_id}/reschedule`, { delay_seconds: 0 })
+    expect((await ask(`/jobs/${job_id}?wait=30`)).body).toMatchObject({ status: "COMPLETED" })
+    expect(await post(`/jobs/${job_id}/reschedule`, { delay_seconds: 5 })).toMatchObject({
+      status: 409,
+      body: { code: "E302" },
+    })
+    const begun = await submit({ workflow: "approval" })
+    expect(await post(`/jobs/${begun.job_id}/reschedule`, { delay_seconds: 5 })).toMatchObject({
+      status: 409,
+      body: { code: "E319" },
+    })
+    await post(`/jobs/${begun.job_id}/cancel`)
+  })
+
   it("S2 says that it lives, that it is ready, and what it measures", async () => {
     expect(await ask("/health")).toMatchObject({ status: 200, body: { status: "ok" } })
     expect((await ask("/ready")).body).toMatchObject({ ready: true, database: "reachable", partitions: 64 })

@@ -3,6 +3,7 @@
  * partitions that they believe to own; then the weather clears, and everything must come right.
  */
 import type { PipelineNeeds, Task } from "../../src/broker/port.ts"
+import type { StartTime } from "../../src/core/commands.ts"
 import { jobHasEnded } from "../../src/core/states.ts"
 import { wakeAt, wakesInTime } from "../../src/core/timers.ts"
 import { type LiveGraph, withLive } from "../../src/core/view/live-view.ts"
@@ -66,15 +67,19 @@ export class Fleet {
   readonly #isNested: boolean
   readonly #computes: boolean
   readonly #pauses: boolean
+  readonly #delays: boolean
+  /** Delayed jobs that were started. */
+  delayed = 0
   /** How often a node was found with a reason of this kind. */
   readonly reasons = new Map<string, number>()
 
   /**
    * `isNested`: some nodes run other workflows, and some run for each item of a list. `computes`: some only compute, and
    * begin before what made them ready is durable. `pauses`: jobs are paused and resumed, and every unfinished node of
-   * every job in memory must have a reason.
+   * every job in memory must have a reason. `delays`: many jobs start later, and are rescheduled and deleted before.
    */
-  constructor(seed: number, { isNested = false, computes = false, pauses = false } = {}) {
+  constructor(seed: number, { isNested = false, computes = false, pauses = false, delays = false } = {}) {
+    this.#delays = delays
     this.#pauses = pauses
     this.#isNested = isNested
     this.#computes = computes
@@ -199,6 +204,7 @@ export class Fleet {
       input: null,
       ttlSeconds: null,
       priority: 0,
+      ...(this.#delays && this.#random.chance(0.7) ? this.#startTime() : {}),
     } as const
     // An id whose partition somebody else owns travels to its owner.
     member.engine.commands.submitOnce(id, plan, command).then(
@@ -207,9 +213,23 @@ export class Fleet {
     )
   }
 
+  /** Sometimes one that has passed. */
+  #startTime(): StartTime {
+    const ms = this.#random.between(-500, 15_000)
+    return this.#random.chance(0.5) ? { startAt: this.#clock.now() + ms } : { delayMs: Math.max(0, ms) }
+  }
+
   #command(): void {
     if (this.#acknowledged.size === 0) return
     const member = this.#random.pick(this.#members)
+    const pending = this.#delays ? jobsOf(this.#store).filter(row => row.status === "PENDING") : []
+    if (pending.length > 0 && this.#random.chance(0.6)) {
+      const { id } = this.#random.pick(pending)
+      const type = this.#random.pick(["reschedule", "reschedule", "reschedule", "delete"] as const)
+      const command = type === "delete" ? { type } : { type, ...this.#startTime() }
+      member.engine.commands.command(id, command).catch(() => {})
+      return
+    }
     // Only an unfinished job can be paused, and most have ended by then.
     const open = this.#pauses ? jobsOf(this.#store).filter(row => row.finishedAt === null) : []
     if (open.length > 0 && this.#random.chance(0.6)) {
@@ -257,6 +277,7 @@ export class Fleet {
     const holding = member.engine.owner.owned.get(partition)
     if (holding?.epoch !== partitionAt(this.#store, partition).epoch) return
     this.#executions++
+    if (this.#delays) this.#mustHaveStarted(task)
     const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`
     // What only computes may be forgotten with its process, and is the same attempt when it is done again.
     if (this.#started.has(name) && task.handler !== "compute") this.#violations.push(`${name} started twice`)
@@ -267,6 +288,20 @@ export class Fleet {
       return done.node === task.node && done.item === task.item
     })
     if (isComplete) this.#violations.push(`${name} started although the node is complete`)
+  }
+
+  /** Nothing of a job begins before its start is stored, and none is stored before its time. */
+  #mustHaveStarted({ jobId }: Task): void {
+    let startAt: number | undefined
+    let startedAt: number | undefined
+    for (const { type, at, data } of factsOf(this.#store, jobId)) {
+      const fact = JSON.parse(data!) as { start_at?: number }
+      if (type === "job_retried") return
+      startAt = fact.start_at ?? startAt
+      if (type === "job_started") startedAt = at
+    }
+    if (startAt !== undefined && (startedAt === undefined || startedAt < startAt))
+      this.#violations.push(`${jobId} has begun before its start time`)
   }
 
   /** Whoever dies now: the next owner sees everything that is to be done by the time in its row. */
@@ -312,6 +347,9 @@ export class Fleet {
       if (new Set(done).size < done.length) found.push("a node was completed twice")
       if (facts.filter(({ fact }) => fact.type === "job_submitted").length !== 1)
         found.push("submitted twice")
+      const starts = facts.filter(({ fact }) => fact.type === "job_started").length
+      if (starts > 1) found.push("started twice")
+      this.delayed += starts
       if (row.finishedAt === null) found.push(`is stuck in ${row.status}`)
       else if (row.wakeAt !== null) found.push("has ended and not told its relatives")
       if (row.parentId !== null && jobOf(this.#store, row.parentId) === null) found.push("has no parent")

@@ -256,6 +256,8 @@ function whatText(wait: WaitingOn): string {
       return `its child job ${wait.job_id}`
     case "items":
       return `${wait.waiting} of its items`
+    case "start_time":
+      return "the start of the job"
     default:
       return "a timer"
   }

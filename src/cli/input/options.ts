@@ -80,12 +80,23 @@ export function withTarget(command: Command): Command {
 
 /** Options of a submission. */
 export function withSubmission(command: Command): Command {
-  return command
+  return withStart(command)
     .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
     .option("--ttl <seconds>", "the job expires after this time; or never", secondsOrNever)
     .addOption(new Option("--label <name=value>", "a label of the job; may be repeated").argParser(label))
     .option("--idempotency-key <key>", "submitting again with the same key returns the same job")
     .option("--priority <number>", "-1000 to 1000; higher runs first among the owner's jobs", wholeNumber)
+}
+
+/** When a job starts. */
+export function withStart(command: Command): Command {
+  return command
+    .option("--start-at <time>", "start the job at this time: 2026-11-15T12:00:00Z", moment)
+    .addOption(
+      new Option("--delay <duration>", "start the job after this time: 30s, 15m, 2h, 7d")
+        .argParser(since)
+        .conflicts("startAt"),
+    )
 }
 
 /** Which jobs: the filter of `GET /jobs`. */

@@ -1,7 +1,7 @@
 /** Reads an input named on the command line: a file, or `-` for standard input. */
 import { readFile, stat } from "node:fs/promises"
 import { buffer } from "node:stream/consumers"
-import type { SubmitOptions } from "../../client/index.ts"
+import type { StartOptions, SubmitOptions } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 
 export interface Source {
@@ -67,10 +67,21 @@ export interface SubmissionFlags {
   readonly label?: Readonly<Record<string, string>>
   readonly idempotencyKey?: string
   readonly priority?: number
+  readonly startAt?: number
+  readonly delay?: number
 }
 
-export function submitOptions({ ttl, label, idempotencyKey, priority }: SubmissionFlags): SubmitOptions {
-  return { ttlSeconds: ttl, labels: label, idempotencyKey, priority }
+export function submitOptions(flags: SubmissionFlags): SubmitOptions {
+  const { ttl, label, idempotencyKey, priority } = flags
+  return { ttlSeconds: ttl, labels: label, idempotencyKey, priority, ...startOptions(flags) }
+}
+
+/** `--start-at`, `--delay`, as milliseconds. */
+export function startOptions({ startAt, delay }: Pick<SubmissionFlags, "startAt" | "delay">): StartOptions {
+  return {
+    ...(startAt === undefined ? {} : { startAt: new Date(startAt).toISOString() }),
+    ...(delay === undefined ? {} : { delaySeconds: delay / 1000 }),
+  }
 }
 
 /** `--input`, `--data`: JSON on the command line, `@file`, or `@-` for standard input. undefined: the option was not given. */

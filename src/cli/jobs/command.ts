@@ -1,10 +1,10 @@
 /**
- * `umbra jobs cancel|retry|delete|signal|pause|resume|describe JOB`. Without a job the first three are for all jobs that match
+ * `umbra jobs cancel|retry|delete|signal|pause|resume|reschedule|describe JOB`. Without a job the first three are for all jobs that match
  * a filter.
  */
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
-import { readJson } from "../input/source.ts"
+import { readJson, type SubmissionFlags, startOptions } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
@@ -46,6 +46,21 @@ export async function resume(jobId: string, options: TargetOptions): Promise<num
       : `is resumed. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`
     return told({ job_id: jobId, status }, options, what)
   })
+}
+
+export async function reschedule(
+  jobId: string,
+  options: TargetOptions & Pick<SubmissionFlags, "startAt" | "delay">,
+): Promise<number> {
+  const start = startOptions(options)
+  if (Object.keys(start).length === 0)
+    throw new UmbraError("E604", "give --start-at TIME or --delay DURATION.")
+  const job = await withTarget(options, ({ jobs }) => jobs.reschedule(jobId, start))
+  return print(
+    options,
+    job,
+    `Job ${jobId} ${job.status === "PENDING" ? `starts at ${job.start_at}` : "has started"}.\n`,
+  )
 }
 
 export interface DescribeOptions extends TargetOptions {

@@ -69,10 +69,11 @@ export function paintStatus(status: JobStatus, paint: Paint): string {
   return status === "CANCELLED" || status === "DELETED" ? paint.yellow(text) : paint.cyan(text)
 }
 
-/** A server before 0.2 does not send `paused`. */
-function tookText({ created_at, finished_at, paused }: JobSnapshot): string {
+/** A server before 0.2 sends neither `paused` nor `start_at`. */
+function tookText({ created_at, start_at, finished_at, paused }: JobSnapshot): string {
   if (paused != null) return "paused"
-  return finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
+  const begin = Date.parse(start_at ?? created_at)
+  return finished_at === null ? "" : duration(Math.max(0, Date.parse(finished_at) - begin))
 }
 
 /** `umbra jobs events JOB`: everything that happened to the job (J18). */

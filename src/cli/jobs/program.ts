@@ -92,7 +92,7 @@ export function jobsProgram(): Command {
   withModules(options.withFork(fork))
     .addOption(json())
     .action(run(() => import("./bulk.ts"), "fork"))
-  withBulk(command("delete [job]", "hide a job that has ended, or all that match a filter"))
+  withBulk(command("delete [job]", "hide a job that has ended or not started, or all that match a filter"))
     .addOption(json())
     .action(run(code, "remove"))
   command("signal <job> <name>", "send a signal to a job that waits for it")
@@ -105,6 +105,12 @@ export function jobsProgram(): Command {
     .addOption(json())
     .action(run(code, "pause"))
   command("resume <job>", "resume a paused job").addOption(json()).action(run(code, "resume"))
+  options
+    .withStart(
+      command("reschedule <job>", "move the start of a job that has not started; --delay 0s: start it now"),
+    )
+    .addOption(json())
+    .action(run(code, "reschedule"))
   command("describe <job>", "change the labels or the note of a job")
     .addOption(new Option("--label <name=value>", "set this label; may be repeated").argParser(options.label))
     .option("--no-labels", "remove all labels that are not given")

@@ -73,6 +73,7 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
     ["note", job.note == null ? "" : `${job.note.text} (${aboutText(job.note)})`],
     ["paused", job.paused == null ? "" : pausedText(job.paused)],
     ["created", job.created_at],
+    ["start", job.start_at ?? ""],
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
     ["reason", job.reason ?? ""],
@@ -173,6 +174,8 @@ function waitText({ waiting_on }: RemoteNode): string {
       return itemWaitsText(waiting_on)
     case "rate":
       return `waits for its place in the rate of provider ${waiting_on.provider}`
+    case "start_time":
+      return `starts at ${waiting_on.until}`
     case "paused":
       return "waits because the job is paused"
     case "executions":

@@ -78,13 +78,16 @@ function jobLine(event: RemoteEvent, paint: Paint): string | undefined {
   const { type, payload } = event
   switch (type) {
     case "job.pending":
-      return `job ${event.correlation_id} of ${payload.workflow} ${payload.workflow_version === null ? "with a changed definition" : `version ${payload.workflow_version}`} submitted`
+      return `job ${event.correlation_id} of ${payload.workflow} ${payload.workflow_version === null ? "with a changed definition" : `version ${payload.workflow_version}`} submitted${payload.start_at === undefined ? "" : `, starts at ${payload.start_at}`}`
     case "job.queued":
+      if (payload.reason === "job_started") return "job started"
       return payload.reason === "job_retried" ? "job is retried" : undefined
     case "job.paused":
       return paint.yellow(
         `job paused${typeof payload.reason === "string" ? `: ${printable(payload.reason)}` : ""}`,
       )
+    case "job.rescheduled":
+      return `job starts at ${payload.start_at}`
     case "job.resumed":
       return "job resumed"
     case "job.preview":

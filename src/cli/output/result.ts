@@ -82,9 +82,10 @@ function resultText(
   paint: Paint,
   { flags, runningFlags, runsHere, allowDeadLetters }: Suggested & DeadLetterFlags,
 ): string {
-  const { job_id, status, created_at, finished_at } = job
+  const { job_id, status, created_at, start_at, finished_at } = job
+  const begin = Date.parse(start_at ?? created_at)
   const workflow = printable(job.workflow)
-  const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
+  const took = finished_at === null ? "" : ` in ${duration(Math.max(0, Date.parse(finished_at) - begin))}`
   const messages = deadLettersText(left, paint, flags)
   // The outcome of a pipeline's messages has been shown already.
   const output = routes === undefined ? outputText(job, flags) : ""

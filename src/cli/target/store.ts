@@ -49,7 +49,7 @@ import type { MessagesQuery } from "../../engine/remote/live-messages.ts"
 import { PAUSES_CHANGED } from "../../engine/workflow-pauses.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
-import { noSuchJob } from "../../jobs/arguments.ts"
+import { noSuchJob, type StartOptions, startFields } from "../../jobs/arguments.ts"
 import { factsAfter } from "../../jobs/facts.ts"
 import { type Moment, noMoment, parseMoment } from "../../jobs/history.ts"
 import {
@@ -458,6 +458,10 @@ class StoreJobs implements TargetJobs {
 
   resume(id: string): Promise<JobSnapshot> {
     return this.#command(id, { type: "resume", by: "local" })
+  }
+
+  reschedule(id: string, start: StartOptions): Promise<JobSnapshot> {
+    return this.#command(id, { type: "reschedule", by: "local", ...startFields(start) })
   }
 
   describe(id: string, { labels, note }: JobDescription): Promise<JobSnapshot> {

@@ -63,6 +63,7 @@ import {
 } from "./operations.ts"
 import { described, forgetPause, hold, paused, resumed, submittedPause } from "./pause.ts"
 import { retried } from "./restart.ts"
+import { delayed, rescheduled, started } from "./start.ts"
 
 /**
  * Folds one fact into the shadow graph. The same code runs live and in replay.
@@ -166,6 +167,12 @@ export function apply(state: JobState, fact: Fact, effects?: Effects): void {
     case "job_described":
       described(state, fact)
       break
+    case "job_started":
+      started(state, fact, effects)
+      break
+    case "job_rescheduled":
+      rescheduled(state, fact)
+      break
     case "job_settled":
       if (fact.used !== undefined) addChildUsage(state, fact.used)
       if (fact.late === true) {
@@ -202,7 +209,8 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.createdAt = at
   setExpiry(state, fact.expires_at)
   if (fact.paused !== undefined) state.paused = submittedPause(fact.paused, at)
-  if (fact.fork === undefined) startAll(state, at, effects)
+  if (fact.start_at !== undefined) delayed(state, fact.start_at)
+  else if (fact.fork === undefined) startAll(state, at, effects)
   else startFork(state, fact, fact.fork, at, effects)
   if (fact.queued === true) state.status = "QUEUED"
 }

@@ -92,6 +92,12 @@ function withRetry(
   return { ...failed, retry_at: wholeTime(now + Math.max(asked, planned, leastMs)) }
 }
 
+/** When a job that begins now expires; null: never. `by`: the latest possible time. */
+export function expiry(ttlSeconds: number | null, now: number, by: number | null = null): number | null {
+  const own = ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
+  return own === null || by === null ? (own ?? by) : Math.min(own, by)
+}
+
 export function refuse(refused: RefusalReason): Refusal {
   return { refused }
 }

@@ -20,6 +20,7 @@ import { type Fault, isRateLimited } from "../faults.ts"
 import type { JsonObject } from "../json.ts"
 import {
   findTask,
+  isDelayed,
   isDone,
   isInFlight,
   type JobState,
@@ -31,10 +32,11 @@ import {
 import { jobHasEnded, jobMayBecome } from "../states.ts"
 import { isBlamed, lostTooOften, startFact } from "../suspects.ts"
 import { outputWhenDue } from "../timers.ts"
-import { failure, postponement, recordPolicy, refuse, waitForPlace, wholeTime } from "./backoff.ts"
+import { expiry, failure, postponement, recordPolicy, refuse, waitForPlace } from "./backoff.ts"
 import { describe, pause, resume } from "./describe.ts"
 import { operationReport, submitted } from "./external.ts"
 import { decideItem, handOverItems, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
+import { removeDelayed, reschedule, start, startTime } from "./start.ts"
 
 /**
  * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
@@ -93,7 +95,7 @@ function decideUnended(
   command: RunningCommand,
   context: DecisionContext,
 ): readonly Fact[] | Refusal {
-  return state.status === "PENDING" || state.finishedAt !== null
+  return (state.status === "PENDING" && state.startAt === null) || state.finishedAt !== null
     ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
     : decideRunning(state, command, context)
 }
@@ -129,7 +131,11 @@ function decideRunning(
       return pause(state, command, at)
     case "resume":
       return resume(state, command, at)
+    case "reschedule":
+      return reschedule(state, command, at)
     case "fail_job":
+      // Nothing of a delayed job has begun that could fail.
+      if (isDelayed(state)) return refuse("nothing_due")
       return [{ type: "job_failed", at, fault: command.fault }]
     case "signal":
       return signal(state, command, at)
@@ -138,7 +144,7 @@ function decideRunning(
     case "grant_slot":
       return grantSlot(state, command.node, at)
     case "wake":
-      return wake(state, context)
+      return isDelayed(state) ? start(state, command, at) : wake(state, context)
     case "recover":
       return recover(state, command.only, context)
     case "hand_over":
@@ -241,7 +247,8 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
 }
 
 function submit(state: JobState, command: Submit, context: DecisionContext): readonly Fact[] | Refusal {
-  return state.status === "PENDING" ? [submission(command, context.now)] : refuse("job_exists")
+  const isNew = state.status === "PENDING" && state.startAt === null
+  return isNew ? [submission(command, context.now)] : refuse("job_exists")
 }
 
 type Submission = JobSubmitted & { readonly at: number }
@@ -265,7 +272,11 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
   if (submittedBy !== undefined) fact.submitted_by = submittedBy
   if (parent !== undefined) fact.parent = parent
   if (retryDefaults !== undefined) fact.retry_defaults = recordPolicy(retryDefaults)
-  if (isQueued) fact.queued = true
+  const startAt = startTime(command, at)
+  if (startAt !== null) {
+    fact.start_at = startAt
+    fact.expires_at = null
+  } else if (isQueued) fact.queued = true
   if (command.paused !== undefined) fact.paused = command.paused
   return command.fork === undefined ? fact : { ...fact, ...forkFields(command) }
 }
@@ -460,6 +471,7 @@ function remove(
   context: DecisionContext,
 ): readonly Fact[] | Refusal {
   if (state.status === "DELETED") return refuse("job_final")
+  if (isDelayed(state)) return removeDelayed(ofOperation(command), context.now)
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   return [{ type: "job_deleted", at: context.now, ...ofOperation(command) }]
 }
@@ -470,10 +482,4 @@ function isRepeated(state: JobState, command: Command): boolean {
   const place = findTask(state, command)
   if (place?.state.attempt[place.position] !== command.attempt) return false
   return isDone(place.state, place.position)
-}
-
-/** `by`: the latest possible time. */
-function expiry(ttlSeconds: number | null, now: number, by: number | null = null): number | null {
-  const own = ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
-  return own === null || by === null ? (own ?? by) : Math.min(own, by)
 }

@@ -1,6 +1,6 @@
 import type { Command, Describe, Refusal } from "../commands.ts"
 import type { Fact, JobDescribed, JobPaused } from "../facts.ts"
-import { type JobState, RUNNING, type TaskRef } from "../state.ts"
+import { isDelayed, type JobState, RUNNING, type TaskRef } from "../state.ts"
 import { refuse } from "./backoff.ts"
 
 /** Commands of people that concern the job as a whole: pause, resume, labels, note. */
@@ -53,7 +53,8 @@ export function resume(
 
 /** Also for a job that has ended. */
 export function describe(state: JobState, command: Describe, at: number): readonly Fact[] | Refusal {
-  if (state.status === "PENDING" || state.status === "DELETED") return refuse("job_final")
+  const isNew = state.status === "PENDING" && !isDelayed(state)
+  if (isNew || state.status === "DELETED") return refuse("job_final")
   const { by, labels, note } = command
   const fact: JobDescribed = {
     type: "job_described",

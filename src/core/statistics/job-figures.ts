@@ -15,7 +15,7 @@ export interface JobFigures {
   readonly status: JobStatus
   /** The code of its error; null: it has none. */
   readonly code: string | null
-  /** From its submission, or its retry, to its end. */
+  /** From its submission, its start time if it was delayed, or its retry, to its end. */
   readonly durationMs: number
   /** Until its first handler began; null: none did. */
   readonly queuedMs: number | null
@@ -81,7 +81,7 @@ export function countedBefore(state: JobState, at: number): CountedBefore {
 /** `state`: of a job that has just ended. */
 export function jobFigures(state: JobState): JobFigures {
   const { counted } = state
-  const begin = counted?.retriedAt ?? state.createdAt
+  const begin = counted?.retriedAt ?? state.startAt ?? state.createdAt
   const plain: (string | number | null)[] = []
   const nodes: NodeFigures[] = []
   let rest: Totals | null = null

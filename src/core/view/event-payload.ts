@@ -4,6 +4,7 @@ import type {
   Fact,
   JobDescribed,
   JobPaused,
+  JobRescheduled,
   JobResumed,
   JobSubmitted,
   PollScheduled,
@@ -30,8 +31,10 @@ export function eventSource(state: JobState, fact: Fact): EventSource {
     case "job_deleted":
     case "job_paused":
     case "job_resumed":
+    case "job_rescheduled":
     case "job_described":
       return "command"
+    case "job_started":
     case "job_expired":
       return "timer"
     case "signal_received":
@@ -98,13 +101,15 @@ export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly 
 }
 
 /** What people did to the job as a whole. */
-export function aboutJobPayload(fact: JobPaused | JobResumed | JobDescribed): JsonObject {
+export function aboutJobPayload(fact: JobPaused | JobResumed | JobRescheduled | JobDescribed): JsonObject {
   const by = { by: fact.by ?? null }
   switch (fact.type) {
     case "job_paused":
       return { ...by, reason: fact.reason ?? null }
     case "job_resumed":
       return by
+    case "job_rescheduled":
+      return { ...by, start_at: fact.start_at }
     case "job_described":
       return {
         ...by,
@@ -224,6 +229,7 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
     case "PENDING":
       return fact.type === "job_submitted" ? submittedPayload(fact) : {}
     case "QUEUED":
+      if (fact.type === "job_started") return { reason: "job_started", expires_at: fact.expires_at }
       return fact.type === "job_retried" ? { reason: "job_retried", expires_at: fact.expires_at } : {}
     case "PREVIEW":
       return fact.type === "preview_published"
@@ -252,8 +258,9 @@ function submittedPayload(fact: JobSubmitted): JsonObject {
   const paused = fact.paused === undefined ? {} : { paused: fact.paused }
   const from = fact.fork === undefined ? {} : { forked_from: fact.fork.job_id }
   const own = fact.definition === undefined ? {} : { definition: fact.definition }
+  const start = fact.start_at === undefined ? {} : { start_at: fact.start_at }
   const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
-  return { ...shown, ...parent, ...by, ...from, ...own, ...paused }
+  return { ...shown, ...parent, ...by, ...from, ...own, ...start, ...paused }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

@@ -26,7 +26,8 @@ import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
  * 4. Cost: O(changes); O(nodes) only for facts that end or restart a job.
  *
  * The type is `job.`, `node.` or `item.` and the new state. Some are not transitions: `attempt.lost`, `attempt.aborted`,
- * `signal.received`, `slot.awaited`, `slot.granted`, `operation.polled`, `job.paused`, `job.resumed` and `job.described`.
+ * `signal.received`, `slot.awaited`, `slot.granted`, `operation.polled`, `job.paused`, `job.resumed`,
+ * `job.rescheduled` and `job.described`.
  */
 export interface JobEvent {
   readonly type: EventType
@@ -65,6 +66,7 @@ export type EventType =
   | "operation.polled"
   | "job.paused"
   | "job.resumed"
+  | "job.rescheduled"
   | "job.described"
 
 /** What caused the event. `engine`: it follows from another event. */
@@ -147,6 +149,7 @@ const plainEvents = {
 const aboutJob = {
   job_paused: "job.paused",
   job_resumed: "job.resumed",
+  job_rescheduled: "job.rescheduled",
   job_described: "job.described",
 } as const
 
@@ -283,8 +286,9 @@ class EventList {
     const { type } = this.#fact
     if (type === "job_submitted") {
       this.#emitJobTransition({ from: null, to: "PENDING" })
-      this.emitJob("QUEUED")
-      if (this.#fact.queued !== true) this.emitJob("DISPATCHING")
+      if (this.#fact.start_at === undefined) this.#emitQueued(this.#fact.queued)
+    } else if (type === "job_started") {
+      this.#emitQueued(this.#fact.queued)
     } else if (type === "job_retried") {
       this.emitJob("QUEUED")
       this.emitJob("DISPATCHING")
@@ -292,6 +296,11 @@ class EventList {
       if (this.#state.status === "PROCESSING" || this.#named.length > 0) this.#emitDispatched()
     } else if (this.#named.length > 0 && type !== "tasks_lost" && this.#job !== "PROCESSING")
       this.emitJob("PROCESSING")
+  }
+
+  #emitQueued(queued: true | undefined): void {
+    this.emitJob("QUEUED")
+    if (queued !== true) this.emitJob("DISPATCHING")
   }
 
   /** A job that waited in the store: its dispatch is not recorded, but certain. */

@@ -6,6 +6,7 @@ import type { DeadLettersView, RouteView } from "../pipeline/view.ts"
 import type { Adjacency, RuleNode } from "../plan.ts"
 import {
   FAILED,
+  isDelayed,
   isDone,
   type JobState,
   nodeStatusOf,
@@ -86,6 +87,8 @@ export type WaitingOn =
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /** The job is paused: the node is ready, or would continue, when the job is resumed. */
   | ({ readonly kind: "paused" } & PauseView)
+  /** The start time of the job, which nothing of it begins before. */
+  | { readonly kind: "start_time"; readonly until: number }
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait
 
@@ -297,6 +300,7 @@ function hasReadyItem({ active, retryAt, paused }: JobState, now: number): boole
 export function waitingOn(state: JobState, node: number, now: number): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
+      if (state.remaining[node] === 0 && isDelayed(state)) return startWait(state, now)
       return { kind: "dependencies", nodes: openDependencies(state, node) }
     case QUEUED: {
       const provider = state.awaitingSlot.get(node)
@@ -320,6 +324,12 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
     default:
       return null
   }
+}
+
+/** The first nodes of a delayed job. */
+function startWait(state: JobState, now: number): WaitingOn {
+  const until = state.startAt!
+  return (until <= now ? pausedWait(state) : null) ?? { kind: "start_time", until }
 }
 
 /** null: the job is not paused. */

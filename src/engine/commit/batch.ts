@@ -133,7 +133,7 @@ function holderOf(row: HeldRow | NewDefinition): string {
   return "by" in row ? row.by : row.jobId
 }
 
-/** The row of a job that waits for a place in memory. */
+/** The row of a job that waits for a place in memory, or for its start time. */
 export interface QueuedRow extends NewJob {
   readonly ttlSeconds: number | null
 }
@@ -151,12 +151,12 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     id,
     partition,
     seq,
-    status: "QUEUED",
+    status: fact.start_at === undefined ? "QUEUED" : "PENDING",
     updatedAt: at,
     finishedAt: null,
     wakeAt,
     output: null,
-    error: fact.paused === undefined ? null : JSON.stringify({ paused: submittedPause(fact.paused, at) }),
+    error: rowText(fact),
     fingerprint: null,
     owner: fact.owner,
     workflow: fact.workflow,
@@ -170,6 +170,15 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     definition: fact.definition ?? null,
     ttlSeconds: fact.ttl_seconds,
   }
+}
+
+/** The column `error`, as `jobErrorText` gives it for a job in memory. */
+function rowText({ at, start_at, paused }: QueuedSubmission["fact"]): string | null {
+  if (start_at === undefined && paused === undefined) return null
+  return JSON.stringify({
+    ...(start_at === undefined ? {} : { start_at }),
+    ...(paused === undefined ? {} : { paused: submittedPause(paused, at) }),
+  })
 }
 
 interface MessageAnswer {

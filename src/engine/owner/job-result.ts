@@ -72,17 +72,18 @@ export function jobError(plan: Plan, state: JobState): JobError | null {
 
 /**
  * The row's column `error`: the error of a job that failed, the reason of one that was cancelled or has expired; and, if
- * there are any, the usage of the job, its pause and its note.
+ * there are any, the usage of the job, its start time, its pause and its note.
  */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
   const error = jobError(plan, state)
   const reason = state.endReason === null ? null : { reason: state.endReason }
-  const { usage, paused, note } = state
-  if (usage.size === 0 && paused === null && note === null)
+  const { usage, startAt, paused, note } = state
+  if (usage.size === 0 && startAt === null && paused === null && note === null)
     return error === null && reason === null ? null : JSON.stringify(error ?? reason)
   return JSON.stringify({
     ...(error ?? reason),
     ...(usage.size === 0 ? {} : { usage: Object.fromEntries(usage) }),
+    ...(startAt === null ? {} : { start_at: startAt }),
     ...(paused === null ? {} : { paused }),
     ...(note === null ? {} : { note }),
   })
@@ -97,8 +98,9 @@ export function jobFingerprint({ plan, state }: Pick<LiveJob, "plan" | "state">)
 /** Reads the end of a job from its row, and the usage of the job when the row was written. */
 export function readEnd({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
   const stored = (text === null ? {} : JSON.parse(text)) as StoredEnd
-  const { usage = {}, reason = null, paused = null, note = null, ...error } = stored
+  const { usage = {}, reason = null, start_at = null, paused = null, note = null, ...error } = stored
   return {
+    startAt: start_at,
     paused,
     note,
     error: "code" in error ? (error as JobError) : null,
@@ -130,6 +132,7 @@ const defaultReasons: { readonly [status in JobStatus]?: string } = {
 type StoredEnd = Partial<JobError> & {
   readonly reason?: string
   readonly usage?: Usage
+  readonly start_at?: number
   readonly paused?: Pause
   readonly note?: Note
 }
@@ -138,6 +141,7 @@ interface JobEnd {
   readonly error: JobError | null
   readonly reason: string | null
   readonly usage: Usage
+  readonly startAt: number | null
   readonly paused: Pause | null
   readonly note: Note | null
 }

@@ -38,6 +38,7 @@ import {
 import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-parts.ts"
 import { rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
+import { rowWakeAt, startsLater, wake } from "./start.ts"
 import { type Decided, isAboutJob, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
 import { Whereabouts } from "./whereabouts.ts"
 
@@ -163,24 +164,24 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.#dispatcher.dispatch(job, at)
   }
 
-  /** Sends a new job to the journal. It is added to memory if its queue has a place; null: it waits as a row. */
+  /** Sends a new job to the journal. It is added to memory if its queue has a place; `job` null: it waits as a row, for a place or for its start time. */
   submit(id: string, partition: number, plan: Plan, command: Submit, reused?: ReusedValues): Submission {
     const known = this.jobs.get(id)
     if (known !== undefined) return { createdAt: known.state.createdAt, job: known }
+    if (startsLater(command, this.#parts.clock)) return this.#submitRow(id, partition, command)
     const mayBegin = command.paused === undefined && (plan.pipeline !== null || this.queue.mayBegin(command))
-    if (!mayBegin && !isWholeFork(plan, command)) return this.#submitQueued(id, partition, command)
+    if (!mayBegin && !isWholeFork(plan, command)) return this.#submitRow(id, partition, command)
     const job = this.submitNow(id, partition, plan, command, reused)
     this.queue.entered(job)
     return { createdAt: job.state.createdAt, job }
   }
 
-  #submitQueued(id: string, partition: number, command: Submit): Submission {
+  #submitRow(id: string, partition: number, command: Submit): Submission {
     const createdAt = this.#parts.clock.now()
     const lane = this.committer.lane(partition)
     lane.closeIfFull()
     const fact = submission(command, createdAt, true)
-    const wakeAt = command.paused === undefined ? this.queue.recorded(command) : fact.expires_at
-    lane.recordQueued({ id, partition, fact, wakeAt })
+    lane.recordQueued({ id, partition, fact, wakeAt: rowWakeAt(fact, command, this.queue) })
     if (command.fork !== undefined) lane.hold(holdsOfFork(id, partition, command, createdAt))
     this.#unstored.add(id)
     this.#parts.metrics.jobsSubmitted++
@@ -324,7 +325,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       )
       return
     }
-    this.command(job, { type: "wake" })
+    wake(job, this)
     const { tasks, polls } = takeDue(job.state, this.#parts.clock.now())
     this.#alarms.set(job, nextTimer(job.state))
     for (const task of tasks) this.#dispatchCurrent(job, task)

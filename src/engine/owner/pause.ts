@@ -51,8 +51,8 @@ interface QueueOwner {
   durable(job: Pick<LiveJob, "id" | "partition">): Promise<void>
 }
 
-/** A resumed job that waits as a row is in its queue again. */
-function requeue({ id, partition, state }: LiveJob, owner: QueueOwner): void {
+/** A job that was resumed, or has started, and waits as a row: it is in its queue once that is stored. */
+export function requeue({ id, partition, state }: LiveJob, owner: QueueOwner): void {
   owner.durable({ id, partition }).then(
     () => owner.queue.stored({ ...state, id, partition }),
     () => {},

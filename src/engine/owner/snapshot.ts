@@ -1,5 +1,6 @@
 import { submittedPause } from "../../core/apply/pause.ts"
 import type { Submit } from "../../core/commands.ts"
+import { startTime } from "../../core/decide/start.ts"
 import type { Json } from "../../core/json.ts"
 import { type JobState, nodeStatusOf } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
@@ -45,6 +46,8 @@ export interface JobSnapshot {
   readonly paused: JobPause | null
   readonly priority: number
   readonly created_at: string
+  /** Of a delayed job: when it starts, or was to start; null: it started when it was submitted. */
+  readonly start_at: string | null
   /** When its state last changed. */
   readonly updated_at: string
   readonly finished_at: string | null
@@ -101,8 +104,7 @@ export class Stored {
 
   /** The job as it was submitted, whatever has happened since. */
   get began(): JobSnapshot {
-    const status = this.#job === "QUEUED" ? this.#job : "PROCESSING"
-    return initialSnapshot(this.#id, this.#command, this.#createdAt, status)
+    return initialSnapshot(this.#id, this.#command, this.#createdAt, this.#job === "QUEUED")
   }
 
   /** null: the job has not ended, or this process does not know. */
@@ -112,8 +114,10 @@ export class Stored {
   }
 }
 
-function initialSnapshot(jobId: string, command: Submit, createdAt: number, status: JobStatus): JobSnapshot {
+function initialSnapshot(jobId: string, command: Submit, createdAt: number, isQueued: boolean): JobSnapshot {
   const created_at = isoTime(createdAt)
+  const startAt = startTime(command, createdAt)
+  const status = isQueued ? "QUEUED" : "PROCESSING"
   return {
     job_id: jobId,
     workflow: command.workflow,
@@ -122,7 +126,7 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
     owner: command.owner,
     parent_id: null,
     forked_from: command.fork?.job_id ?? null,
-    status,
+    status: startAt === null ? status : "PENDING",
     output: null,
     error: null,
     fingerprint: null,
@@ -135,9 +139,14 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, stat
     }),
     priority: command.priority,
     created_at,
+    start_at: maybeTime(startAt),
     updated_at: created_at,
     finished_at: null,
   }
+}
+
+function maybeTime(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
 }
 
 export function versionOf({ workflowVersion }: { readonly workflowVersion: number }): number | null {
@@ -173,6 +182,7 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     ...aboutFields(state),
     priority: state.priority,
     created_at: isoTime(state.createdAt),
+    start_at: maybeTime(state.startAt),
     updated_at: isoTime(job.projected?.updatedAt ?? state.createdAt),
     finished_at: state.finishedAt === null ? null : isoTime(state.finishedAt),
   }
@@ -190,7 +200,7 @@ export function lacksOutput({ status, output }: JobRow): boolean {
 
 /** `now`: by the engine's clock. */
 export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
-  const { usage, paused, note, ...end } = readEnd(row)
+  const { usage, startAt, paused, note, ...end } = readEnd(row)
   return {
     job_id: row.id,
     workflow: row.workflow,
@@ -209,6 +219,7 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     ...aboutFields({ note, paused }),
     priority: row.priority,
     created_at: isoTime(row.createdAt),
+    start_at: maybeTime(startAt),
     updated_at: isoTime(row.updatedAt),
     finished_at: row.finishedAt === null ? null : isoTime(row.finishedAt),
   }

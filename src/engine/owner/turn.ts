@@ -143,7 +143,7 @@ export class Turns {
 
 /** Does it change what people see of the job in lists, besides its state? */
 export function isAboutJob({ type }: Command): boolean {
-  return type === "pause" || type === "resume" || type === "describe"
+  return type === "pause" || type === "resume" || type === "reschedule" || type === "describe"
 }
 
 /** May the command end attempts other than its own? A plain completion never does, and skips this work. */

@@ -51,6 +51,8 @@ export class Wakeups {
     if (this.#stopped) return Promise.resolve()
     this.#querying ??= this.#queryUntilDone().finally(() => {
       this.#querying = null
+      // The alarm fired after the last query had ended.
+      if (this.#queryAgain) void this.#queryNow()
     })
     return this.#querying
   }

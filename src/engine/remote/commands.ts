@@ -20,7 +20,7 @@ import type { Hurry, RemoteEngines } from "./remote-engines.ts"
 /** Commands from callers, as opposed to reports of workers and timers. */
 export type JobCommand = Extract<
   Command,
-  { type: "cancel" | "retry" | "delete" | "signal" | "pause" | "resume" | "describe" }
+  { type: "cancel" | "retry" | "delete" | "signal" | "pause" | "resume" | "reschedule" | "describe" }
 >
 
 export interface CommandsParts {

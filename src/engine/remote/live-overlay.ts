@@ -1,6 +1,15 @@
 import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
 import { isRunningAt } from "../../core/attempt-times.ts"
-import { findTask, type JobState, QUEUED, RUNNING, type TaskRef, taskKey, WAITING } from "../../core/state.ts"
+import {
+  findTask,
+  isDelayed,
+  type JobState,
+  QUEUED,
+  RUNNING,
+  type TaskRef,
+  taskKey,
+  WAITING,
+} from "../../core/state.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
 import { type TaskWait, workerWait } from "../../core/view/view.ts"
 import { pipelineNeeds, withMissing } from "../dispatch/pipeline-needs.ts"
@@ -53,7 +62,7 @@ export function liveOverlay(
   const at = parts.now()
   const away = parts.owner.store.isAvailable ? {} : ({ engine: "store_away" } as const)
   // A job that waits as a row may be in memory for a command.
-  if (job === undefined || shownStatus(job) === "QUEUED")
+  if (job === undefined || shownStatus(job) === "QUEUED" || isDelayed(job.state))
     return query.node === undefined ? { at, nodes: [], ...away } : { at, items: [] }
   const isStoring = query.node === undefined && job.pendingBatches > 0
   const storing = isStoring ? ({ storing: true } as const) : {}

@@ -5,7 +5,7 @@ import type { Answer } from "./inbox.ts"
 /** The error that a caller gets for an owner's refusal of a command. */
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable" | "no_place"]?: readonly [
-    "E301" | "E302" | "E303" | "E307" | "E312" | "E316" | "E507" | "E611" | "E702",
+    "E301" | "E302" | "E303" | "E307" | "E312" | "E316" | "E319" | "E507" | "E611" | "E702",
     string,
   ]
 } = {
@@ -16,6 +16,10 @@ const refusals: {
     "cannot be retried now: the limit of concurrent pipeline executions is reached (UMBRA_MAX_EXECUTIONS); try again when one has ended",
   ],
   job_ended: ["E302", "has already ended"],
+  already_started: [
+    "E319",
+    "has started, so its start time cannot be changed; cancel it, and submit it again",
+  ],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
   job_final: ["E307", "is complete or deleted already, so the command has nothing to do"],
   stale_token: ["E312", "has been resumed since its resume token was read; read its graph again"],

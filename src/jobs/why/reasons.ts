@@ -5,7 +5,7 @@
 import type { NodeView, WaitingOn, WorkerWait } from "../../core/view/view.ts"
 
 /**
- * The closed list of reasons. `limit`, `budget` and `start_time` are reserved. `worker`: ready for a worker; what it waits
+ * The closed list of reasons. `limit` and `budget` are reserved. `worker`: ready for a worker; what it waits
  * for there is not known. `unexplained`: the engine knows no reason, which is a defect of the engine.
  */
 export const reasonKinds = [
@@ -177,6 +177,7 @@ export function untilOf({ waiting_on }: NodeView): number | null {
       return waiting_on.at
     case "timer":
     case "rate":
+    case "start_time":
       return waiting_on.until
     case "signal":
     case "external":

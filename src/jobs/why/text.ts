@@ -100,6 +100,8 @@ function what({ kind, subject, nodes }: ReasonGroup, facts: GroupFacts, node: No
       return "its process died with it before, and it waits for its turn to run alone"
     case "worker":
       return `ready for a worker with handler ${subject}; what it waited for there is not recorded`
+    case "start_time":
+      return `start time of the job, ${isoTime((wait as Wait<"start_time">).until)}`
     case "paused":
       return pausedText(wait as Wait<"paused">)
     case "executions":
@@ -216,6 +218,8 @@ function action(
       return "Correct the worker's configuration as its message says."
     case "worker_isolated":
       return "Add workers: each runs one such task at a time."
+    case "start_time":
+      return `Nothing: it starts by itself. To start it now: umbra jobs reschedule ${jobId} --delay 0s`
     case "paused":
       return (node.waiting_on as Wait<"paused">).reason?.startsWith("workflow paused")
         ? `umbra workflows resume NAME, or only this job: umbra jobs resume ${jobId}`

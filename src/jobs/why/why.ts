@@ -324,7 +324,7 @@ function stoppedBy(graph: GraphView, { reasons, action }: WhyView): ExecutionFac
 }
 
 /** The reason of a node, with what the graph alone cannot tell. */
-function explained(node: NodeView, { row, graph, past }: Shown): NodeReason | null {
+function explained(node: NodeView, { row, graph, at, past }: Shown): NodeReason | null {
   const reason = reasonOf(node)
   if (reason === null || past) return reason
   const { kind } = reason
@@ -334,7 +334,8 @@ function explained(node: NodeView, { row, graph, past }: Shown): NodeReason | nu
   const isRun = kind === "running" && live?.nodes.some(({ id }) => id === node.id) === true
   if (isRun) return reason
   if (live?.engine === "store_away") return { ...reason, kind: "store_away" }
-  const isReady = kind === "worker" || kind === "running"
+  const isDue = kind === "start_time" && untilOf(node)! <= at
+  const isReady = kind === "worker" || kind === "running" || isDue
   if (isReady && (live === null || live === undefined)) return { ...reason, kind: "owner_away" }
   if (isReady && live?.engine === "starting") return { ...reason, kind: "starting" }
   // Neither timers nor results of the job are processed.

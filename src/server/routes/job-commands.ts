@@ -73,6 +73,23 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
     },
   )
 
+  app.post(
+    "/jobs/:job/reschedule",
+    manage({
+      summary: "Move the start of a job that has not started",
+      description:
+        "Give `start_at` or `delay_seconds`. A time that has passed, or a delay of 0: the job starts at once. Refused (E319) once the job has started.",
+      params,
+      body: schema.startTime,
+      response: schema.answers({ 200: schema.job }, ["E301", "E302", "E309", "E319", ...elsewhere]),
+    }),
+    async ({ job: { job_id }, body, caller }) => {
+      const { start_at: startAt, delay_seconds: delaySeconds } = body
+      await umbra.reschedule(job_id, { startAt, delaySeconds, by: caller.name })
+      return umbra.job(job_id)
+    },
+  )
+
   app.patch(
     "/jobs/:job",
     manage({
@@ -95,7 +112,8 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
     "/jobs/:job",
     manage({
       summary: "Hide a job that has ended",
-      description: "Deleting a deleted job has no effect and gets the same answer.",
+      description:
+        "A job that has not started is cancelled first. Deleting a deleted job has no effect and gets the same answer.",
       params,
       response: schema.answers({ 204: z.null() }, ["E301", "E302", "E303", "E307", ...elsewhere]),
     }),

@@ -339,16 +339,16 @@ function submitJob({ umbra, unfinished, settings }: RouteContext, caller: Caller
   )
 }
 
-function optionsOf(
-  caller: Caller,
-  { priority, ttl_seconds, labels, idempotency_key, traceparent, request }: Omit<Submission, "workflow">,
-): AcceptOptions {
+function optionsOf(caller: Caller, wanted: Omit<Submission, "workflow">): AcceptOptions {
+  const { priority, ttl_seconds, labels, idempotency_key, traceparent, request } = wanted
   return {
     owner: caller.owner,
     submittedBy: caller.limits === null ? undefined : caller.name,
     priority,
     ttlSeconds: ttl_seconds,
     labels,
+    startAt: wanted.start_at,
+    delaySeconds: wanted.delay_seconds,
     idempotencyKey: idempotency_key,
     // W3C: a malformed header is ignored.
     traceparent: isTraceparent(traceparent) ? traceparent : undefined,

@@ -65,6 +65,7 @@ const waitKinds = [
   "worker",
   "rate",
   "paused",
+  "start_time",
 ] as const
 
 const waitingOn = eg(z.looseObject({ kind: z.enum(waitKinds) }), {

@@ -76,6 +76,7 @@ export const jobExample = {
   paused: null,
   priority: 0,
   created_at: "2026-11-15T12:00:00.000Z",
+  start_at: null,
   updated_at: "2026-11-15T12:00:01.250Z",
   finished_at: "2026-11-15T12:00:01.250Z",
 }
@@ -138,6 +139,9 @@ export const job = z
     paused: paused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
     priority: z.number().int(),
     created_at: time,
+    start_at: time
+      .nullable()
+      .describe("Of a delayed job: when it starts, or was to start. null: it started when it was submitted."),
     updated_at: time.describe("When its state last changed."),
     finished_at: time.nullable(),
   })
@@ -150,12 +154,31 @@ export const workflowReference = z
   .regex(...storable)
   .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" })
 
+const start = {
+  start_at: z.iso
+    .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
+    .optional()
+    .meta({
+      description: "The job is PENDING until then. A time that has passed: it starts at once.",
+      example: "2026-11-15T12:00:00Z",
+    }),
+  delay_seconds: z
+    .number()
+    .min(0)
+    .max(1e10)
+    .optional()
+    .describe("Instead of `start_at`: the job starts so many seconds from now."),
+}
+
+export const startTime = z.strictObject(start).meta({ examples: [{ delay_seconds: 3600 }] })
+
 const submission = {
   workflow: workflowReference,
   input: json.optional(),
   priority: z.number().int().min(-1000).max(1000).optional(),
   ttl_seconds: z.number().positive().max(1e10).nullable().optional().describe("null: the job never expires."),
   labels: z.record(z.string().min(1).max(200), z.string().max(1000)).optional(),
+  ...start,
 }
 
 /** What people write on a job. */

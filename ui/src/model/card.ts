@@ -57,6 +57,8 @@ function linesOf(node: NodeView, compiled: CompiledNode, now: number): readonly 
     case "CANCELLED":
       return ["cancelled", tookOf(node)]
     case "PENDING": {
+      if (node.waiting_on?.kind === "start_time")
+        return ["starts later", `in ${elapsed(node.waiting_on.until - now)}`]
       const open = node.waiting_on?.kind === "dependencies" ? node.incoming : 0
       return [kind, open > 1 ? `${open} to go` : ""]
     }

@@ -45,6 +45,10 @@ function textOf(record: FactRecord, graph: CompiledGraph): readonly [MarkKind, s
       return ["command", "The job was paused"]
     case "job_resumed":
       return ["command", "The job was resumed"]
+    case "job_started":
+      return ["command", "The start time of the job came"]
+    case "job_rescheduled":
+      return ["command", "The start of the job was moved"]
     case "job_retried":
       return ["retry", "The job was retried"]
     case "signal_received":

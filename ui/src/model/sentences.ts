@@ -159,6 +159,12 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
         strong(waiting.provider),
         waiting.until === null ? "." : `, which asked for a pause until ${clock(waiting.until, now)}.`,
       ]
+    case "start_time":
+      return [
+        "The job starts at ",
+        strong(clock(waiting.until, now)),
+        `, ${duration(Math.max(0, waiting.until - now))} from then.`,
+      ]
     case "paused":
       return [...pauseSentence(waiting, now), " It continues when the job is resumed."]
     case "worker":

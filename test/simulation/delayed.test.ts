@@ -1,0 +1,21 @@
+import { expect, it } from "vitest"
+import { seed as first } from "../support/seed.ts"
+import { Fleet } from "./fleet.ts"
+
+const RUNS = 4
+
+it(`delayed jobs start once and not before their time while engines die, lose partitions and jobs are rescheduled, paused and deleted (seeds from ${first})`, async () => {
+  let [delayed, deaths] = [0, 0]
+  const kinds = new Set<string>()
+  for (let seed = first; seed < first + RUNS; seed++) {
+    const fleet = new Fleet(seed, { isNested: seed % 2 === 0, pauses: true, delays: true })
+    const outcome = await fleet.run({ engines: 3, steps: 120 })
+    expect(outcome.violations, `UMBRA_TEST_SEED=${seed}`).toEqual([])
+    delayed += fleet.delayed
+    deaths += outcome.deaths
+    for (const kind of fleet.reasons.keys()) kinds.add(kind)
+  }
+  expect(delayed).toBeGreaterThan(10 * RUNS)
+  expect(deaths).toBeGreaterThan(RUNS)
+  expect([...kinds]).toContain("start_time")
+}, 900_000)
