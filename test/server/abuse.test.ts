@@ -67,6 +67,7 @@ describe("another owner's things", () => {
     if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.victim.name }] } }
     if (path.startsWith("/workflows") && method === "POST" && !path.includes("{")) return { body: definition }
     if (method === "PATCH") return { body: { labels: { taken: "over" }, note: "mine" } }
+    if (path.endsWith("/reschedule")) return { body: { delay_seconds: 0 } }
     return method === "PUT" ? { body: { version: 1 } } : {}
   }
   const pathTo = (path: string) => {

@@ -81,7 +81,7 @@ describe("a request that is not valid", () => {
     [
       "a key of another world",
       { workflow: "hello", mind: 1 },
-      "mind in the body is unknown; allowed: workflow, input, priority, ttl_seconds, labels.",
+      "mind in the body is unknown; allowed: workflow, input, priority, ttl_seconds, labels, start_at, delay_seconds.",
     ],
     [
       "a label without a name",
@@ -113,7 +113,8 @@ describe("a request that is not valid", () => {
     expect((await told("/jobs/bulk", { method: "POST", body: { jobs } })).errors).toEqual([
       {
         path: "body.jobs.1.prio",
-        message: "is unknown; allowed: workflow, input, priority, ttl_seconds, labels, idempotency_key",
+        message:
+          "is unknown; allowed: workflow, input, priority, ttl_seconds, labels, start_at, delay_seconds, idempotency_key",
       },
     ])
     const alias = (body: unknown) => told("/workflows/hello/aliases/stable", { method: "PUT", body })
