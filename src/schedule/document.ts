@@ -50,6 +50,8 @@ export const scheduleDocument = z.strictObject({
     .describe("Ticks that are later than this never fire."),
 })
 
+/** What a user writes: fields with a default may be left out. */
+export type ScheduleRequest = z.input<typeof scheduleDocument>
 export type ScheduleDocument = z.output<typeof scheduleDocument>
 
 /** Throws E330 with what to change. */

@@ -177,7 +177,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   #submitQueued(id: string, partition: number, command: Submit): Submission {
     const createdAt = this.#parts.clock.now()
     const lane = this.committer.lane(partition)
-    lane.closeIfFull()
+    this.#turns.closeIfFull(lane)
     const fact = submission(command, createdAt, true)
     const wakeAt = command.paused === undefined ? this.queue.recorded(command) : fact.expires_at
     lane.recordQueued({ id, partition, fact, wakeAt })

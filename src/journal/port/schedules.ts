@@ -25,7 +25,7 @@ export interface ScheduleStore {
     readonly before?: number | undefined
     readonly limit: number
   }): Promise<FireRow[]>
-  /** The outcome of a run that a user requested. */
+  /** An outcome outside of an append. It replaces none but that of a queued tick. */
   addFire(fire: FireRow & { readonly scheduleId: string }): Promise<void>
   /** Schedules of these partitions with a tick to decide, the earliest first, and when the next one has one. */
   due(query: {
@@ -67,8 +67,11 @@ export interface ScheduleRow extends NewSchedule {
 export interface ScheduleEdit
   extends Pick<
     ScheduleRow,
-    "id" | "revision" | "document" | "updatedAt" | "pausedAt" | "lastTick" | "nextAt" | "queuedTick"
-  > {}
+    "id" | "revision" | "document" | "updatedAt" | "pausedAt" | "lastTick" | "nextAt"
+  > {
+  /** A queued tick does not start any more. */
+  readonly dropsQueued: boolean
+}
 
 /** What ticks change. `revision`: of the document that they were decided with. */
 export interface ScheduleChange

@@ -17,8 +17,8 @@ export class SqlSchedules implements ScheduleStore {
   }
 
   async change(change: Parameters<ScheduleStore["change"]>[0]) {
-    const { id, revision, document, updatedAt, pausedAt, lastTick, nextAt, queuedTick } = change
-    const values = [id, revision, document, updatedAt, pausedAt, lastTick, nextAt, queuedTick]
+    const { id, revision, document, updatedAt, pausedAt, lastTick, nextAt, dropsQueued } = change
+    const values = [id, revision, document, updatedAt, pausedAt, lastTick, nextAt, dropsQueued]
     return (await this.#database.query("changeSchedule", values)).length > 0
   }
 

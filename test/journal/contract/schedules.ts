@@ -59,7 +59,7 @@ export function schedulesContract(stage: () => Stage): void {
       const { journal } = stage()
       const given = schedule(await hold(journal))
       await journal.schedules.create(given)
-      const edit = { id: given.id, document: '{"workflow":"x"}', updatedAt: 150, queuedTick: null }
+      const edit = { id: given.id, document: '{"workflow":"x"}', updatedAt: 150, dropsQueued: false }
       const pause = { ...edit, revision: 1, pausedAt: 150, lastTick: 50, nextAt: null }
       expect(await journal.schedules.change(pause)).toBe(true)
       expect(await journal.schedules.change(pause)).toBe(false)
@@ -97,21 +97,38 @@ export function schedulesContract(stage: () => Stage): void {
       const held = await hold(journal)
       const given = schedule(held)
       await journal.schedules.create(given)
-      const { id, document } = given
-      const edit = { id, document, revision: 1, updatedAt: 150, pausedAt: null, lastTick: 150 }
-      await journal.schedules.change({ ...edit, nextAt: 777, queuedTick: 180 })
       const append = (over: Partial<ScheduleChange>, counter: number) =>
         journal.append(batch(held, { facts: [fact(held, counter)], schedules: [decided(given, over)] }))
-      await append({ lastTick: 200 }, 1)
+      await append({ lastTick: 180, queuedTick: 180 }, 1)
+      const { id, document } = given
+      const edit = { id, document, updatedAt: 150, pausedAt: null, lastTick: 150, nextAt: 777 }
+      await journal.schedules.change({ ...edit, revision: 1, dropsQueued: false })
+      await append({ lastTick: 200 }, 2)
       expect(await journal.schedules.read(given)).toMatchObject({
         lastTick: 200,
         nextAt: 777,
         queuedTick: 180,
       })
-      await append({ lastTick: 200, startedTick: 180 }, 2)
+      await append({ lastTick: 200, startedTick: 180 }, 3)
       expect(await journal.schedules.read(given)).toMatchObject({ nextAt: 777, queuedTick: null })
-      await append({ lastTick: 190, revision: 2 }, 3)
+      await append({ lastTick: 190, revision: 2 }, 4)
       expect(await journal.schedules.read(given)).toMatchObject({ lastTick: 200, nextAt: 777 })
+      await append({ lastTick: 300, revision: 2, queuedTick: 300 }, 5)
+      await journal.schedules.change({ ...edit, revision: 2, dropsQueued: true })
+      expect(await journal.schedules.read(given)).toMatchObject({ lastTick: 300, queuedTick: null })
+    })
+
+    it("an outcome that is added replaces that of a queued tick, and no other", async () => {
+      const { journal } = stage()
+      const given = schedule(await hold(journal))
+      const { partition: _, ...base } = fire(given)
+      const paused = { ...base, outcome: "skipped", reason: "paused" } as const
+      for (const outcome of ["queued", "started"] as const) {
+        const tick = outcome === "queued" ? 1 : 2
+        await journal.schedules.addFire({ ...base, tick, outcome })
+        await journal.schedules.addFire({ ...paused, tick })
+      }
+      expect(await outcomes(given.id)).toEqual(["2 started", "1 skipped"])
     })
 
     it("a queued tick that starts is one outcome", async () => {

@@ -15,7 +15,7 @@ const CHANGE = `
 update schedules
 set
   revision = revision + 1, document = ?3, updated_at = ?4, paused_at = ?5, last_tick = max(last_tick, ?6),
-  next_at = ?7, queued_tick = ?8
+  next_at = ?7, queued_tick = case when ?8 then null else queued_tick end
 where id = ?1 and revision = ?2`
 
 /** An edit since the decision (another revision) keeps its own next_at. last_tick only rises. */
@@ -59,9 +59,18 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
   }
 
   change(change: Parameters<ScheduleStore["change"]>[0]): boolean {
-    const { id, revision, document, updatedAt, pausedAt, lastTick, nextAt, queuedTick } = change
+    const { id, revision, document, updatedAt, pausedAt, lastTick, nextAt, dropsQueued } = change
     json(document)
-    const values = [id, revision, document, updatedAt, pausedAt, lastTick, nextAt, queuedTick] as const
+    const values = [
+      id,
+      revision,
+      document,
+      updatedAt,
+      pausedAt,
+      lastTick,
+      nextAt,
+      Number(dropsQueued),
+    ] as const
     return this.#connection.transaction(() => this.#connection.run(CHANGE, ...values)) > 0
   }
 
@@ -92,7 +101,7 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
   }
 
   addFire(fire: Parameters<ScheduleStore["addFire"]>[0]): void {
-    this.#connection.transaction(() => addFire(this.#connection, fire))
+    this.#connection.transaction(() => addFire(this.#connection, fire, "where fires.outcome = 'queued'"))
   }
 
   due({ partitions, at, limit }: Parameters<ScheduleStore["due"]>[0]) {
@@ -119,8 +128,8 @@ export function decideSchedule(connection: Connection, change: ScheduleChange): 
   connection.run(DECIDE, id, revision, lastTick, lastJob, nextAt, queuedTick, startedTick)
 }
 
-export function addFire(connection: Connection, fire: Omit<NewFire, "partition">): void {
+export function addFire(connection: Connection, fire: Omit<NewFire, "partition">, where = ""): void {
   const { scheduleId, tick, kind, at, outcome, jobId, reason, count } = fire
   const cause = reason === null ? null : freeText(reason)
-  connection.run(ADD_FIRE, scheduleId, tick, kind, at, outcome, jobId, cause, count)
+  connection.run(`${ADD_FIRE} ${where}`, scheduleId, tick, kind, at, outcome, jobId, cause, count)
 }

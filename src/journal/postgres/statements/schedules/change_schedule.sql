@@ -7,6 +7,6 @@ set
   paused_at = $5::text::bigint,
   last_tick = greatest(last_tick, $6::text::bigint),
   next_at = $7::text::bigint,
-  queued_tick = $8::text::bigint
+  queued_tick = case when $8::text::boolean then null else queued_tick end
 where id = $1::text::uuid and revision = $2::text::int
 returning 1
