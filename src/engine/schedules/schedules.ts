@@ -174,7 +174,7 @@ export class Schedules {
     const failed = (await Promise.allSettled(decisions)).find(({ status }) => status === "rejected")
     if (failed?.status === "rejected") throw failed.reason
     // There may be more, and a decision about very many ticks is made in parts.
-    if (schedules.length > 0) this.#again = true
+    if (schedules.length > 0 || (nextAt !== null && nextAt <= clock.now())) this.#again = true
     this.#nextAt = nextAt ?? Number.POSITIVE_INFINITY
     if (nextAt !== null && !this.#again) this.#parts.wakeAt(nextAt)
   }

@@ -1,5 +1,4 @@
 import type { FireRow, ScheduleRow, ScheduleStore } from "../port/schedules.ts"
-import { NO_LIMIT } from "../values.ts"
 import type { Database } from "./database.ts"
 
 /** Schedules on PostgreSQL. */
@@ -34,7 +33,11 @@ export class SqlSchedules implements ScheduleStore {
     return (await this.#database.query("removeSchedule", [owner, name])).length > 0
   }
 
-  async fires({ scheduleId, before = NO_LIMIT, limit }: Parameters<ScheduleStore["fires"]>[0]) {
+  async fires({
+    scheduleId,
+    before = Number.MAX_SAFE_INTEGER,
+    limit,
+  }: Parameters<ScheduleStore["fires"]>[0]) {
     return this.#database.query<FireRow>("listFires", [scheduleId, before, limit])
   }
 

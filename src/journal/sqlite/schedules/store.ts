@@ -1,6 +1,5 @@
 /** Schedules on one SQLite connection: each method is one transaction. */
 import type { FireRow, NewFire, ScheduleChange, ScheduleRow, ScheduleStore } from "../../port/schedules.ts"
-import { NO_LIMIT } from "../../values.ts"
 import { type Connection, freeText, json, list, type Sync } from "../database.ts"
 
 const COLUMNS = `id, owner, name, partition, revision, document, created_at as createdAt, updated_at as updatedAt,
@@ -94,7 +93,11 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
     })
   }
 
-  fires({ scheduleId, before = NO_LIMIT, limit }: Parameters<ScheduleStore["fires"]>[0]): FireRow[] {
+  fires({
+    scheduleId,
+    before = Number.MAX_SAFE_INTEGER,
+    limit,
+  }: Parameters<ScheduleStore["fires"]>[0]): FireRow[] {
     const sql = `select tick, kind, at, outcome, job_id as jobId, reason, count from fires
       where schedule_id = ? and tick < ? order by tick desc, kind desc limit ?`
     return this.#connection.all<FireRow>(sql, scheduleId, before, limit)
