@@ -10,36 +10,49 @@ const MAX_NAME = 200
 const units = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const seconds = z.int().min(0)
 
+const moment = z.iso.datetime({
+  offset: true,
+  error: "must be a time with its zone, such as 2026-11-15T12:00:00Z",
+})
+
 export const scheduleDocument = z.strictObject({
-  workflow: z.string().min(1).max(300).describe("The workflow: `name`, `name@3` or `name@stable`."),
-  cron: z
-    .string()
-    .max(300)
-    .optional()
-    .describe("Five fields, or six with seconds first. Either this or `every`."),
-  zone: z.string().max(100).default("UTC").describe("The IANA time zone of `cron`."),
+  workflow: z.string().min(1).max(300).meta({
+    description: "The workflow: `name`, `name@3` or `name@stable`.",
+    example: "order",
+  }),
+  cron: z.string().max(300).optional().meta({
+    description: "Five fields, or six with seconds first. Either this or `every`.",
+    example: "0 2 * * *",
+  }),
+  zone: z.string().max(100).default("UTC").meta({
+    description: "The IANA time zone of `cron`.",
+    example: "Europe/Berlin",
+  }),
   every: z
     .string()
     .regex(/^\d{1,6}[smhd]$/, "write a number and s, m, h or d, such as 15m")
     .optional()
-    .describe("A period of real time, counted from `start`, or else from 1970 in UTC."),
+    .describe("A period of real time, such as 15m, counted from `start`, or else from 1970 in UTC."),
   input: z
     .json()
     .optional()
-    .describe("Input of the jobs; templates may use `schedule.time` and `schedule.name`."),
+    .meta({
+      description: "The input of the jobs; templates may use `schedule.time` and `schedule.name`.",
+      example: { day: "{{ schedule.time }}" },
+    }),
   labels: z.record(z.string(), z.string()).optional(),
   priority: z.int().optional(),
   ttl_seconds: z.number().positive().nullable().optional(),
-  start: z.iso.datetime({ offset: true }).optional().describe("No tick before it."),
-  end: z.iso.datetime({ offset: true }).optional().describe("No tick from then on."),
+  start: moment.optional().describe("No tick is before it."),
+  end: moment.optional().describe("No tick comes from then on."),
   jitter_seconds: seconds
     .max(86_400)
     .default(0)
-    .describe("Each tick fires up to this much later, always by the same time for the same tick."),
+    .describe("Each tick fires up to this much later, the same tick always by the same time."),
   overlap: z
     .enum(["allow", "skip", "queue_one", "cancel_running"])
     .default("skip")
-    .describe("What a tick does while the schedule's latest job has not ended."),
+    .describe("What a tick does while the latest job of the schedule has not ended."),
   catch_up: z
     .enum(["none", "last", "all"])
     .default("last")

@@ -55,7 +55,10 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       summary: "List what the ticks of a schedule did, newest first",
       params,
       querystring: z.strictObject({
-        before: z.iso.datetime({ offset: true }).optional().describe("`next` of the previous page."),
+        before: z.iso
+          .datetime({ offset: true })
+          .optional()
+          .meta({ description: "`next` of the previous page.", example: "2026-11-15T12:00:00.000Z" }),
         limit: schema.limit,
       }),
       response: schema.answers({ 200: views.fires }, ["E331"]),

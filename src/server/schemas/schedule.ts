@@ -5,10 +5,16 @@ import { jobId, time } from "./job.ts"
 
 export const scheduleName = z.string().min(1).max(200).meta({ example: "nightly" })
 
-export const request = scheduleDocument.meta({
-  id: "ScheduleRequest",
-  example: { workflow: "order", cron: "0 2 * * *", zone: "Europe/Berlin" },
-})
+const documentExample = { workflow: "order", cron: "0 2 * * *", zone: "Europe/Berlin" }
+
+export const request = scheduleDocument.meta({ id: "ScheduleRequest", example: documentExample })
+
+const defaults = { jitter_seconds: 0, overlap: "skip", catch_up: "last", catch_up_seconds: 86_400 }
+const summaryExample = {
+  ...{ name: "nightly", owner: "local", ...documentExample, ...defaults },
+  ...{ created_at: "2026-11-15T12:00:00.000Z", updated_at: "2026-11-15T12:00:00.000Z", paused_at: null },
+  ...{ next_at: "2026-11-16T01:00:00.000Z", queued_tick: null, last_job: null },
+}
 
 export const summary = z
   .object({
@@ -24,13 +30,16 @@ export const summary = z
     queued_tick: time.nullable().describe("A tick that starts when the latest job has ended."),
     last_job: jobId.nullable().describe("The latest job that a tick has started."),
   })
-  .meta({ id: "ScheduleSummary" })
+  .meta({ id: "ScheduleSummary", example: summaryExample })
 
 export const schedule = summary
   .extend({ next_ticks: z.array(time).describe("The next 20 ticks, without their jitter.") })
-  .meta({ id: "Schedule" })
+  .meta({ id: "Schedule", example: { ...summaryExample, next_ticks: ["2026-11-16T01:00:00.000Z"] } })
 
-export const page = z.object({ schedules: z.array(summary), next: z.string().nullable() })
+export const page = z.object({
+  schedules: z.array(summary),
+  next: z.string().nullable().meta({ example: "nightly" }),
+})
 
 const fire = z
   .object({
@@ -39,8 +48,13 @@ const fire = z
     at: time.describe("When it was decided."),
     outcome: z.enum(["started", "skipped", "missed", "queued", "refused"]),
     job_id: jobId.nullable(),
-    reason: z.string().nullable(),
-    count: z.number().describe("Ticks that were missed in a row are one entry, under the last of them."),
+    reason: z.string().nullable().meta({ example: "the job before it had not ended" }),
+    count: z
+      .number()
+      .meta({
+        description: "Ticks that were missed in a row are one entry, under the last of them.",
+        example: 1,
+      }),
   })
   .meta({ id: "ScheduleFire" })
 
