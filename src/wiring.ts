@@ -226,7 +226,10 @@ export function wire({ journal, location, services, settings, options, roles, ..
     submissions,
     forks: new BulkForks({ journal, forks }),
   })
-  const schedules = new ScheduleRequests({ journal, firing: engine.schedules, submissions, now })
+  const schedules = new ScheduleRequests({
+    ...{ journal, firing: engine.schedules, now },
+    submit: (...given) => submissions.submit(...given),
+  })
   return {
     handlers,
     adapters,

@@ -28,6 +28,11 @@ const LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 /** Sent to all engines when a schedule was stored, with its partition. */
 const CHANGED = "schedule:"
 
+/** Notifies the engine that owns the partition of a schedule that was stored. */
+export function announceSchedule({ feed }: Pick<Journal, "feed">, partition: number): void {
+  feed.notify(`${CHANGED}${partition}`)
+}
+
 export interface SchedulesParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
@@ -91,7 +96,7 @@ export class Schedules {
   /** A schedule of this partition was stored by this process. A notification that is lost is repeated by the heartbeat. */
   changed(partition: number): void {
     if (this.#parts.partitions.owns(partition)) this.#wake()
-    else this.#parts.journal.feed.notify(`${CHANGED}${partition}`)
+    else announceSchedule(this.#parts.journal, partition)
   }
 
   /** The engine has taken partitions. */

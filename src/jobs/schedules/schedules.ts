@@ -57,7 +57,7 @@ export interface OwnerOption {
 export interface ScheduleRequestsParts {
   readonly journal: Journal
   readonly firing: Pick<FiringSchedules, "changed">
-  readonly submissions: Submissions
+  readonly submit: Submissions["submit"]
   readonly now: () => number
 }
 
@@ -169,13 +169,13 @@ export class ScheduleRequests {
     { owner = localOwner, submittedBy }: OwnerOption & { readonly submittedBy?: string | undefined } = {},
     admit?: Admit,
   ): Promise<{ readonly job_id: string }> {
-    const { journal, submissions, now } = this.#parts
+    const { journal, submit, now } = this.#parts
     const row = await this.#read(name, owner)
     const { workflow, input, labels, priority, ttl_seconds: ttlSeconds } = documentOf(row)
     const at = Math.max(now(), this.#lastRun + 1)
     this.#lastRun = at
     const options = { owner, labels, priority, ttlSeconds, submittedBy }
-    const { jobId } = await submissions.submit(workflow, renderInput(input, name, at), options, admit)
+    const { jobId } = await submit(workflow, renderInput(input, name, at), options, admit)
     const fire = { scheduleId: row.id, tick: at, kind: "run", at, jobId, count: 1 } as const
     await journal.schedules.addFire({ ...fire, outcome: "started", reason: null })
     return { job_id: jobId }
