@@ -62,6 +62,8 @@ export const errorTable = {
   E316: kind("job has changed since the bulk operation began", 409),
   E319: kind("job has started", 409),
   E320: kind("no such token", 404),
+  E330: invalid("invalid schedule", 422),
+  E331: kind("no such schedule", 404),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),

@@ -60,6 +60,12 @@ export type { ForkConfirmation, ForkOverride, ForkRequest } from "./jobs/fork/re
 export { type JobDescription, JobHandle, type PauseOptions, type SignalOptions } from "./jobs/handle.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
 export type { WorkflowSource } from "./jobs/register.ts"
+export type {
+  FireView,
+  ScheduleRequests,
+  ScheduleSummary,
+  ScheduleView,
+} from "./jobs/schedules/schedules.ts"
 export type { SubmitOptions } from "./jobs/submit.ts"
 export type { BulkJob, BulkResult, SubmitManyOptions } from "./jobs/submit-many.ts"
 export type { WhyQuery, WhyReason, WhyView } from "./jobs/why/why.ts"

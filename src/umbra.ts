@@ -26,6 +26,7 @@ import type { JobSnapshotPage } from "./jobs/job-lists.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./jobs/queries.ts"
 import { mustBeJobId } from "./jobs/reader.ts"
 import type { Registered, Registrations, WorkflowSource, WorkflowText } from "./jobs/register.ts"
+import type { ScheduleRequests } from "./jobs/schedules/schedules.ts"
 import type {
   FailurePage,
   FailuresRequest,
@@ -94,6 +95,7 @@ export class Umbra {
   readonly webhooks: Webhooks
   /** Commands to all jobs that match a filter, as durable operations. */
   readonly bulk: BulkOperations
+  readonly schedules: ScheduleRequests
   /** P1 to P6: lineage, dead letters and replays of executions. */
   readonly pipelines: Pipelines
   readonly #services: ExternalServices
@@ -116,6 +118,7 @@ export class Umbra {
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines
     this.bulk = wired.bulk
+    this.schedules = wired.schedules
   }
 
   async start(): Promise<void> {

@@ -21,6 +21,7 @@ import { BulkLane } from "./jobs/bulk/lane.ts"
 import { nodeExpectations } from "./jobs/fork/expectations.ts"
 import { Forks } from "./jobs/fork/forks.ts"
 import { Queries } from "./jobs/queries.ts"
+import { ScheduleRequests } from "./jobs/schedules/schedules.ts"
 import { Submissions } from "./jobs/submit.ts"
 import { Watchers } from "./jobs/watchers.ts"
 import { Why } from "./jobs/why/why.ts"
@@ -225,11 +226,16 @@ export function wire({ journal, location, services, settings, options, roles, ..
     submissions,
     forks: new BulkForks({ journal, forks }),
   })
+  const schedules = new ScheduleRequests({
+    ...{ journal, firing: engine.schedules, now },
+    submit: (...given) => submissions.submit(...given),
+  })
   return {
     handlers,
     adapters,
     forks,
     bulk,
+    schedules,
     engine,
     why,
     broker,

@@ -17,7 +17,11 @@ export function umbraProgram(): Command {
   documentCommands(program)
   runningCommands(program)
   targetCommands(program)
-  program.addCommand(workflowsProgram()).addCommand(aliasProgram()).addCommand(jobsProgram())
+  program
+    .addCommand(workflowsProgram())
+    .addCommand(aliasProgram())
+    .addCommand(scheduleProgram())
+    .addCommand(jobsProgram())
   program.addCommand(bulkProgram())
   program.addCommand(secretsProgram()).addCommand(tokenProgram()).addCommand(dbProgram())
   program
@@ -327,6 +331,52 @@ function workflowsProgram(): Command {
     .action(run(code, "pause"))
   command("resume <name>", "resume a paused workflow and the jobs that waited").action(run(code, "resume"))
   return workflows
+}
+
+function scheduleProgram(): Command {
+  const schedule = new Command("schedule").summary(
+    "start workflows at times: cron with time zones, or every 15m",
+  )
+  const command = (usage: string, summary: string) =>
+    withTarget(schedule.command(usage).summary(summary)).addOption(owner()).addOption(json())
+  const code = () => import("./schedules/command.ts")
+  command("create <name>", "store a schedule, or change it")
+    .requiredOption("--workflow <name>", "the workflow: name, name@3 or name@alias")
+    .option(
+      "--cron <fields>",
+      "minute, hour, day of the month, month, day of the week; or six fields with seconds first",
+    )
+    .option("--zone <name>", "time zone of --cron, for example Europe/Berlin (default: UTC)")
+    .option("--every <period>", "instead of --cron: 30s, 15m, 6h, 1d")
+    .option(
+      "--input <json>",
+      "input of the jobs, as JSON or @FILE; templates read schedule.time and schedule.name",
+    )
+    .option("--label <name=value>", "a label of the jobs; may be repeated", options.label)
+    .option("--priority <number>", "higher goes first", options.wholeNumber)
+    .option("--start <time>", "no tick before it")
+    .option("--end <time>", "no tick from then on")
+    .option("--jitter <seconds>", "each tick fires up to this much later", options.wholeNumber)
+    .option(
+      "--overlap <policy>",
+      "while the latest job runs: skip, allow, queue_one or cancel_running (default: skip)",
+    )
+    .option("--catch-up <policy>", "ticks more than a minute late: last, all or none (default: last)")
+    .option(
+      "--catch-up-seconds <seconds>",
+      "later than this, a tick never fires (default: 86400)",
+      options.wholeNumber,
+    )
+    .action(run(code, "create"))
+  command("list", "list schedules by name").action(run(code, "list"))
+  command("show <name>", "show a schedule, its next ticks and what the last ones did").action(
+    run(code, "show"),
+  )
+  command("pause <name>", "pause a schedule: ticks that come meanwhile never fire").action(run(code, "pause"))
+  command("resume <name>", "resume a paused schedule").action(run(code, "resume"))
+  command("run <name>", "start a job of the schedule now, and print its id").action(run(code, "start"))
+  command("delete <name>", "delete a schedule; its jobs stay").action(run(code, "remove"))
+  return schedule
 }
 
 function aliasProgram(): Command {

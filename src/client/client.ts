@@ -11,6 +11,7 @@ import { type ProblemDocument, problemError, UmbraClientError } from "./error.ts
 import { type ConnectOptions, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
 import { forkBody, isoText, listQuery, momentText, segment, startBody } from "./requests.ts"
+import { Schedules } from "./schedules.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type {
   BulkJob,
@@ -99,6 +100,8 @@ export class UmbraClient {
   readonly sessions: Sessions
   /** Commands to all jobs that match a filter. */
   readonly bulk: Bulk
+  /** Workflows that start at times. */
+  readonly schedules: Schedules
   readonly #http: Http
 
   constructor(options: ConnectOptions) {
@@ -108,6 +111,7 @@ export class UmbraClient {
     this.tokens = new Tokens(this.#http)
     this.sessions = new Sessions(this.#http)
     this.bulk = new Bulk(this.#http)
+    this.schedules = new Schedules(this.#http)
   }
 
   /**

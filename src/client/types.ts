@@ -135,6 +135,12 @@ export type BulkResult<Output = Json> =
 export type { BulkCount, BulkRefusals, BulkSummary, BulkView as BulkOperation } from "../jobs/bulk/bulk.ts"
 export type { BulkForkPreview } from "../jobs/bulk/forks.ts"
 export type { BulkFilter, BulkFork, BulkRefusal, BulkRequest, BulkVerb } from "../jobs/bulk/operation.ts"
+export type {
+  FireView as ScheduleFire,
+  ScheduleSummary,
+  ScheduleView as Schedule,
+} from "../jobs/schedules/schedules.ts"
+export type { ScheduleRequest } from "../schedule/document.ts"
 
 export type * from "./stream-events.ts"
 

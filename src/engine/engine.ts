@@ -33,6 +33,7 @@ import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { lostTasks } from "./remote/live-overlay.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
+import { Schedules } from "./schedules/schedules.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
 import { RollUps } from "./statistics/roll-ups.ts"
@@ -52,6 +53,7 @@ export class Engine implements OwnerEngine {
   readonly reasons: ReasonCheck
   /** Workflows whose new jobs do not begin. */
   readonly pauses: WorkflowPauses
+  readonly schedules: Schedules
   readonly metrics = new EngineMetrics()
   readonly #refreshes = new SingleFlight<void>()
   readonly #parts: EngineParts
@@ -111,7 +113,15 @@ export class Engine implements OwnerEngine {
       mustFit: parts.mustFit ?? (() => {}),
       paused: (owner, name) => this.pauses.fields(owner, name),
     })
-    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, log })
+    this.schedules = new Schedules({
+      ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution },
+      mustFit: parts.mustFit ?? (() => {}),
+      paused: (tenant, name) => this.pauses.fields(tenant, name),
+      command: (jobId, command) => this.commands.command(jobId, command),
+      wakeAt: at => this.#wakeups.fireAt(at),
+    })
+    const { schedules } = this
+    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, schedules, log })
     this.#inbox = new Inbox({
       ...{ journal, owner, plans, log, claimExecution, family: this.#family, forks },
     })
@@ -189,6 +199,7 @@ export class Engine implements OwnerEngine {
     if (takesPartitions) this.#sweep.start()
     if (takesPartitions) this.reasons.start()
     await this.pauses.start()
+    if (takesPartitions) await this.schedules.start()
   }
 
   /** Handles the rows of a heartbeat. */
@@ -198,6 +209,7 @@ export class Engine implements OwnerEngine {
     if (!this.#parts.takesPartitions) return
     this.#ownership.receive(heartbeat)
     this.#lease.renew(sentAt)
+    this.schedules.next(heartbeat.nextFireAt ?? null)
     this.owner.broker.remote?.resume()
     this.owner.queue.wake()
   }
@@ -336,6 +348,7 @@ export class Engine implements OwnerEngine {
     this.#retention.stop()
     this.reasons.stop()
     await this.pauses.stop()
+    await this.schedules.stop()
     await this.#sweep.stop()
     this.#executions.stop()
     await this.owner.queue.stop()
@@ -381,6 +394,8 @@ export class Engine implements OwnerEngine {
       for (const partition of fenced) this.#partitions.remove(partition)
       for (const { job, error } of refused) void this.#family.failRefused(job, error)
       if (batch.operations !== null) this.#operations(batch.operations)
+      if (this.schedules.hasAwaited)
+        for (const { id, state } of batch.jobs) if (state.finishedAt !== null) this.schedules.jobEnded(id)
       for (const { plan, state } of batch.jobs)
         if (plan.pipeline !== null && state.finishedAt !== null) this.#executions.freed()
     }

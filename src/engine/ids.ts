@@ -19,13 +19,17 @@ export function newJobId(partition: number, now: number, cell = 0): string {
     pool = randomBytes(RANDOM_POOL)
     used = 0
   }
-  const time = now.toString(16).padStart(12, "0")
   const tail = pool.toString("hex", used, used + 6)
   used += 6
   count = now === lastTime ? Math.min(count + 1, MAX_COUNT) : 0
   lastTime = now
   const inOrder = (VARIANT + count).toString(16)
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}-${inOrder}-${tail}`
+  return `${idStart(partition, now, cell)}-${inOrder}-${tail}`
+}
+
+function idStart(partition: number, time: number, cell: number): string {
+  const hex = time.toString(16).padStart(12, "0")
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}`
 }
 
 /** When the id was made, in milliseconds since 1970. */
@@ -48,6 +52,20 @@ export function childJobId(parentId: string, node: number, item?: number, instea
   const place = item === undefined ? `${node}` : `${node}/${item}`
   const life = instead === undefined ? "" : `#${instead}`
   return `${familyPrefix(parentId)}-${hashedEnd(`${parentId}/${place}${life}`)}`
+}
+
+/**
+ * The id of the job of a tick: it follows from schedule and tick, and has the time of the tick and the partition of the
+ * schedule.
+ */
+export function scheduledJobId(of: {
+  readonly scheduleId: string
+  readonly partition: number
+  readonly tick: number
+  readonly cell: number
+}): string {
+  const { scheduleId, partition, tick, cell } = of
+  return `${idStart(partition, tick, cell)}-${hashedEnd(`${scheduleId}/${tick}`)}`
 }
 
 /** The end of an id that follows from a text. */

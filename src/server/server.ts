@@ -35,6 +35,7 @@ import { jobRoutes } from "./routes/jobs.ts"
 import { pipelineRoutes } from "./routes/pipelines.ts"
 import { documentRoutes, processRoutes, workerRoutes } from "./routes/process.ts"
 import { providerRoutes, webhookRoute } from "./routes/providers.ts"
+import { scheduleRoutes } from "./routes/schedules.ts"
 import { sessionRoutes } from "./routes/session.ts"
 import { statisticsRoutes } from "./routes/statistics.ts"
 import { streamRoutes } from "./routes/streams.ts"
@@ -185,6 +186,7 @@ async function makeApp(
     jobCommandRoutes(routes, context)
     forkRoutes(routes, context)
     bulkRoutes(routes, context)
+    scheduleRoutes(routes, context)
     pipelineRoutes(routes, context)
     tokenRoutes(routes, context)
     providerRoutes(routes, context)

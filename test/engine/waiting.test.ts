@@ -118,7 +118,13 @@ describe("the alarm clock of jobs that are not in memory", () => {
           }),
         ),
     } as unknown as Recovery
-    const wakeups = new Wakeups({ clock, recovery, partitions: { all: () => [...owned] }, log: silentLog })
+    const wakeups = new Wakeups({
+      clock,
+      recovery,
+      schedules: { alarm: () => {}, partitionsAdded: () => {} },
+      partitions: { all: () => [...owned] },
+      log: silentLog,
+    })
     return { clock, looks, owned, wakeups }
   }
 

@@ -15,6 +15,7 @@ import { pipelineRetentionContract } from "./contract/pipeline-retention.ts"
 import { providersContract } from "./contract/providers.ts"
 import { registryContract } from "./contract/registry.ts"
 import { retentionContract } from "./contract/retention.ts"
+import { schedulesContract } from "./contract/schedules.ts"
 import { statisticsContract } from "./contract/statistics.ts"
 import { workflowsContract } from "./contract/workflows.ts"
 import type { Stage } from "./fixture.ts"
@@ -39,6 +40,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
   suite(`${name} keeps the contract of retention`, open, [retentionContract])
   suite(`${name} keeps the contract of lists`, open, [listsContract])
   suite(`${name} keeps the contract of statistics`, open, [statisticsContract])
+  suite(`${name} keeps the contract of schedules`, open, [schedulesContract])
   suite(`${name} keeps the contract of forks`, open, [forksContract])
   // On a store of their own: tests that take a partition each leave none.
   suite(`${name} keeps the contract of pipelines`, open, [

@@ -28,7 +28,7 @@ describe("migrations", () => {
     await open()
     await bystander.query("insert into umbra.migrations (id, name, checksum) values (999, 'future', 'x')")
     const error = await openPostgres(url).catch((found: unknown) => found)
-    expect(error).toMatchObject({ code: "E505", details: { database: 999, release: migrations.length } })
+    expect(error).toMatchObject({ code: "E505", details: { database: 999, release: migrations.at(-1)!.id } })
     expect((error as Error).message).toContain("A newer release")
   })
 
@@ -108,7 +108,7 @@ describe("migrations", () => {
     const database = new PostgresDatabase({ ...postgresDefaults, url, label: "it", retry: { tries: 1 } })
     const more = (name: string, sql: string): Migration[] => [
       ...migrations,
-      { id: migrations.length + 1, name, sql, checksum: name },
+      { id: migrations.at(-1)!.id + 1, name, sql, checksum: name },
     ]
     try {
       await migrate(database)

@@ -22,9 +22,9 @@ describe("the statements of an append", () => {
     ])
   })
 
-  it("append_again is append_forks, and skips the facts, jobs and holds that exist", () => {
+  it("append_again is append_schedules, and skips the facts, jobs and holds that exist", () => {
     const added = "\n  on conflict do nothing"
-    expect(sql.appendAgain.replaceAll(added, "")).toBe(sql.appendForks.replaceAll(added, ""))
-    expect(sql.appendAgain.split(added)).toHaveLength(sql.appendForks.split(added).length + 2)
+    expect(sql.appendAgain.replaceAll(added, "")).toBe(sql.appendSchedules.replaceAll(added, ""))
+    expect(sql.appendAgain.split(added)).toHaveLength(sql.appendSchedules.split(added).length + 2)
   })
 })

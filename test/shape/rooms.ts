@@ -41,6 +41,8 @@ export const rooms: Readonly<Record<string, Room>> = {
       "node:worker_threads",
     ],
   },
+  // Pure: calendar and policy of schedules.
+  schedule: { rooms: ["core", "errors", "template"], packages: ["zod"] },
   journal: {
     rooms: ["core", "errors", "log", "settings", "sync-folders", "thread", "process-identity"],
     packages: ["pg", "@photostructure/sqlite", "node:*"],
@@ -71,6 +73,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "definition",
       "journal",
       "broker",
+      "schedule",
       "errors",
       "failpoints",
       "log",
@@ -92,6 +95,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "broker",
       "engine",
+      "schedule",
       "errors",
       "log",
       "settings",
@@ -105,7 +109,10 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   // Types alone, but for core/view/live-view.ts (test/client/browser.test.ts): a browser loads nothing else of these rooms.
-  client: { rooms: ["core", "definition", "journal", "engine", "jobs", "pipeline"], packages: [] },
+  client: {
+    rooms: ["core", "definition", "journal", "engine", "jobs", "pipeline", "schedule"],
+    packages: [],
+  },
   // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
   provider: {
     rooms: [
@@ -179,6 +186,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "feed",
       "errors",
       "roles",
+      "schedule",
       "trace",
       "umbra-options",
       "wiring",
@@ -202,6 +210,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "log",
       "open-worker",
       "roles",
+      "schedule",
       "umbra",
     ],
     packages: [],
@@ -215,6 +224,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "jobs",
       "feed",
       "pipeline",
+      "schedule",
       "errors",
       "log",
       "roles",
@@ -252,6 +262,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "errors",
       "log",
       "roles",
+      "schedule",
       "server",
       "settings",
       "umbra",

@@ -4,6 +4,7 @@ import type { Bulk } from "../../client/bulk.ts"
 import type { UmbraClient } from "../../client/client.ts"
 import { UmbraClientError } from "../../client/error.ts"
 import type { CompiledGraph, JobSnapshot } from "../../client/index.ts"
+import type { Schedules } from "../../client/schedules.ts"
 import type { Tokens, Workflows } from "../../client/workflows.ts"
 import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
@@ -169,6 +170,11 @@ export type TargetJobs = Pick<
 
 export type TargetBulk = Pick<Bulk, "count" | "start" | "get" | "list" | "refused" | "abort">
 
+export type TargetSchedules = Pick<
+  Schedules,
+  "put" | "get" | "list" | "fires" | "pause" | "resume" | "run" | "delete"
+>
+
 export type TargetWorkflows = Pick<
   Workflows,
   | ("get" | "list" | "versions" | "statistics" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete")
@@ -182,6 +188,7 @@ export interface Target {
   readonly flags: string
   readonly jobs: TargetJobs
   readonly bulk: TargetBulk
+  readonly schedules: TargetSchedules
   readonly workflows: TargetWorkflows
   /** The compiled graph of the version that the job runs. */
   compiledGraph(job: JobSnapshot): Promise<CompiledGraph>

@@ -34,9 +34,9 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     token,
     headers: owner === undefined ? undefined : { "umbra-owner": encodeURIComponent(owner) },
   })
-  const { workflows, tokens, bulk } = client
+  const { workflows, tokens, bulk, schedules } = client
   return {
-    ...{ name: client.url, flags, jobs: client, bulk, workflows, tokens },
+    ...{ name: client.url, flags, jobs: client, bulk, schedules, workflows, tokens },
     compiledGraph: ({ job_id }) => client.compiledGraph(job_id),
     push: text => pushText(workflows, text),
     changes: ({ signal, onTrouble }) =>

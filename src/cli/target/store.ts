@@ -87,6 +87,7 @@ import { commandLog } from "../output/log.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
 import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./open.ts"
 import { storeBulk } from "./store-bulk.ts"
+import { storeSchedules } from "./store-schedules.ts"
 
 export function openStore(location: string, options: TargetOptions): Target {
   const { owner = localOwner } = options
@@ -100,6 +101,11 @@ export function openStore(location: string, options: TargetOptions): Target {
       asEngine: use => jobs.asEngine(use),
       withHandlers: use => jobs.withHandlers(use),
     }),
+    schedules: storeSchedules(
+      owner,
+      () => store.journal(),
+      use => jobs.asEngine(use),
+    ),
     workflows: storeWorkflows(store, owner),
     async compiledGraph({ job_id }) {
       return (await store.reader()).facts.compiledGraphOf(job_id)

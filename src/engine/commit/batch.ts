@@ -13,6 +13,7 @@ import type {
   NewMessage,
   Batch as StoredBatch,
 } from "../../journal/port/journal.ts"
+import type { NewFire, ScheduleChange } from "../../journal/port/schedules.ts"
 import { jobErrorText, jobFingerprint, jobOutputText, usageKey } from "../owner/job-result.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { End } from "../statistics/ended-facts.ts"
@@ -42,11 +43,14 @@ export class Batch {
   operations: OperationRows | null = null
   /** What forks of this batch hold; null: there is no fork. */
   holds: Holds | null = null
+  /** Ticks of schedules; null: there is none. */
+  ticks: Ticks | null = null
 
   get isEmpty(): boolean {
     const { facts, answers, messages, waiters, rows } = this
     // A waiter must be answered even if the rest of the batch was dropped.
-    const isWithoutRows = facts.length === 0 && answers.length === 0 && messages.length === 0
+    const isWithoutRows =
+      facts.length === 0 && answers.length === 0 && messages.length === 0 && this.ticks === null
     return isWithoutRows && waiters.length === 0 && rows.size === 0
   }
 
@@ -77,9 +81,9 @@ export class Batch {
     const fences = [...this.epochs]
       .map(([partition, epoch]) => ({ partition, epoch }))
       .sort((a, b) => a.partition - b.partition)
-    const { facts, answers, messages, operations, holds } = this
+    const { facts, answers, messages, operations, holds, ticks } = this
     const rows = operations === null ? {} : { begun: operations.begun, left: operations.left }
-    return { fences, facts, newJobs, changedJobs, answers, messages, ...rows, ...holds }
+    return { fences, facts, newJobs, changedJobs, answers, messages, ...rows, ...holds, ...ticks }
   }
 
   /** Removes everything of a partition whose memory is discarded. */
@@ -93,6 +97,7 @@ export class Batch {
     for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
     this.operations?.keep(row => row.partition !== partition)
     if (this.holds !== null) this.holds = holdsOf(this.holds, row => row.partition !== partition)
+    if (this.ticks !== null) this.ticks = ticksOf(this.ticks, row => row.partition !== partition)
     for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
   }
 
@@ -104,6 +109,7 @@ export class Batch {
     keep(this.answers, answer => answer.jobId !== jobId)
     this.operations?.keep(row => row.jobId !== jobId)
     if (this.holds !== null) this.holds = holdsOf(this.holds, row => holderOf(row) !== jobId)
+    if (this.ticks !== null) this.ticks = ticksOf(this.ticks, row => !("jobId" in row) || row.jobId !== jobId)
   }
 
   dropEnds(jobId: string): void {
@@ -120,6 +126,18 @@ export interface EndedJob extends End {
 export interface Holds {
   readonly held: readonly HeldRow[]
   readonly definitions: readonly NewDefinition[]
+}
+
+interface Ticks {
+  readonly schedules: readonly ScheduleChange[]
+  readonly fires: readonly NewFire[]
+}
+
+function ticksOf(
+  { schedules = [], fires = [] }: Partial<Ticks>,
+  isKept: (row: ScheduleChange | NewFire) => boolean,
+): Ticks {
+  return { schedules: schedules.filter(isKept), fires: fires.filter(isKept) }
 }
 
 function holdsOf(
@@ -301,6 +319,7 @@ export function withoutPartition(stored: ClosedBatch, partition: number): Closed
     begun: stored.begun?.filter(isOther) ?? [],
     left: stored.left?.filter(isOther) ?? [],
     ...holdsOf(stored, isOther),
+    ...ticksOf(stored, isOther),
   }
 }
 
@@ -315,6 +334,8 @@ export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean):
     begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
     left: stored.left?.filter(row => keep(row.jobId)) ?? [],
     ...holdsOf(stored, row => keep(holderOf(row))),
+    // A tick is decided even if the database rejects its job.
+    ...ticksOf(stored, row => !("jobId" in row) || row.jobId === null || keep(row.jobId)),
   }
 }
 

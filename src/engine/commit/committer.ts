@@ -4,6 +4,7 @@ import { phaseOf } from "../../core/state.ts"
 import { encodeFigures, jobFigures } from "../../core/statistics/job-figures.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
+import type { NewFire, ScheduleChange } from "../../journal/port/schedules.ts"
 import type { Clock } from "../clock.ts"
 import { EngineMetrics } from "../metrics.ts"
 import type { LiveJob } from "../owner/live-job.ts"
@@ -223,6 +224,19 @@ export class AppendLane {
       definitions: [...(holds?.definitions ?? []), ...definitions],
     }
     for (const { definition } of definitions) this.#open.bytes += definition.length
+  }
+
+  /** Ticks of a schedule that were decided; the jobs that they start were recorded just before. */
+  recordTicks(change: ScheduleChange, fires: readonly NewFire[]): void {
+    const { partition } = change
+    const owned = this.#owned.get(partition)
+    if (owned === undefined) throw partitionMoved(partition)
+    const batch = this.#open
+    const { schedules = [], fires: before = [] } = batch.ticks ?? {}
+    batch.ticks = { schedules: [...schedules, change], fires: [...before, ...fires] }
+    batch.epochs.set(partition, owned.epoch)
+    batch.bytes += FACT_OVERHEAD * (1 + fires.length)
+    this.#schedule()
   }
 
   /** Called before the facts of a command: its facts and the answer to its sender are one commit. */

@@ -35,8 +35,8 @@ export class AppendSender {
   }
 
   async send(stored: ClosedBatch): Promise<AppendOutcome> {
-    const { facts, changedJobs, answers, messages } = stored
-    if ([facts, changedJobs, answers, messages].every(({ length }) => length === 0))
+    const { facts, changedJobs, answers, messages, schedules = [] } = stored
+    if ([facts, changedJobs, answers, messages, schedules].every(({ length }) => length === 0))
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     try {
       const { held } = await this.#untilOutcomeKnown(() => this.#append(stored))

@@ -179,7 +179,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   #submitRow(id: string, partition: number, command: Submit): Submission {
     const createdAt = this.#parts.clock.now()
     const lane = this.committer.lane(partition)
-    lane.closeIfFull()
+    this.#turns.closeIfFull(lane)
     const fact = submission(command, createdAt, true)
     lane.recordQueued({ id, partition, fact, wakeAt: rowWakeAt(fact, command, this.queue) })
     if (command.fork !== undefined) lane.hold(holdsOfFork(id, partition, command, createdAt))

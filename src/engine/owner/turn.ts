@@ -62,6 +62,11 @@ export class Turns {
     }
   }
 
+  /** Called before the facts of a command, which are one commit. */
+  closeIfFull(lane: AppendLane): void {
+    if (!this.#isInOneCommit) lane.closeIfFull()
+  }
+
   /** Returns a promise only if outputs must be read first. */
   execute(
     job: LiveJob,
@@ -79,7 +84,7 @@ export class Turns {
         .readOutputs(job, unread)
         .then(more => this.execute(job, command, outputText, new Map([...read, ...more])))
     const lane = committer.lane(job.partition)
-    if (!this.#isInOneCommit) lane.closeIfFull()
+    this.closeIfFull(lane)
     try {
       for (const fact of facts) {
         const wasOpen = job.state.finishedAt === null

@@ -1,16 +1,19 @@
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
+import type { Schedules } from "../schedules/schedules.ts"
 import type { Recovery } from "./recovery.ts"
 
 export interface WakeupsParts {
   readonly clock: Clock
   readonly recovery: Recovery
   readonly partitions: Pick<ReadyPartitions, "all">
+  /** Schedules share the alarm. */
+  readonly schedules: Pick<Schedules, "alarm" | "partitionsAdded">
   readonly log: Log
 }
 
-/** The alarm clock of parked jobs: one timer for the earliest of them, whatever their number. */
+/** The alarm clock of parked jobs and of schedules: one timer for the earliest of them, whatever their number. */
 export class Wakeups {
   readonly #parts: WakeupsParts
   /** All jobs due up to here have been woken. */
@@ -37,9 +40,15 @@ export class Wakeups {
 
   /** This engine took partitions, in which all jobs due until `since` are awake. */
   partitionsAdded(since: number): Promise<void> {
+    this.#parts.schedules.partitionsAdded()
     this.#rewind(since)
     this.#queryAgain = true
     return this.#queryNow()
+  }
+
+  /** A schedule fires then. */
+  fireAt(at: number): void {
+    this.#arm(at)
   }
 
   #rewind(to: number): void {
@@ -92,6 +101,7 @@ export class Wakeups {
     this.#timer?.cancel()
     const cancel = this.#parts.clock.after(at - this.#parts.clock.now(), () => {
       this.#timer = null
+      this.#parts.schedules.alarm()
       // A query in flight may have been sent before the row of this job was stored.
       this.#queryAgain ||= this.#querying !== null
       void this.#queryNow()

@@ -7,6 +7,7 @@ import type { MessageRow, NewMessage } from "./notices.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
 import type { Registry } from "./registry.ts"
+import type { NewFire, ScheduleChange, ScheduleStore } from "./schedules.ts"
 import type { StatisticsStore } from "./statistics.ts"
 
 export type * from "./forks.ts"
@@ -33,6 +34,8 @@ export interface Journal {
   readonly pipelines: PipelineStore
   /** Roll-ups of what ended jobs took and used. */
   readonly statistics: StatisticsStore
+  /** Schedules and the outcomes of their ticks. */
+  readonly schedules: ScheduleStore
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: resend the
@@ -208,7 +211,7 @@ export interface Journal {
     readonly limit: number
   }): Promise<string | null>
   /**
-   * Removes claims of operations that do not exist, definitions that no job holds, settled messages and webhooks from before `before`, parked ones
+   * Removes claims of operations that do not exist, definitions that no job holds, outcomes of ticks, settled messages and webhooks from before `before`, parked ones
    * only from before `unsettledBefore`, at most `limit` of each kind; and engines that own nothing and have sent no
    * heartbeat since the last time nor after `silentSince`. Returns whether there may be more.
    */
@@ -279,6 +282,10 @@ export interface Batch {
   /** What new jobs of this batch refer to: it stays as long as they do. */
   readonly held?: readonly HeldRow[]
   readonly definitions?: readonly NewDefinition[]
+  /** Schedules whose ticks were decided, at most one entry for each … */
+  readonly schedules?: readonly ScheduleChange[]
+  /** … and the outcomes. */
+  readonly fires?: readonly NewFire[]
 }
 
 export interface AppendResult {
@@ -464,4 +471,6 @@ export interface Heartbeat {
   readonly partitions: readonly PartitionRow[]
   /** Partitions of this engine with unanswered messages. */
   readonly inbox: readonly number[]
+  /** When the next schedule in a partition of this engine fires; null: none will. */
+  readonly nextFireAt?: number | null
 }

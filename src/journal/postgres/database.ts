@@ -31,6 +31,7 @@ export type AppendStatement =
   | "append"
   | "appendAgain"
   | "appendForks"
+  | "appendSchedules"
   | "appendJobs"
   | "appendFacts"
   | "appendFact"

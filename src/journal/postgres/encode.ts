@@ -15,6 +15,7 @@ import type {
   PartitionEpoch,
 } from "../port/journal.ts"
 import type { BegunOperation, LeftBehind } from "../port/providers.ts"
+import type { NewFire, ScheduleChange } from "../port/schedules.ts"
 import { itemColumn } from "../rows.ts"
 import type { AppendStatement, Values } from "./database.ts"
 
@@ -26,6 +27,8 @@ export interface EncodedBatch {
 /** The shortest statement that suffices for this batch, and its parameters. */
 export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatch {
   const { fences, facts, newJobs, changedJobs, answers, messages, begun = [], left = [] } = batch
+  if (batch.schedules !== undefined && batch.schedules.length > 0)
+    return { statement: "appendSchedules", values: scheduleValues(batch, marks) }
   if (batch.held !== undefined && batch.held.length > 0)
     return { statement: "appendForks", values: forkValues(batch, marks) }
   if (begun.length + left.length > 0) return { statement: "append", values: allValues(batch, marks) }
@@ -40,7 +43,7 @@ export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatc
 
 /** For a batch that may have been stored before. */
 export function encodeAgain(batch: Batch, marks: readonly number[]): EncodedBatch {
-  return { statement: "appendAgain", values: forkValues(batch, marks) }
+  return { statement: "appendAgain", values: scheduleValues(batch, marks) }
 }
 
 export function epochs(list: readonly PartitionEpoch[]): [partitions: number[], epochs: number[]] {
@@ -72,6 +75,32 @@ function allValues(batch: Batch, marks: readonly number[]): Values {
 function forkValues(batch: Batch, marks: readonly number[]): Values {
   const { held = [], definitions = [] } = batch
   return [...allValues(batch, marks), records(held, heldRecord), records(definitions, definitionRecord)]
+}
+
+function scheduleValues(batch: Batch, marks: readonly number[]): Values {
+  const { schedules = [], fires = [] } = batch
+  return [...forkValues(batch, marks), records(schedules, scheduleRecord), records(fires, fireRecord)]
+}
+
+function scheduleRecord(change: ScheduleChange): string {
+  const { partition, id, revision, lastTick, lastJob, nextAt, queuedTick, startedTick } = change
+  const ticks = [nextAt ?? "", queuedTick ?? "", startedTick ?? ""]
+  return [partition, id, revision, lastTick, lastJob ?? "", ...ticks].join(FIELD)
+}
+
+function fireRecord({
+  partition,
+  scheduleId,
+  tick,
+  kind,
+  at,
+  outcome,
+  jobId,
+  reason,
+  count,
+}: NewFire): string {
+  const cause = reason === null ? "" : plain(reason)
+  return [partition, scheduleId, tick, kind, at, outcome, jobId ?? "", cause, count].join(FIELD)
 }
 
 function heldRecord({ partition, by, held }: HeldRow): string {

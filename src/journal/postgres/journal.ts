@@ -17,6 +17,7 @@ import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
+import type { ScheduleStore } from "../port/schedules.ts"
 import type { StatisticsStore } from "../port/statistics.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
 import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
@@ -26,6 +27,7 @@ import { type FeedNotifications, SqlFeed } from "./feed.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
+import { SqlSchedules } from "./schedules.ts"
 import { SqlStatistics } from "./statistics.ts"
 
 /** The number of removed jobs that one statement removes facts of. */
@@ -54,6 +56,7 @@ export class SqlJournal implements port.Journal, ListedStore {
   readonly providers: ProviderStore
   readonly pipelines: PipelineStore
   readonly statistics: StatisticsStore
+  readonly schedules: ScheduleStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #marks = new MarkWriter()
@@ -65,6 +68,7 @@ export class SqlJournal implements port.Journal, ListedStore {
     this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
     this.pipelines = new SqlPipelineStore(database)
     this.statistics = new SqlStatistics(database)
+    this.schedules = new SqlSchedules(database)
     this.#wakeUps = options.wakeUps ?? null
     this.capabilities = options.capabilities
     this.listen = this.#wakeUps?.listen.bind(this.#wakeUps) ?? null

@@ -267,10 +267,13 @@ export class SqliteJournal implements Verbs {
       const inbox = `select id from partitions as p where owner = ? and exists (
         select 1 from inbox as i where i.partition = p.id and i.answer is null and i.withdrawn = 0
       ) order by id`
+      const nextFire = `select min((select min(next_at) from schedules where partition = p.id and next_at is not null)) as at
+        from partitions as p where owner = ?`
       return {
         engines: this.readEngines().filter(other => other.engine !== engine),
         partitions: this.readPartitions(),
         inbox: this.#connection.all<{ id: number }>(inbox, engine).map(({ id }) => id),
+        nextFireAt: this.#connection.get<{ at: number | null }>(nextFire, engine)?.at ?? null,
       }
     })
   }
@@ -425,6 +428,12 @@ export class SqliteJournal implements Verbs {
          )`,
         ...[before, limit],
       )
+      const outcomes = this.#connection.run(
+        `delete from fires where (schedule_id, tick, kind) in (
+           select schedule_id, tick, kind from fires where at < ? order by at limit ?
+         )`,
+        ...[before, limit],
+      )
       this.#connection.run(
         `delete from engines
          where beat = purged_beat and beat <= ?
@@ -432,7 +441,7 @@ export class SqliteJournal implements Verbs {
         silentSince,
       )
       this.#connection.run("update engines set purged_beat = beat where purged_beat is not beat")
-      return Math.max(settled, claims, events, definitions) >= limit
+      return Math.max(settled, claims, events, definitions, outcomes) >= limit
     })
   }
 

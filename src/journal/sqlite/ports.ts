@@ -10,6 +10,7 @@ import type * as port from "../port/journal.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
+import type { ScheduleStore } from "../port/schedules.ts"
 import type { StatisticsStore } from "../port/statistics.ts"
 import type { Connection } from "./database.ts"
 import { SqliteFeed } from "./feed.ts"
@@ -17,6 +18,7 @@ import { SqliteJournal } from "./journal.ts"
 import { claimDeadLettersInPages, type DeadLetterPages, SqlitePipelines } from "./pipelines.ts"
 import { SqliteProviders } from "./providers.ts"
 import { SqliteRegistry } from "./registry.ts"
+import { SqliteSchedules } from "./schedules/store.ts"
 import { SqliteStatistics } from "./statistics/store.ts"
 
 const types = {
@@ -26,6 +28,7 @@ const types = {
   providers: SqliteProviders,
   pipelines: SqlitePipelines,
   statistics: SqliteStatistics,
+  schedules: SqliteSchedules,
 }
 
 export type StoreName = keyof typeof types
@@ -80,6 +83,7 @@ export function createJournal(options: JournalOptions): port.Journal {
     feed,
     providers: verbs<ProviderStore>("providers", call),
     statistics: verbs<StatisticsStore>("statistics", call),
+    schedules: verbs<ScheduleStore>("schedules", call),
     pipelines: { ...pipelines, claimDeadLetters: claim => claimDeadLettersInPages(claim, pipelines) },
     listen,
     close,

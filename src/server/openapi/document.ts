@@ -53,6 +53,7 @@ export async function publish(app: App, version: string): Promise<void> {
         { name: "pipelines", description: "Lineage and dead letters of jobs that run pipelines" },
         { name: "tokens", description: "API tokens and their scopes" },
         { name: "sessions", description: "Logins of people in browsers" },
+        { name: "schedules", description: "Workflows that start at times" },
         { name: "providers", description: "External services and their webhooks" },
         { name: "server", description: "Health, metrics and workers of this process" },
       ],

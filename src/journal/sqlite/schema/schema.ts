@@ -11,6 +11,7 @@ import type { Connection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
 import { pipelineTables } from "./pipelines.ts"
 import { providerTables } from "./providers.ts"
+import { scheduleTables } from "./schedules.ts"
 import { statisticsTables } from "./statistics.ts"
 
 /** "Umbr": distinguishes our files from other SQLite databases. */
@@ -291,6 +292,7 @@ const steps: readonly Step[] = [
   forks,
   sessions,
   workflowPauses,
+  scheduleTables,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */

@@ -68,9 +68,9 @@ function withEpochs<Key extends string>(key: Key) {
 }
 
 function sentBatch({ answers, messages, begun = [], left = [], ...batch }: port.Batch): SentBatch {
-  const { held = [], definitions = [] } = batch
+  const { held = [], definitions = [], schedules = [], fires = [] } = batch
   return {
-    ...{ answers, messages, begun, left, held, definitions },
+    ...{ answers, messages, begun, left, held, definitions, schedules, fires },
     fences: flat(batch.fences, epochKeys),
     facts: flat(batch.facts, factKeys),
     newJobs: flat(batch.newJobs, jobKeys),

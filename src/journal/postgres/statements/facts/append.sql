@@ -4,7 +4,7 @@
 -- append_jobs for a batch that touches no operation at a provider, as nearly all do (the parts for operations
 -- cost 13 of 353 µs for a batch of one even when they are empty, 25 of 513 µs for ten), and append_facts for
 -- a batch that contains only facts, as a completed node in the middle of a job does. append_fact.sql is for
--- one fact. append_forks is this one with what forks hold.
+-- one fact. append_forks is this one with what forks hold, append_schedules that one with ticks of schedules.
 --
 -- $1, $2     fences: partition ids and the epochs they are believed to have, as array literals
 -- $3, $4     facts: "partition seq job_id at type" and, in parallel, the JSON data
@@ -15,6 +15,7 @@
 -- $11, $12   operations at providers that began, and those that ended with the slots they release, one record
 -- each
 -- $13, $14   what new jobs hold, and definitions that are no version of a workflow, one record each
+-- $15, $16   schedules whose ticks were decided, and the outcomes of these ticks, one record each
 --
 -- Records are joined by U+001E and their fields by U+001F, which JSON text never contains unescaped; an empty
 -- field of a nullable column is null. An empty part is the empty string: it splits into no records and costs
@@ -182,7 +183,7 @@ released as (
   where s.job_id = l.job_id and (l.node is null or (s.node = l.node and s.item = l.item))
 ),
 -- end
--- only in append_forks, append_again
+-- only in append_forks, append_schedules, append_again
 holds as (
   insert into umbra.held (held, by)
   select h[3], h[2]::uuid
@@ -206,6 +207,43 @@ definitions as (
   where d[1]::int = any ((select ids from held)::int[])
   order by d[2], d[4]::bigint desc
   on conflict (hash) do update set used_at = greatest(definitions.used_at, excluded.used_at)
+),
+-- end
+-- only in append_schedules, append_again
+-- An edit since the decision (another revision) keeps its own next_at. last_tick only rises.
+schedules as (
+  update umbra.schedules as s
+  set
+    last_tick = c.last_tick,
+    last_job = coalesce(nullif(c.r[5], '')::uuid, s.last_job),
+    next_at = case when s.revision = c.r[3]::int then nullif(c.r[6], '')::bigint else s.next_at end,
+    queued_tick = case
+      when s.revision = c.r[3]::int then nullif(c.r[7], '')::bigint
+      when s.queued_tick = nullif(c.r[8], '')::bigint then null
+      else s.queued_tick
+    end
+  from (
+    select r, r[1]::int as partition, r[2]::uuid as id, r[4]::bigint as last_tick
+    from (
+      select string_to_array(record, chr(31)) as r
+      from unnest(string_to_array($15::text, chr(30))) as u (record)
+      offset 0
+    ) as n
+  ) as c
+  where s.id = c.id and s.last_tick <= c.last_tick and c.partition = any ((select ids from held)::int[])
+),
+-- A tick that was queued and has started is the same row.
+fires as (
+  insert into umbra.fires (schedule_id, tick, kind, at, outcome, job_id, reason, count)
+  select f[2]::uuid, f[3]::bigint, f[4], f[5]::bigint, f[6], nullif(f[7], '')::uuid, nullif(f[8], ''), f[9]::int
+  from (
+    select string_to_array(record, chr(31)) as f
+    from unnest(string_to_array($16::text, chr(30))) as u (record)
+    offset 0
+  ) as n
+  where f[1]::int = any ((select ids from held)::int[])
+  on conflict (schedule_id, tick, kind) do update
+  set at = excluded.at, outcome = excluded.outcome, job_id = excluded.job_id, reason = excluded.reason
 ),
 -- end
 select array_to_string((select ids from held), ',') as held, (select count(*) from facts) as inserted

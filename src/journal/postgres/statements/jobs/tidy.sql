@@ -1,5 +1,5 @@
--- Removes rows that belong to no existing job, at most $4 of each kind: claims of operations, definitions, settled messages
--- and webhooks older than $1, parked ones older than $3; and engines that own nothing and whose heartbeat has
+-- Removes rows that belong to no existing job, at most $4 of each kind: claims of operations, definitions, settled messages,
+-- webhooks and outcomes of ticks older than $1, parked ones older than $3; and engines that own nothing and whose heartbeat has
 -- not changed since the last time, nor since $2 (an engine that is alive after all returns with its next
 -- heartbeat). Returns the largest number of one kind.
 with settled as (
@@ -45,6 +45,13 @@ definitions as (
     and d.used_at < $1::text::bigint
   returning 1
 ),
+outcomes as (
+  delete from umbra.fires
+  where ctid = any (array(
+    select ctid from umbra.fires where at < $1::text::bigint order by at limit $4::text::bigint
+  ))
+  returning 1
+),
 dead as (
   delete from umbra.engines as e
   where e.beat = e.purged_beat
@@ -56,5 +63,5 @@ alive as (
 )
 select greatest(
   (select count(*) from settled), (select count(*) from claims), (select count(*) from events),
-  (select count(*) from definitions)
+  (select count(*) from definitions), (select count(*) from outcomes)
 ) as removed

@@ -1,5 +1,6 @@
 -- Stores the heartbeat of an engine, and returns in the same round trip all that it needs to know: the
--- heartbeats of the others, the owners of partitions, and which of its own partitions have open messages.
+-- heartbeats of the others, the owners of partitions, which of its own partitions have open messages, and when
+-- the next schedule in one of them fires.
 with me as (
   insert into umbra.engines (id, place, beat, follows)
   values ($1::text, $2::text, $3::text::bigint, $4::text::boolean)
@@ -20,4 +21,15 @@ select
     from umbra.partitions as p
     where p.owner = $1::text
       and exists (select from umbra.inbox as i where i.partition = p.id and i.answer is null and not i.withdrawn)
-  ) as inbox
+  ) as inbox,
+  (
+    select min(s.next_at)
+    from umbra.partitions as p
+    cross join lateral (
+      select next_at from umbra.schedules
+      where partition = p.id and next_at is not null
+      order by next_at
+      limit 1
+    ) as s
+    where p.owner = $1::text
+  ) as next_fire_at

@@ -1,0 +1,42 @@
+/** Schedules in a folder or a database. */
+import { pages } from "../../client/http.ts"
+import { announceSchedule } from "../../engine/schedules/schedules.ts"
+import { ScheduleRequests } from "../../jobs/schedules/schedules.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Umbra } from "../../umbra.ts"
+import type { TargetSchedules } from "./open.ts"
+
+/** `asEngine`: through an engine of another process, or with one of this process. Only `run` needs one. */
+export function storeSchedules(
+  owner: string,
+  journal: () => Promise<Journal>,
+  asEngine: <T>(use: (umbra: Umbra) => Promise<T>) => Promise<T>,
+): TargetSchedules {
+  const requests = async () => {
+    const store = await journal()
+    return new ScheduleRequests({
+      journal: store,
+      firing: { changed: partition => announceSchedule(store, partition) },
+      submit: (workflow, input, options) => asEngine(umbra => umbra.accept(workflow, input, options)),
+      now: Date.now,
+    })
+  }
+  return {
+    put: async (name, document) => (await (await requests()).put(name, document, { owner })).schedule,
+    get: async name => (await requests()).get(name, { owner }),
+    async *list({ limit } = {}) {
+      const schedules = await requests()
+      const ask = (after?: string) => schedules.list({ owner, after, limit })
+      for await (const page of pages(ask)) yield* page.schedules
+    },
+    async *fires(name, { limit } = {}) {
+      const schedules = await requests()
+      const ask = (before?: string) => schedules.fires(name, { owner, before, limit })
+      for await (const { fires } of pages(ask)) yield* fires
+    },
+    pause: async name => (await requests()).pause(name, { owner }),
+    resume: async name => (await requests()).resume(name, { owner }),
+    run: async name => (await requests()).run(name, { owner }),
+    delete: async name => (await requests()).delete(name, { owner }),
+  }
+}

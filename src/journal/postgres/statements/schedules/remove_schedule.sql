@@ -1,0 +1,8 @@
+-- Removes a schedule with the outcomes of its ticks. Returns no row if there is none.
+with removed as (
+  delete from umbra.schedules where owner = $1::text and name = $2::text returning id
+),
+outcomes as (
+  delete from umbra.fires using removed where schedule_id = removed.id
+)
+select id from removed
