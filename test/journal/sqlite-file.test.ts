@@ -178,6 +178,8 @@ describe("a folder's database", () => {
        drop table definitions;
        drop table sessions;
        drop table workflow_pauses;
+       drop table fires;
+       drop table schedules;
        drop index idempotency_keys_job;
        create index idempotency_keys_created_at on idempotency_keys (created_at);
        pragma user_version = 1`,
