@@ -49,12 +49,10 @@ const fire = z
     outcome: z.enum(["started", "skipped", "missed", "queued", "refused"]),
     job_id: jobId.nullable(),
     reason: z.string().nullable().meta({ example: "the job before it had not ended" }),
-    count: z
-      .number()
-      .meta({
-        description: "Ticks that were missed in a row are one entry, under the last of them.",
-        example: 1,
-      }),
+    count: z.number().meta({
+      description: "Ticks that were missed in a row are one entry, under the last of them.",
+      example: 1,
+    }),
   })
   .meta({ id: "ScheduleFire" })
 
