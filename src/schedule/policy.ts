@@ -43,7 +43,7 @@ export interface Decision extends Progress {
 }
 
 /** A tick is late after this time: an engine that restarts has missed nothing. */
-export const LATE_MS = 60_000
+const LATE_MS = 60_000
 /** What is decided at once; the rest follows in further decisions. */
 const MAX_TICKS = 500
 

@@ -1,6 +1,6 @@
 /**
  * Local time of an IANA zone. A local time is counted in milliseconds, as if the clock on the wall showed UTC.
- * The offsets come from `Intl`. Formatting is slow (about 5 µs), so the changes of a year are searched once and kept.
+ * The offsets come from `Intl`. Formatting is slow, so the changes of a year are searched once and kept.
  */
 const DAY = 86_400_000
 /** Zones change their offset at most once within this time. */

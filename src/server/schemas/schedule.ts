@@ -16,7 +16,7 @@ const summaryExample = {
   ...{ next_at: "2026-11-16T01:00:00.000Z", queued_tick: null, last_job: null },
 }
 
-export const summary = z
+const summary = z
   .object({
     name: scheduleName,
     owner: z.string().meta({ example: "local" }),
