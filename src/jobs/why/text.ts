@@ -217,7 +217,7 @@ function action(
     case "worker_isolated":
       return "Add workers: each runs one such task at a time."
     case "paused":
-      return (node.waiting_on as Wait<"paused">).reason?.startsWith("workflow paused")
+      return (node.waiting_on as Wait<"paused">).of_workflow === true
         ? `umbra workflows resume NAME, or only this job: umbra jobs resume ${jobId}`
         : `umbra jobs resume ${jobId}`
     case "executions":

@@ -80,11 +80,17 @@ export const jobExample = {
   finished_at: "2026-11-15T12:00:01.250Z",
 }
 
-/** Of a job, or of a workflow. */
 export const paused = z.object({
   at: time,
   by: z.string().nullable().describe("The API token or JWT subject; null: neither."),
   reason: z.string().nullable(),
+})
+
+export const jobPaused = paused.extend({
+  of_workflow: z
+    .literal(true)
+    .optional()
+    .describe("The job was submitted while its workflow was paused, and is resumed with it."),
 })
 
 export const job = z
@@ -135,7 +141,7 @@ export const job = z
       .object({ text: z.string(), at: time, by: z.string().nullable() })
       .nullable()
       .describe("What people have noted on the job, when, and the token or JWT subject that did."),
-    paused: paused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
+    paused: jobPaused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
     priority: z.number().int(),
     created_at: time,
     updated_at: time.describe("When its state last changed."),
