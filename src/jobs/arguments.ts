@@ -20,7 +20,7 @@ export function checkOptions(options: SubmitOptions & { readonly owner: string }
   const { owner, priority, ttlSeconds, labels, idempotencyKey, traceparent, submittedBy } = options
   mustBeText("owner", owner, 200)
   if (idempotencyKey !== undefined) mustBeText("an idempotency key", idempotencyKey, 255)
-  if (submittedBy !== undefined) mustBeText("submittedBy", submittedBy, 255)
+  if (submittedBy !== undefined) mustBeText("the name of the submitter", submittedBy, 255)
   if (priority !== undefined && (!Number.isInteger(priority) || Math.abs(priority) > 1000))
     wrong("priority must be a whole number from -1000 to 1000")
   if (ttlSeconds != null && !(Number.isFinite(ttlSeconds) && ttlSeconds > 0))
@@ -142,6 +142,16 @@ export function checkFilter(filter: Partial<JobFilter>): void {
     wrong("errorText must contain a word of at least two letters; numbers and ids are not searched")
   if (minDurationMs !== undefined && !(Number.isFinite(minDurationMs) && minDurationMs >= 0))
     wrong("minDurationMs must be a number from 0")
+}
+
+/** Answers contain these times, with a year of four digits. */
+export function checkRange(range: {
+  readonly from?: number | undefined
+  readonly to?: number | undefined
+}): void {
+  for (const [name, at] of Object.entries({ from: range.from, to: range.to }))
+    if (at !== undefined && !(at >= 0 && at < Date.UTC(9999, 0)))
+      wrong(`${name} must be a time in milliseconds since 1970, before the year 9999`)
 }
 
 /** The filter as stores compare it: `workflow` as a name, with its version if it is NAME@3, and codes as errors have them. */

@@ -22,7 +22,7 @@ import { fingerprint, normalizedMessage } from "../journal/fingerprint.ts"
 import type { JobRow, Journal } from "../journal/port/journal.ts"
 import type { StoredTotals } from "../journal/port/statistics.ts"
 import { inTurns, type Work } from "../turns.ts"
-import { namedFilter } from "./arguments.ts"
+import { checkRange, namedFilter } from "./arguments.ts"
 
 const HOUR_MS = 3_600_000
 /** Without `from`. */
@@ -127,6 +127,7 @@ export async function workflowStatistics(
   request: StatisticsRequest,
 ): Promise<WorkflowStatistics> {
   const { owner, workflow, version } = request
+  checkRange(request)
   const until = request.to ?? now()
   const to = Math.ceil(until / HOUR_MS) * HOUR_MS
   const from = Math.floor((request.from ?? until - DEFAULT_MS) / HOUR_MS) * HOUR_MS
@@ -272,6 +273,7 @@ export async function failureGroups(
   { journal, now }: Pick<StatisticsParts, "journal" | "now">,
   { owner, workflow, after, ...request }: FailuresRequest,
 ): Promise<FailurePage> {
+  checkRange(request)
   const to = request.to ?? now()
   const from = request.from ?? to - DEFAULT_MS
   const groups = new Map<string, Grouped>()

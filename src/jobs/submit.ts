@@ -10,6 +10,7 @@ import type { Stored } from "../engine/owner/snapshot.ts"
 import { anyExecution, type ClaimExecution } from "../engine/pipeline-places.ts"
 import type { Hurry } from "../engine/remote/remote-engines.ts"
 import { UmbraError } from "../errors.ts"
+import type { KeyClaim } from "../journal/port/journal.ts"
 import { checkOptions, hasStart, type StartOptions, startFields } from "./arguments.ts"
 import type { ForksParts } from "./fork/forks.ts"
 import {
@@ -40,6 +41,11 @@ export interface SubmitOptions extends StartOptions {
 export interface AcceptOptions extends SubmitOptions {
   /** Submissions of one request share the time limit for checking their inputs. */
   readonly request?: CheckedRequest | undefined
+}
+
+export interface KeyedOptions extends SubmitOptions {
+  readonly owner: string
+  readonly idempotencyKey: string
 }
 
 /** Decides whether a new job may be stored; not called for a job that exists already. */
@@ -148,6 +154,18 @@ export class Submissions {
         admit !== undefined || pipeline !== null || options.idempotencyKey !== undefined,
       submitApart: ({ workflow, input, options }) => this.submit(workflow, input, options, admit),
     }).submit(entries)
+  }
+
+  /** The job of an earlier request with the same key and content; throws E306 if its content was another. */
+  async findRepeated(content: readonly unknown[], options: KeyedOptions): Promise<Submitted | null> {
+    this.#parts.engine.mustBeOpen()
+    checkOptions(options)
+    const { owner, idempotencyKey: key } = options
+    const claim = await this.#parts.journal.readKey({ owner, key })
+    if (claim === null) return null
+    mustBeSameContent(claim, fingerprintOf(content, options))
+    const { jobId } = claim
+    return (await this.#exists(jobId)) ? { jobId, isNew: false, stored: null } : null
   }
 
   /** Submits a fork in the partition of its origin. `content`: what the idempotency key stands for. */
@@ -264,12 +282,7 @@ export class Submissions {
     jobId = this.#parts.engine.newJobId(),
   ): Promise<string> {
     const { owner, idempotencyKey } = options
-    const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
-    // As given: the same delay, sent again, is the same submission.
-    if (hasStart(options)) content.push(options.startAt ?? null, options.delaySeconds ?? null)
-    const fingerprint = createHash("sha256")
-      .update(JSON.stringify(sortedCopy(content)))
-      .digest("hex")
+    const fingerprint = fingerprintOf(submitted, options)
     const claim = {
       owner,
       key: idempotencyKey!,
@@ -278,11 +291,7 @@ export class Submissions {
       createdAt: this.#parts.now(),
     }
     const winner = await this.#parts.journal.claimKey(claim)
-    if (winner.fingerprint !== fingerprint)
-      throw new UmbraError(
-        "E306",
-        `Idempotency key "${idempotencyKey}" was used for another submission (job ${winner.jobId}). Use a new key for new content.`,
-      )
+    mustBeSameContent(winner, fingerprint)
     return winner.jobId
   }
 
@@ -302,6 +311,24 @@ function delayed(command: Submit, { pipeline }: Plan, options: StartOptions): Su
       "a pipeline cannot be delayed. Submit a workflow with a delay, and let one of its nodes run the pipeline.",
     )
   return { ...command, ...startFields(options) }
+}
+
+function fingerprintOf(submitted: readonly unknown[], options: SubmitOptions): string {
+  const { labels = {}, priority = 0, ttlSeconds = null } = options
+  const content = [...submitted, labels, priority, ttlSeconds]
+  // As given: the same delay, sent again, is the same submission.
+  if (hasStart(options)) content.push(options.startAt ?? null, options.delaySeconds ?? null)
+  return createHash("sha256")
+    .update(JSON.stringify(sortedCopy(content)))
+    .digest("hex")
+}
+
+function mustBeSameContent({ key, jobId, fingerprint }: KeyClaim, expected: string): void {
+  if (fingerprint === expected) return
+  throw new UmbraError(
+    "E306",
+    `Idempotency key "${key}" was used for another submission (job ${jobId}). Use a new key for new content.`,
+  )
 }
 
 /** The submission was withdrawn. */

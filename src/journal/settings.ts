@@ -1,3 +1,4 @@
+import type { Log } from "../log.ts"
 import {
   amount,
   type Environment,
@@ -27,6 +28,7 @@ export const postgresDefaults = {
 
 export type PostgresOptions = { readonly [K in keyof typeof postgresDefaults]?: number } & {
   readonly retry?: RetryOptions
+  readonly log?: Log
 }
 
 /** How a journal is opened; each kind of store uses the options that concern it. */

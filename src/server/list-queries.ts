@@ -11,10 +11,6 @@ import * as schema from "./schemas/job.ts"
 
 const texts = z.union([z.string(), z.array(z.string()).max(20)])
 
-export const moment = z.iso
-  .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
-  .meta({ example: "2026-11-15T12:00:00Z" })
-
 export const listQuery = z.strictObject({
   status: texts
     .optional()
@@ -55,8 +51,8 @@ export const listQuery = z.strictObject({
     .max(1e10)
     .optional()
     .meta({ description: "Jobs that have ended and took at least so many seconds.", example: 60 }),
-  created_from: moment.optional(),
-  created_before: moment.optional(),
+  created_from: schema.moment.optional(),
+  created_before: schema.moment.optional(),
   deleted: z.enum(["true", "false"]).optional().describe("Show deleted jobs too."),
   after: z
     .string()

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from "fastify"
 import type { ZodTypeProvider } from "fastify-type-provider-zod"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import { UmbraError } from "../errors.ts"
 import { noSuchJob } from "../jobs/arguments.ts"
 import type { Umbra } from "../umbra.ts"
 import { sees } from "./auth/caller.ts"
@@ -33,7 +34,7 @@ export interface RouteContext {
 export function operations(tag: string) {
   const needs =
     (scope: Scope | "none") =>
-    <S extends object>(schema: S, more: { isDocument?: true; isSigned?: true } = {}) => ({
+    <S extends object>(schema: S, more: { isDocument?: true; isSigned?: true; mayLackJob?: true } = {}) => ({
       config: { scope, ...more },
       schema: { tags: [tag], ...schema },
     })
@@ -51,12 +52,22 @@ declare module "fastify" {
     /** For a route with `:job`: the job, which the caller may see. */
     job: JobSnapshot
   }
+  interface FastifyContextConfig {
+    /** The route answers also if the job was removed from the store; `job` is undefined then. */
+    mayLackJob?: true
+  }
 }
 
 /** S3: for every route that takes a job's id, another owner's job is reported as not found. */
 export function readJobs(app: App, umbra: Umbra): void {
   const read = async (request: FastifyRequest, id: string) => {
-    request.job = await umbra.summary(id)
+    const { mayLackJob } = request.routeOptions.config
+    try {
+      request.job = await umbra.summary(id)
+    } catch (error) {
+      if (mayLackJob && error instanceof UmbraError && error.code === "E301") return
+      throw error
+    }
     if (!sees(request.caller, request.job.owner)) throw noSuchJob(id)
   }
   app.addHook("preHandler", (request, _, done) => {

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { storeLabel } from "../../src/journal/location.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -40,7 +41,8 @@ const jobIds = async (store: string[]) => {
 describe("umbra run", () => {
   it("J3 tells one line per event that matters, then the output, and exits 0", async () => {
     const { code, stdout, stderr } = await run("greeting.yaml", "--input", '{"name":"Ada"}', ...onPostgres())
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(code).toBe(0)
+    expect(stderr).toMatch(/^( {2}creating tables in PostgreSQL at \S+\n)?$/)
     const lines = stdout.split("\n").map(line => line.replace(/^\S+Z /, ""))
     expect(lines[0]).toMatch(/^job [0-9a-f-]{36} of greeting version 1 submitted$/)
     expect(lines).toContain("– gift skipped")
@@ -166,6 +168,21 @@ it("says that it creates a database, the first time", async () => {
   expect([first.code, second.code, second.stderr]).toEqual([0, 0, ""])
 })
 
+it("says so with --json too, and of tables in a PostgreSQL database", async () => {
+  const parameters = ["run", path("greeting.yaml"), "--input", '{"name":"Ada"}', "--json"]
+  const inFolder = await umbra([...parameters, "--data-dir", path("first-json")])
+  expect(inFolder.stderr).toMatch(/^Creating a database in \S+first-json\.\n/)
+  expect(JSON.parse(inFolder.stdout)).toMatchObject({ status: "COMPLETED" })
+  const empty = await freshDatabase()
+  onTestFinished(() => empty.drop())
+  const run = () => umbra([...parameters, "--database-url", empty.url])
+  const [first, second] = [await run(), await run()]
+  expect(first.stderr).toContain(`creating tables in ${storeLabel(empty.url)}`)
+  expect(JSON.parse(first.stdout)).toMatchObject({ status: "COMPLETED" })
+  expect(second.stderr).not.toContain("creating")
+  expect(second.code).toBe(0)
+})
+
 it("ignores DATABASE_URL, and says so in one line on standard error", async () => {
   const cwd = path("beside-an-application")
   mkdirSync(cwd)
@@ -176,7 +193,7 @@ it("ignores DATABASE_URL, and says so in one line on standard error", async () =
     expect.stringMatching(/^umbra: DATABASE_URL is ignored; jobs are in \.\/\.umbra\./),
   ])
   expect(existsSync(join(cwd, ".umbra", "umbra.db"))).toBe(true)
-  expect(stderr).not.toContain("Creating")
+  expect(stderr).toContain("Creating a database in ./.umbra.")
   expect(await jobIds(onPostgres())).not.toContain(id)
 })
 

@@ -108,6 +108,51 @@ describe("the difference of two JSON values", () => {
     )
   })
 
+  it("aligns the elements of lists by value", () => {
+    const rows = Array.from({ length: 100 }, (_, n) => ({ id: n, name: `row ${n}` }))
+    const inserted = [{ id: -1, name: "new" }, ...rows]
+    expect(diffJson(rows, inserted).changes).toEqual([
+      { path: "$[0]", kind: "added", b: '{"id":-1,"name":"new"}' },
+    ])
+    expect(diffJson(inserted, rows).changes).toEqual([
+      { path: "$[0]", kind: "removed", a: '{"id":-1,"name":"new"}' },
+    ])
+    // One removed, one changed, one added, with keys in another order.
+    const other = rows.map(({ id, name }) => ({ name: id === 60 ? "changed" : name, id }))
+    other.splice(20, 1)
+    other.push({ name: "last", id: 100 })
+    expect(diffJson({ rows }, { rows: other }).changes).toEqual([
+      { path: "$.rows[20]", kind: "removed", a: '{"id":20,"name":"row 20"}' },
+      { path: "$.rows[59].name", kind: "changed", a: '"row 60"', b: '"changed"' },
+      { path: "$.rows[99]", kind: "added", b: '{"name":"last","id":100}' },
+    ])
+    expect(diffJson([0, 0, 0, 1], [0, 0, 1]).changes).toHaveLength(1)
+    expect(diffJson([[1, 2], [3]], [[9], [1, 2], [3]]).changes).toEqual([
+      { path: "$[0]", kind: "added", b: "[9]" },
+    ])
+    // Beyond the bounds: by position.
+    const bounds = { changes: 1000, values: 250 }
+    expect(diffJson(rows, inserted, bounds).complete).toBe(false)
+    const long = Array.from({ length: 20_001 }, (_, n) => n)
+    expect(diffJson(long, [-1, ...long], { changes: 10, values: 1e6 }).changes).toHaveLength(10)
+  })
+
+  it("has all changes that make b of a", () => {
+    const element = fc.integer({ min: 0, max: 6 })
+    fc.assert(
+      fc.property(fc.array(element), fc.array(element), (a, b) => {
+        const { changes } = diffJson(a, b)
+        const at = (kind: string) => changes.filter(change => change.kind === kind)
+        expect(a.length - at("removed").length + at("added").length).toBe(b.length)
+        const removed = new Set(at("removed").map(({ path }) => Number(path.slice(2, -1))))
+        const rebuilt = a.filter((_, place) => !removed.has(place)).map(String)
+        for (const { path, b: text } of at("added")) rebuilt.splice(Number(path.slice(2, -1)), 0, text!)
+        for (const { path, b: text } of at("changed")) rebuilt[Number(path.slice(2, -1))] = text!
+        expect(rebuilt).toEqual(b.map(String))
+      }),
+    )
+  })
+
   it("stays within its bounds, and shortens long values", () => {
     const many = Array.from({ length: 50 }, (_, i) => i)
     const bounded = diffJson(many, [], { changes: 10, values: 1000 })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import { deleteAlias, moveAlias } from "../../src/jobs/aliases.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { chain, counting } from "./fork-stage.ts"
 import { flow, open } from "./stage.ts"
@@ -143,6 +144,27 @@ describe("requests for forks", () => {
     expect(one.jobId).toBe(two.jobId)
     expect([one.isNew, two.isNew].sort()).toEqual([false, true])
     await expect(umbra.fork(origin.id, { from: ["c"] }, key)).rejects.toMatchObject({ code: "E306" })
+  })
+
+  it("answers a repetition with the fork that exists, also if the plan would be refused now", async () => {
+    const { work } = counting()
+    const umbra = await open({ handlers: [work] })
+    await umbra.register(chain)
+    await umbra.register({ ...chain, description: "second" } as never)
+    const alias = { owner: "local", name: "flow", alias: "prod", by: "test" }
+    await moveAlias(umbra.registry, { ...alias, targets: [{ version: 2, weight: 1 }] })
+    const origin = await umbra.submit("flow@1", { a: 1 })
+    await origin.wait()
+    const once = () => umbra.fork(origin.id, { workflow: "flow@prod" }, { idempotencyKey: "once" })
+    const made = await once()
+    await deleteAlias(umbra.registry, alias)
+    await expect(umbra.fork(origin.id, { workflow: "flow@prod" })).rejects.toMatchObject({ code: "E305" })
+    expect((await once()).id).toBe(made.id)
+    await made.wait()
+    await umbra.delete(origin.id)
+    expect((await once()).id).toBe(made.id)
+    const other = umbra.fork(origin.id, { from: ["a"] }, { idempotencyKey: "once" })
+    await expect(other).rejects.toMatchObject({ code: "E306" })
   })
 
   it("wait while the workflow is paused, unless they have nothing to run", async () => {

@@ -2,6 +2,8 @@
  * A process of its own that pauses and resumes, and kills itself at a given moment.
  *
  * - `job`: pauses the job whose first node runs, and dies when the pause is acknowledged.
+ * - `pausing`: pauses a workflow while jobs of it are submitted, and dies before, during or after the statement that stores
+ *   the pause.
  * - `workflow`: pauses a workflow, submits jobs of it, resumes it, and dies before or after the nth append of that resumption.
  */
 import { openJournal } from "../../src/journal/open.ts"
@@ -47,6 +49,23 @@ if (scenario === "job") {
   await job.pause({ by: "ada", reason: "prices" })
   await print(`paused ${job.id}`)
   process.kill(process.pid, "SIGKILL")
+} else if (scenario === "pausing") {
+  await umbra.register({ name: "held", nodes: [{ id: "a", handler: "act" }] })
+  const { registry } = journal
+  const pauseWorkflow = registry.pauseWorkflow.bind(registry)
+  registry.pauseWorkflow = async given => {
+    if (moment === "before") process.kill(process.pid, "SIGKILL")
+    const stored = pauseWorkflow(given)
+    if (moment === "during") process.kill(process.pid, "SIGKILL")
+    await stored
+    process.kill(process.pid, "SIGKILL")
+    return stored
+  }
+  const submit = async () => print(`before ${(await umbra.submit("held")).id}`)
+  for (let n = 0; n < Number(count); n++) await submit()
+  for (let n = 0; n < Number(count); n++) void submit()
+  await umbra.pauseWorkflow("held", { by: "ada", reason: "prices" })
+  process.exit(1)
 } else {
   await umbra.register({ name: "held", nodes: [{ id: "a", handler: "act" }] })
   await umbra.pauseWorkflow("held", { by: "ada" })

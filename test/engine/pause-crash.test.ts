@@ -1,9 +1,10 @@
-/** SIGKILL right after a pause, and in the middle of the resumption of a workflow: pauses hold, and none is left over. */
+/** SIGKILL while a workflow is paused, right after a pause, and in the middle of the resumption of a workflow: pauses hold, and none is left over. */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { workflowWithAliases } from "../../src/jobs/workflows.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { stores } from "../server/stage.ts"
 import { handler, open, until } from "./stage.ts"
@@ -71,6 +72,38 @@ describe.each(["SQLite", "PostgreSQL"])("SIGKILL on %s", kind => {
     expect(runs).toEqual(["act", "stays", "act"])
     expect(await umbra.queries.verify(await umbra.queries.row(id))).toEqual([])
   })
+
+  it.each(["before", "during", "after"])(
+    "%s the statement that pauses a workflow: it is paused or not, and what is shown is true",
+    { timeout: 240_000 },
+    async moment => {
+      const location = await storeOf(kind)
+      const printed = await killed(location, "pausing", moment, "1", "20")
+      const umbra = await open({ at: location, handlers: [handler("act", () => {})], engine })
+      const shown = await workflowWithAliases(umbra, { owner: "local", name: "held" })
+      const { paused } = shown as { readonly paused: object | null }
+      if (moment === "before") expect(paused).toBeNull()
+      if (moment === "after") expect(paused).not.toBeNull()
+      if (paused !== null) expect(paused).toMatchObject({ by: "ada", reason: "prices" })
+      // No job was submitted after the pause was acknowledged: each runs, also those that no answer came for.
+      const before = await umbra.jobs({ limit: 1000 })
+      expect(before.map(({ job_id }) => job_id)).toEqual(expect.arrayContaining(printed.get("before")!))
+      for (const { job_id } of before)
+        expect(await umbra.wait(job_id)).toMatchObject({ status: "COMPLETED", paused: null })
+      const next = await umbra.submit("held")
+      if (paused === null) {
+        expect(await next.wait()).toMatchObject({ status: "COMPLETED", paused: null })
+        return
+      }
+      expect(await next.status()).toMatchObject({
+        status: "QUEUED",
+        paused: { by: "ada", reason: "workflow paused: prices", of_workflow: true },
+      })
+      expect((await umbra.why(next.id)).reasons).toMatchObject([{ kind: "paused" }])
+      await umbra.resumeWorkflow("held")
+      expect(await next.wait()).toMatchObject({ status: "COMPLETED", paused: null })
+    },
+  )
 
   it.each([
     ["before", 1],

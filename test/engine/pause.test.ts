@@ -385,17 +385,24 @@ describe("a paused workflow", () => {
     const [first] = jobs
     expect(await first!.status()).toMatchObject({
       status: "QUEUED",
-      paused: { by: "ada", reason: "workflow paused: prices" },
+      paused: { by: "ada", reason: "workflow paused: prices", of_workflow: true },
     })
+    const helps = async (id: string) => (await umbra.why(id)).action
+    expect(await helps(first!.id)).toContain("umbra workflows resume")
     await until("the parent waits", async () => (await kindOf(umbra, parent.id, "run")) === "child")
     expect(await kindOf(umbra, first!.id, "a")).toBe("paused")
     // Paused for itself: the end of the workflow's pause does not concern it any more.
-    await jobs[1]!.pause({ reason: "mine" })
+    await jobs[1]!.pause({ reason: "workflow paused by mistake" })
+    expect((await jobs[1]!.status()).paused).not.toHaveProperty("of_workflow")
+    expect(await helps(jobs[1]!.id)).toBe(`umbra jobs resume ${jobs[1]!.id}`)
     await umbra.resumeWorkflow("inner")
     const ended = await Promise.all(jobs.filter(job => job !== jobs[1]).map(job => job.wait()))
     expect(ended.every(({ status, paused }) => status === "COMPLETED" && paused === null)).toBe(true)
     expect((await parent.wait()).status).toBe("COMPLETED")
-    expect(await jobs[1]!.status()).toMatchObject({ status: "QUEUED", paused: { reason: "mine" } })
+    expect(await jobs[1]!.status()).toMatchObject({
+      status: "QUEUED",
+      paused: { reason: "workflow paused by mistake" },
+    })
     expect((await umbra.submit("inner").then(job => job.wait())).status).toBe("COMPLETED")
     await jobs[1]!.resume()
     expect((await jobs[1]!.wait()).status).toBe("COMPLETED")

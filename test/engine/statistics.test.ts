@@ -1,6 +1,6 @@
 /** What the statistics count of jobs that ran, against an evaluator that looks at their graphs and attempts. */
 import fc from "fast-check"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { apply, fold } from "../../src/core/apply/apply.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import { newJobState } from "../../src/core/state.ts"
@@ -338,6 +338,42 @@ describe("statistics", () => {
     await until("it is removed", async () => (await journal.readJob(id)) === null)
     expect((await statisticsOf(store)).jobs.count).toBe(1)
   })
+
+  it.each(["readForUpdate", "write"] as const)(
+    "J17 a job that ends while `%s` is in flight is counted, and removed, although no other follows",
+    async verb => {
+      const store = createMemoryStore({ partitions: 1 })
+      const { act } = actor()
+      const journal = openMemory(store)
+      let entered = 0
+      let leave = () => {}
+      const gate = new Promise<void>(resolve => {
+        leave = resolve
+      })
+      const call = journal.statistics[verb] as (argument: unknown) => Promise<never>
+      const gated = async (argument: unknown) => {
+        if (++entered === 1) await gate
+        return call(argument)
+      }
+      const statistics = { ...journal.statistics, [verb]: gated } as typeof journal.statistics
+      const engine = { retentionSeconds: 0.1, beatSeconds: 0.02, leaseSeconds: 2 }
+      const umbra = await open({ at: { ...journal, statistics }, handlers: [act], engine })
+      onTestFinished(() => leave())
+      const end = async () => {
+        const { id } = await umbra.submit(flow([{ id: "a", handler: "act" }]), { modes: {} })
+        await umbra.wait(id)
+        return (await journal.readJob(id))!
+      }
+      const first = await end()
+      await until("the statistics are being written", () => entered === 1)
+      const second = await end()
+      await until("the next write is due", () => Date.now() > second.finishedAt! + 500)
+      leave()
+      const isGone = async ({ id }: { id: string }) => (await journal.readJob(id)) === null
+      await until("both are removed", async () => (await isGone(first)) && (await isGone(second)))
+      expect((await statisticsOf(store)).jobs.count).toBe(2)
+    },
+  )
 
   it("are of one owner and one version, and empty where there are no jobs", async () => {
     const store = createMemoryStore({ partitions: 2 })

@@ -81,6 +81,33 @@ describe("E702 a retry beyond max_executions", () => {
     expect(state.most).toBe(2)
   })
 
+  it("waits in a bulk operation, which refuses nothing; an abort lists what waited", async () => {
+    const { adapter: own, state, inside, letGo } = gate()
+    const umbra = await openOn(createMemoryStore(), { adapters: [own], pipeline: { maxExecutions: 2 } })
+    for (let i = 0; i < 6; i++) expect((await (await umbra.submit(failing)).wait()).status).toBe("FAILED")
+    state.mode = "stay"
+    const request = { verb: "retry", filter: { workflow: "failing" }, rate: 1000 } as const
+    const first = await umbra.bulk.start(request)
+    await until("two run", () => inside.length === 2)
+    await umbra.bulk.abort(first.bulk_id)
+    expect((await umbra.wait(first.bulk_id)).status).toBe("CANCELLED")
+    const { refused } = await umbra.bulk.refusals(first.bulk_id)
+    for (const { code } of refused) expect(code).toBe("E702")
+    expect(inside).toHaveLength(2)
+    const second = await umbra.bulk.start(request)
+    expect((await umbra.jobs({ workflow: "failing", statuses: ["FAILED"] })).length).toBe(4)
+    expect((await umbra.job(second.bulk_id)).status).not.toBe("COMPLETED")
+    state.mode = "pass"
+    letGo()
+    expect(await umbra.wait(second.bulk_id)).toMatchObject({
+      status: "COMPLETED",
+      output: { processed: 4, done: 4, refused: 0 },
+    })
+    for (const { job_id } of await umbra.jobs({ workflow: "failing" }))
+      expect((await umbra.wait(job_id)).status).toBe("COMPLETED")
+    expect(state.most).toBe(2)
+  })
+
   it("a retry that is refused for another reason takes no place", async () => {
     const { adapter: own, state } = gate()
     state.mode = "pass"
@@ -209,6 +236,33 @@ describe("a node with handler pipeline at max_executions", () => {
     letGo()
     expect((await job.wait()).status).toBe("COMPLETED")
     expect(await umbra.jobs({ parentId: job.id })).toHaveLength(1)
+  })
+
+  it.each(["retry", "fork"] as const)("a bulk %s of parents waits for places too", async verb => {
+    const { adapter: own, state, inside, letGo } = gate()
+    const umbra = await openOn(createMemoryStore(), { adapters: [own], pipeline: { maxExecutions: 2 } })
+    await umbra.register({ ...(failing as object), name: "child" } as never)
+    const jobs = await Promise.all(Array.from({ length: 6 }, () => umbra.submit(parent)))
+    for (const job of jobs) expect((await job.wait()).status).toBe("FAILED")
+    state.mode = "stay"
+    const confirm = { unknown: true, unsafe: ["load"] }
+    const { bulk_id } = await umbra.bulk.start({
+      ...{ verb, filter: { workflow: "parent" }, rate: 1000 },
+      ...(verb === "fork" ? { fork: { confirm } } : {}),
+    })
+    expect(await umbra.wait(bulk_id)).toMatchObject({ status: "COMPLETED", output: { done: 6, refused: 0 } })
+    const filter = { workflow: "parent", limit: 100, statuses: ["PROCESSING"] as const }
+    await until("all others wait for a place", async () => {
+      const running = await umbra.jobs(filter)
+      const views = await Promise.all(running.map(({ job_id }) => shown(umbra, job_id)))
+      const waiting = views.filter(({ waiting_on }) => waiting_on?.kind === "executions")
+      return running.length === 6 && waiting.length === 4 && inside.length === 2
+    })
+    state.mode = "pass"
+    letGo()
+    for (const { job_id } of await umbra.jobs(filter))
+      expect((await umbra.wait(job_id)).status).toBe("COMPLETED")
+    expect(state.most).toBe(2)
   })
 
   it("items of a list wait the same way", async () => {

@@ -1,7 +1,9 @@
 /** Forks over HTTP: on both stores, with owners, wrong requests and the client. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { connect } from "../../src/client/index.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
+import { countAll } from "../journal/fixture.ts"
 import { openStage, type Stage, type Store, stores } from "./stage.ts"
 
 const runs: string[] = []
@@ -27,6 +29,56 @@ const order = {
   ],
   output: { price: "{{ price }}", length: "{{ large | length }}" },
 }
+
+interface Repeated {
+  readonly origin: string
+  readonly fork: string
+  readonly body: object
+  readonly headers: Readonly<Record<string, string>>
+  readonly alice: string
+  readonly bob: string
+}
+
+/** Of an origin that was deleted: the key still answers its fork, to its owner alone, and nothing else does. */
+async function expectRepeated(stage: Stage, { origin, fork, body, headers, alice, bob }: Repeated) {
+  const post = (token: string, wanted: object, more = {}) =>
+    stage.ask(`/jobs/${origin}/fork`, { method: "POST", token, body: wanted, headers: more })
+  expect(await post(alice, body, headers)).toMatchObject({ status: 200, body: { job_id: fork } })
+  expect(await post(alice, {}, headers)).toMatchObject({ status: 409, body: { code: "E306" } })
+  const noJob = { status: 404, body: { code: "E301" } }
+  expect(await post(bob, body, headers)).toMatchObject(noJob)
+  expect(await post(alice, body)).toMatchObject(noJob)
+  expect(await post(alice, { dry_run: true }, headers)).toMatchObject(noJob)
+}
+
+it("forks are found by their key after their origin was removed from the store", async () => {
+  const store = createMemoryStore()
+  const stage = await openStage({
+    ...{ location: openMemory(store), withTokens: true },
+    umbra: { handlers: [work, charge] },
+  })
+  onTestFinished(() => stage.close())
+  const alice = await stage.token("alice", "read", "submit", "manage")
+  const bob = await stage.token("bob", "read", "submit", "manage")
+  const post = (path: string, body: object, headers = {}) =>
+    stage.ask(path, { method: "POST", token: alice, body, headers })
+  await post("/workflows", order)
+  const { job_id: origin } = (await post("/jobs?wait=60", { workflow: "order", input: { price: "fail" } }))
+    .body
+  const headers = { "idempotency-key": "again" }
+  // Nothing is taken over: the fork does not hold its origin.
+  const body = { from: ["large"], overrides: { price: { output: 1 }, pay: { output: 2 } } }
+  const { job_id: fork } = (await post(`/jobs/${origin}/fork`, body, headers)).body
+  await stage.ask(`/jobs/${fork}?wait=60`, { token: alice })
+  await stage.ask(`/jobs/${origin}`, { method: "DELETE", token: alice })
+  const journal = openMemory(store)
+  const fences = (await journal.readPartitions()).map(({ partition, epoch }) => ({ partition, epoch }))
+  await countAll(journal, fences)
+  const before = Number.MAX_SAFE_INTEGER
+  expect(await journal.purge({ fences, jobIds: [origin], before, limit: 1000 })).toBeGreaterThan(0)
+  expect((await stage.ask(`/jobs/${origin}`, { token: alice })).status).toBe(404)
+  await expectRepeated(stage, { origin, fork, body, headers, alice, bob })
+})
 
 describe.each(Object.entries(stores))("forks on %s", (_, open) => {
   let store: Store
@@ -124,6 +176,27 @@ describe.each(Object.entries(stores))("forks on %s", (_, open) => {
     expect([one.status, two.status]).toEqual([201, 200])
     expect(one.body.job_id).toBe(two.body.job_id)
     expect((await fork({}, { headers })).status).toBe(409)
+  })
+
+  it("return the same job for the same key after the origin was deleted", async () => {
+    const input = { price: "fail" }
+    const { job_id: gone } = (await post("/jobs?wait=60", alice, { workflow: "order", input })).body
+    const headers = { "idempotency-key": `key-${gone}` }
+    const body = { overrides: { price: { output: 1 }, pay: { output: 2 } } }
+    const made = await post(`/jobs/${gone}/fork`, alice, body, headers)
+    expect(made.status).toBe(201)
+    await stage.ask(`/jobs/${gone}`, { method: "DELETE", token: alice })
+    await expectRepeated(stage, { origin: gone, fork: made.body.job_id, body, headers, alice, bob })
+  })
+
+  it("of another key's request are refused before effects must be confirmed", async () => {
+    const headers = { "idempotency-key": `confirmed-${origin}` }
+    const body = { input: { price: 7 }, confirm: { unsafe: ["pay"] } }
+    expect((await fork(body, { headers })).status).toBe(201)
+    expect(await fork({ input: { price: 7 } }, { headers })).toMatchObject({
+      status: 409,
+      body: { code: "E306" },
+    })
   })
 
   it("of another owner's job do not exist", async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Validator } from "@cfworker/json-schema"
 import { expect } from "vitest"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import { silentLog } from "../../src/log.ts"
 import { type LocalToken, type Scope, Tokens } from "../../src/server/auth/tokens.ts"
 import { type Server, startServer } from "../../src/server/server.ts"
@@ -37,7 +38,7 @@ export interface Stage {
 }
 
 export interface StageOptions {
-  readonly location?: string
+  readonly location?: string | Journal
   /** Made before the server starts, so that it is not open. */
   readonly withTokens?: boolean
   readonly settings?: Partial<ServerSettings>

@@ -76,6 +76,10 @@ it("answers with percentiles, failures and usage, to the owner of the jobs alone
     "/failures?group_by=node",
     "/failures?after=x",
     "/failures?from=2999-01-01T00:00:00Z",
+    "/workflows/order/stats?to=9999-12-31T23:59:59Z",
+    "/workflows/order/stats?from=0000-01-01T00:00:00%2B01:00",
+    "/failures?to=9999-12-31T23:59:59-10:00",
+    "/jobs/durations?created_before=9999-12-31T23:59:59-10:00",
   ])
     expect((await ask(wrong)).body, wrong).toMatchObject({ status: 400, code: "E633" })
 
@@ -87,4 +91,8 @@ it("answers with percentiles, failures and usage, to the owner of the jobs alone
   expect(await client.failures({ workflow: "order", from })).toMatchObject({ jobs: 3 })
   expect(await stage.umbra.statistics("order", { owner: "bob" })).toMatchObject({ jobs: { count: 1 } })
   expect(await stage.umbra.failures({ owner: "bob" })).toMatchObject({ jobs: 1 })
+  for (const to of [Number.NaN, -1, Date.UTC(9999, 0)]) {
+    await expect(stage.umbra.statistics("order", { to })).rejects.toMatchObject({ code: "E309" })
+    await expect(stage.umbra.failures({ to })).rejects.toMatchObject({ code: "E309" })
+  }
 })

@@ -38,7 +38,8 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const location = storeLocation(options)
   const log = commandLog()
   const adapters = await loadAdapters(options)
-  if (!options.json && isNewFolder(location))
+  // On standard error, so that --json changes nothing. Of a PostgreSQL database the log says so.
+  if (isNewFolder(location))
     process.stderr.write(paintFor(process.stderr).dim(`Creating a database in ${location}.\n`))
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
   return withOwnRunner({ umbra, location, log, options }, async runner => {

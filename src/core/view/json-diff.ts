@@ -1,8 +1,12 @@
 import type { Json, JsonObject } from "../json.ts"
+import { type Aligned, alignLists, ValueNumbers } from "./align-lists.ts"
 
-/** A difference between two JSON values. The order of keys does not count; lists are compared by position. */
+/**
+ * A difference between two JSON values. The order of keys does not count. Elements of lists are aligned by value: one that was
+ * inserted or removed is one change. Lists beyond the bounds are compared by position.
+ */
 export interface JsonChange {
-  /** A JSON path: `$.items[0].name`. */
+  /** A JSON path in b, or in a for what was removed: `$.items[0].name`. */
   readonly path: string
   readonly kind: "added" | "removed" | "changed"
   /** The JSON text of the value, at most 200 characters of it. */
@@ -39,11 +43,12 @@ export function* jsonDifference(
 ): Generator<undefined, JsonDiff, undefined> {
   const changes: JsonChange[] = []
   const stack: Pair[] = [{ path: "$", a, b }]
+  const numbers = new ValueNumbers(bounds.values)
   let values = 0
   for (let pair = stack.pop(); pair !== undefined; pair = stack.pop()) {
     if (++values > bounds.values) return { changes, complete: false }
     yield
-    const inner = pairsOf(pair)
+    const inner = areLists(pair) ? elementsOf(pair, yield* aligned(pair, numbers)) : fieldsOf(pair)
     if (inner === null) {
       if (isSame(pair.a, pair.b)) continue
       if (changes.length === bounds.changes) return { changes, complete: false }
@@ -62,14 +67,40 @@ export function diffJson(a: Json, b: Json, bounds?: DiffBounds): JsonDiff {
   }
 }
 
-/** null: they are not both lists or both objects. */
-function pairsOf({ path, a, b }: Pair): Pair[] | null {
-  if (Array.isArray(a) && Array.isArray(b))
-    return Array.from({ length: Math.max(a.length, b.length) }, (_, i) => ({
-      path: `${path}[${i}]`,
-      a: a[i],
-      b: b[i],
-    }))
+interface ListPair {
+  readonly path: string
+  readonly a: readonly Json[]
+  readonly b: readonly Json[]
+}
+
+function areLists(pair: Pair): pair is ListPair {
+  return Array.isArray(pair.a) && Array.isArray(pair.b)
+}
+
+function* aligned({ a, b }: ListPair, numbers: ValueNumbers): Generator<undefined, Aligned[], undefined> {
+  const byPosition = Array.from({ length: Math.max(a.length, b.length) }, (_, i) => ({
+    a: i < a.length ? i : undefined,
+    b: i < b.length ? i : undefined,
+  }))
+  // One element each: there is nothing to align.
+  if (byPosition.length < 2) return byPosition
+  yield* numbers.number(a as Json)
+  yield* numbers.number(b as Json)
+  if (numbers.isExhausted) return byPosition
+  const [left, right] = [a, b].map(list => list.map(value => numbers.of(value)))
+  return alignLists(left!, right!)
+}
+
+function elementsOf({ path, a, b }: ListPair, places: readonly Aligned[]): Pair[] {
+  return places.map(at => ({
+    path: `${path}[${at.b ?? at.a}]`,
+    a: at.a === undefined ? undefined : a[at.a],
+    b: at.b === undefined ? undefined : b[at.b],
+  }))
+}
+
+/** null: they are not both objects. */
+function fieldsOf({ path, a, b }: Pair): Pair[] | null {
   if (!isObject(a) || !isObject(b)) return null
   const keys = [...Object.keys(a), ...Object.keys(b).filter(key => !Object.hasOwn(a, key))]
   return keys.map(key => ({

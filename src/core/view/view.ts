@@ -103,6 +103,8 @@ export interface PauseView {
   /** The API token or JWT subject that paused it; null: neither. */
   readonly by: string | null
   readonly reason: string | null
+  /** The job was submitted while its workflow was paused, and is resumed with it. */
+  readonly of_workflow?: true
 }
 
 export interface WorkerWait extends Partial<TaskWait> {
@@ -338,8 +340,9 @@ function pausedWait({ paused }: JobState): WaitingOn | null {
 }
 
 export function pauseView({ at, by, reason, ofWorkflow }: Pause): PauseView {
+  if (!ofWorkflow) return { at, by, reason }
   const text = reason === null ? "workflow paused" : `workflow paused: ${reason}`
-  return { at, by, reason: ofWorkflow ? text : reason }
+  return { at, by, reason: text, of_workflow: true }
 }
 
 function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {

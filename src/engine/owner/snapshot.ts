@@ -65,6 +65,8 @@ export interface JobPause {
   /** The API token or JWT subject that paused it; null: neither. */
   readonly by: string | null
   readonly reason: string | null
+  /** The job was submitted while its workflow was paused, and is resumed with it. */
+  readonly of_workflow?: true
 }
 
 function aboutFields({ note, paused }: Pick<JobState, "note" | "paused">) {

@@ -107,7 +107,9 @@ export class RollUps {
     this.#cancel?.()
     this.#cancel = this.#parts.clock.after(ms, () => {
       this.#cancel = null
-      void (this.#running ?? this.#run())
+      // A write in flight has not taken what ended since it began.
+      if (this.#running === null) void this.#run()
+      else void this.#running.then(() => this.#schedule(0))
     })
   }
 
@@ -182,18 +184,23 @@ export class RollUps {
   async #writeGroup(group: readonly (readonly [number, Uncounted])[]): Promise<void> {
     const moves: WatermarkMove[] = []
     const sum = new TotalsByKey()
-    for (const [partition, { epoch, from, upTo, totals }] of group) {
-      moves.push({ partition, epoch, from: from!, to: upTo })
+    // Taken before the first wait: jobs that end meanwhile belong to the next write.
+    const taken = group.map(([partition, uncounted]) => {
+      const { epoch, from, upTo: to, totals } = uncounted
+      moves.push({ partition, epoch, from: from!, to })
       sum.merge(totals)
-    }
+      uncounted.totals = new TotalsByKey()
+      return { partition, uncounted, totals, to }
+    })
     const name = this.#name()
     if (!moves.some(({ partition }) => partition === name.partition)) moves.push(name)
-    const rollUps = await this.#merged(name.partition, sum)
-    const taken = group.map(([partition, uncounted]) => {
-      const { totals } = uncounted
-      uncounted.totals = new TotalsByKey()
-      return { partition, uncounted, totals, to: uncounted.upTo }
-    })
+    let rollUps: RollUp[]
+    try {
+      rollUps = await this.#merged(name.partition, sum)
+    } catch (error) {
+      putBack(taken)
+      throw error
+    }
     await this.#settle({ taken, sent: { partition: name.partition, moves, rollUps } })
   }
 
@@ -225,13 +232,8 @@ export class RollUps {
     this.#unsettled = write
     const isWritten = (await this.#store.write(write.sent)) || (await this.#wasWritten(write))
     this.#unsettled = null
-    for (const { uncounted, totals, to } of write.taken) {
-      if (isWritten) uncounted.from = to
-      else {
-        totals.merge(uncounted.totals)
-        uncounted.totals = totals
-      }
-    }
+    if (isWritten) for (const { uncounted, to } of write.taken) uncounted.from = to
+    else putBack(write.taken)
     // A partition has moved: the others are written without it.
     if (!isWritten) this.#schedule(MIN_INTERVAL_MS)
   }
@@ -273,6 +275,13 @@ interface Write {
     readonly totals: TotalsByKey
     readonly to: number
   }[]
+}
+
+function putBack(taken: Write["taken"]): void {
+  for (const { uncounted, totals } of taken) {
+    totals.merge(uncounted.totals)
+    uncounted.totals = totals
+  }
 }
 
 function keyText({ owner, workflow, version, hour }: RollUpKey): string {

@@ -14,7 +14,7 @@ import {
   type TaskName,
 } from "../../broker/port.ts"
 import type { TaskLane } from "../../broker/routed.ts"
-import { toFault } from "../../core/faults.ts"
+import { executionsFull, toFault } from "../../core/faults.ts"
 import { valueIn } from "../../core/maps.ts"
 import { bulkHandler, isBulkOperation } from "../../definition/built-in.ts"
 import { type Clock, sleep, untilStoreAnswers } from "../../engine/clock.ts"
@@ -129,7 +129,7 @@ class BulkRun {
   #isDraining = false
   /** Signals of earlier runs: the operation was aborted, and retried. */
   #earlierAborts = 0
-  /** Targets whose forks wait until a limit of unfinished jobs allows them. */
+  /** Targets that wait until a limit of unfinished jobs, or of executions, allows them. */
   #waitingForRoom = 0
 
   constructor(task: Task, places: Places, parts: BulkLaneParts) {
@@ -255,7 +255,7 @@ class BulkRun {
     }
   }
 
-  /** Waits for the rate, for forks that wait for room, and until no other process can have taken over. */
+  /** Waits for the rate, for targets that wait for room, and until no other process can have taken over. */
   async #mayBegin(): Promise<boolean> {
     const { host, clock } = this.#parts
     await this.#pace.next(() => this.#mustStop)
@@ -271,10 +271,10 @@ class BulkRun {
         try {
           return await this.#send(jobId)
         } catch (error) {
-          const isFull = error instanceof UmbraError && error.code === "E646"
-          const mayWait = !this.#isStopped && !this.#isDraining && !(isFull && this.#isAborted)
+          const needsRoom = isFull(error)
+          const mayWait = !this.#isStopped && !this.#isDraining && !(needsRoom && this.#isAborted)
           if (isAway(error) && mayWait) await sleep(this.#parts.clock, AWAY_MS)
-          else if (isFull && mayWait) {
+          else if (needsRoom && mayWait) {
             // Other operations of the owner may make room: they get the place meanwhile.
             leavePlace()
             leavePlace = await this.#afterWaiting()
@@ -314,7 +314,7 @@ class BulkRun {
   async #refused(jobId: string, error: unknown): Promise<Touched | BulkRefusal> {
     const isLeft = this.#isStopped || this.#isDraining
     if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
-    if (error.code === "E646" && isLeft) throw error
+    if (isFull(error) && isLeft) throw error
     const { journal } = this.#parts
     const { verb, seqs } = this.#operation
     const target = { jobId, seq: seqs[partitionOf(jobId)]!, operation: this.#task.jobId }
@@ -341,6 +341,11 @@ class BulkRun {
 function isAway(error: unknown): boolean {
   if (error instanceof JournalUnavailableError) return !error.final
   return error instanceof UmbraError && ["E501", "E610", "E611", "E613", "E614"].includes(error.code)
+}
+
+/** A limit of unfinished jobs, or of executions, has no room for the target now. */
+function isFull(error: unknown): boolean {
+  return error instanceof UmbraError && (error.code === "E646" || error.code === executionsFull)
 }
 
 function share(part: number, whole: number): number {

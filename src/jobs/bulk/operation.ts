@@ -145,7 +145,7 @@ const filterNames: ReadonlySet<string> = new Set<keyof BulkFilter>([
   ...(["minDurationMs", "labels", "parentId", "forkedFrom", "createdFrom", "createdBefore"] as const),
 ])
 
-const targetStatuses = jobStatuses.filter(status => status !== "DELETED")
+export const targetStatuses = jobStatuses.filter(status => status !== "DELETED")
 
 const usualStatuses: { readonly [verb in BulkVerb]: readonly JobStatus[] } = {
   cancel: targetStatuses.filter(status => !jobHasEnded(status)),

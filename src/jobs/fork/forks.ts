@@ -1,5 +1,6 @@
 /** Plans and submits forks: new jobs that take over from another job what need not run again. */
 import type { Submit } from "../../core/commands.ts"
+import { localOwner } from "../../core/facts.ts"
 import { doneOf, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { JobState } from "../../core/state.ts"
@@ -13,7 +14,7 @@ import { refusalError } from "../../engine/remote/refusals.ts"
 import { UmbraError } from "../../errors.ts"
 import { noSuchJob } from "../arguments.ts"
 import type { Registrations, WorkflowSource } from "../register.ts"
-import type { Admit, Submitted } from "../submit.ts"
+import type { Admit, KeyedOptions, Submitted } from "../submit.ts"
 import {
   type ForkedNode,
   type ForkPreview,
@@ -37,6 +38,10 @@ export interface ForksParts {
   readonly registrations: Registrations
   readonly handlers: HandlerCatalog
   fold(jobId: string): Promise<FoldedJob>
+  /** null: there is no such job. */
+  ownerOf(jobId: string): Promise<string | null>
+  /** The job of an earlier request with the same key and content. */
+  findRepeated(content: readonly unknown[], options: KeyedOptions): Promise<Submitted | null>
   submit(fork: {
     readonly plan: Plan
     readonly partition: number
@@ -95,7 +100,10 @@ export class Forks {
     return forkPreview({ ...parts, statistics: await this.#parts.statistics(of) })
   }
 
-  /** Submits the fork, unless it repeats effects that `confirm` does not name (E314). */
+  /**
+   * Submits the fork, unless it repeats effects that `confirm` does not name (E314). A repeated request gets the fork of the
+   * first one, also if its origin was deleted since, or would now be forked in another way.
+   */
   async fork(
     jobId: string,
     given: ForkRequest,
@@ -103,6 +111,13 @@ export class Forks {
     admit?: Admit,
   ): Promise<Submitted> {
     const request = this.#read(given)
+    const content = ["fork", jobId, request]
+    const { idempotencyKey } = options
+    if (idempotencyKey !== undefined) {
+      const owner = options.owner ?? (await this.#parts.ownerOf(jobId)) ?? localOwner
+      const repeated = await this.#parts.findRepeated(content, { owner, idempotencyKey })
+      if (repeated !== null) return repeated
+    }
     const origin = await this.#origin(jobId, options.owner)
     const { plan, command, parts } = await this.#plan(origin, request, options)
     mustBeConfirmed(forkPreview({ ...parts, statistics: new Map() }))
@@ -110,7 +125,7 @@ export class Forks {
       plan,
       partition: partitionOf(jobId),
       command,
-      content: ["fork", jobId, request],
+      content,
       options: { ...options, owner: origin.state.owner },
       admit,
     })

@@ -221,7 +221,7 @@ function action(
     case "start_time":
       return `Nothing: it starts by itself. To start it now: umbra jobs reschedule ${jobId} --delay 0s`
     case "paused":
-      return (node.waiting_on as Wait<"paused">).reason?.startsWith("workflow paused")
+      return (node.waiting_on as Wait<"paused">).of_workflow === true
         ? `umbra workflows resume NAME, or only this job: umbra jobs resume ${jobId}`
         : `umbra jobs resume ${jobId}`
     case "executions":

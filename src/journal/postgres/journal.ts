@@ -237,6 +237,11 @@ export class SqlJournal implements port.Journal, ListedStore {
     }
   }
 
+  async readKey({ owner, key }: Parameters<port.Journal["readKey"]>[0]): Promise<port.KeyClaim | null> {
+    const [row] = await this.#database.query<Omit<port.KeyClaim, "owner" | "key">>("readKey", [owner, key])
+    return row === undefined ? null : { owner, key, ...row }
+  }
+
   async beat({ engine, place, beat, follows }: port.EngineBeat) {
     return (await this.#database.query<port.Heartbeat>("beat", [engine, place, beat, follows]))[0]!
   }

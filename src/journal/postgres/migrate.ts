@@ -3,6 +3,7 @@
  * start together wait for the first and then find nothing to do, and a migration that fails leaves no trace.
  */
 import { UmbraError } from "../../errors.ts"
+import type { Log } from "../../log.ts"
 import type { Database, Session } from "./database.ts"
 import { migrations as released, sql } from "./sql.generated.ts"
 
@@ -16,11 +17,15 @@ export interface Migration {
 export async function migrate(
   database: Database,
   migrations: readonly Migration[] = released,
+  log?: Log,
 ): Promise<void> {
   await database.transaction(async session => {
     await session.query("migrationsLock", [])
     const [exists] = await session.query<{ isThere: boolean }>("migrationsExist", [])
-    if (!exists!.isThere) await session.script(sql.migrationsBegin)
+    if (!exists!.isThere) {
+      log?.info({}, `creating tables in ${database.label}`)
+      await session.script(sql.migrationsBegin)
+    }
     const applied = await session.query<Applied>("migrationsApplied", [])
     checkHistory(applied, migrations, database.label)
     for (const migration of migrations.slice(applied.length)) await apply(session, migration)

@@ -8,13 +8,13 @@ import { PostgresWakeUps } from "./notify.ts"
 import { PostgresDatabase } from "./postgres-database.ts"
 
 /** Opens the journal in the schema `umbra` of this database, which is created or migrated as needed. */
-export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Journal> {
+export async function openPostgres(url: string, { log, ...options }: PostgresOptions = {}): Promise<Journal> {
   const label = storeLabel(url)
   const retry = { ...retryDefaults, ...options.retry }
   const settings = { ...postgresDefaults, ...options, url, label, retry }
   const database = new PostgresDatabase(settings)
   try {
-    await migrate(database)
+    await migrate(database, undefined, log)
     const { appendLanes } = settings
     const partitions = (await database.query("readPartitions", [])).length
     const wakeUps = new PostgresWakeUps({ ...settings, database, partitions })

@@ -248,10 +248,14 @@ export class SqliteJournal implements Verbs {
         fingerprint,
         createdAt,
       )
-      const sql = `select owner, key, job_id as jobId, fingerprint, created_at as createdAt
-        from idempotency_keys where owner = ? and key = ?`
-      return this.#connection.get<port.KeyClaim>(sql, owner, key)!
+      return this.readKey({ owner, key })!
     })
+  }
+
+  readKey({ owner, key }: Parameters<port.Journal["readKey"]>[0]): port.KeyClaim | null {
+    const sql = `select owner, key, job_id as jobId, fingerprint, created_at as createdAt
+      from idempotency_keys where owner = ? and key = ?`
+    return this.#connection.get<port.KeyClaim>(sql, owner, key) ?? null
   }
 
   beat({ engine, place, beat, follows }: port.EngineBeat): port.Heartbeat {

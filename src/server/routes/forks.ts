@@ -1,5 +1,6 @@
 /** Forks: new jobs that take over from another job what need not run again. */
 import { z } from "zod"
+import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { isTraceparent } from "../../trace.ts"
 import { isKnown } from "../http/immutable.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
@@ -15,52 +16,57 @@ const params = z.object({ job: schema.jobId })
 export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
   app.post(
     "/jobs/:job/fork",
-    manage({
-      summary: "Fork a job: a new job that takes over what need not run again",
-      description:
-        "201: the new job, durable. 200: the Idempotency-Key was used before, and the answer is the job of that request; or, with `dry_run`, what the fork would do. Nodes whose repetition has effects outside of Umbra must be confirmed (E314).",
-      params,
-      headers: z.object({
-        "idempotency-key": schema.idempotencyKey.optional(),
-        traceparent: schema.traceparent,
-      }),
-      body: views.forkRequest.nullish(),
-      response: schema.answers({ 200: z.union([schema.job, views.forkPreview]), 201: schema.job }, [
-        ...([
-          "E301",
-          "E304",
-          "E305",
-          "E306",
-          "E309",
-          "E314",
-          "E426",
-          "E502",
-          "E610",
-          "E611",
-          "E613",
-        ] as const),
-        ...([
-          "E101",
-          "E102",
-          "E103",
-          "E104",
-          "E105",
-          "E106",
-          "E107",
-          "E108",
-          "E109",
-          "E110",
-          "E111",
-          "E112",
-          "E614",
-          "E635",
-          "E636",
-          "E646",
-        ] as const),
-      ]),
-    }),
+    manage(
+      {
+        summary: "Fork a job: a new job that takes over what need not run again",
+        description:
+          "201: the new job, durable. 200: the Idempotency-Key was used before, and the answer is the job of that request, also if its origin was deleted since; or, with `dry_run`, what the fork would do. Nodes whose repetition has effects outside of Umbra must be confirmed (E314).",
+        params,
+        headers: z.object({
+          "idempotency-key": schema.idempotencyKey.optional(),
+          traceparent: schema.traceparent,
+        }),
+        body: views.forkRequest.nullish(),
+        response: schema.answers({ 200: z.union([schema.job, views.forkPreview]), 201: schema.job }, [
+          ...([
+            "E301",
+            "E304",
+            "E305",
+            "E306",
+            "E309",
+            "E314",
+            "E426",
+            "E502",
+            "E610",
+            "E611",
+            "E613",
+          ] as const),
+          ...([
+            "E101",
+            "E102",
+            "E103",
+            "E104",
+            "E105",
+            "E106",
+            "E107",
+            "E108",
+            "E109",
+            "E110",
+            "E111",
+            "E112",
+            "E614",
+            "E635",
+            "E636",
+            "E646",
+          ] as const),
+        ]),
+      },
+      { mayLackJob: true },
+    ),
     async (request, reply) => {
-      const { job_id: jobId, owner } = request.job
+      const { job: jobId } = request.params
+      const origin = request.job as JobSnapshot | undefined
+      const owner = origin?.owner ?? request.caller.owner
       const { dry_run: isDry = false, ...wanted } = request.body ?? {}
       const checked = { owner, request: { spentMs: 0 } }
       if (isDry) return umbra.previewFork(jobId, wanted as never, checked)

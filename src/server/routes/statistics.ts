@@ -2,14 +2,14 @@
 import { z } from "zod"
 import { isJobId } from "../../engine/ids.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
-import { moment, wrong } from "../list-queries.ts"
+import { wrong } from "../list-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/statistics.ts"
 
 const range = {
-  from: moment.optional().describe("Default: 24 hours before `to`."),
-  to: moment.optional().describe("Default: now."),
+  from: schema.moment.optional().describe("Default: 24 hours before `to`."),
+  to: schema.moment.optional().describe("Default: now."),
 }
 
 export function statisticsRoutes(app: App, { umbra }: RouteContext): void {

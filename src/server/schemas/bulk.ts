@@ -1,9 +1,10 @@
 /** Bulk operations: requests and answers. */
 import { z } from "zod"
 import { jobStatuses } from "../../core/states.ts"
-import { bulkVerbs, HIGHEST_RATE, USUAL_RATE } from "../../jobs/bulk/operation.ts"
+import { bulkVerbs, HIGHEST_RATE, targetStatuses, USUAL_RATE } from "../../jobs/bulk/operation.ts"
+import { searchedWords } from "../../journal/fingerprint.ts"
 import { bulkFork } from "./fork.ts"
-import { jobId, jobIdExample, time, version, workflowName } from "./job.ts"
+import { jobId, jobIdExample, moment, time, version, workflowName } from "./job.ts"
 
 const verb = z.enum(bulkVerbs).meta({ example: "retry" })
 const status = z.enum(jobStatuses as [string, ...string[]])
@@ -14,14 +15,10 @@ const text = z
   // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
   .regex(/^[^\u0000]*$/, "must not contain the character U+0000")
 
-const moment = z.iso
-  .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
-  .meta({ example: "2026-11-15T12:00:00Z" })
-
 const filter = z
   .strictObject({
     status: z
-      .array(status)
+      .array(z.enum(targetStatuses as [string, ...string[]]))
       .min(1)
       .max(20)
       .optional()
@@ -40,7 +37,10 @@ const filter = z
     forked_from: z.string().max(100).optional().describe("A job's id: only its forks."),
     error_code: text.optional().meta({ example: "E405" }),
     fingerprint: text.optional(),
-    error_text: text.optional().describe("Words of the error's message, all of them."),
+    error_text: text
+      .refine(given => searchedWords(given).length > 0, "must contain a word of at least two letters")
+      .optional()
+      .describe("Words of the error's message, all of them."),
     min_duration: z.number().min(0).max(1e10).optional().describe("In seconds."),
     created_from: moment.optional(),
     created_before: moment.optional(),

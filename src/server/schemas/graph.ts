@@ -1,6 +1,6 @@
 /** Answers about the shadow graph of a job: its nodes, their items, and its events. */
 import { z } from "zod"
-import { eg, jobIdExample, json, paused, time } from "./job.ts"
+import { eg, jobIdExample, jobPaused, json, time } from "./job.ts"
 
 const count = z.number().int().min(0)
 
@@ -262,7 +262,7 @@ export const graph = z
       .describe(
         "RUNNING: the start of a node is stored. READY_TO_RESUME: no node is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready, one or several wait. null: the job has not started, or has ended.",
       ),
-    paused: paused.optional().describe("Absent: the job is not paused."),
+    paused: jobPaused.optional().describe("Absent: the job is not paused."),
     resume_token: eg(z.string(), "r0", "Changes after each resume."),
     progress_pct: z.number().int().min(0).max(100),
     nodes: z.array(node),

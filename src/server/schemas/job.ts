@@ -33,6 +33,14 @@ export const jobId = z.string().max(100).meta({ example: jobIdExample })
 export const eventId = z.string().max(8000).meta({ example: "j1.kM3f" })
 export const limit = z.coerce.number().int().min(1).max(1000).default(50).meta({ example: 100 })
 export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
+/** A time in a request. Answers repeat it, or the end of its hour, with a year of four digits. */
+export const moment = z.iso
+  .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
+  .refine(
+    text => Date.parse(text) >= 0 && Date.parse(text) < Date.UTC(9999, 0),
+    "must be a time from 1970-01-01T00:00:00Z to the end of 9998",
+  )
+  .meta({ example: "2026-11-15T12:00:00Z" })
 export const json = z.unknown().describe("Any JSON.")
 
 /** A field with its example: the example of a body or an answer is composed of those of its fields. */
@@ -81,11 +89,17 @@ export const jobExample = {
   finished_at: "2026-11-15T12:00:01.250Z",
 }
 
-/** Of a job, or of a workflow. */
 export const paused = z.object({
   at: time,
   by: z.string().nullable().describe("The API token or JWT subject; null: neither."),
   reason: z.string().nullable(),
+})
+
+export const jobPaused = paused.extend({
+  of_workflow: z
+    .literal(true)
+    .optional()
+    .describe("The job was submitted while its workflow was paused, and is resumed with it."),
 })
 
 export const job = z
@@ -136,7 +150,7 @@ export const job = z
       .object({ text: z.string(), at: time, by: z.string().nullable() })
       .nullable()
       .describe("What people have noted on the job, when, and the token or JWT subject that did."),
-    paused: paused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
+    paused: jobPaused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
     priority: z.number().int(),
     created_at: time,
     start_at: time

@@ -96,7 +96,10 @@ export function workflowsContract(stage: () => Stage): void {
       expect(claims).toContainEqual(winners[0])
       expect(await journal.claimKey({ ...claims[3]!, jobId: newId() })).toEqual(winners[0])
       const other = { ...claims[0]!, owner: "another claimer" }
+      expect(await journal.readKey({ owner: other.owner, key: other.key })).toBeNull()
       expect(await journal.claimKey(other)).toEqual(other)
+      for (const claim of [winners[0]!, other])
+        expect(await peer.readKey({ owner: claim.owner, key: claim.key })).toEqual(claim)
     })
   })
 }
