@@ -4,11 +4,11 @@
  */
 import { useQuery } from "@tanstack/react-query"
 import { useRef } from "react"
-import { count, duration } from "../model/format.ts"
-import type { JobSource, Route, Routes } from "../model/source.ts"
-import type { Moment } from "../model/timeline.ts"
-import { StateMark, type Status } from "../shell/icons.tsx"
-import { Empty, Failed, Loading } from "../shell/states.tsx"
+import { count, duration } from "../../model/format.ts"
+import type { JobSource, Route, Routes } from "../../model/source.ts"
+import type { Moment } from "../../model/timeline.ts"
+import { StateMark, type Status } from "../../shell/icons.tsx"
+import { Empty, Failed, Loading } from "../../shell/states.tsx"
 import { endedJobs, useIsSettled } from "./settled.ts"
 
 const FIRST_MS = 2000

@@ -1,14 +1,14 @@
 /** The same job as a tree table: for screen readers, phones, and graphs that are too large to look at. */
 import { type KeyboardEvent, useEffect, useMemo, useRef } from "react"
-import type { CompiledGraph, NodeView } from "../../../src/core/index.ts"
-import { cardOf } from "../model/card.ts"
-import { amount, duration, elapsed } from "../model/format.ts"
-import { outlineRows } from "../model/outline.ts"
-import { plain, whySentence } from "../model/sentences.ts"
-import type { Moment } from "../model/timeline.ts"
-import { family, Icon, StateMark } from "../shell/icons.tsx"
+import type { CompiledGraph, NodeView } from "../../../../src/core/index.ts"
+import { cardOf } from "../../model/card.ts"
+import { amount, duration, elapsed } from "../../model/format.ts"
+import { outlineRows } from "../../model/outline.ts"
+import { plain, whySentence } from "../../model/sentences.ts"
+import type { Moment } from "../../model/timeline.ts"
+import { family, Icon, StateMark } from "../../shell/icons.tsx"
+import { Spaced, scrollToRow, useRange } from "../virtual.tsx"
 import { Segments } from "./card.tsx"
-import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
 
 interface OutlineProps {
   readonly graph: CompiledGraph

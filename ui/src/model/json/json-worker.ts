@@ -1,5 +1,5 @@
 /** Reads and parses large payloads beside the page, and answers with the rows that are visible. */
-import { type JsonAnswer, type JsonCall, JsonHost } from "./json-host.ts"
+import { type JsonAnswer, type JsonCall, JsonHost } from "./host.ts"
 
 const host = new JsonHost()
 self.onmessage = async ({ data }: MessageEvent<JsonCall>) => {

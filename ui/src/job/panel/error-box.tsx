@@ -1,7 +1,7 @@
 /** An error with its code, its whole message and its details. */
-import type { ErrorView } from "../../../src/core/index.ts"
-import { clock } from "../model/format.ts"
-import { StateMark } from "../shell/icons.tsx"
+import type { ErrorView } from "../../../../src/core/index.ts"
+import { clock } from "../../model/format.ts"
+import { StateMark } from "../../shell/icons.tsx"
 import { JsonTree } from "./json-tree.tsx"
 
 /** Errors are never cut. */

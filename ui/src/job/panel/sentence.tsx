@@ -1,9 +1,9 @@
 /** A sentence with links to nodes and jobs, and commands to copy. */
 
-import { shortId } from "../model/format.ts"
-import type { Sentence as Parts } from "../model/sentences.ts"
-import { hrefOf } from "../shell/router.ts"
-import { copyText } from "../shell/states.tsx"
+import { shortId } from "../../model/format.ts"
+import type { Sentence as Parts } from "../../model/sentences.ts"
+import { hrefOf } from "../../shell/router.ts"
+import { copyText } from "../../shell/states.tsx"
 
 export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string) => void }) {
   return (

@@ -1,9 +1,9 @@
 /** All events of the job: a row each, of which only the visible ones are in the page. */
 import { useEffect, useRef } from "react"
-import { clock, count } from "../model/format.ts"
-import { placeOf } from "../model/marks.ts"
-import type { Moment, Timeline } from "../model/timeline.ts"
-import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
+import { clock, count } from "../../model/format.ts"
+import { placeOf } from "../../model/marks.ts"
+import type { Moment, Timeline } from "../../model/timeline.ts"
+import { Spaced, scrollToRow, useRange } from "../virtual.tsx"
 
 const ROW = 24
 

@@ -1,5 +1,5 @@
 /** Open JSON documents, called by number. In a worker for payloads of the server; in the page for a replay file. */
-import { JsonDocument, type JsonRow, type JsonSource, type JsonValue } from "./json-document.ts"
+import { JsonDocument, type JsonRow, type JsonSource, type JsonValue } from "./document.ts"
 
 export type JsonAction =
   /** Reads `address`, or takes `value`; answers with the number of rows. */

@@ -1,12 +1,12 @@
 /** Input, config as rendered, and output: payloads of facts as trees. */
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
-import { bytes, count, counted } from "../model/format.ts"
-import { completedBy, jobOutput, type Payload, payloadOf } from "../model/payloads.ts"
-import type { JobSource } from "../model/source.ts"
-import type { Moment, Timeline } from "../model/timeline.ts"
-import { DownloadButton } from "../shell/download.tsx"
-import { Failed, Loading } from "../shell/states.tsx"
+import { bytes, count, counted } from "../../model/format.ts"
+import { completedBy, jobOutput, type Payload, payloadOf } from "../../model/payloads.ts"
+import type { JobSource } from "../../model/source.ts"
+import type { Moment, Timeline } from "../../model/timeline.ts"
+import { DownloadButton } from "../../shell/download.tsx"
+import { Failed, Loading } from "../../shell/states.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { JsonTree } from "./json-tree.tsx"
 

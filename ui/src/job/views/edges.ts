@@ -2,8 +2,8 @@
  * Edges as one path for each kind in each cell of a grid: their number in the page depends on what is visible, not on the
  * graph, and a change of one edge lets the browser draw its cell again, not the whole view.
  */
-import type { NodeView } from "../../../src/core/index.ts"
-import type { Box, Layout } from "../model/layout.ts"
+import type { NodeView } from "../../../../src/core/index.ts"
+import type { Box, Layout } from "../../model/layout/layout.ts"
 
 export type EdgeKind = "done" | "ahead" | "skipped" | "live" | "failed" | "lit"
 /** Later ones are drawn above. */

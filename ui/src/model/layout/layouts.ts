@@ -1,5 +1,5 @@
 /** Layouts from the worker, one per compiled graph. */
-import type { CompiledGraph } from "../../../src/core/index.ts"
+import type { CompiledGraph } from "../../../../src/core/index.ts"
 import type { Layout } from "./layout.ts"
 
 const RETRY_MS = 1000

@@ -1,9 +1,9 @@
 /** All attempts of a node, the newest first. */
-import type { NodeView } from "../../../src/core/index.ts"
-import { clock, duration, elapsed } from "../model/format.ts"
-import type { Moment, Timeline } from "../model/timeline.ts"
-import type { EndedTry } from "../model/tries.ts"
-import { StateMark } from "../shell/icons.tsx"
+import type { NodeView } from "../../../../src/core/index.ts"
+import { clock, duration, elapsed } from "../../model/format.ts"
+import type { Moment, Timeline } from "../../model/timeline.ts"
+import type { EndedTry } from "../../model/tries.ts"
+import { StateMark } from "../../shell/icons.tsx"
 
 const words: { readonly [outcome: string]: string } = {
   lost: "Its process ended while it ran",

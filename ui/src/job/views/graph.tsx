@@ -3,12 +3,12 @@
  * figures, and moves nothing. Only what is visible is in the page: cards, smaller cards, or rectangles on a canvas.
  */
 import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from "react"
-import type { CompiledGraph } from "../../../src/core/index.ts"
-import { cardOf } from "../model/card.ts"
-import type { Box, Layout } from "../model/layout.ts"
-import type { Moment } from "../model/timeline.ts"
-import { Icon } from "../shell/icons.tsx"
-import { useKeys } from "../shell/keys.ts"
+import type { CompiledGraph } from "../../../../src/core/index.ts"
+import { cardOf } from "../../model/card.ts"
+import type { Box, Layout } from "../../model/layout/layout.ts"
+import type { Moment } from "../../model/timeline.ts"
+import { Icon } from "../../shell/icons.tsx"
+import { useKeys } from "../../shell/keys.ts"
 import { NodeCard } from "./card.tsx"
 import { edgePaths } from "./edges.ts"
 import { GraphCanvas } from "./graph-canvas.tsx"

@@ -1,9 +1,9 @@
 /** One node of the graph. All its texts are given, so that it is drawn again only if one of them has changed. */
 import { memo } from "react"
-import { type Card, itemStates } from "../model/card.ts"
-import { count } from "../model/format.ts"
-import type { Box } from "../model/layout.ts"
-import { family, Icon, StateMark } from "../shell/icons.tsx"
+import { type Card, itemStates } from "../../model/card.ts"
+import { count } from "../../model/format.ts"
+import type { Box } from "../../model/layout/layout.ts"
+import { family, Icon, StateMark } from "../../shell/icons.tsx"
 
 interface NodeCardProps extends Card {
   readonly node: number

@@ -1,7 +1,7 @@
 /** The job itself: why it is where it is, its error, its times and usage, its relatives. */
-import { amount, clock, duration, fullTime, shortId, timeAgo, versionText } from "../model/format.ts"
-import { jobSentence } from "../model/sentences.ts"
-import { hrefOf } from "../shell/router.ts"
+import { amount, clock, duration, fullTime, shortId, timeAgo, versionText } from "../../model/format.ts"
+import { jobSentence } from "../../model/sentences.ts"
+import { hrefOf } from "../../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { Sentence } from "./sentence.tsx"

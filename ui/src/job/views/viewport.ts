@@ -1,6 +1,6 @@
 /** The part of the graph that is shown: a place and a scale, changed by dragging, the wheel, and keys. */
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react"
-import type { Box, Layout } from "../model/layout.ts"
+import type { Box, Layout } from "../../model/layout/layout.ts"
 
 export interface Viewport {
   readonly x: number

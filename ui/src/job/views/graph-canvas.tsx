@@ -1,11 +1,11 @@
 /** A graph too large for cards: rectangles in the colours of their states, on one canvas. */
 import { type PointerEvent, useEffect, useRef, useState } from "react"
-import type { CompiledGraph } from "../../../src/core/index.ts"
-import { stateColours } from "../model/colours.ts"
-import { counted } from "../model/format.ts"
-import type { Layout } from "../model/layout.ts"
-import type { Moment } from "../model/timeline.ts"
-import { family } from "../shell/icons.tsx"
+import type { CompiledGraph } from "../../../../src/core/index.ts"
+import { stateColours } from "../../model/colours.ts"
+import { counted } from "../../model/format.ts"
+import type { Layout } from "../../model/layout/layout.ts"
+import type { Moment } from "../../model/timeline.ts"
+import { family } from "../../shell/icons.tsx"
 import { edgePaths } from "./edges.ts"
 import type { Size, Viewport } from "./viewport.ts"
 

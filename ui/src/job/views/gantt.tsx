@@ -1,11 +1,11 @@
 /** The same job over time: one row for each node, up to the moment that is shown. */
 import { type KeyboardEvent, useEffect, useMemo, useRef } from "react"
-import { barsOf } from "../model/bars.ts"
-import { clock, duration } from "../model/format.ts"
-import { outlineRows } from "../model/outline.ts"
-import type { Moment, Timeline } from "../model/timeline.ts"
-import { family, StateMark } from "../shell/icons.tsx"
-import { Spaced, scrollToRow, useRange } from "./virtual.tsx"
+import { barsOf } from "../../model/bars.ts"
+import { clock, duration } from "../../model/format.ts"
+import { outlineRows } from "../../model/outline.ts"
+import type { Moment, Timeline } from "../../model/timeline.ts"
+import { family, StateMark } from "../../shell/icons.tsx"
+import { Spaced, scrollToRow, useRange } from "../virtual.tsx"
 
 interface GanttProps {
   readonly timeline: Timeline

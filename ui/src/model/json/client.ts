@@ -1,7 +1,7 @@
 /** Handles of JSON documents. The worker starts with the first document that is read from the server. */
 
-import type { JsonRow, JsonSource } from "./json-document.ts"
-import { type JsonAction, type JsonAnswer, type JsonCall, JsonHost, type JsonResult } from "./json-host.ts"
+import type { JsonRow, JsonSource } from "./document.ts"
+import { type JsonAction, type JsonAnswer, type JsonCall, JsonHost, type JsonResult } from "./host.ts"
 
 type Call = (call: JsonCall) => Promise<JsonResult>
 

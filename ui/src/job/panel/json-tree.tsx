@@ -1,9 +1,9 @@
 /** A JSON value as a tree of which only the visible rows are in the page: search, copy of paths and values. */
 import { useEffect, useRef, useState } from "react"
-import { bytes, count, counted } from "../model/format.ts"
-import { JsonHandle } from "../model/json-client.ts"
-import type { JsonRow, JsonSource } from "../model/json-document.ts"
-import { copyText, Failed, Loading } from "../shell/states.tsx"
+import { bytes, count, counted } from "../../model/format.ts"
+import { JsonHandle } from "../../model/json/client.ts"
+import type { JsonRow, JsonSource } from "../../model/json/document.ts"
+import { copyText, Failed, Loading } from "../../shell/states.tsx"
 
 const ROW = 20
 const AROUND = 10

@@ -7,11 +7,11 @@
  */
 import { useQuery } from "@tanstack/react-query"
 import { useEffect, useRef } from "react"
-import { clock, count, duration, elapsed, shortId } from "../model/format.ts"
-import type { JobSource, WhyAnswer, WhyReason } from "../model/source.ts"
-import type { Moment, Timeline } from "../model/timeline.ts"
-import { whyParts } from "../model/why-text.ts"
-import { hrefOf } from "../shell/router.ts"
+import { clock, count, duration, elapsed, shortId } from "../../model/format.ts"
+import type { JobSource, WhyAnswer, WhyReason } from "../../model/source.ts"
+import type { Moment, Timeline } from "../../model/timeline.ts"
+import { whyParts } from "../../model/why-text.ts"
+import { hrefOf } from "../../shell/router.ts"
 import { Sentence } from "./sentence.tsx"
 import { endedJobs, useIsSettled } from "./settled.ts"
 

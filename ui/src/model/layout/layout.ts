@@ -3,8 +3,8 @@
  * nothing. Small graphs are laid out by dagre; large or deep ones, for which dagre needs seconds, in layers of our own.
  */
 import { layout as dagre, graphlib } from "@dagrejs/dagre"
-import type { CompiledGraph } from "../../../src/core/index.ts"
-import { type Edges, ranksOf } from "./layout-ranks.ts"
+import type { CompiledGraph } from "../../../../src/core/index.ts"
+import { type Edges, ranksOf } from "./ranks.ts"
 
 export interface Box {
   readonly x: number
