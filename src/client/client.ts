@@ -58,6 +58,8 @@ import type {
   SignalOptions,
   SubmitManyOptions,
   SubmitOptions,
+  WaitPage,
+  WaitsOptions,
   WhyOptions,
   WhyView,
 } from "./types.ts"
@@ -284,6 +286,11 @@ export class UmbraClient {
   /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
   why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
     return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: momentText(at) }, signal })
+  }
+
+  /** Why unfinished jobs do not go on, grouped by cause. */
+  waits({ workflow, after, signal }: WaitsOptions = {}): Promise<WaitPage> {
+    return this.#http.ask("/waits", { query: { workflow, after }, signal })
   }
 
   /** All facts, oldest first; pages are requested as needed. */

@@ -164,7 +164,7 @@ export type TargetJobs = Pick<
   | ("durations" | "nodeConfig" | "payload" | "failures")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
   | ("acceptFork" | "previewFork")
-  | ("pause" | "resume" | "describe" | "why")
+  | ("pause" | "resume" | "describe" | "why" | "waits")
 >
 
 export type TargetBulk = Pick<Bulk, "count" | "start" | "get" | "list" | "refused" | "abort">
