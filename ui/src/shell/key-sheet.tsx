@@ -7,6 +7,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
     [
       ["Ctrl K", "Palette"],
       ["?", "This sheet"],
+      ["Alt 1", "Now"],
       ["Alt 2", "Jobs"],
       ["/", "Filter this page"],
       ["Esc", "Close"],
