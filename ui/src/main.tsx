@@ -14,6 +14,7 @@ import { applyTheme } from "./shell/theme.ts"
 import "./styles/main.css"
 
 const NowPage = lazy(() => import("./now/page.tsx"))
+const ComparePage = lazy(() => import("./compare/page.tsx"))
 const JobPage = lazy(() => import("./job/page.tsx"))
 
 applyTheme()
@@ -72,6 +73,12 @@ function App() {
       </Suspense>
     )
   if (page === "jobs") return <JobsPage session={session} />
+  if (page === "compare")
+    return (
+      <Suspense fallback={<Waiting session={session} page="jobs" what="both jobs" />}>
+        <ComparePage session={session} />
+      </Suspense>
+    )
   if (page === "now")
     return (
       <Suspense fallback={<Waiting session={session} page="now" what="what needs a person" />}>

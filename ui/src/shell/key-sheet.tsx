@@ -24,6 +24,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
       ["I", "Details of the job"],
       ["1–5", "Tab of the panel"],
       ["P", "Pause, resume"],
+      ["C", "Compare"],
     ],
   ],
   [
