@@ -10,12 +10,9 @@ import { Dialog } from "../shell/dialog.tsx"
 import { hrefOf } from "../shell/router.ts"
 import { Failed, Loading } from "../shell/states.tsx"
 
-export interface BulkFilter {
-  readonly status?: readonly string[]
-  readonly workflow?: string
-  readonly fingerprint?: string
-  readonly created_from?: string
-}
+/** As `filter` of `POST /bulk`. */
+export type BulkFilter = Readonly<Record<string, unknown>>
+export type BulkVerb = "retry" | "cancel" | "delete"
 
 interface BulkCount {
   readonly count: number
@@ -36,15 +33,29 @@ interface Operation {
 const POLL_MS = 700
 const MOST_REFUSALS = 20
 const ended = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "DELETED"])
-const verbs = { retry: "Retry" } as const
+const verbs: {
+  readonly [verb in BulkVerb]: { readonly label: string; readonly note: string; readonly isDanger?: boolean }
+} = {
+  retry: { label: "Retry", note: "Nodes that are neither completed nor skipped run again." },
+  cancel: {
+    label: "Cancel",
+    note: "Running attempts are aborted. What is done stays done, and a retry continues from there.",
+    isDanger: true,
+  },
+  delete: {
+    label: "Delete",
+    note: "They are hidden from lists at once, and removed by retention.",
+    isDanger: true,
+  },
+}
 
-export function BulkDialog({
+export default function BulkDialog({
   verb,
   what,
   filter,
   onClose,
 }: {
-  verb: keyof typeof verbs
+  verb: BulkVerb
   what: string
   filter: BulkFilter
   onClose: () => void
@@ -61,14 +72,14 @@ export function BulkDialog({
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
   })
-  const start = async () => {
+  const start = async (reason: string) => {
     setBusy(true)
     setError(null)
     try {
       setStarted(
         await ask<Operation>("/bulk", {
           method: "POST",
-          body: { verb, filter },
+          body: { verb, filter, ...(reason === "" ? {} : { reason }) },
           headers: { "idempotency-key": key },
         }),
       )
@@ -77,17 +88,18 @@ export function BulkDialog({
     }
     setBusy(false)
   }
+  const { label, note, isDanger = false } = verbs[verb]
   const number = dry.data === undefined ? "" : `${count(dry.data.count)}${dry.data.complete ? "" : "+"}`
   return (
-    <Dialog label={`${verbs[verb]} jobs`} className="ask bulk" onClose={onClose}>
+    <Dialog label={`${label} jobs`} className="ask bulk" onClose={onClose}>
       <form
         onSubmit={event => {
           event.preventDefault()
-          void start()
+          void start(String(new FormData(event.currentTarget).get("reason") ?? "").trim())
         }}
       >
         <h2>
-          {verbs[verb]} {number} {dry.data?.count === 1 ? "job" : "jobs"}
+          {label} {number} {dry.data?.count === 1 ? "job" : "jobs"}
         </h2>
         <p className="small mid break-words">{what}</p>
         {started !== null ? (
@@ -104,10 +116,14 @@ export function BulkDialog({
                   ? "No job matches any more."
                   : `${Object.entries(dry.data.by_status)
                       .map(([status, jobs]) => `${count(jobs)} ${status}`)
-                      .join(
-                        ", ",
-                      )}. Nodes that are neither completed nor skipped run again. A job that changes before its turn is left as it is.`}
+                      .join(", ")}. ${note} A job that changes before its turn is left as it is.`}
               </p>
+            )}
+            {verb === "cancel" && (
+              <label className="field">
+                <span>Reason</span>
+                <input className="in" name="reason" maxLength={1000} autoComplete="off" />
+              </label>
             )}
             {error !== null && (
               <p className="small t-failed break-words" role="alert">
@@ -119,11 +135,11 @@ export function BulkDialog({
                 Close
               </button>
               <button
-                className="btn primary"
+                className={isDanger ? "btn danger" : "btn primary"}
                 type="submit"
                 disabled={isBusy || dry.data === undefined || dry.data.count === 0}
               >
-                {verbs[verb]} {number}
+                {label} {number}
               </button>
             </div>
           </>
@@ -147,7 +163,8 @@ function Progress({ first, onClose }: { first: Operation; onClose: () => void })
   const { status, matched, processed, done, refused, aborting } = read.data
   const isOver = ended.has(status)
   useEffect(() => {
-    if (isOver) void queries.invalidateQueries({ queryKey: ["now"] })
+    if (!isOver) return
+    for (const key of ["now", "jobs"]) void queries.invalidateQueries({ queryKey: [key] })
   }, [isOver, queries])
   const abort = () =>
     ask<Operation>(`/bulk/${id}/abort`, { method: "POST", body: {} })
