@@ -1,7 +1,7 @@
 /** Commands to all jobs that match the filters of the list: dry run, progress, refusals, abort. */
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
-import { violations } from "./axe.ts"
-import { openUiStage, type UiStage } from "./ui-stage.ts"
+import { violations } from "../axe.ts"
+import { openUiStage, type UiStage } from "../ui-stage.ts"
 
 let stage: UiStage
 
