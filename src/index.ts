@@ -68,7 +68,14 @@ export type {
 } from "./jobs/schedules/schedules.ts"
 export type { SubmitOptions } from "./jobs/submit.ts"
 export type { BulkJob, BulkResult, SubmitManyOptions } from "./jobs/submit-many.ts"
-export type { WhyQuery, WhyReason, WhyView } from "./jobs/why/why.ts"
+export type {
+  WaitGroup,
+  WaitPage,
+  WaitsRequest,
+  WhyQuery,
+  WhyReason,
+  WhyView,
+} from "./jobs/why/why.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
 export {

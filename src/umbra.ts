@@ -44,7 +44,7 @@ import {
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
 import { waitForEnd } from "./jobs/watchers.ts"
-import type { WhyQuery, WhyView } from "./jobs/why/why.ts"
+import type { WaitPage, WaitsRequest, WhyQuery, WhyView } from "./jobs/why/why.ts"
 import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import type { DurationsQuery, JobDurations } from "./journal/job-durations.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
@@ -190,10 +190,7 @@ export class Umbra {
   /** As `submitMany`, without handles. `traceparent`: of the caller, for all jobs without their own. */
   acceptMany(
     entries: Iterable<BulkEntry>,
-    {
-      traceparent,
-      admit,
-    }: { readonly traceparent?: string | undefined; readonly admit?: Admit | undefined } = {},
+    { traceparent, admit }: { traceparent?: string | undefined; admit?: Admit | undefined } = {},
   ): Promise<Accepted[]> {
     return inSubmitSpan(
       { traceparent, workflow: undefined },
@@ -310,6 +307,11 @@ export class Umbra {
     return this.#wired.why.why(mustBeJobId(jobId), query)
   }
 
+  /** Why unfinished jobs do not go on, grouped by cause. */
+  waits(request: WaitsRequest = {}): Promise<WaitPage> {
+    return this.#wired.why.waits({ owner: localOwner, ...request })
+  }
+
   /** Compares two jobs, or two moments of one job: where they diverge first, and what differs in each node. */
   compare(a: string, b: string, options: Omit<CompareQuery, "a" | "b"> = {}): Promise<Compared> {
     return this.queries.comparisons.compare({ a: mustBeJobId(a), b: mustBeJobId(b), ...options })
@@ -347,9 +349,7 @@ export class Umbra {
 
   /** Can this process run nodes with this handler? */
   serves(handler: string): boolean {
-    return (
-      handler === routesHandler || handler === bulkHandler || this.handlers.served.get(handler) !== undefined
-    )
+    return [routesHandler, bulkHandler].includes(handler) || this.handlers.served.get(handler) !== undefined
   }
 
   /** Does this process own the job's partition? */
@@ -463,8 +463,7 @@ export class Umbra {
 
   /** New jobs begin again, and those that waited are resumed, a page at a time. */
   resumeWorkflow(name: string, { owner = localOwner }: { readonly owner?: string } = {}): Promise<void> {
-    const changed = () => this.#wired.engine.pauses.changed()
-    return resumeWorkflow(this.registry, { owner, name }, changed)
+    return resumeWorkflow(this.registry, { owner, name }, () => this.#wired.engine.pauses.changed())
   }
 
   /** With `resumeToken` (from the job's graph) the signal is refused if the job has been resumed since. */

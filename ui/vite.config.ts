@@ -9,7 +9,18 @@ import { defineConfig, type Plugin } from "vite"
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 const server = process.env.UMBRA_URL ?? "http://127.0.0.1:7070"
 /** The routes of the API that the dashboard uses. */
-const routes = ["jobs", "workflows", "session", "health", "docs", "openapi.json"]
+const routes = [
+  "failures",
+  "waits",
+  "workers",
+  "bulk",
+  "jobs",
+  "workflows",
+  "session",
+  "health",
+  "docs",
+  "openapi.json",
+]
 
 /** The server adds it to the built page. */
 const baseOfPages: Plugin = {

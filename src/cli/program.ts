@@ -287,6 +287,17 @@ function targetCommands(program: Command): void {
     .addOption(json())
     .action(run(() => import("./commands/why.ts"), "why"))
 
+  withTarget(program.command("waits"))
+    .summary("group what jobs wait for by cause")
+    .description(
+      "Groups the nodes of unfinished jobs that wait for the same provider, handler or signal: how many, since when, what would help.",
+    )
+    .option("--workflow <name>", "only jobs of this workflow")
+    .option("--after <job>", "continue a search that ended early", options.jobId)
+    .option("--owner <name>", "only jobs of this owner, on a folder or a database")
+    .addOption(json())
+    .action(run(() => import("./commands/why.ts"), "waits"))
+
   withTarget(program.command("lineage"))
     .summary("show the ancestors and descendants of a message of a pipeline")
     .description(

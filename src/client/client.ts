@@ -60,6 +60,8 @@ import type {
   StartOptions,
   SubmitManyOptions,
   SubmitOptions,
+  WaitPage,
+  WaitsOptions,
   WhyOptions,
   WhyView,
 } from "./types.ts"
@@ -186,11 +188,7 @@ export class UmbraClient {
       })),
     }
     const request = { method: "POST", safe: true, body, signal } as const
-    const { value } = await this.#http.answer<{ readonly results: readonly BulkAnswer[] }>(
-      "/jobs/bulk",
-      request,
-    )
-    return value.results
+    return (await this.#http.ask<{ readonly results: readonly BulkAnswer[] }>("/jobs/bulk", request)).results
   }
 
   async #reference(workflow: BulkJob["workflow"], { signal }: Signalled): Promise<string> {
@@ -290,6 +288,11 @@ export class UmbraClient {
   /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
   why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
     return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: momentText(at) }, signal })
+  }
+
+  /** Why unfinished jobs do not go on, grouped by cause. */
+  waits({ workflow, after, signal }: WaitsOptions = {}): Promise<WaitPage> {
+    return this.#http.ask("/waits", { query: { workflow, after }, signal })
   }
 
   /** All facts, oldest first; pages are requested as needed. */
@@ -405,10 +408,8 @@ export class UmbraClient {
   }
 
   async cancel(jobId: string, reason?: string): Promise<JobSnapshot> {
-    return this.#http.ask(`/jobs/${segment(jobId)}/cancel`, {
-      method: "POST",
-      body: reason === undefined ? undefined : { reason },
-    })
+    const body = reason === undefined ? undefined : { reason }
+    return this.#http.ask(`/jobs/${segment(jobId)}/cancel`, { method: "POST", body })
   }
 
   /** Runs all nodes that are not COMPLETED or SKIPPED. */
@@ -456,10 +457,7 @@ export class UmbraClient {
   }
 
   /** No further node begins until `resume`; running ones end, and the time to live goes on. */
-  async pause(
-    jobId: string,
-    { reason }: { readonly reason?: string | undefined } = {},
-  ): Promise<JobSnapshot> {
+  async pause(jobId: string, { reason }: { reason?: string | undefined } = {}): Promise<JobSnapshot> {
     const body = reason === undefined ? undefined : { reason }
     return this.#http.ask(`/jobs/${segment(jobId)}/pause`, { method: "POST", safe: true, body })
   }

@@ -40,7 +40,7 @@ import type {
   WorkflowStatistics,
 } from "../jobs/statistics.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
-import type { WhyView } from "../jobs/why/why.ts"
+import type { WaitGroup, WaitPage, WhyView } from "../jobs/why/why.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
 import type {
   WrittenDeadLetter as DeadLetter,
@@ -78,6 +78,8 @@ export type {
   Percentiles,
   SignalOptions,
   UsageStatistics,
+  WaitGroup,
+  WaitPage,
   WhyView,
   WorkflowStatistics,
 }
@@ -89,6 +91,12 @@ export interface StatisticsOptions extends Signalled {
 }
 
 export interface FailuresOptions extends StatisticsOptions {
+  readonly workflow?: string | undefined
+  /** `next` of the previous answer. */
+  readonly after?: string | undefined
+}
+
+export interface WaitsOptions extends Signalled {
   readonly workflow?: string | undefined
   /** `next` of the previous answer. */
   readonly after?: string | undefined

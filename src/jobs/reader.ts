@@ -22,7 +22,7 @@ import type { JobFacts } from "./facts.ts"
 import type { JobSnapshotPage } from "./job-lists.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
-import { Why, type WhyQuery, type WhyView } from "./why/why.ts"
+import { type WaitPage, type WaitsRequest, Why, type WhyQuery, type WhyView } from "./why/why.ts"
 
 /** A little more than a heartbeat interval: a live engine has read its inbox by then, even if it missed the notification. */
 const ANSWER_MS = 5_000
@@ -101,9 +101,17 @@ export class Reader {
 
   /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
   why(jobId: string, query?: WhyQuery): Promise<WhyView> {
+    return this.#why().why(mustBeJobId(jobId), query)
+  }
+
+  /** Why unfinished jobs do not go on, grouped by cause; of all owners unless one is given. */
+  waits(request: WaitsRequest = {}): Promise<WaitPage> {
+    return this.#why().waits(request)
+  }
+
+  #why(): Why {
     const plans = new Plans(this.#journal)
-    const parts = { journal: this.#journal, plans, queries: this.#queries, now: () => systemClock.now() }
-    return new Why(parts).why(mustBeJobId(jobId), query)
+    return new Why({ journal: this.#journal, plans, queries: this.#queries, now: () => systemClock.now() })
   }
 
   /** Messages in flight of a pipeline's execution; null: the process that runs it did not answer. */

@@ -46,6 +46,7 @@ const unnamed: Readonly<Record<string, number>> = {
   "GET /bulk": 200,
   "POST /bulk": 201,
   "GET /failures": 200,
+  "GET /waits": 200,
   "POST /jobs": 404,
   "POST /jobs/bulk": 200,
   "GET /workflows": 200,

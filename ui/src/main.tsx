@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider, useQuery, useQueryClient } from "@tan
 import { lazy, StrictMode, Suspense, useEffect } from "react"
 import { createRoot } from "react-dom/client"
 import { ApiError } from "./api/http.ts"
-import { sessionQuery } from "./api/session.ts"
+import { type Session, sessionQuery } from "./api/session.ts"
 import { JobsPage } from "./jobs/page.tsx"
 import { drawSymbols } from "./shell/icons.tsx"
 import { LoginPage } from "./shell/login.tsx"
@@ -13,6 +13,8 @@ import { Boundary, Empty, Failed, Loading } from "./shell/states.tsx"
 import { applyTheme } from "./shell/theme.ts"
 import "./styles/main.css"
 
+const NowPage = lazy(() => import("./now/page.tsx"))
+const ComparePage = lazy(() => import("./compare/page.tsx"))
 const JobPage = lazy(() => import("./job/page.tsx"))
 
 applyTheme()
@@ -66,21 +68,23 @@ function App() {
   const [, page, id] = path.split("/")
   if (page === "jobs" && id !== undefined && id !== "")
     return (
-      <Suspense
-        fallback={
-          <Shell session={session} page="jobs">
-            <main className="page" id="main">
-              <div className="panel">
-                <Loading what="the job" rows={8} />
-              </div>
-            </main>
-          </Shell>
-        }
-      >
+      <Suspense fallback={<Waiting session={session} page="jobs" what="the job" />}>
         <JobPage key={id} jobId={id} session={session} />
       </Suspense>
     )
   if (page === "jobs") return <JobsPage session={session} />
+  if (page === "compare")
+    return (
+      <Suspense fallback={<Waiting session={session} page="jobs" what="both jobs" />}>
+        <ComparePage session={session} />
+      </Suspense>
+    )
+  if (page === "now")
+    return (
+      <Suspense fallback={<Waiting session={session} page="now" what="what needs a person" />}>
+        <NowPage session={session} />
+      </Suspense>
+    )
   return (
     <Shell session={session} page="">
       <main className="page" id="main">
@@ -92,6 +96,19 @@ function App() {
               </a>
             </p>
           </Empty>
+        </div>
+      </main>
+    </Shell>
+  )
+}
+
+/** While the script of a page is loaded. */
+function Waiting({ session, page, what }: { session: Session; page: string; what: string }) {
+  return (
+    <Shell session={session} page={page}>
+      <main className="page" id="main">
+        <div className="panel">
+          <Loading what={what} rows={8} />
         </div>
       </main>
     </Shell>

@@ -1,5 +1,5 @@
-/** `umbra why JOB [NODE]`. */
-import type { WhyView } from "../../client/index.ts"
+/** `umbra why JOB [NODE]` and `umbra waits`. */
+import type { WaitGroup, WaitPage, WhyView } from "../../client/index.ts"
 import { print } from "../output/print.ts"
 import { count, type Paint, paintFor, printable } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
@@ -43,4 +43,40 @@ function usualLines(
   paint: Paint,
 ): string[] {
   return ["", paint.dim(`Usual wait, of ${count(nodes, "node")}: ${p50} ms (median), ${p90} ms (90 %)`)]
+}
+
+export interface WaitsOptions extends TargetOptions {
+  readonly workflow?: string
+  readonly after?: string
+}
+
+export async function waits(options: WaitsOptions): Promise<number> {
+  const { workflow, after } = options
+  return withTarget(options, async ({ jobs, flags }) => {
+    const found = await jobs.waits({ workflow, after })
+    return print(options, found, () => `${waitLines(found, flags, paintFor(process.stdout)).join("\n")}\n`)
+  })
+}
+
+export function waitLines(page: WaitPage, flags: string, paint: Paint): string[] {
+  const { groups, jobs, running, complete, next, scanned_to } = page
+  const more = complete
+    ? []
+    : [paint.dim(`Searched back to ${scanned_to}. More: umbra waits --after ${next}${flags}`)]
+  const none = `No job waits. ${count(jobs, "job")} not ended, ${running} running.`
+  return [...(groups.length === 0 ? [none] : groups.flatMap(group => groupLines(group, paint))), ...more]
+}
+
+function groupLines(group: WaitGroup, paint: Paint): string[] {
+  const { kind, subject, nodes, jobs, sentence, action, since, examples } = group
+  const title = `${kind.replaceAll("_", " ")}${subject === "" ? "" : ` ${subject}`}`
+  const first = examples[0]
+  return [
+    `${paint.bold(printable(title))}: ${count(nodes, kind === "breaker" || kind === "backpressure" ? "message" : "node")} of ${count(jobs, "job")}${since === null ? "" : `, since ${since}`}`,
+    `  ${printable(sentence)}`,
+    ...(action === null ? [] : [`  → ${printable(action)}`]),
+    ...(first === undefined
+      ? []
+      : [paint.dim(`  for example ${first.job_id}, node ${printable(first.node)}`)]),
+  ]
 }

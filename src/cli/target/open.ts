@@ -165,7 +165,7 @@ export type TargetJobs = Pick<
   | ("durations" | "nodeConfig" | "payload" | "failures")
   | ("cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay")
   | ("acceptFork" | "previewFork")
-  | ("pause" | "resume" | "reschedule" | "describe" | "why")
+  | ("pause" | "resume" | "reschedule" | "describe" | "why" | "waits")
 >
 
 export type TargetBulk = Pick<Bulk, "count" | "start" | "get" | "list" | "refused" | "abort">

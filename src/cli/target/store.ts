@@ -34,6 +34,8 @@ import type {
   ReplayOptions,
   SignalOptions,
   SubmitOptions,
+  WaitPage,
+  WaitsOptions,
   WhyOptions,
   WhyView,
 } from "../../client/index.ts"
@@ -334,6 +336,10 @@ class StoreJobs implements TargetJobs {
     const moment = at === undefined ? undefined : parseMoment(text)
     if (moment === null) throw noMoment(text)
     return (await this.#store.reader()).why(id, { node, at: moment })
+  }
+
+  async waits({ signal: _, ...request }: WaitsOptions = {}): Promise<WaitPage> {
+    return (await this.#store.reader()).waits({ ...request, ...this.#only })
   }
 
   async factPage(id: string, { after, limit = 100 }: FactsOptions = {}): Promise<FactPage> {

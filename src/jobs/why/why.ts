@@ -29,6 +29,9 @@ import {
 } from "./reasons.ts"
 import { type ExecutionFacts, type RouteReason, routeReasons } from "./routes.ts"
 import { type GroupFacts, groupText, type OperationFacts, type SlotFacts } from "./text.ts"
+import { type WaitPage, type WaitsRequest, waitPage } from "./waits.ts"
+
+export type { WaitGroup, WaitPage, WaitsRequest } from "./waits.ts"
 
 /** The owner of the job's partition has so long to answer. */
 const ANSWER_MS = 1000
@@ -116,7 +119,12 @@ interface Shown {
   readonly graph: GraphView
   readonly at: number
   readonly past: boolean
+  /** Absent: for a past moment. */
+  readonly usualOf?: UsualOf
 }
+
+/** By node: how long nodes of the workflow usually wait. */
+type UsualOf = (row: JobRow) => Promise<ReadonlyMap<string, UsualWait>>
 
 const notRecorded = [
   "which handlers ran for less than a second",
@@ -135,7 +143,25 @@ export class Why {
     return at === undefined ? this.#now(jobId, node, 0) : this.#past(jobId, node, at)
   }
 
-  async #now(jobId: string, node: string | undefined, depth: number): Promise<WhyView> {
+  /** Why unfinished jobs do not go on, by cause. Child jobs are jobs of their own here. */
+  waits(request: WaitsRequest): Promise<WaitPage> {
+    const known = new Map<string, ReturnType<UsualOf>>()
+    const usualOf: UsualOf = row => {
+      const key = JSON.stringify([row.owner, row.workflow])
+      const found = known.get(key) ?? this.#usual(row)
+      known.set(key, found)
+      return found
+    }
+    const why = (id: string) => this.#now(id, undefined, MAX_DEPTH, usualOf).catch(notFound)
+    return waitPage({ ...this.#parts, why }, request)
+  }
+
+  async #now(
+    jobId: string,
+    node: string | undefined,
+    depth: number,
+    usualOf: UsualOf = row => this.#usual(row),
+  ): Promise<WhyView> {
     const { queries, now, defect } = this.#parts
     let row = await queries.row(jobId)
     let graph = await this.#graph(jobId)
@@ -148,7 +174,8 @@ export class Why {
       lost = lost.filter(id => again.has(id))
       if (lost.length > 0) defect?.(jobId, lost)
     }
-    const view = await this.#view({ row, graph, at: graph.live?.at ?? now(), past: false }, node, depth)
+    const shown = { row, graph, at: graph.live?.at ?? now(), past: false, usualOf }
+    const view = await this.#view(shown, node, depth)
     if (graph.routes === undefined || jobHasEnded(graph.status)) return view
     const { pipeline } = await this.#parts.plans.get(row.owner, row.workflow, row.workflowVersion)
     if (pipeline === null) return view
@@ -176,7 +203,7 @@ export class Why {
   }
 
   async #view(shown: Shown, only: string | undefined, depth: number): Promise<WhyView> {
-    const { row, graph, at, past } = shown
+    const { row, graph, at } = shown
     const byId = new Map(graph.nodes.map(node => [node.id, node]))
     if (only !== undefined && !byId.has(only))
       throw new UmbraError("E310", `Job ${row.id} has no node "${only}". Its graph lists its nodes.`)
@@ -188,7 +215,7 @@ export class Why {
       return { ...head, sentence, action: null, reasons: [], chain: [] }
     }
     const waiting = reasons.filter(({ kind }) => kind !== "dependency" && kind !== "running").length
-    const usual = past ? undefined : await this.#usual(row)
+    const usual = await shown.usualOf?.(row)
     const groups = await Promise.all(
       grouped(asked).map(group => this.#reason(group, shown, { waiting, usual, depth })),
     )

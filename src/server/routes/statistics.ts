@@ -1,4 +1,4 @@
-/** What the jobs of a workflow take, use and fail with. */
+/** What the jobs of a workflow take, use and fail with; what unfinished jobs wait for. */
 import { z } from "zod"
 import { isJobId } from "../../engine/ids.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
@@ -6,6 +6,7 @@ import { wrong } from "../list-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/statistics.ts"
+import { waits } from "../schemas/why.ts"
 
 const range = {
   from: schema.moment.optional().describe("Default: 24 hours before `to`."),
@@ -60,14 +61,41 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
     }),
     async request => {
       const { workflow, after } = request.query
-      if (after !== undefined && !isJobId(after))
-        throw wrong("after", "must be `next` of the previous answer")
+      mustBeNext(after)
       return statistics.failures({
         ...{ owner: request.caller.owner, workflow, after },
         ...rangeOf(request.query),
       })
     },
   )
+
+  app.get(
+    "/waits",
+    operations("jobs").read({
+      summary: "Group what jobs wait for by cause",
+      description:
+        "Nodes of unfinished jobs that wait for the same provider, handler or signal are one group; a node that only waits for other nodes or for a child job is in none. From the newest job to the oldest, at most 200 jobs in one request.",
+      querystring: z.strictObject({
+        workflow: schema.workflowName
+          .optional()
+          .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
+        after: z
+          .string()
+          .optional()
+          .meta({ description: "`next` of the previous answer.", example: schema.jobIdExample }),
+      }),
+      response: schema.answers({ 200: waits }, ["E309"]),
+    }),
+    async request => {
+      const { workflow, after } = request.query
+      mustBeNext(after)
+      return umbra.waits({ owner: request.caller.owner, workflow, after }) as Promise<z.infer<typeof waits>>
+    },
+  )
+}
+
+function mustBeNext(after: string | undefined): void {
+  if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous answer")
 }
 
 function rangeOf({ from, to }: { readonly from?: string | undefined; readonly to?: string | undefined }) {

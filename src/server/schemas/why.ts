@@ -66,3 +66,44 @@ export const why = z
     unknown: eg(z.array(z.string()), [], "What is not recorded for a past moment."),
   })
   .meta({ id: "Why" })
+
+const example = z.object({
+  job_id: jobId,
+  workflow: eg(z.string(), "order"),
+  node: eg(z.string(), "price", "The first node of the job with this reason; for a pipeline a route."),
+  since: time.nullable(),
+  until: time.nullable(),
+})
+
+export const waits = z
+  .object({
+    at: time.describe("The moment of this answer."),
+    groups: z
+      .array(
+        z.object({
+          kind,
+          subject: eg(
+            z.string(),
+            "openai",
+            "The provider, handler, signal, pipeline or route; may be empty.",
+          ),
+          sentence: sentence.describe("Of the node that has waited longest."),
+          action,
+          jobs: eg(z.number().int(), 12),
+          nodes: eg(z.number().int(), 37, "How many nodes wait for it; for a route: how many messages."),
+          since: time.nullable().describe("Since when the first of them waits; null: not known."),
+          until: time
+            .nullable()
+            .describe("When the first wait ends by itself; null: it does not, or this is not known."),
+          usual,
+          examples: z.array(example).describe("One node of each job, the longest wait first; at most 20."),
+        }),
+      )
+      .describe("Most nodes first."),
+    jobs: eg(z.number().int(), 41, "Unfinished jobs that were looked at."),
+    running: eg(z.number().int(), 4, "Those of them with a node that runs."),
+    complete: z.boolean().describe("false: the search ended early, after a bounded amount of work."),
+    scanned_to: time.nullable().describe("How far back it has searched; null: to the end."),
+    next: jobId.nullable().describe("`after` of a request that continues the search; null: it is complete."),
+  })
+  .meta({ id: "Waits" })

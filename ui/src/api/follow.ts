@@ -7,7 +7,7 @@
  * 3. A job that has ended is not followed. It is read again when the tab is shown, and after a command.
  */
 import type { CompiledGraph, FactRecord, LiveGraph } from "../../../src/core/index.ts"
-import type { JsonSource, JsonValue } from "../model/json-document.ts"
+import type { JsonSource, JsonValue } from "../model/json/document.ts"
 import type {
   ConfigOptions,
   Connection,

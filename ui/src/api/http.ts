@@ -45,6 +45,7 @@ export interface Asked {
   readonly method?: "GET" | "POST" | "DELETE"
   readonly query?: Readonly<Record<string, Value | readonly Value[]>> | undefined
   readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
 }
 
@@ -63,12 +64,19 @@ export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
   return (await response.json()) as T
 }
 
-async function send(path: string, { method = "GET", query, body, signal }: Asked = {}): Promise<Response> {
+async function send(
+  path: string,
+  { method = "GET", query, body, headers, signal }: Asked = {},
+): Promise<Response> {
   let response: Response
   try {
     response = await fetch(addressOf(path, query), {
       method,
-      headers: { ...ownHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: {
+        ...ownHeaders(),
+        ...headers,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       ...(signal === undefined ? {} : { signal }),
     })

@@ -5,8 +5,8 @@ import { jobSentence } from "../model/sentences.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { family, Icon, Pill } from "../shell/icons.tsx"
 import { copyText } from "../shell/states.tsx"
-import { mainUsage } from "./outline.tsx"
-import { Sentence } from "./sentence.tsx"
+import { Sentence } from "./panel/sentence.tsx"
+import { mainUsage } from "./views/outline.tsx"
 
 interface HeaderProps {
   readonly jobId: string

@@ -4,14 +4,14 @@ import { Follower } from "../api/follow.ts"
 import { ApiError, addressOf, download } from "../api/http.ts"
 import { may, type Session } from "../api/session.ts"
 import { clock, shortId } from "../model/format.ts"
-import { requestLayout } from "../model/layouts.ts"
+import { requestLayout } from "../model/layout/layouts.ts"
 import type { Connection } from "../model/source.ts"
 import type { Moment } from "../model/timeline.ts"
 import type { Command } from "../shell/command.ts"
 import { DownloadButton } from "../shell/download.tsx"
 import { Icon } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, go, hrefOf } from "../shell/router.ts"
+import { changeQuery, currentAddress, go, hrefOf } from "../shell/router.ts"
 import { type ConnectionState, Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
 import { ActionButtons, ActionDialog, type ActionName, actionTexts, possibleActions } from "./actions.tsx"
@@ -41,6 +41,9 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
   }, [workflow, status, jobId])
   const canManage = may(session, "manage")
   const actions = timeline === null || !canManage ? [] : possibleActions(timeline.newest(0))
+  const compare = () => {
+    if (timeline !== null) go(compareHref(jobId, timeline.stateAt(timeline.length).forkedFrom))
+  }
   // biome-ignore lint/correctness/useExhaustiveDependencies: the actions follow from the status.
   const commands = useMemo<readonly Command[]>(
     () =>
@@ -51,11 +54,12 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
             timeline.graph.nodes.map(({ id }) => id),
             actions,
             setAction,
+            compare,
           ),
     [timeline, jobId, actions.join(" ")],
   )
   const pausing = actions.find(name => name === "pause" || name === "resume")
-  useKeys({ p: () => pausing !== undefined && setAction(pausing) })
+  useKeys({ p: () => pausing !== undefined && setAction(pausing), c: compare })
   const connection = connectionState(follower?.connection ?? { kind: "loading" })
   const error = follower?.error ?? null
   return (
@@ -85,6 +89,10 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
                   onAction={setAction}
                 />
               )}
+              <button className="btn hide-s" type="button" title="Compare  C" onClick={compare}>
+                <Icon name="takeover" />
+                Compare
+              </button>
               <DownloadMenu
                 jobId={jobId}
                 canDelete={canManage && possibleActions(newest).includes("delete")}
@@ -129,6 +137,7 @@ function jobCommands(
   nodes: readonly string[],
   actions: readonly ActionName[],
   onAction: (name: ActionName) => void,
+  onCompare: () => void,
 ): Command[] {
   return [
     ...actions.map((name): Command => {
@@ -143,6 +152,14 @@ function jobCommands(
         run: () => onAction(name),
       }
     }),
+    {
+      group: "Here",
+      prefix: ":",
+      icon: "takeover",
+      label: "Compare with another job or moment",
+      key: "C",
+      run: onCompare,
+    },
     {
       group: "Here",
       prefix: ":",
@@ -186,6 +203,13 @@ function jobCommands(
       }),
     ),
   ]
+}
+
+/** A past moment is compared with now, a fork with its origin; for another job the page asks for the second one. */
+function compareHref(jobId: string, origin: string | null): string {
+  const at = new URL(currentAddress()).searchParams.get("at")
+  if (at !== null) return hrefOf("/compare", { a: jobId, at_a: at, b: jobId })
+  return hrefOf("/compare", origin === null ? { a: jobId } : { a: origin, b: jobId })
 }
 
 function reportAddress(jobId: string): string {

@@ -145,6 +145,23 @@ export function apiQuery(
   }
 }
 
+/** The same as `filter` of `POST /bulk`. Without `parent` it means jobs without one. */
+export function bulkFilter(filters: readonly Filter[], now: number): Readonly<Record<string, unknown>> {
+  const { status, version, label, min_duration, ...rest } = apiQuery(filters, now)
+  const labels = [label ?? []].flat().map(text => {
+    const mark = text.indexOf("=")
+    return [text.slice(0, mark), text.slice(mark + 1)]
+  })
+  const given = {
+    ...rest,
+    status: typeof status === "string" ? status.split(",") : undefined,
+    version: version === undefined ? undefined : Number(version),
+    min_duration: min_duration === undefined ? undefined : Number(min_duration),
+    labels: labels.length === 0 ? undefined : Object.fromEntries(labels),
+  }
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+}
+
 /** `status failed`, `duration > 5 min`, `label team=shop`; a text without a key is a word of an error. */
 export function parseFilter(text: string): Filter | string {
   const found = /^(\w+)\s*(?:[:=]|is\b|last\b|until\b|has\b|>)?\s*(.+)$/.exec(text.trim())

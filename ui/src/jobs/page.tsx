@@ -1,10 +1,11 @@
 /** The list of jobs: filters in the address, a scatter, rows in pages, saved views. */
 import { keepPreviousData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useMemo, useRef, useState } from "react"
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react"
 import { ask } from "../api/http.ts"
 import { followJobs, type StreamedJob } from "../api/jobs-stream.ts"
-import type { Session } from "../api/session.ts"
+import { may, type Session } from "../api/session.ts"
 import type { JobPage } from "../api/types.ts"
+import type { BulkVerb } from "../bulk/dialog.tsx"
 import { clock, count, counted } from "../model/format.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon } from "../shell/icons.tsx"
@@ -13,11 +14,12 @@ import { changeQuery, go, hrefOf, usePlace } from "../shell/router.ts"
 import { Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
 import { FilterBar } from "./filter-bar.tsx"
-import { apiQuery, type Filter, filtersIn, mayMatch, queryOf } from "./filters.ts"
+import { apiQuery, bulkFilter, type Filter, filtersIn, mayMatch, queryOf } from "./filters.ts"
 import { Scatter } from "./scatter.tsx"
 import { JobTable } from "./table.tsx"
 import { builtIn, removeView, savedViews, saveView } from "./views.ts"
 
+const BulkDialog = lazy(() => import("../bulk/dialog.tsx"))
 const LIMIT = 50
 
 export function JobsPage({ session }: { session: Session }) {
@@ -75,6 +77,7 @@ export function JobsPage({ session }: { session: Session }) {
           <h1>Jobs</h1>
           <Views current={key} />
           <span className="sp" />
+          {may(session, "manage") && filters.length > 0 && <Bulk filters={filters} />}
           <button className="btn" type="button" title="Refresh  R" onClick={refresh}>
             <Icon name="retry" />
             Refresh
@@ -211,6 +214,65 @@ function NoJobs({
         </button>
       </div>
     </Empty>
+  )
+}
+
+const bulkVerbs: readonly (readonly [BulkVerb, string])[] = [
+  ["retry", "Retry all that match…"],
+  ["cancel", "Cancel all that match…"],
+  ["delete", "Delete all that match…"],
+]
+
+/** A command for all jobs that match the filters, also those that the list does not show. */
+function Bulk({ filters }: { filters: readonly Filter[] }) {
+  const [isOpen, setOpen] = useState(false)
+  const [asked, setAsked] = useState<{ verb: BulkVerb; filter: ReturnType<typeof bulkFilter> } | null>(null)
+  return (
+    <div
+      className="relative"
+      onBlur={event => event.currentTarget.contains(event.relatedTarget) || setOpen(false)}
+      onKeyDown={event => event.key === "Escape" && setOpen(false)}
+    >
+      <button
+        className="btn"
+        type="button"
+        aria-expanded={isOpen}
+        aria-haspopup="true"
+        onClick={() => setOpen(!isOpen)}
+      >
+        <Icon name="down" />
+        All that match
+      </button>
+      {isOpen && (
+        <div className="menu">
+          {bulkVerbs.map(([verb, label]) => (
+            <button
+              key={verb}
+              className={verb === "retry" ? "" : "t-failed"}
+              type="button"
+              onClick={() => {
+                setOpen(false)
+                setAsked({ verb, filter: bulkFilter(filters, Date.now()) })
+              }}
+            >
+              {label}
+            </button>
+          ))}
+        </div>
+      )}
+      {asked !== null && (
+        <Suspense fallback={null}>
+          <BulkDialog
+            verb={asked.verb}
+            what={`${filters.map(({ key, value }) => `${key} ${value}`).join(", ")}${
+              filters.some(({ key }) => key === "parent") ? "" : ", without child jobs"
+            }`}
+            filter={asked.filter}
+            onClose={() => setAsked(null)}
+          />
+        </Suspense>
+      )}
+    </div>
   )
 }
 

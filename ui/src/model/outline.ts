@@ -1,6 +1,6 @@
 /** The order and depth of rows in the outline and the gantt; both follow from the compiled graph alone. */
 import type { CompiledGraph } from "../../../src/core/index.ts"
-import { ranksOf } from "./layout-ranks.ts"
+import { ranksOf } from "./layout/ranks.ts"
 
 export interface OutlineRow {
   readonly node: number

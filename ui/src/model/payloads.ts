@@ -1,6 +1,6 @@
 /** Payloads of facts: a value, or a reference to one that is too large for its fact. */
 import type { FactRecord, PayloadRef } from "../../../src/core/index.ts"
-import type { JsonValue } from "./json-document.ts"
+import type { JsonValue } from "./json/document.ts"
 import type { Timeline } from "./timeline.ts"
 
 export interface Payload {

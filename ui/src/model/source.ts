@@ -1,6 +1,6 @@
 /** Where a job page gets its job from: the server, or the file that it is part of. */
 
-import type { JsonSource, JsonValue } from "./json-document.ts"
+import type { JsonSource, JsonValue } from "./json/document.ts"
 import type { Timeline } from "./timeline.ts"
 
 /** ended: nothing more is expected. lost: `since` then there is no connection. hidden: closed while nobody looks. */

@@ -7,6 +7,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
     [
       ["Ctrl K", "Palette"],
       ["?", "This sheet"],
+      ["Alt 1", "Now"],
       ["Alt 2", "Jobs"],
       ["/", "Filter this page"],
       ["Esc", "Close"],
@@ -23,6 +24,7 @@ const groups: readonly (readonly [string, readonly (readonly [string, string])[]
       ["I", "Details of the job"],
       ["1–5", "Tab of the panel"],
       ["P", "Pause, resume"],
+      ["C", "Compare"],
     ],
   ],
   [

@@ -40,6 +40,15 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
     {
       group: "Everywhere",
       prefix: ":",
+      icon: "now",
+      label: "Now",
+      detail: "page, what needs a person",
+      key: "Alt 1",
+      run: () => go(hrefOf("/now")),
+    },
+    {
+      group: "Everywhere",
+      prefix: ":",
       icon: "jobs",
       label: "Jobs",
       detail: "page",

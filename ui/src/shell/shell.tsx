@@ -32,7 +32,7 @@ const pages: readonly {
   readonly icon: IconName
   readonly path?: string
 }[] = [
-  { id: "now", label: "Now", icon: "now" },
+  { id: "now", label: "Now", icon: "now", path: "/now" },
   { id: "jobs", label: "Jobs", icon: "jobs", path: "/jobs" },
   { id: "workflows", label: "Workflows", icon: "workflow" },
   { id: "pipelines", label: "Pipelines", icon: "pipeline" },
@@ -49,6 +49,7 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
   useKeys({
     "mod+k": () => setOpen("palette"),
     "?": () => setOpen("keys"),
+    "alt+1": () => go(hrefOf("/now")),
     "alt+2": () => go(hrefOf("/jobs")),
   })
   const close = () => setOpen(null)

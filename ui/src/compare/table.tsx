@@ -1,0 +1,136 @@
+/** The nodes of both jobs, aligned by id, in the order of the graph; A above B. */
+import { useState } from "react"
+import { amount, count, counted, duration } from "../model/format.ts"
+import { StateMark } from "../shell/icons.tsx"
+import { changeQuery } from "../shell/router.ts"
+import { type ComparedNode, type Comparison, signed, verdictOf, verdictText } from "./differences.ts"
+
+/** A job may have thousands of nodes: the page has at most so many rows until more are asked for. */
+const ROWS = 200
+
+export function NodeTable({
+  compared,
+  selected,
+  isShort,
+  onShort,
+}: {
+  compared: Comparison
+  selected: string | null
+  isShort: boolean
+  onShort: () => void
+}) {
+  const [limit, setLimit] = useState(ROWS)
+  const { nodes } = compared
+  const differing = nodes.filter(node => verdictOf(node) !== "same")
+  const rows = isShort ? differing : nodes
+  const longest = Math.max(1, ...nodes.map(({ a, b }) => Math.max(a?.took_ms ?? 0, b?.took_ms ?? 0)))
+  const usage = Object.keys({ ...compared.a.usage, ...compared.b.usage })[0]
+  return (
+    <section className="panel" aria-label="Nodes">
+      <header>
+        <h2>Nodes</h2>
+        <span className="dim small hide-s">by id, in the order of the graph</span>
+        <span className="sp" />
+        <label className="only small">
+          <input type="checkbox" checked={isShort} onChange={onShort} />
+          Only the {count(differing.length)} that differ
+        </label>
+      </header>
+      {rows.length === 0 ? (
+        <p className="none">No node differs.</p>
+      ) : (
+        <table className="tbl ctbl">
+          <thead>
+            <tr>
+              <th>Node</th>
+              <th>A</th>
+              <th>B</th>
+              <th className="bars">Time, A above B</th>
+              <th className="num">Δ time</th>
+              {usage !== undefined && <th className="num">Δ {usage}</th>}
+              <th>Attempts</th>
+              <th>Result</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, limit).map(node => (
+              <Row
+                key={node.id}
+                node={node}
+                longest={longest}
+                usage={usage}
+                isSelected={node.id === selected}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {rows.length > limit && (
+        <div className="more pad">
+          <button className="btn sm" type="button" onClick={() => setLimit(limit + ROWS)}>
+            Show {count(Math.min(ROWS, rows.length - limit))} more
+          </button>
+          <span className="small dim">
+            {count(limit)} of {counted(rows.length, "node")}
+          </span>
+        </div>
+      )}
+    </section>
+  )
+}
+
+function Row({
+  node,
+  longest,
+  usage,
+  isSelected,
+}: {
+  node: ComparedNode
+  longest: number
+  usage: string | undefined
+  isSelected: boolean
+}) {
+  const { id, a, b, delta } = node
+  const verdict = verdictOf(node)
+  const open = () => changeQuery({ node: isSelected ? null : id })
+  const attempts =
+    a === null || b === null || a.attempts === b.attempts
+      ? count((b ?? a)?.attempts ?? 0)
+      : `${count(a.attempts)} → ${count(b.attempts)}`
+  return (
+    <tr data-node={id} data-verdict={verdict} aria-selected={isSelected}>
+      <td className="k1">
+        <button className="cn" type="button" aria-pressed={isSelected} onClick={open}>
+          {id}
+        </button>
+      </td>
+      {[a, b].map((side, n) => (
+        <td key={n} className={n === 0 ? "k2" : "k3"} title={side?.status}>
+          {side === null ? <span className="dim">–</span> : <StateMark status={side.status} />}
+          <span className="sr">{side === null ? "not in this job" : side.status}</span>
+        </td>
+      ))}
+      <td className="bars" aria-label={`${timeText(a?.took_ms)} in A, ${timeText(b?.took_ms)} in B`}>
+        {[a, b].map((side, n) => (
+          <span key={n} className={n === 0 ? "tb a" : "tb b"}>
+            <i style={{ width: `${((side?.took_ms ?? 0) / longest) * 100}%` }} />
+          </span>
+        ))}
+      </td>
+      <td className="num k4">{delta?.took_ms == null ? "" : signed(delta.took_ms, duration)}</td>
+      {usage !== undefined && (
+        <td className="num k5">
+          {delta?.usage[usage] ? signed(delta.usage[usage], value => amount(usage, value)) : ""}
+        </td>
+      )}
+      <td className="k6 dim">{attempts}</td>
+      <td className="k7">
+        <span className={verdict === "here" ? "here" : "dim"}>{verdictText(node)}</span>
+      </td>
+    </tr>
+  )
+}
+
+function timeText(ms: number | null | undefined): string {
+  return ms == null ? "no time" : duration(ms)
+}
