@@ -12,6 +12,8 @@ import type { JobCommand } from "./remote/commands.ts"
 const REFRESH_MS = 5000
 /** A submission that read the pause before it ended may store its job until then. */
 const LATE_MS = 60_000
+/** The states of a job that was submitted while its workflow was paused; PENDING if it is delayed. */
+const HELD = ["PENDING", "QUEUED", "DISPATCHING"] as const
 /** Jobs that are resumed at once. */
 const PAGE = 100
 /** Sent to all processes when a pause was stored. */
@@ -131,7 +133,7 @@ export class WorkflowPauses {
   async #releaseJobs(owner: string, workflow: string): Promise<number> {
     let found = 0
     for (let after: string | undefined; !this.#isStopped; ) {
-      const filter = { owner, workflow, statuses: ["QUEUED", "DISPATCHING"] as const, limit: PAGE, after }
+      const filter = { owner, workflow, statuses: HELD, limit: PAGE, after }
       const { jobs, next } = await this.#parts.journal.listJobs(filter)
       const waiting = jobs.filter(isPausedWithWorkflow)
       found += waiting.length

@@ -302,7 +302,7 @@ function hasReadyItem({ active, retryAt, paused }: JobState, now: number): boole
 export function waitingOn(state: JobState, node: number, now: number): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
-      if (state.remaining[node] === 0 && isDelayed(state)) return startWait(state, now)
+      if (state.remaining[node] === 0 && isDelayed(state)) return startWait(state)
       return { kind: "dependencies", nodes: openDependencies(state, node) }
     case QUEUED: {
       const provider = state.awaitingSlot.get(node)
@@ -328,10 +328,9 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
   }
 }
 
-/** The first nodes of a delayed job. */
-function startWait(state: JobState, now: number): WaitingOn {
-  const until = state.startAt!
-  return (until <= now ? pausedWait(state) : null) ?? { kind: "start_time", until }
+/** The first nodes of a delayed job. While it is paused it does not start, whatever the time. */
+function startWait(state: JobState): WaitingOn {
+  return pausedWait(state) ?? { kind: "start_time", until: state.startAt! }
 }
 
 /** null: the job is not paused. */

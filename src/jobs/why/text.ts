@@ -1,6 +1,8 @@
 /** The sentences of `why`, and what would help. */
+
 import type { NodeView, WaitingOn } from "../../core/view/view.ts"
 import { isoTime } from "../../engine/clock.ts"
+import type { JobRow } from "../../journal/port/journal.ts"
 import type { ReasonGroup, ReasonKind } from "./reasons.ts"
 
 /** What only the store knows about a group. */
@@ -38,11 +40,13 @@ export interface Said {
   readonly action: string | null
 }
 
+type AskedJob = Pick<JobRow, "id" | "workflow">
+
 /** `waiting`: how many nodes wait for something other than nodes of the job. */
 export function groupText(
   group: ReasonGroup,
   facts: GroupFacts,
-  { jobId, waiting, past }: { readonly jobId: string; readonly waiting: number; readonly past: boolean },
+  { job, waiting, past }: { readonly job: AskedJob; readonly waiting: number; readonly past: boolean },
 ): Said {
   const [first] = group.nodes
   const count = group.nodes.length
@@ -51,7 +55,7 @@ export function groupText(
   const who = count === 1 ? `Node ${first!.id}` : several
   return {
     sentence: `${who}: ${what(group, facts, first!)}.`,
-    action: past ? null : action(group.kind, group.subject, { jobId, node: first! }),
+    action: past ? null : action(group.kind, group.subject, { job, node: first! }),
   }
 }
 
@@ -191,7 +195,7 @@ function pausedText({ at, by, reason }: Wait<"paused">): string {
 function action(
   kind: ReasonKind,
   subject: string,
-  { jobId, node }: { readonly jobId: string; readonly node: NodeView },
+  { job: { id: jobId, workflow }, node }: { readonly job: AskedJob; readonly node: NodeView },
 ): string | null {
   switch (kind) {
     case "slot":
@@ -222,7 +226,7 @@ function action(
       return `Nothing: it starts by itself. To start it now: umbra jobs reschedule ${jobId} --delay 0s`
     case "paused":
       return (node.waiting_on as Wait<"paused">).of_workflow === true
-        ? `umbra workflows resume NAME, or only this job: umbra jobs resume ${jobId}`
+        ? `umbra workflows resume ${workflow}, or only this job: umbra jobs resume ${jobId}`
         : `umbra jobs resume ${jobId}`
     case "executions":
       return "Wait until an execution ends, or raise max_executions."

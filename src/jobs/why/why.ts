@@ -248,7 +248,7 @@ export class Why {
       ...(child === undefined ? {} : { child: child.sentence }),
       ...(group.kind === "quarantined" ? { error: readEnd(row).error?.message ?? "" } : {}),
     }
-    const said = groupText(group, facts, { jobId: row.id, waiting: context.waiting, past })
+    const said = groupText(group, facts, { job: row, waiting: context.waiting, past })
     const first = group.nodes[0]!
     return {
       kind: group.kind,
@@ -337,7 +337,7 @@ export class Why {
       const reason = byNode.get(node)
       if (reason === undefined) return []
       const { kind, subject } = reason
-      const said = groupText({ kind, subject, nodes: [node] }, {}, { jobId: row.id, waiting: 1, past })
+      const said = groupText({ kind, subject, nodes: [node] }, {}, { job: row, waiting: 1, past })
       return [{ job_id: row.id, node: node.id, kind, ...said }]
     })
   }
