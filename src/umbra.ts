@@ -446,7 +446,8 @@ export class Umbra {
   }
 
   /** Moves the start of a job that has not started; a delay of 0: it starts now. */
-  async reschedule(jobId: string, { by, ...start }: StartOptions & Pick<PauseOptions, "by">): Promise<void> {
+  async reschedule(jobId: string, options: StartOptions & Pick<PauseOptions, "by">): Promise<void> {
+    const { by, ...start } = options ?? {}
     await this.command(jobId, { type: "reschedule", by, ...startFields(start) })
   }
 

@@ -468,7 +468,7 @@ export class UmbraClient {
 
   /** Moves the start of a job that has not started; a delay of 0: it starts now. */
   async reschedule(jobId: string, start: StartOptions): Promise<JobSnapshot> {
-    const body = startBody(start)
+    const body = startBody(start ?? {})
     return this.#http.ask(`/jobs/${segment(jobId)}/reschedule`, { method: "POST", safe: true, body })
   }
 

@@ -41,8 +41,10 @@ export function listQuery(filter: JobsFilter) {
 }
 
 /** When a job starts. */
+/** An invalid date is sent as it is: the server's problem says what is expected. */
 export function startBody({ startAt, delaySeconds }: StartOptions) {
-  return { start_at: startAt instanceof Date ? startAt.toISOString() : startAt, delay_seconds: delaySeconds }
+  const isValid = startAt instanceof Date && !Number.isNaN(startAt.getTime())
+  return { start_at: isValid ? startAt.toISOString() : startAt?.toString(), delay_seconds: delaySeconds }
 }
 
 /** A workflow made with the builder is sent as its definition. */

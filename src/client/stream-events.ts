@@ -26,6 +26,8 @@ export interface StreamedJob {
   readonly updated_at: string
   readonly finished_at: string | null
   readonly labels: { readonly [name: string]: string }
+  /** Of a delayed job: when it starts, or was to start. */
+  readonly start_at?: string
   /** Absent: the job is not paused. */
   readonly paused?: NonNullable<JobSnapshot["paused"]>
   readonly error: {

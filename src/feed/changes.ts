@@ -96,6 +96,7 @@ function jobLine(
     labels: state.labels,
     error: hasEnded ? jobError(plan, state) : null,
     reason: hasEnded ? state.endReason : null,
+    ...(state.startAt === null ? {} : { start_at: isoTime(state.startAt) }),
     ...(state.paused === null
       ? {}
       : { paused: { ...pauseView(state.paused), at: isoTime(state.paused.at) } }),

@@ -51,14 +51,20 @@ export function hasStart({ startAt, delaySeconds }: StartOptions): boolean {
 export function startFields({ startAt, delaySeconds }: StartOptions): StartTime {
   if (startAt !== undefined && delaySeconds !== undefined) wrong("give start_at or delay_seconds, not both")
   if (startAt === undefined) {
+    if (delaySeconds === undefined) wrong("give start_at or delay_seconds")
     if (typeof delaySeconds !== "number" || !(delaySeconds >= 0 && delaySeconds <= LONGEST_DELAY))
       wrong(`delay_seconds must be a number from 0 to ${LONGEST_DELAY}`)
     return { delayMs: delaySeconds * 1000 }
   }
-  const at = startAt instanceof Date ? startAt.getTime() : parseIsoTime(String(startAt))
+  const at = startAt instanceof Date ? startAt.getTime() : parseStart(String(startAt))
   if (at === null || !(at >= 0 && at <= LAST_START))
     wrong("start_at must be a time with its zone, such as 2026-11-15T12:00:00Z, from 1970 to 9999")
   return { startAt: at }
+}
+
+/** As the HTTP API: with seconds. */
+function parseStart(text: string): number | null {
+  return /T\d\d:\d\d:/.test(text) ? parseIsoTime(text) : null
 }
 
 /** Labels are shown in every row of a list: they are not meant for documents. */

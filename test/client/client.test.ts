@@ -45,6 +45,12 @@ describe("the client", () => {
     expect(await many!.job!.status()).toMatchObject({ status: "PENDING" })
     const moved = await many!.job!.reschedule({ startAt: startAt.toISOString() })
     expect(moved).toMatchObject({ status: "PENDING", start_at: startAt.toISOString() })
+    for await (const event of umbra.stream(job.id)) {
+      expect(event).toMatchObject({ type: "snapshot", data: { job: { start_at: startAt.toISOString() } } })
+      break
+    }
+    const never = { startAt: new Date(Number.NaN) }
+    await expect(job.reschedule(never)).rejects.toMatchObject({ name: "UmbraClientError", code: "E633" })
     await many!.job!.delete()
     await job.reschedule({ delaySeconds: 0 })
     expect(await job.wait()).toMatchObject({ status: "COMPLETED" })

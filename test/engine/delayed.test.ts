@@ -321,6 +321,16 @@ describe("before its start a job", () => {
     await comes(umbra, clock, job.id, "COMPLETED")
   })
 
+  it("refuses a start that is none, with a sentence", async () => {
+    const { umbra, job } = await delayed()
+    const refused = (start: unknown) =>
+      expect(umbra.reschedule(job.id, start as { delaySeconds: number })).rejects
+    await refused({}).toMatchObject({ code: "E309", message: expect.stringContaining("give start_at or") })
+    await refused(undefined).toMatchObject({ code: "E309" })
+    await refused({ startAt: "2030-01-01T00:00Z" }).toMatchObject({ code: "E309" })
+    await refused({ startAt: new Date(Number.NaN) }).toMatchObject({ code: "E309" })
+  })
+
   it("keeps signals, labels and a note", async () => {
     const clock = new VirtualClock()
     const umbra = await open({ clock })
