@@ -52,6 +52,7 @@ const bodies: Readonly<Record<string, Asked>> = {
   "POST /workflows": { body: { ...hello, name: "mine" } },
   "POST /workflows/validate": { body: hello },
   "PUT /workflows/{name}/aliases/{alias}": { body: { version: 1 } },
+  "PUT /schedules/{name}": { body: { workflow: "secret", every: "1h" } },
 }
 
 /** What a route does not do without. */
@@ -75,6 +76,9 @@ describe("owners", () => {
     await stage.ask("/workflows/secret/aliases/stable", { method: "PUT", token: owner, body: { version: 1 } })
     const submitted = await stage.ask("/jobs", { method: "POST", token: owner, body: { workflow: "secret" } })
     jobId = submitted.body.job_id
+    const schedule = { workflow: "secret", every: "1h" }
+    const put = await stage.ask("/schedules/secret", { method: "PUT", token: owner, body: schedule })
+    expect(put.status).toBe(201)
   })
   afterAll(() => stage?.close())
 
@@ -99,7 +103,7 @@ describe("owners", () => {
     expect(named.length).toBeGreaterThan(12)
     for (const step of named)
       expect((await askStep(step, stranger)).status, `${step.method} ${step.path}`).toBe(404)
-    for (const path of ["/jobs", "/workflows"])
+    for (const path of ["/jobs", "/workflows", "/schedules"])
       expect(JSON.stringify((await stage.ask(path, { token: stranger })).body)).not.toContain("secret")
     expect((await askStep({ method: "POST", path: "/jobs", scope: "/jobs" }, stranger)).status).toBe(404)
     const { body } = await askStep({ method: "POST", path: "/jobs/bulk", scope: "/jobs/bulk" }, stranger)
@@ -141,9 +145,11 @@ describe("owners", () => {
       "POST /jobs/bulk",
       "POST /jobs/{job}/dead-letters/replay",
       "POST /jobs/{job}/signals/{signal}",
+      "POST /schedules/{name}/run",
     ])
     expect(opened.manage!.sort()).toEqual([
       "DELETE /jobs/{job}",
+      "DELETE /schedules/{name}",
       "DELETE /workflows/{name}",
       "DELETE /workflows/{name}/aliases/{alias}",
       "PATCH /jobs/{job}",
@@ -155,9 +161,12 @@ describe("owners", () => {
       "POST /jobs/{job}/reschedule",
       "POST /jobs/{job}/resume",
       "POST /jobs/{job}/retry",
+      "POST /schedules/{name}/pause",
+      "POST /schedules/{name}/resume",
       "POST /workflows",
       "POST /workflows/{name}/pause",
       "POST /workflows/{name}/resume",
+      "PUT /schedules/{name}",
       "PUT /workflows/{name}/aliases/{alias}",
     ])
     expect(opened.read!.filter(step => !step.startsWith("GET "))).toEqual(["POST /workflows/validate"])
