@@ -42,7 +42,7 @@ export const scheduleDocument = z.strictObject({
     }),
   labels: z.record(z.string(), z.string()).optional(),
   priority: z.int().optional(),
-  ttl_seconds: z.number().positive().nullable().optional(),
+  ttl_seconds: z.number().positive().max(1e10).nullable().optional(),
   start: moment.optional().describe("No tick is before it."),
   end: moment.optional().describe("No tick comes from then on."),
   jitter_seconds: seconds
@@ -57,10 +57,12 @@ export const scheduleDocument = z.strictObject({
     .enum(["none", "last", "all"])
     .default("last")
     .describe("Which ticks fire that are more than a minute late."),
-  catch_up_seconds: seconds
+  catch_up_seconds: z
+    .int()
+    .min(60)
     .max(31_622_400)
     .default(86_400)
-    .describe("Ticks that are later than this never fire."),
+    .describe("Ticks that are later than this never fire. At least a minute."),
 })
 
 /** What a user writes: fields with a default may be left out. */
@@ -89,6 +91,9 @@ export function parseSchedule(given: unknown): ScheduleDocument {
     throw new UmbraError("E330", 'Give either "cron" or "every".')
   if (document.every !== undefined && everyMs(document.every) === 0)
     throw new UmbraError("E330", '"every" must be at least 1s.')
+  const { start, end } = document
+  if (start !== undefined && end !== undefined && Date.parse(start) >= Date.parse(end))
+    throw new UmbraError("E330", '"end" must be after "start".')
   checkInput(document.input)
   scheduleRules("", document)
   return document
@@ -129,12 +134,15 @@ function checkInput(input: Json | undefined): void {
   const [problem] = problems
   if (problem !== undefined) throw new UmbraError("E330", `"input": ${problem.error.message}`)
   for (const { template } of value.templates)
-    for (const { name } of template.references)
-      if (name !== "schedule")
-        throw new UmbraError(
-          "E330",
-          `"input": a template reads "${name}", which a schedule does not have; use schedule.time and schedule.name.`,
-        )
+    for (const { name, path } of template.references) {
+      const [field] = path
+      if (name === "schedule" && (field === undefined || field === "time" || field === "name")) continue
+      const read = name === "schedule" ? `schedule.${field}` : name
+      throw new UmbraError(
+        "E330",
+        `"input": a template reads "${read}", which a schedule does not have; use schedule.time and schedule.name.`,
+      )
+    }
 }
 
 /** The input of the job of a tick. Throws if a template fails. */

@@ -57,6 +57,7 @@ const unnamed: Readonly<Record<string, number>> = {
   "GET /workers": 200,
   "GET /providers": 200,
   "GET /metrics": 200,
+  "GET /schedules": 200,
 }
 
 describe("another owner's things", () => {
@@ -69,6 +70,7 @@ describe("another owner's things", () => {
     if (path.startsWith("/workflows") && method === "POST" && !path.includes("{")) return { body: definition }
     if (method === "PATCH") return { body: { labels: { taken: "over" }, note: "mine" } }
     if (path.endsWith("/reschedule")) return { body: { delay_seconds: 0 } }
+    if (path === "/schedules/{name}") return { body: { workflow: scene.victim.name, every: "1h" } }
     return method === "PUT" ? { body: { version: 1 } } : {}
   }
   const pathTo = (path: string) => {

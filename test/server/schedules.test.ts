@@ -85,6 +85,29 @@ it("refuses what is wrong, with what to change", async () => {
   expect(await refused({ workflow: "none", every: "1h" })).toMatchObject({ code: "E305" })
   expect(await refused({ workflow: "report", every: "1h", priority: 9999 })).toMatchObject({ code: "E309" })
   expect((await put({ workflow: "report", every: "1h", colour: "red" })).status).toBeGreaterThanOrEqual(400)
+  const hourly = { workflow: "report", every: "1h" }
+  expect(await refused({ ...hourly, catch_up_seconds: 30 })).toMatchObject({ code: "E633" })
+  const [start, end] = ["2030-01-02T00:00:00Z", "2030-01-01T00:00:00Z"]
+  expect(await refused({ ...hourly, start, end })).toMatchObject({ code: "E330" })
+  expect(await refused({ ...hourly, input: "{{ schedule.nope }}" })).toMatchObject({
+    ...{ code: "E330", detail: expect.stringContaining("schedule.nope") },
+  })
+  expect((await put(hourly)).status).toBe(201)
+  for (const verb of ["run", "pause", "resume"])
+    expect(await ask(`/schedules/s/${verb}`, { method: "POST", token, body: { input: {} } })).toMatchObject({
+      status: 400,
+      body: { code: "E633" },
+    })
+  for (const [method, path] of [
+    ["GET", "/%00"],
+    ["GET", "/%00/fires"],
+    ["GET", "?after=%00"],
+    ["DELETE", "/%00"],
+    ["POST", "/%00/run"],
+  ] as const)
+    expect(await ask(`/schedules${path}`, { method, token })).toMatchObject({
+      ...{ status: 400, body: { code: "E633" } },
+    })
   expect((await put(nightly, "a%20b")).body).toMatchObject({ code: "E330" })
   expect((await put(nightly, "s", reader)).status).toBe(403)
 })

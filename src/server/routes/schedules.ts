@@ -87,7 +87,8 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       description:
         "Ticks that come meanwhile never fire. Its jobs continue. A paused schedule is not changed.",
       params,
-      response: schema.answers({ 200: views.schedule }, ["E331"]),
+      body: views.nothing,
+      response: schema.answers({ 200: views.schedule }, ["E331", "E635", "E636"]),
     }),
     async ({ caller: { owner }, params: { name } }) => schedules.pause(name, { owner }),
   )
@@ -98,7 +99,8 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       summary: "Resume a paused schedule",
       description: "It continues with the next tick from now.",
       params,
-      response: schema.answers({ 200: views.schedule }, ["E331"]),
+      body: views.nothing,
+      response: schema.answers({ 200: views.schedule }, ["E331", "E635", "E636"]),
     }),
     async ({ caller: { owner }, params: { name } }) => schedules.resume(name, { owner }),
   )
@@ -110,8 +112,9 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       description:
         "Whatever runs, also of a paused schedule. `schedule.time` of its input is now. Ticks do not wait for this job.",
       params,
+      body: views.nothing,
       response: schema.answers({ 201: views.started }, [
-        ...(["E304", "E305", "E331", "E426", "E611", "E610", "E613", "E646"] as const),
+        ...(["E304", "E305", "E331", "E426", "E611", "E610", "E613", "E635", "E636", "E646"] as const),
       ]),
     }),
     async ({ caller, params: { name } }, reply) => {

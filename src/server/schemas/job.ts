@@ -7,7 +7,7 @@ export const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
 
 /** PostgreSQL cannot store U+0000. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
-const storable = [/^[^\u0000]*$/, "must not contain the character U+0000"] as const
+export const storable = [/^[^\u0000]*$/, "must not contain the character U+0000"] as const
 
 export const workflowName = z
   .string()

@@ -1,9 +1,17 @@
 /** Schedules: requests and answers. */
 import { z } from "zod"
 import { scheduleDocument } from "../../schedule/document.ts"
-import { jobId, time } from "./job.ts"
+import { jobId, storable, time } from "./job.ts"
 
-export const scheduleName = z.string().min(1).max(200).meta({ example: "nightly" })
+export const scheduleName = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(...storable)
+  .meta({ example: "nightly" })
+
+/** A request without content. An unknown field is refused: the caller may believe that it counts. */
+export const nothing = z.strictObject({}).nullish()
 
 const documentExample = { workflow: "order", cron: "0 2 * * *", zone: "Europe/Berlin" }
 
