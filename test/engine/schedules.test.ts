@@ -1,5 +1,8 @@
 /** Schedules: one job per tick, whatever happens to the engines. */
 import { describe, expect, it } from "vitest"
+import { JournalDataError } from "../../src/journal/errors.ts"
+import type { Batch } from "../../src/journal/port/journal.ts"
+import type { NewFire } from "../../src/journal/port/schedules.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
@@ -207,6 +210,73 @@ describe("a schedule", () => {
       await umbra.schedules.put(`s${index}`, { workflow: "flow", every: "1h" })
     clock.advance(HOUR)
     await expect.poll(async () => (await umbra.jobs({ limit: 200 })).length, { timeout: 8000 }).toBe(120)
+  })
+})
+
+describe("ticks that the database rejects", () => {
+  /** Rejects appends with such an outcome of the schedule `bad`. */
+  async function openedWith(isBad: (fire: NewFire) => boolean) {
+    const journal = openMemory()
+    let bad = ""
+    const refuse = ({ fires = [] }: Batch) => {
+      if (fires.some(fire => fire.scheduleId === bad && isBad(fire))) throw new JournalDataError("no")
+    }
+    const { append, tryAppend } = journal
+    journal.append = async batch => {
+      refuse(batch)
+      return append.call(journal, batch)
+    }
+    journal.tryAppend = async batch => {
+      refuse(batch)
+      return tryAppend.call(journal, batch)
+    }
+    const { umbra, clock } = await opened({ at: journal, log: collectLog().log })
+    await umbra.register({ ...simple, name: "strict", input: { type: "object", required: ["n"] } })
+    const put = async (workflow: string) => {
+      await umbra.schedules.put("bad", { workflow, every: "1h" })
+      bad = (await journal.schedules.read({ owner: "local", name: "bad" }))!.id
+      for (let index = 0; index < 8; index++)
+        await umbra.schedules.put(`s${index}`, { workflow, every: "1h" })
+    }
+    return { umbra, clock, put }
+  }
+
+  const others = Array.from({ length: 8 }, (_, index) => `s${index}`)
+
+  it("are refused, and those of other schedules are not, where no tick starts a job", async () => {
+    const { umbra, clock, put } = await openedWith(({ reason }) => reason?.includes("schema") === true)
+    await put("strict")
+    clock.advance(HOUR)
+    for (const name of [...others, "bad"]) await whenFired(umbra, ["13:00 refused"], name)
+    expect((await umbra.schedules.fires("s0")).fires[0]!.reason).toContain("schema")
+    expect((await umbra.schedules.fires("bad")).fires[0]!.reason).toContain("the database rejected")
+    clock.advance(HOUR)
+    for (const name of [...others, "bad"]) await whenFired(umbra, ["13:00 refused", "14:00 refused"], name)
+  })
+
+  it("start no job", async () => {
+    const { umbra, clock, put } = await openedWith(({ outcome }) => outcome === "started")
+    await put("flow")
+    clock.advance(HOUR)
+    for (const name of others) await whenFired(umbra, ["13:00 started"], name)
+    await whenFired(umbra, ["13:00 refused"], "bad")
+    expect((await umbra.schedules.get("bad")).last_job).toBeNull()
+    expect(await umbra.jobs({ limit: 100 })).toHaveLength(8)
+  })
+
+  it("are decided again later if even that is rejected, and hold up no other schedule", async () => {
+    let isBroken = true
+    const { umbra, clock, put } = await openedWith(() => isBroken)
+    await put("flow")
+    clock.advance(HOUR)
+    for (const name of others) await whenFired(umbra, ["13:00 started"], name)
+    expect(await outcomes(umbra, "bad")).toEqual([])
+    isBroken = false
+    await until("it is retried", async () => {
+      clock.advance(1000)
+      return (await outcomes(umbra, "bad")).length === 1
+    })
+    expect((await outcomes(umbra, "bad"))[0]).toMatch(/^13:00 (started|refused)$/)
   })
 })
 

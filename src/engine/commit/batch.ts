@@ -335,7 +335,9 @@ export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean):
     left: stored.left?.filter(row => keep(row.jobId)) ?? [],
     ...holdsOf(stored, row => keep(holderOf(row))),
     // A tick is decided even if the database rejects its job.
-    ...ticksOf(stored, row => !("jobId" in row) || row.jobId === null || keep(row.jobId)),
+    ...ticksOf(stored, row =>
+      "jobId" in row ? keep(row.scheduleId) && (row.jobId === null || keep(row.jobId)) : keep(row.id),
+    ),
   }
 }
 

@@ -2,13 +2,13 @@ import type { Submit } from "../../core/commands.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
-import { JournalDataError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { NewFire, ScheduleChange, ScheduleRow } from "../../journal/port/schedules.ts"
 import type { Log } from "../../log.ts"
 import { parseSchedule, renderInput, type ScheduleDocument, scheduleRules } from "../../schedule/document.ts"
 import { type Decision, decideTicks } from "../../schedule/policy.ts"
 import type { Clock } from "../clock.ts"
+import { isDataError } from "../commit/sender.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
 import { scheduledJobId } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -229,13 +229,46 @@ export class Schedules {
       for (const { job } of ticks) await job?.releasePlace?.()
       return
     }
-    this.#record(row, decision, ticks)
-    await Promise.all([
-      owner.durable({ partition, id: "" }),
-      ...ticks.map(({ fire, job }) => (job === null ? null : this.#whenStarted(row, fire, job))),
-    ])
+    if (!(await this.#store(row, decision, ticks))) {
+      if (owner.owned.get(partition)?.epoch === epoch) await this.#storeRefused(row, decision, ticks)
+      return
+    }
     const latest = ticks.findLast(({ job }) => job !== null)?.fire.jobId ?? row.lastJob
     if (decision.queuedTick !== null && latest !== null) await this.#awaitEnd(row.owner, latest)
+  }
+
+  /** Everything of the decision is one append. False: the database rejects it, and nothing of it was stored. */
+  async #store(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<boolean> {
+    const { owner, journal } = this.#parts
+    this.#record(row, decision, ticks)
+    const [stored, ...started] = await Promise.allSettled([
+      owner.durable(row),
+      ...ticks.map(({ fire, job }) => (job === null ? null : this.#whenStarted(fire, job))),
+    ])
+    if (stored.status === "rejected" && isDataError(stored.reason)) return false
+    for (const result of [stored, ...started]) if (result.status === "rejected") throw result.reason
+    for (const result of started)
+      if (result.status === "fulfilled" && result.value !== null)
+        await journal.schedules.addFire(result.value)
+    return true
+  }
+
+  /** Ticks whose outcome the database rejects start nothing, and are not decided again. */
+  async #storeRefused(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<void> {
+    const { log } = this.#parts
+    log.error({ schedule: row.name, owner: row.owner }, "the database rejected the ticks of a schedule")
+    const reason = "the database rejected what the tick was to store"
+    const refused = ticks.map(({ fire }) => ({
+      job: null,
+      fire:
+        fire.outcome === "skipped" || fire.outcome === "missed"
+          ? fire
+          : { ...fire, outcome: "refused" as const, jobId: null, reason },
+    }))
+    const isDecided = ticks.some(({ fire }) => fire.tick === row.queuedTick)
+    const queuedTick = isDecided ? null : row.queuedTick
+    if (!(await this.#store(row, { ...decision, queuedTick }, refused)))
+      throw new Error(`the database rejects the schedule ${row.id}`)
   }
 
   /** A job that has ended before it was awaited is not reported. */
@@ -265,7 +298,6 @@ export class Schedules {
     }
   }
 
-  /** Everything of the decision is one append. */
   #record(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): void {
     const { owner } = this.#parts
     const { id, partition, revision } = row
@@ -332,21 +364,18 @@ export class Schedules {
     return { plan, command }
   }
 
-  /** The database may reject the job, which then does not exist: its tick was refused. */
-  async #whenStarted(row: ScheduleRow, fire: NewFire, { releasePlace }: PreparedJob): Promise<void> {
-    const { owner, journal } = this.#parts
+  /** The database may reject the job, which then does not exist: returns the outcome of its tick. null: it was stored. */
+  async #whenStarted(
+    { partition, ...fire }: NewFire,
+    { releasePlace }: PreparedJob,
+  ): Promise<Omit<NewFire, "partition"> | null> {
     try {
-      await owner.durable({ partition: row.partition, id: fire.jobId! })
+      await this.#parts.owner.durable({ partition, id: fire.jobId! })
+      return null
     } catch (error) {
-      if (!(error instanceof JournalDataError)) throw error
+      if (!isDataError(error)) throw error
       await releasePlace?.()
-      const { partition: _, ...outcome } = fire
-      await journal.schedules.addFire({
-        ...outcome,
-        outcome: "refused",
-        jobId: null,
-        reason: reasonText(error),
-      })
+      return { ...fire, outcome: "refused", jobId: null, reason: reasonText(error) }
     }
   }
 
