@@ -191,11 +191,12 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
 }
 
 /** The column `error`, as `jobErrorText` gives it for a job in memory. */
-function rowText({ at, start_at, paused }: QueuedSubmission["fact"]): string | null {
-  if (start_at === undefined && paused === undefined) return null
+function rowText({ at, start_at, paused, schedule }: QueuedSubmission["fact"]): string | null {
+  if (start_at === undefined && paused === undefined && schedule === undefined) return null
   return JSON.stringify({
     ...(start_at === undefined ? {} : { start_at }),
     ...(paused === undefined ? {} : { paused: submittedPause(paused, at) }),
+    ...(schedule === undefined ? {} : { schedule }),
   })
 }
 

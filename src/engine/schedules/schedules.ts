@@ -357,6 +357,7 @@ export class Schedules {
     const command: Submit = {
       ...{ type: "submit", owner, workflow: name, workflowVersion: version, input, priority },
       ttlSeconds: ttl === undefined ? (plan.ttlSeconds ?? settings.ttlSeconds) : ttl,
+      schedule: { name: row.name, tick },
       ...(labels === undefined ? {} : { labels }),
       ...(retryDefaults === undefined ? {} : { retryDefaults }),
       ...paused(owner, name),
