@@ -1,5 +1,6 @@
 /** Schedules: one job per tick, whatever happens to the engines. */
 import { describe, expect, it } from "vitest"
+import { UmbraError } from "../../src/errors.ts"
 import { JournalDataError } from "../../src/journal/errors.ts"
 import type { Batch } from "../../src/journal/port/journal.ts"
 import type { NewFire } from "../../src/journal/port/schedules.ts"
@@ -214,6 +215,61 @@ describe("a schedule", () => {
       await umbra.schedules.put(`s${index}`, { workflow: "flow", every: "1h" })
     clock.advance(HOUR)
     await expect.poll(async () => (await umbra.jobs({ limit: 200 })).length, { timeout: 8000 }).toBe(120)
+  })
+})
+
+describe("ticks over a limit of unfinished jobs", () => {
+  /** `room.jobs`: how many more jobs may start. */
+  async function limited() {
+    const { umbra, clock } = await opened()
+    const room = { jobs: 0 }
+    umbra.schedules.limits.admit = () => async (_, store) => {
+      if (room.jobs === 0) throw new UmbraError("E646", "no room")
+      room.jobs--
+      await store()
+    }
+    const passed = async (expected: readonly string[]) =>
+      until(expected.join(), async () => {
+        clock.advance(1000)
+        return JSON.stringify(await outcomes(umbra)) === JSON.stringify(expected)
+      })
+    return { umbra, clock, room, passed }
+  }
+
+  it("wait, and start late when there is room", async () => {
+    const { umbra, clock, room, passed } = await limited()
+    await umbra.schedules.put("s", { workflow: "flow", every: "1h" })
+    clock.advance(HOUR)
+    await until(
+      "it is retried later",
+      async () => (await umbra.schedules.get("s")).next_at === "2026-11-17T13:00:01.000Z",
+    )
+    expect(await outcomes(umbra)).toEqual([])
+    room.jobs = 1
+    await passed(["13:00 started"])
+    expect((await umbra.schedules.fires("s")).fires[0]!.reason).toContain("limit of unfinished jobs")
+    expect((await umbra.schedules.get("s")).next_at).toBe("2026-11-17T14:00:00.000Z")
+    expect(await umbra.jobs()).toHaveLength(1)
+  })
+
+  it("are refused once catch_up leaves them out", async () => {
+    const { umbra, clock, passed } = await limited()
+    await umbra.schedules.put("s", { workflow: "flow", every: "1h", catch_up: "none" })
+    clock.advance(HOUR)
+    await passed(["13:00 refused"])
+    expect((await umbra.schedules.fires("s")).fires[0]!.reason).toContain("limit of unfinished jobs")
+    expect(await umbra.jobs()).toEqual([])
+  })
+
+  it("do not hold up the ticks before them", async () => {
+    const { umbra, clock, room, passed } = await limited()
+    await umbra.schedules.put("s", { workflow: "flow", every: "20s", overlap: "allow" })
+    room.jobs = 2
+    clock.advance(60_000)
+    await until("two have started", async () => (await umbra.jobs()).length === 2)
+    expect(await umbra.schedules.fires("s")).toMatchObject({ fires: [{}, {}] })
+    room.jobs = 1
+    await passed(["12:00 started", "12:00 started", "12:01 started"])
   })
 })
 

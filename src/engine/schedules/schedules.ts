@@ -18,6 +18,7 @@ import type { Plans } from "../plans.ts"
 import type { JobCommand } from "../remote/commands.ts"
 import { type EngineSettings, recordedRetryPolicy } from "../settings.ts"
 import { Versions } from "../versions.ts"
+import { TickLimits } from "./tick-limits.ts"
 
 /** Schedules that are decided at once. */
 const PAGE = 500
@@ -66,6 +67,7 @@ export class Schedules {
   #nextAt = 0
   /** Jobs that queued ticks wait for. */
   readonly #awaited = new Set<string>()
+  readonly limits = new TickLimits()
   #queuedToRead = false
   #running: Promise<void> | null = null
   #again = false
@@ -101,6 +103,7 @@ export class Schedules {
 
   /** The engine has taken partitions. */
   partitionsAdded(): void {
+    this.limits.clear()
     this.#queuedToRead = true
     this.#wake()
   }
@@ -212,25 +215,35 @@ export class Schedules {
       log.error({ schedule: row.name, owner: row.owner }, "a stored schedule is invalid and was stopped")
     if (decision.cancelsRunning) await this.#cancel(row.lastJob!, row.name)
     const ticks: PreparedTick[] = []
-    for (const { tick, outcome, reason, count } of decision.outcomes) {
+    for (const decided of decision.outcomes) {
+      const { tick, count } = decided
+      const { outcome, reason } = this.limits.outcome(row.id, decided)
       const base = {
         scheduleId: row.id,
         partition: row.partition,
         tick,
         kind: "tick" as const,
         at: now,
+        reason,
         count,
       }
       if (outcome === "started") ticks.push(await this.#prepare(row, document!, base))
-      else ticks.push({ fire: { ...base, outcome, reason, jobId: null }, job: null })
+      else ticks.push({ fire: { ...base, outcome, jobId: null }, job: null })
     }
     const { partition } = row
-    if (epoch === undefined || owner.owned.get(partition)?.epoch !== epoch) {
-      for (const { job } of ticks) await job?.releasePlace?.()
-      return
-    }
+    await this.limits.admitted(row.owner, ticks, async count => {
+      const isOwned = epoch !== undefined && owner.owned.get(partition)?.epoch === epoch
+      for (const { job } of ticks.slice(isOwned ? count : 0)) await job?.releasePlace?.()
+      if (isOwned)
+        await this.#storeAll(row, this.limits.cut(row, decision, ticks, count, now), ticks.slice(0, count))
+    })
+  }
+
+  async #storeAll(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<void> {
+    const { owned } = this.#parts.owner
+    const epoch = owned.get(row.partition)?.epoch
     if (!(await this.#store(row, decision, ticks))) {
-      if (owner.owned.get(partition)?.epoch === epoch) await this.#storeRefused(row, decision, ticks)
+      if (owned.get(row.partition)?.epoch === epoch) await this.#storeRefused(row, decision, ticks)
       return
     }
     const latest = ticks.findLast(({ job }) => job !== null)?.fire.jobId ?? row.lastJob
@@ -321,7 +334,7 @@ export class Schedules {
   async #prepare(
     row: ScheduleRow,
     document: ScheduleDocument,
-    base: Omit<NewFire, "outcome" | "reason" | "jobId">,
+    base: Omit<NewFire, "outcome" | "jobId">,
   ): Promise<PreparedTick> {
     const { settings, claimExecution } = this.#parts
     const jobId = scheduledJobId({
@@ -333,7 +346,7 @@ export class Schedules {
     try {
       const { plan, command } = await this.#submission(row, document, base.tick)
       const releasePlace = plan.pipeline === null ? null : await claimExecution(jobId)
-      const fire = { ...base, outcome: "started", reason: null, jobId } as const
+      const fire = { ...base, outcome: "started", jobId } as const
       return { fire, job: { plan, command, releasePlace } }
     } catch (error) {
       if (!(error instanceof UmbraError)) throw error
