@@ -229,7 +229,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     forks: new BulkForks({ journal, forks }),
   })
   const schedules = new ScheduleRequests({
-    ...{ journal, firing: engine.schedules, now },
+    ...{ journal, firing: engine.schedules, limits: engine.schedules.limits, now },
     submit: (...given) => submissions.submit(...given),
   })
   return {

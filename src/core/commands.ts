@@ -1,4 +1,12 @@
-import type { ChildUsage, ForkRecord, ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
+import type {
+  ChildUsage,
+  ForkRecord,
+  ListSource,
+  ParentLink,
+  RunningAttempt,
+  ScheduleTick,
+  Waiting,
+} from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy, RetryPolicy } from "./plan.ts"
@@ -153,6 +161,8 @@ export interface Submit extends StartTime {
   readonly result?: JobResult
   /** Its workflow is paused: the job is stored, and does not begin. */
   readonly paused?: { readonly by?: string; readonly reason?: string }
+  /** The tick of a schedule that starts it. */
+  readonly schedule?: ScheduleTick
 }
 
 /** A definition that is no version of its workflow. */

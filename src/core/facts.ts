@@ -72,6 +72,8 @@ export interface JobSubmitted {
   readonly start_at?: number
   /** Its workflow is paused: it begins when it is resumed. */
   readonly paused?: { readonly by?: string; readonly reason?: string }
+  /** The tick of a schedule that started it. Absent: none did. */
+  readonly schedule?: ScheduleTick
   /** The job that it was forked from, and what it takes over from there. */
   readonly fork?: ForkRecord
   /** The outputs that the request of a fork sets, in the order of `fork.nodes` that name them. */
@@ -81,6 +83,12 @@ export interface JobSubmitted {
   /** Of a fork without a node to run: as in `NodeCompleted`. */
   readonly job_output?: Json
   readonly job_fault?: Fault
+}
+
+/** A tick of a schedule, in milliseconds since 1970. */
+export interface ScheduleTick {
+  readonly name: string
+  readonly tick: number
 }
 
 /**

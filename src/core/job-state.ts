@@ -1,4 +1,4 @@
-import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
+import type { ExternalWaiting, ParentLink, ScheduleTick, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
@@ -134,6 +134,8 @@ export interface JobState {
   traceparent: string | null
   /** The API token, or the subject of the JWT, that submitted it; null: neither. */
   submittedBy: string | null
+  /** The tick of a schedule that started it; null: none did. */
+  schedule: ScheduleTick | null
   /** The `retry` policy of nodes that do not set it; null: as compiled. */
   retryDefaults: RetryPolicy | null
   ttlSeconds: number | null

@@ -123,6 +123,7 @@ export function newJobState(
     paused: null,
     traceparent: null,
     submittedBy: null,
+    schedule: null,
     retryDefaults: null,
     ttlSeconds: null,
     createdAt: 0,

@@ -140,10 +140,14 @@ export function isoWaiting(waiting: WaitingOn) {
 /** Data of the user (an output, a signal's data) is unchanged: only fields that the engine defines as times are formatted. */
 function isoPayload(payload: JsonObject): JsonObject {
   const times = isoFields(payload, ["start_at", "expires_at", "retry_at", "started_at", "next_poll_at"])
-  const { waiting } = times
-  return waiting === undefined
-    ? times
-    : { ...times, waiting: isoFields(waiting as JsonObject, ["until", "next_poll_at"]) }
+  const { waiting, schedule } = times
+  return {
+    ...times,
+    ...(waiting === undefined
+      ? {}
+      : { waiting: isoFields(waiting as JsonObject, ["until", "next_poll_at"]) }),
+    ...(schedule === undefined ? {} : { schedule: isoFields(schedule as JsonObject, ["tick"]) }),
+  }
 }
 
 function isoFields(values: JsonObject, names: readonly string[]): JsonObject {

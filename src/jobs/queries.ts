@@ -448,6 +448,7 @@ export class Queries {
     const end = readEnd({ status: row.status, error: jobErrorText({ plan, state }) })
     const stored = readEnd(row)
     compare("error", end.error, stored.error)
+    compare("schedule", end.schedule, stored.schedule)
     // Releases before 0.2 wrote neither of them into the row.
     if (row.error !== null) compare("reason", end.reason, stored.reason)
     if (Object.keys(stored.usage ?? {}).length > 0) compare("usage", end.usage, stored.usage)

@@ -166,6 +166,8 @@ async function makeApp(
   await publish(app, version)
   const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
   umbra.pipelines.admit = owner => (id, store) => unfinished.admit(ownerBounds(owner, settings), id, store)
+  umbra.schedules.limits.admit = owner => (id, store) =>
+    unfinished.admit(ownerBounds(owner, settings), id, store)
   umbra.bulk.forks.admit = limits => (id, store) => unfinished.admit(forkBounds(limits, settings), id, store)
   const context = { ...shared, umbra, unfinished }
   await app.register(async scoped => {

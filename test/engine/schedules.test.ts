@@ -1,5 +1,9 @@
 /** Schedules: one job per tick, whatever happens to the engines. */
 import { describe, expect, it } from "vitest"
+import { UmbraError } from "../../src/errors.ts"
+import { JournalDataError } from "../../src/journal/errors.ts"
+import type { Batch } from "../../src/journal/port/journal.ts"
+import type { NewFire } from "../../src/journal/port/schedules.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
@@ -50,6 +54,10 @@ describe("a schedule", () => {
     const job = await umbra.wait(fires[0]!.job_id!)
     expect(job).toMatchObject({ status: "COMPLETED", workflow: "flow", labels: { team: "ops" }, priority: 7 })
     expect(inputs.get(job.job_id)).toEqual({ day: "2026-11-17T13:00:00.000Z", of: "s", fixed: 1 })
+    const came = { name: "s", tick: "2026-11-17T13:00:00.000Z" }
+    expect(job.schedule).toEqual(came)
+    expect(await umbra.jobs()).toMatchObject([{ schedule: came }])
+    expect((await umbra.events(job.job_id))[0]!.payload).toMatchObject({ schedule: { name: "s" } })
     expect((await umbra.schedules.get("s")).last_job).toBe(job.job_id)
     clock.advance(HOUR)
     await whenFired(umbra, ["13:00 started", "14:00 started"])
@@ -168,7 +176,7 @@ describe("a schedule", () => {
     const { umbra, clock } = await opened()
     await umbra.schedules.put("s", { workflow: "flow", every: "1h", input: { at: "{{ schedule.time }}" } })
     const { job_id } = await umbra.schedules.run("s")
-    expect((await umbra.wait(job_id)).status).toBe("COMPLETED")
+    expect(await umbra.wait(job_id)).toMatchObject({ status: "COMPLETED", schedule: null })
     expect(inputs.get(job_id)).toEqual({ at: "2026-11-17T12:00:00.000Z" })
     const { fires } = await umbra.schedules.fires("s")
     expect(fires).toMatchObject([{ kind: "run", outcome: "started", job_id }])
@@ -207,6 +215,128 @@ describe("a schedule", () => {
       await umbra.schedules.put(`s${index}`, { workflow: "flow", every: "1h" })
     clock.advance(HOUR)
     await expect.poll(async () => (await umbra.jobs({ limit: 200 })).length, { timeout: 8000 }).toBe(120)
+  })
+})
+
+describe("ticks over a limit of unfinished jobs", () => {
+  /** `room.jobs`: how many more jobs may start. */
+  async function limited() {
+    const { umbra, clock } = await opened()
+    const room = { jobs: 0 }
+    umbra.schedules.limits.admit = () => async (_, store) => {
+      if (room.jobs === 0) throw new UmbraError("E646", "no room")
+      room.jobs--
+      await store()
+    }
+    const passed = async (expected: readonly string[]) =>
+      until(expected.join(), async () => {
+        clock.advance(1000)
+        return JSON.stringify(await outcomes(umbra)) === JSON.stringify(expected)
+      })
+    return { umbra, clock, room, passed }
+  }
+
+  it("wait, and start late when there is room", async () => {
+    const { umbra, clock, room, passed } = await limited()
+    await umbra.schedules.put("s", { workflow: "flow", every: "1h" })
+    clock.advance(HOUR)
+    await until(
+      "it is retried later",
+      async () => (await umbra.schedules.get("s")).next_at === "2026-11-17T13:00:01.000Z",
+    )
+    expect(await outcomes(umbra)).toEqual([])
+    room.jobs = 1
+    await passed(["13:00 started"])
+    expect((await umbra.schedules.fires("s")).fires[0]!.reason).toContain("limit of unfinished jobs")
+    expect((await umbra.schedules.get("s")).next_at).toBe("2026-11-17T14:00:00.000Z")
+    expect(await umbra.jobs()).toHaveLength(1)
+  })
+
+  it("are refused once catch_up leaves them out", async () => {
+    const { umbra, clock, passed } = await limited()
+    await umbra.schedules.put("s", { workflow: "flow", every: "1h", catch_up: "none" })
+    clock.advance(HOUR)
+    await passed(["13:00 refused"])
+    expect((await umbra.schedules.fires("s")).fires[0]!.reason).toContain("limit of unfinished jobs")
+    expect(await umbra.jobs()).toEqual([])
+  })
+
+  it("do not hold up the ticks before them", async () => {
+    const { umbra, clock, room, passed } = await limited()
+    await umbra.schedules.put("s", { workflow: "flow", every: "20s", overlap: "allow" })
+    room.jobs = 2
+    clock.advance(60_000)
+    await until("two have started", async () => (await umbra.jobs()).length === 2)
+    expect(await umbra.schedules.fires("s")).toMatchObject({ fires: [{}, {}] })
+    room.jobs = 1
+    await passed(["12:00 started", "12:00 started", "12:01 started"])
+  })
+})
+
+describe("ticks that the database rejects", () => {
+  /** Rejects appends with such an outcome of the schedule `bad`. */
+  async function openedWith(isBad: (fire: NewFire) => boolean) {
+    const journal = openMemory()
+    let bad = ""
+    const refuse = ({ fires = [] }: Batch) => {
+      if (fires.some(fire => fire.scheduleId === bad && isBad(fire))) throw new JournalDataError("no")
+    }
+    const { append, tryAppend } = journal
+    journal.append = async batch => {
+      refuse(batch)
+      return append.call(journal, batch)
+    }
+    journal.tryAppend = async batch => {
+      refuse(batch)
+      return tryAppend.call(journal, batch)
+    }
+    const { umbra, clock } = await opened({ at: journal, log: collectLog().log })
+    await umbra.register({ ...simple, name: "strict", input: { type: "object", required: ["n"] } })
+    const put = async (workflow: string) => {
+      await umbra.schedules.put("bad", { workflow, every: "1h" })
+      bad = (await journal.schedules.read({ owner: "local", name: "bad" }))!.id
+      for (let index = 0; index < 8; index++)
+        await umbra.schedules.put(`s${index}`, { workflow, every: "1h" })
+    }
+    return { umbra, clock, put }
+  }
+
+  const others = Array.from({ length: 8 }, (_, index) => `s${index}`)
+
+  it("are refused, and those of other schedules are not, where no tick starts a job", async () => {
+    const { umbra, clock, put } = await openedWith(({ reason }) => reason?.includes("schema") === true)
+    await put("strict")
+    clock.advance(HOUR)
+    for (const name of [...others, "bad"]) await whenFired(umbra, ["13:00 refused"], name)
+    expect((await umbra.schedules.fires("s0")).fires[0]!.reason).toContain("schema")
+    expect((await umbra.schedules.fires("bad")).fires[0]!.reason).toContain("the database rejected")
+    clock.advance(HOUR)
+    for (const name of [...others, "bad"]) await whenFired(umbra, ["13:00 refused", "14:00 refused"], name)
+  })
+
+  it("start no job", async () => {
+    const { umbra, clock, put } = await openedWith(({ outcome }) => outcome === "started")
+    await put("flow")
+    clock.advance(HOUR)
+    for (const name of others) await whenFired(umbra, ["13:00 started"], name)
+    await whenFired(umbra, ["13:00 refused"], "bad")
+    expect((await umbra.schedules.get("bad")).last_job).toBeNull()
+    expect(await umbra.jobs({ limit: 100 })).toHaveLength(8)
+  })
+
+  it("are decided again later if even that is rejected, and hold up no other schedule", async () => {
+    let isBroken = true
+    const { umbra, clock, put } = await openedWith(() => isBroken)
+    await put("flow")
+    clock.advance(HOUR)
+    for (const name of others) await whenFired(umbra, ["13:00 started"], name)
+    expect(await outcomes(umbra, "bad")).toEqual([])
+    isBroken = false
+    await until("it is retried", async () => {
+      clock.advance(1000)
+      return (await outcomes(umbra, "bad")).length === 1
+    })
+    expect((await outcomes(umbra, "bad"))[0]).toMatch(/^13:00 (started|refused)$/)
   })
 })
 

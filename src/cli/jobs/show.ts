@@ -69,6 +69,7 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
     ["owner", job.owner],
     ["parent", job.parent_id ?? ""],
     ["fork of", job.forked_from ?? ""],
+    ["schedule", job.schedule ? `${job.schedule.name}, tick ${job.schedule.tick}` : ""],
     ["labels", labels.join(" ")],
     ["note", job.note == null ? "" : `${job.note.text} (${aboutText(job.note)})`],
     ["paused", job.paused == null ? "" : pausedText(job.paused)],

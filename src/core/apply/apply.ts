@@ -209,6 +209,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.createdAt = at
   setExpiry(state, fact.expires_at)
   if (fact.paused !== undefined) state.paused = submittedPause(fact.paused, at)
+  if (fact.schedule !== undefined) state.schedule = fact.schedule
   if (fact.start_at !== undefined) delayed(state, fact.start_at)
   else if (fact.fork === undefined) startAll(state, at, effects)
   else startFork(state, fact, fact.fork, at, effects)

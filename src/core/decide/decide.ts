@@ -278,6 +278,7 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
     fact.expires_at = null
   } else if (isQueued) fact.queued = true
   if (command.paused !== undefined) fact.paused = command.paused
+  if (command.schedule !== undefined) fact.schedule = command.schedule
   return command.fork === undefined ? fact : { ...fact, ...forkFields(command) }
 }
 

@@ -259,8 +259,9 @@ function submittedPayload(fact: JobSubmitted): JsonObject {
   const from = fact.fork === undefined ? {} : { forked_from: fact.fork.job_id }
   const own = fact.definition === undefined ? {} : { definition: fact.definition }
   const start = fact.start_at === undefined ? {} : { start_at: fact.start_at }
+  const schedule = fact.schedule === undefined ? {} : { schedule: { ...fact.schedule } }
   const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
-  return { ...shown, ...parent, ...by, ...from, ...own, ...start, ...paused }
+  return { ...shown, ...parent, ...by, ...from, ...own, ...start, ...paused, ...schedule }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

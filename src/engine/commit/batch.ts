@@ -191,11 +191,12 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
 }
 
 /** The column `error`, as `jobErrorText` gives it for a job in memory. */
-function rowText({ at, start_at, paused }: QueuedSubmission["fact"]): string | null {
-  if (start_at === undefined && paused === undefined) return null
+function rowText({ at, start_at, paused, schedule }: QueuedSubmission["fact"]): string | null {
+  if (start_at === undefined && paused === undefined && schedule === undefined) return null
   return JSON.stringify({
     ...(start_at === undefined ? {} : { start_at }),
     ...(paused === undefined ? {} : { paused: submittedPause(paused, at) }),
+    ...(schedule === undefined ? {} : { schedule }),
   })
 }
 
@@ -335,7 +336,9 @@ export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean):
     left: stored.left?.filter(row => keep(row.jobId)) ?? [],
     ...holdsOf(stored, row => keep(holderOf(row))),
     // A tick is decided even if the database rejects its job.
-    ...ticksOf(stored, row => !("jobId" in row) || row.jobId === null || keep(row.jobId)),
+    ...ticksOf(stored, row =>
+      "jobId" in row ? keep(row.scheduleId) && (row.jobId === null || keep(row.jobId)) : keep(row.id),
+    ),
   }
 }
 

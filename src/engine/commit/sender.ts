@@ -82,9 +82,10 @@ export class AppendSender {
     })
   }
 
-  /** A data error fails only the jobs it belongs to. */
+  /** A data error fails only the jobs and the schedules it belongs to. */
   async #sendWithoutRefused(stored: ClosedBatch, error: unknown): Promise<AppendOutcome> {
-    const refused = await this.#findRefused(stored, error)
+    const found = await this.#findRefused(stored, error)
+    const refused = [...found, ...found.flatMap(one => startedBy(stored, one))]
     const ids = new Set(refused.map(({ jobId }) => jobId))
     const { held, refused: more } = await this.send(filtered(stored, jobId => !ids.has(jobId)))
     return { held, refused: [...refused, ...more] }
@@ -92,7 +93,7 @@ export class AppendSender {
 
   /** Bisects, trying each half without storing it. Jobs that are rejected only in combination are all given up. */
   async #findRefused(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
-    const ids = [...new Set([...stored.facts, ...stored.answers].map(row => row.jobId))]
+    const ids = idsOf(stored)
     if (ids.length <= 1) return ids.map(jobId => ({ jobId, error }))
     const half = new Set(ids.slice(0, ids.length >> 1))
     const halves = [filtered(stored, id => half.has(id)), filtered(stored, id => !half.has(id))]
@@ -127,12 +128,28 @@ export class AppendSender {
   }
 }
 
+/** The jobs and schedules of the batch. Never empty for a batch with rows: `send` would repeat it for ever. */
+function idsOf({ facts, answers, schedules = [], changedJobs, messages }: ClosedBatch): string[] {
+  const ids = new Set([...facts, ...answers].map(row => row.jobId))
+  for (const { id } of schedules) ids.add(id)
+  if (ids.size > 0) return [...ids]
+  return [...new Set([...changedJobs.map(({ id }) => id), ...messages.map(({ jobId }) => jobId)])]
+}
+
+/** A job does not exist without the tick that starts it. */
+function startedBy({ fires = [] }: ClosedBatch, { jobId: scheduleId, error }: Refused): Refused[] {
+  return fires.flatMap(fire =>
+    fire.scheduleId === scheduleId && fire.jobId !== null ? [{ jobId: fire.jobId, error }] : [],
+  )
+}
+
 /** A statement that cannot be built fails the same way every time: the database is not unavailable. */
-function isDataError(error: unknown): boolean {
+export function isDataError(error: unknown): error is Error {
   return error instanceof JournalDataError || error instanceof TypeError || error instanceof RangeError
 }
 
 interface Refused {
+  /** Or the id of a schedule, whose ticks are refused. */
   readonly jobId: string
   readonly error: unknown
 }

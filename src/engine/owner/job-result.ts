@@ -1,3 +1,4 @@
+import type { ScheduleTick } from "../../core/facts.ts"
 import { jobOutput } from "../../core/job-output.ts"
 import type { Json } from "../../core/json.ts"
 import { type JobState, type Note, type Pause, wholeOutput } from "../../core/state.ts"
@@ -72,19 +73,20 @@ export function jobError(plan: Plan, state: JobState): JobError | null {
 
 /**
  * The row's column `error`: the error of a job that failed, the reason of one that was cancelled or has expired; and, if
- * there are any, the usage of the job, its start time, its pause and its note.
+ * there are any, the usage of the job, its start time, its pause, its schedule and its note.
  */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
   const error = jobError(plan, state)
   const reason = state.endReason === null ? null : { reason: state.endReason }
-  const { usage, startAt, paused, note } = state
-  if (usage.size === 0 && startAt === null && paused === null && note === null)
+  const { usage, startAt, paused, schedule, note } = state
+  if (usage.size === 0 && startAt === null && paused === null && schedule === null && note === null)
     return error === null && reason === null ? null : JSON.stringify(error ?? reason)
   return JSON.stringify({
     ...(error ?? reason),
     ...(usage.size === 0 ? {} : { usage: Object.fromEntries(usage) }),
     ...(startAt === null ? {} : { start_at: startAt }),
     ...(paused === null ? {} : { paused }),
+    ...(schedule === null ? {} : { schedule }),
     ...(note === null ? {} : { note }),
   })
 }
@@ -98,10 +100,12 @@ export function jobFingerprint({ plan, state }: Pick<LiveJob, "plan" | "state">)
 /** Reads the end of a job from its row, and the usage of the job when the row was written. */
 export function readEnd({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
   const stored = (text === null ? {} : JSON.parse(text)) as StoredEnd
-  const { usage = {}, reason = null, start_at = null, paused = null, note = null, ...error } = stored
+  const { usage = {}, reason = null, start_at = null, paused = null, ...more } = stored
+  const { schedule = null, note = null, ...error } = more
   return {
     startAt: start_at,
     paused,
+    schedule,
     note,
     error: "code" in error ? (error as JobError) : null,
     reason: reason ?? defaultReasons[status] ?? null,
@@ -134,6 +138,7 @@ type StoredEnd = Partial<JobError> & {
   readonly usage?: Usage
   readonly start_at?: number
   readonly paused?: Pause
+  readonly schedule?: ScheduleTick
   readonly note?: Note
 }
 
@@ -143,6 +148,7 @@ interface JobEnd {
   readonly usage: Usage
   readonly startAt: number | null
   readonly paused: Pause | null
+  readonly schedule: ScheduleTick | null
   readonly note: Note | null
 }
 

@@ -23,6 +23,8 @@ export interface JobSnapshot {
   readonly parent_id: string | null
   /** Of a fork: the job it was forked from. */
   readonly forked_from: string | null
+  /** The tick of a schedule that started it; null: none did. */
+  readonly schedule: JobSchedule | null
   readonly status: JobStatus
   readonly output: Json
   /** In lists: the job has an output that is too large for the list. */
@@ -69,8 +71,15 @@ export interface JobPause {
   readonly of_workflow?: true
 }
 
-function aboutFields({ note, paused }: Pick<JobState, "note" | "paused">) {
+/** A tick of a schedule. */
+export interface JobSchedule {
+  readonly name: string
+  readonly tick: string
+}
+
+function aboutFields({ note, paused, schedule }: Pick<JobState, "note" | "paused" | "schedule">) {
   return {
+    schedule: schedule && { name: schedule.name, tick: isoTime(schedule.tick) },
     note: note && { ...note, at: isoTime(note.at) },
     paused: paused && { ...pauseView(paused), at: isoTime(paused.at) },
   }
@@ -137,6 +146,7 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, isQu
     labels: command.labels ?? {},
     ...aboutFields({
       note: null,
+      schedule: command.schedule ?? null,
       paused: command.paused === undefined ? null : submittedPause(command.paused, createdAt),
     }),
     priority: command.priority,
@@ -202,7 +212,7 @@ export function lacksOutput({ status, output }: JobRow): boolean {
 
 /** `now`: by the engine's clock. */
 export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
-  const { usage, startAt, paused, note, ...end } = readEnd(row)
+  const { usage, startAt, paused, schedule, note, ...end } = readEnd(row)
   return {
     job_id: row.id,
     workflow: row.workflow,
@@ -218,7 +228,7 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     fingerprint: row.fingerprint,
     usage: isIdle(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
-    ...aboutFields({ note, paused }),
+    ...aboutFields({ note, paused, schedule }),
     priority: row.priority,
     created_at: isoTime(row.createdAt),
     start_at: maybeTime(startAt),

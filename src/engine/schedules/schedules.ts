@@ -2,13 +2,13 @@ import type { Submit } from "../../core/commands.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
-import { JournalDataError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { NewFire, ScheduleChange, ScheduleRow } from "../../journal/port/schedules.ts"
 import type { Log } from "../../log.ts"
 import { parseSchedule, renderInput, type ScheduleDocument, scheduleRules } from "../../schedule/document.ts"
 import { type Decision, decideTicks } from "../../schedule/policy.ts"
 import type { Clock } from "../clock.ts"
+import { isDataError } from "../commit/sender.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
 import { scheduledJobId } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -18,6 +18,7 @@ import type { Plans } from "../plans.ts"
 import type { JobCommand } from "../remote/commands.ts"
 import { type EngineSettings, recordedRetryPolicy } from "../settings.ts"
 import { Versions } from "../versions.ts"
+import { TickLimits } from "./tick-limits.ts"
 
 /** Schedules that are decided at once. */
 const PAGE = 500
@@ -66,6 +67,7 @@ export class Schedules {
   #nextAt = 0
   /** Jobs that queued ticks wait for. */
   readonly #awaited = new Set<string>()
+  readonly limits = new TickLimits()
   #queuedToRead = false
   #running: Promise<void> | null = null
   #again = false
@@ -101,6 +103,7 @@ export class Schedules {
 
   /** The engine has taken partitions. */
   partitionsAdded(): void {
+    this.limits.clear()
     this.#queuedToRead = true
     this.#wake()
   }
@@ -212,30 +215,73 @@ export class Schedules {
       log.error({ schedule: row.name, owner: row.owner }, "a stored schedule is invalid and was stopped")
     if (decision.cancelsRunning) await this.#cancel(row.lastJob!, row.name)
     const ticks: PreparedTick[] = []
-    for (const { tick, outcome, reason, count } of decision.outcomes) {
+    for (const decided of decision.outcomes) {
+      const { tick, count } = decided
+      const { outcome, reason } = this.limits.outcome(row.id, decided)
       const base = {
         scheduleId: row.id,
         partition: row.partition,
         tick,
         kind: "tick" as const,
         at: now,
+        reason,
         count,
       }
       if (outcome === "started") ticks.push(await this.#prepare(row, document!, base))
-      else ticks.push({ fire: { ...base, outcome, reason, jobId: null }, job: null })
+      else ticks.push({ fire: { ...base, outcome, jobId: null }, job: null })
     }
     const { partition } = row
-    if (epoch === undefined || owner.owned.get(partition)?.epoch !== epoch) {
-      for (const { job } of ticks) await job?.releasePlace?.()
+    await this.limits.admitted(row.owner, ticks, async count => {
+      const isOwned = epoch !== undefined && owner.owned.get(partition)?.epoch === epoch
+      for (const { job } of ticks.slice(isOwned ? count : 0)) await job?.releasePlace?.()
+      if (isOwned)
+        await this.#storeAll(row, this.limits.cut(row, decision, ticks, count, now), ticks.slice(0, count))
+    })
+  }
+
+  async #storeAll(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<void> {
+    const { owned } = this.#parts.owner
+    const epoch = owned.get(row.partition)?.epoch
+    if (!(await this.#store(row, decision, ticks))) {
+      if (owned.get(row.partition)?.epoch === epoch) await this.#storeRefused(row, decision, ticks)
       return
     }
-    this.#record(row, decision, ticks)
-    await Promise.all([
-      owner.durable({ partition, id: "" }),
-      ...ticks.map(({ fire, job }) => (job === null ? null : this.#whenStarted(row, fire, job))),
-    ])
     const latest = ticks.findLast(({ job }) => job !== null)?.fire.jobId ?? row.lastJob
     if (decision.queuedTick !== null && latest !== null) await this.#awaitEnd(row.owner, latest)
+  }
+
+  /** Everything of the decision is one append. False: the database rejects it, and nothing of it was stored. */
+  async #store(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<boolean> {
+    const { owner, journal } = this.#parts
+    this.#record(row, decision, ticks)
+    const [stored, ...started] = await Promise.allSettled([
+      owner.durable(row),
+      ...ticks.map(({ fire, job }) => (job === null ? null : this.#whenStarted(fire, job))),
+    ])
+    if (stored.status === "rejected" && isDataError(stored.reason)) return false
+    for (const result of [stored, ...started]) if (result.status === "rejected") throw result.reason
+    for (const result of started)
+      if (result.status === "fulfilled" && result.value !== null)
+        await journal.schedules.addFire(result.value)
+    return true
+  }
+
+  /** Ticks whose outcome the database rejects start nothing, and are not decided again. */
+  async #storeRefused(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<void> {
+    const { log } = this.#parts
+    log.error({ schedule: row.name, owner: row.owner }, "the database rejected the ticks of a schedule")
+    const reason = "the database rejected what the tick was to store"
+    const refused = ticks.map(({ fire }) => ({
+      job: null,
+      fire:
+        fire.outcome === "skipped" || fire.outcome === "missed"
+          ? fire
+          : { ...fire, outcome: "refused" as const, jobId: null, reason },
+    }))
+    const isDecided = ticks.some(({ fire }) => fire.tick === row.queuedTick)
+    const queuedTick = isDecided ? null : row.queuedTick
+    if (!(await this.#store(row, { ...decision, queuedTick }, refused)))
+      throw new Error(`the database rejects the schedule ${row.id}`)
   }
 
   /** A job that has ended before it was awaited is not reported. */
@@ -265,7 +311,6 @@ export class Schedules {
     }
   }
 
-  /** Everything of the decision is one append. */
   #record(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): void {
     const { owner } = this.#parts
     const { id, partition, revision } = row
@@ -289,7 +334,7 @@ export class Schedules {
   async #prepare(
     row: ScheduleRow,
     document: ScheduleDocument,
-    base: Omit<NewFire, "outcome" | "reason" | "jobId">,
+    base: Omit<NewFire, "outcome" | "jobId">,
   ): Promise<PreparedTick> {
     const { settings, claimExecution } = this.#parts
     const jobId = scheduledJobId({
@@ -301,7 +346,7 @@ export class Schedules {
     try {
       const { plan, command } = await this.#submission(row, document, base.tick)
       const releasePlace = plan.pipeline === null ? null : await claimExecution(jobId)
-      const fire = { ...base, outcome: "started", reason: null, jobId } as const
+      const fire = { ...base, outcome: "started", jobId } as const
       return { fire, job: { plan, command, releasePlace } }
     } catch (error) {
       if (!(error instanceof UmbraError)) throw error
@@ -325,6 +370,7 @@ export class Schedules {
     const command: Submit = {
       ...{ type: "submit", owner, workflow: name, workflowVersion: version, input, priority },
       ttlSeconds: ttl === undefined ? (plan.ttlSeconds ?? settings.ttlSeconds) : ttl,
+      schedule: { name: row.name, tick },
       ...(labels === undefined ? {} : { labels }),
       ...(retryDefaults === undefined ? {} : { retryDefaults }),
       ...paused(owner, name),
@@ -332,21 +378,18 @@ export class Schedules {
     return { plan, command }
   }
 
-  /** The database may reject the job, which then does not exist: its tick was refused. */
-  async #whenStarted(row: ScheduleRow, fire: NewFire, { releasePlace }: PreparedJob): Promise<void> {
-    const { owner, journal } = this.#parts
+  /** The database may reject the job, which then does not exist: returns the outcome of its tick. null: it was stored. */
+  async #whenStarted(
+    { partition, ...fire }: NewFire,
+    { releasePlace }: PreparedJob,
+  ): Promise<Omit<NewFire, "partition"> | null> {
     try {
-      await owner.durable({ partition: row.partition, id: fire.jobId! })
+      await this.#parts.owner.durable({ partition, id: fire.jobId! })
+      return null
     } catch (error) {
-      if (!(error instanceof JournalDataError)) throw error
+      if (!isDataError(error)) throw error
       await releasePlace?.()
-      const { partition: _, ...outcome } = fire
-      await journal.schedules.addFire({
-        ...outcome,
-        outcome: "refused",
-        jobId: null,
-        reason: reasonText(error),
-      })
+      return { ...fire, outcome: "refused", jobId: null, reason: reasonText(error) }
     }
   }
 

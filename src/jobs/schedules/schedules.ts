@@ -3,6 +3,7 @@ import { createHash, randomUUID } from "node:crypto"
 import { localOwner } from "../../core/facts.ts"
 import { isoTime } from "../../engine/clock.ts"
 import type { Schedules as FiringSchedules } from "../../engine/schedules/schedules.ts"
+import { TickLimits } from "../../engine/schedules/tick-limits.ts"
 import { Versions } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
@@ -59,15 +60,20 @@ export interface ScheduleRequestsParts {
   readonly firing: Pick<FiringSchedules, "changed">
   readonly submit: Submissions["submit"]
   readonly now: () => number
+  /** Absent: no engine is in this process. */
+  readonly limits?: TickLimits
 }
 
 export class ScheduleRequests {
   readonly #parts: ScheduleRequestsParts
   readonly #versions: Versions
+  /** The limits that ticks keep. */
+  readonly limits: TickLimits
   #lastRun = 0
 
   constructor(parts: ScheduleRequestsParts) {
     this.#parts = parts
+    this.limits = parts.limits ?? new TickLimits()
     this.#versions = new Versions(parts.journal)
   }
 

@@ -73,6 +73,7 @@ export const jobExample = {
   owner: "local",
   parent_id: null,
   forked_from: null,
+  schedule: null,
   status: "COMPLETED",
   output: { total: 42 },
   error: null,
@@ -115,6 +116,10 @@ export const job = z
     owner: z.string(),
     parent_id: z.string().nullable().describe("For a child job: its parent."),
     forked_from: z.string().nullable().describe("For a fork: the job it was forked from."),
+    schedule: z
+      .object({ name: z.string(), tick: time })
+      .nullable()
+      .describe("The tick of a schedule that started the job. null: none did."),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
     output_left_out: z
