@@ -5,7 +5,7 @@ import type { BegunOperation, LeftBehind } from "../port/providers.ts"
 import { itemColumn } from "../rows.ts"
 import { jobKeys } from "../values.ts"
 import { type Connection, freeText, json } from "./database.ts"
-import { addFire, decideSchedule } from "./schedules/store.ts"
+import { addDecidedFire, decideSchedule } from "./schedules/store.ts"
 
 /** `causes`: the names of the batch's messages (message-cause.ts); `marks`: its entries (marks.ts). */
 export function append(
@@ -56,9 +56,9 @@ export function append(
   for (const row of batch.held ?? []) if (held.has(row.partition)) hold(connection, row)
   for (const definition of batch.definitions ?? [])
     if (held.has(definition.partition)) insertDefinition(connection, definition)
+  for (const fire of batch.fires ?? []) if (held.has(fire.partition)) addDecidedFire(connection, fire)
   for (const change of batch.schedules ?? [])
     if (held.has(change.partition)) decideSchedule(connection, change)
-  for (const fire of batch.fires ?? []) if (held.has(fire.partition)) addFire(connection, fire)
   return { held, inserted }
 }
 

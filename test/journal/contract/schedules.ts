@@ -118,6 +118,45 @@ export function schedulesContract(stage: () => Stage): void {
       expect(await journal.schedules.read(given)).toMatchObject({ lastTick: 300, queuedTick: null })
     })
 
+    it("queues a tick although an edit came between, and skips it if that was a pause or set other times", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const given = schedule(held)
+      await journal.schedules.create(given)
+      const queue = (tick: number, counter: number) =>
+        journal.append(
+          batch(held, {
+            facts: [fact(held, counter)],
+            schedules: [decided(given, { lastTick: tick, queuedTick: tick })],
+            fires: [fire(given, { tick, outcome: "queued", reason: "the job before it had not ended" })],
+          }),
+        )
+      const { id, document } = given
+      const edit = {
+        id,
+        document,
+        updatedAt: 150,
+        pausedAt: null,
+        lastTick: 100,
+        nextAt: 777,
+        dropsQueued: false,
+      }
+      await journal.schedules.change({ ...edit, revision: 1 })
+      await queue(200, 1)
+      expect(await journal.schedules.read(given)).toMatchObject({
+        lastTick: 200,
+        queuedTick: 200,
+        nextAt: 777,
+      })
+      await journal.schedules.change({ ...edit, revision: 2, lastTick: 400 })
+      await queue(300, 2)
+      expect(await journal.schedules.read(given)).toMatchObject({ lastTick: 400, queuedTick: 200 })
+      await journal.schedules.change({ ...edit, revision: 3, pausedAt: 160, nextAt: null, dropsQueued: true })
+      await queue(500, 3)
+      expect(await journal.schedules.read(given)).toMatchObject({ queuedTick: null })
+      expect(await outcomes(id)).toEqual(["500 skipped", "300 skipped", "200 queued"])
+    })
+
     it("an outcome that is added replaces that of a queued tick, and no other", async () => {
       const { journal } = stage()
       const given = schedule(await hold(journal))

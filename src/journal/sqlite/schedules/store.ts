@@ -17,14 +17,21 @@ set
   next_at = ?7, queued_tick = case when ?8 then null else queued_tick end
 where id = ?1 and revision = ?2`
 
-/** An edit since the decision (another revision) keeps its own next_at. last_tick only rises. */
+/**
+ * An edit since the decision (another revision) keeps its own next_at. A tick that was queued stays queued, unless the
+ * schedule was paused meanwhile. last_tick only rises.
+ */
 const DECIDE = `
 update schedules
 set
   last_tick = ?3,
   last_job = coalesce(?4, last_job),
   next_at = case when revision = ?2 then ?5 else next_at end,
-  queued_tick = case when revision = ?2 then ?6 when queued_tick = ?7 then null else queued_tick end
+  queued_tick = case
+    when revision = ?2 or (?6 is not null and paused_at is null) then ?6
+    when queued_tick = ?7 then null
+    else queued_tick
+  end
 where id = ?1 and last_tick <= ?3`
 
 const ADD_FIRE = `
@@ -125,13 +132,26 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
   }
 }
 
+/** Part of an append, before `decideSchedule`. A tick is not queued if the schedule was paused or got other times meanwhile. */
+export function addDecidedFire(connection: Connection, fire: NewFire): void {
+  const sql =
+    "select paused_at as pausedAt from schedules where id = ? and (paused_at is not null or last_tick > ?)"
+  const changed =
+    fire.outcome === "queued"
+      ? connection.get<{ pausedAt: number | null }>(sql, fire.scheduleId, fire.tick)
+      : undefined
+  if (changed === undefined) return addFire(connection, fire)
+  const what = changed.pausedAt === null ? "changed" : "paused"
+  addFire(connection, { ...fire, outcome: "skipped", reason: `the schedule was ${what}` })
+}
+
 /** Part of an append. */
 export function decideSchedule(connection: Connection, change: ScheduleChange): void {
   const { id, revision, lastTick, lastJob, nextAt, queuedTick, startedTick } = change
   connection.run(DECIDE, id, revision, lastTick, lastJob, nextAt, queuedTick, startedTick)
 }
 
-export function addFire(connection: Connection, fire: Omit<NewFire, "partition">, where = ""): void {
+function addFire(connection: Connection, fire: Omit<NewFire, "partition">, where = ""): void {
   const { scheduleId, tick, kind, at, outcome, jobId, reason, count } = fire
   const cause = reason === null ? null : freeText(reason)
   connection.run(`${ADD_FIRE} ${where}`, scheduleId, tick, kind, at, outcome, jobId, cause, count)

@@ -218,7 +218,7 @@ schedules as (
     last_job = coalesce(nullif(c.r[5], '')::uuid, s.last_job),
     next_at = case when s.revision = c.r[3]::int then nullif(c.r[6], '')::bigint else s.next_at end,
     queued_tick = case
-      when s.revision = c.r[3]::int then nullif(c.r[7], '')::bigint
+      when s.revision = c.r[3]::int or (c.r[7] <> '' and s.paused_at is null) then nullif(c.r[7], '')::bigint
       when s.queued_tick = nullif(c.r[8], '')::bigint then null
       else s.queued_tick
     end
@@ -232,15 +232,24 @@ schedules as (
   ) as c
   where s.id = c.id and s.last_tick <= c.last_tick and c.partition = any ((select ids from held)::int[])
 ),
--- A tick that was queued and has started is the same row.
+-- A tick that was queued and has started is the same row. A tick is not queued if the schedule was paused or got other
+-- times since the decision.
 fires as (
   insert into umbra.fires (schedule_id, tick, kind, at, outcome, job_id, reason, count)
-  select f[2]::uuid, f[3]::bigint, f[4], f[5]::bigint, f[6], nullif(f[7], '')::uuid, nullif(f[8], ''), f[9]::int
+  select
+    f[2]::uuid, f[3]::bigint, f[4], f[5]::bigint,
+    case when s.id is null then f[6] else 'skipped' end,
+    nullif(f[7], '')::uuid,
+    case when s.id is null then nullif(f[8], '')
+      when s.paused_at is null then 'the schedule was changed' else 'the schedule was paused' end,
+    f[9]::int
   from (
     select string_to_array(record, chr(31)) as f
     from unnest(string_to_array($16::text, chr(30))) as u (record)
     offset 0
   ) as n
+  left join umbra.schedules as s
+    on f[6] = 'queued' and s.id = f[2]::uuid and (s.paused_at is not null or s.last_tick > f[3]::bigint)
   where f[1]::int = any ((select ids from held)::int[])
   on conflict (schedule_id, tick, kind) do update
   set at = excluded.at, outcome = excluded.outcome, job_id = excluded.job_id, reason = excluded.reason
