@@ -33,13 +33,10 @@ export const scheduleDocument = z.strictObject({
     .regex(/^\d{1,6}[smhd]$/, "write a number and s, m, h or d, such as 15m")
     .optional()
     .describe("A period of real time, such as 15m, counted from `start`, or else from 1970 in UTC."),
-  input: z
-    .json()
-    .optional()
-    .meta({
-      description: "The input of the jobs; templates may use `schedule.time` and `schedule.name`.",
-      example: { day: "{{ schedule.time }}" },
-    }),
+  input: (z.json() as z.ZodType<Json>).optional().meta({
+    description: "The input of the jobs; templates may use `schedule.time` and `schedule.name`.",
+    example: { day: "{{ schedule.time }}" },
+  }),
   labels: z.record(z.string(), z.string()).optional(),
   priority: z.int().optional(),
   ttl_seconds: z.number().positive().max(1e10).nullable().optional(),

@@ -1,7 +1,8 @@
 /** Schedules: requests and answers. */
 import { z } from "zod"
+import type { Json } from "../../core/json.ts"
 import { scheduleDocument } from "../../schedule/document.ts"
-import { jobId, storable, time } from "./job.ts"
+import { jobId, json, storable, time } from "./job.ts"
 
 export const scheduleName = z
   .string()
@@ -15,7 +16,12 @@ export const nothing = z.strictObject({}).nullish()
 
 const documentExample = { workflow: "order", cron: "0 2 * * *", zone: "Europe/Berlin" }
 
-export const request = scheduleDocument.meta({ id: "ScheduleRequest", example: documentExample })
+/** Any JSON as in other requests; `z.json()` would add a schema without a name to the OpenAPI document. */
+const document = scheduleDocument.extend({
+  input: (json as z.ZodType<Json>).optional().meta(scheduleDocument.shape.input.meta()!),
+})
+
+export const request = document.meta({ id: "ScheduleRequest", example: documentExample })
 
 const defaults = { jitter_seconds: 0, overlap: "skip", catch_up: "last", catch_up_seconds: 86_400 }
 const summaryExample = {
@@ -28,7 +34,7 @@ const summary = z
   .object({
     name: scheduleName,
     owner: z.string().meta({ example: "local" }),
-    ...scheduleDocument.shape,
+    ...document.shape,
     created_at: time,
     updated_at: time,
     paused_at: time.nullable(),

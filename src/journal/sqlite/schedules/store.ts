@@ -140,9 +140,8 @@ export function addDecidedFire(connection: Connection, fire: NewFire): void {
     fire.outcome === "queued"
       ? connection.get<{ pausedAt: number | null }>(sql, fire.scheduleId, fire.tick)
       : undefined
-  if (changed === undefined) return addFire(connection, fire)
-  const what = changed.pausedAt === null ? "changed" : "paused"
-  addFire(connection, { ...fire, outcome: "skipped", reason: `the schedule was ${what}` })
+  const reason = `the schedule was ${changed?.pausedAt == null ? "changed" : "paused"}`
+  addFire(connection, changed === undefined ? fire : { ...fire, outcome: "skipped", reason })
 }
 
 /** Part of an append. */
