@@ -123,6 +123,22 @@ describe("why, by the server", () => {
   })
 })
 
+describe("a delayed job", () => {
+  it("shows when it starts, and no time that passes, until it has started", async () => {
+    await stage.umbra.register(waits)
+    const { id } = await stage.umbra.submit("waits", {}, { delaySeconds: 3600 })
+    const { page, context, problems } = await stage.open(`/ui/jobs/${id}?panel=job`)
+    onTestFinished(() => context.close())
+    await page.waitForSelector('.pill[data-s="pending"]')
+    expect(await page.locator(".jfacts dt").allTextContents()).toEqual(["Nodes", "Starts"])
+    await page.waitForSelector(".drawer .say >> text=The job starts in")
+    await stage.umbra.reschedule(id, { delaySeconds: 0 })
+    await page.waitForSelector('.jfacts dt >> text="Started"')
+    await page.waitForSelector('.jfacts dt >> text="Elapsed"')
+    expect(problems).toEqual([])
+  })
+})
+
 describe("pause and resume", () => {
   it("pauses with a button and a reason, shows it everywhere, and resumes from the palette", async () => {
     const job = await stage.start(waits)

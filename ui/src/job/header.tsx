@@ -25,6 +25,8 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
   const end = state.finishedAt ?? moment.at
   const { fault } = state
   const isPaused = view.paused !== undefined
+  const begin = state.startAt ?? state.createdAt
+  const isDelayed = view.status === "PENDING" && state.startAt !== null
   return (
     <header className="jhead">
       <div className="jt">
@@ -73,12 +75,12 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
               {done} of {total}
             </dd>
           </div>
-          <div>
-            <dt>{state.finishedAt === null ? "Elapsed" : "Took"}</dt>
-            <dd>
-              {state.finishedAt === null ? elapsed(end - state.createdAt) : duration(end - state.createdAt)}
-            </dd>
-          </div>
+          {!isDelayed && (
+            <div>
+              <dt>{state.finishedAt === null ? "Elapsed" : "Took"}</dt>
+              <dd>{state.finishedAt === null ? elapsed(end - begin) : duration(end - begin)}</dd>
+            </div>
+          )}
           {usage !== null && (
             <div>
               <dt>{/cost|usd/.test(usage) ? "Cost" : usage}</dt>
@@ -86,9 +88,9 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
             </div>
           )}
           <div className="hide-s">
-            <dt>Started</dt>
-            <dd title={timeAgo(state.createdAt)}>
-              {clock(state.createdAt)}
+            <dt>{isDelayed ? "Starts" : "Started"}</dt>
+            <dd title={isDelayed ? undefined : timeAgo(begin)}>
+              {clock(begin)}
               {state.submittedBy !== null && <span className="dim"> by {state.submittedBy}</span>}
             </dd>
           </div>

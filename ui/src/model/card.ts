@@ -58,7 +58,7 @@ function linesOf(node: NodeView, compiled: CompiledNode, now: number): readonly 
       return ["cancelled", tookOf(node)]
     case "PENDING": {
       if (node.waiting_on?.kind === "start_time")
-        return ["starts later", `in ${elapsed(node.waiting_on.until - now)}`]
+        return ["starts", `in ${elapsed(node.waiting_on.until - now)}`]
       const open = node.waiting_on?.kind === "dependencies" ? node.incoming : 0
       return [kind, open > 1 ? `${open} to go` : ""]
     }

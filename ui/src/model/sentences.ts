@@ -161,9 +161,9 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
       ]
     case "start_time":
       return [
-        "The job starts at ",
-        strong(clock(waiting.until, now)),
-        `, ${duration(Math.max(0, waiting.until - now))} from then.`,
+        "The job starts in ",
+        strong(duration(Math.max(0, waiting.until - now))),
+        `, at ${clock(waiting.until, now)}.`,
       ]
     case "paused":
       return [...pauseSentence(waiting, now), " It continues when the job is resumed."]
