@@ -72,8 +72,9 @@ export async function show(name: string, options: TargetOptions): Promise<number
     ["queued", schedule.queued_tick ?? ""],
   ] as const
   const next = schedule.next_ticks.slice(0, SHOWN).map(tick => `  ${tick}\n`)
+  const lines = (found: readonly string[]) => (found.length === 0 ? "  none\n" : found.join(""))
   const text = () =>
-    `${factLines(facts).join("\n")}\n\nNext ticks\n${next.join("")}\nLast ticks\n${fires.map(fireLine).join("")}`
+    `${factLines(facts).join("\n")}\n\nNext ticks\n${lines(next)}\nLast ticks\n${lines(fires.map(fireLine))}`
   return print(options, { ...schedule, fires }, text)
 }
 
