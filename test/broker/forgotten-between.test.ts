@@ -7,7 +7,7 @@ import { collectLog, flow, gate, until } from "../engine/stage.ts"
 import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
-/** A way to Redis on which something is done just before a command with these bytes arrives, once. */
+/** A proxy to Redis that runs an action, once, before it passes on a command that contains given bytes. */
 async function wayTo(redis: PrivateRedis) {
   let armed: { readonly bytes: string; readonly act: () => Promise<void> } | null = null
   const server = createServer(near => {
@@ -31,7 +31,7 @@ async function wayTo(redis: PrivateRedis) {
   server.listen(0, "127.0.0.1")
   await once(server, "listening")
   onTestFinished(() => void server.close())
-  /** Resolves when it is done; the command arrives then. */
+  /** Resolves when the action has ended; the command is passed on then. */
   const before = (bytes: string, act: () => Promise<void>) =>
     new Promise<void>((resolve, reject) => {
       armed = { bytes, act: () => act().then(resolve, reject) }
@@ -83,7 +83,7 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
   expect(slow.entered).toHaveLength(1)
 })
 
-it("S5 S6 a worker registers after an engine has looked who lives: what it took by then is not lost", async () => {
+it("S5 S6 tasks of a worker that registers between the poll of workers and the survey of streams are not lost", async () => {
   const redis = await PrivateRedis.start()
   const way = await wayTo(redis)
   const figures = { ...unhurried, workerBeatSeconds: 0.1, claimEverySeconds: 0 }

@@ -1,4 +1,4 @@
-/** Who lives, when Redis loses its data: nobody is dead because of that. */
+/** Which workers are live after Redis has lost its data: no worker is dead because of that. */
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest"
 import type { Link } from "../../src/broker/redis/client/link.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
@@ -42,7 +42,7 @@ function stage() {
   }
 }
 
-it("S6 a worker that registered between two losses of data has its whole time after the second", async () => {
+it("S6 a worker that registered between two losses of data has a whole death timeout after the second", async () => {
   const { roster, register, loseData, poll } = stage()
   register("a")
   await poll()
@@ -59,7 +59,7 @@ it("S6 a worker that registered between two losses of data has its whole time af
   expect(roster.isLive("a")).toBe(false)
 })
 
-it("S6 a worker that holds a task, and that nobody saw before Redis lost its data, has its time too", async () => {
+it("S6 a holder of a task that no poll found before Redis lost its data has a death timeout to register", async () => {
   const { roster, register, loseData, poll } = stage()
   register("a")
   await poll()

@@ -70,7 +70,7 @@ it("S5 S7 a worker that was suspended past its death begins nothing that it had 
   expect(suspended.entered).toHaveLength(1)
 })
 
-/** A way to Redis whose answers can be held back, and passed on for each connection. */
+/** A proxy to Redis that can hold back answers, and pass them on one connection after the other. */
 async function holdingWay(target: string) {
   const held: (() => void)[][] = []
   let isHolding = false
@@ -93,7 +93,7 @@ async function holdingWay(target: string) {
     hold() {
       isHolding = true
     },
-    /** Later answers of all connections pass at once, those held of the other connections do not. */
+    /** Passes on the held answers of this connection, and all later answers. Those held of other connections stay held. */
     passOn(connection: number) {
       isHolding = false
       for (const pass of held[connection]!.splice(0)) pass()

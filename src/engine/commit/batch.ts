@@ -129,12 +129,12 @@ export interface Holds {
 }
 
 interface Ticks {
-  readonly schedules: readonly ScheduleChange[]
-  readonly fires: readonly NewFire[]
+  readonly schedules: ScheduleChange[]
+  readonly fires: NewFire[]
 }
 
 function ticksOf(
-  { schedules = [], fires = [] }: Partial<Ticks>,
+  { schedules = [], fires = [] }: Pick<ClosedBatch, "schedules" | "fires">,
   isKept: (row: ScheduleChange | NewFire) => boolean,
 ): Ticks {
   return { schedules: schedules.filter(isKept), fires: fires.filter(isKept) }

@@ -232,8 +232,9 @@ export class AppendLane {
     const owned = this.#owned.get(partition)
     if (owned === undefined) throw partitionMoved(partition)
     const batch = this.#open
-    const { schedules = [], fires: before = [] } = batch.ticks ?? {}
-    batch.ticks = { schedules: [...schedules, change], fires: [...before, ...fires] }
+    batch.ticks ??= { schedules: [], fires: [] }
+    batch.ticks.schedules.push(change)
+    batch.ticks.fires.push(...fires)
     batch.epochs.set(partition, owned.epoch)
     batch.bytes += FACT_OVERHEAD * (1 + fires.length)
     this.#schedule()

@@ -114,7 +114,7 @@ export interface Journal {
 
   /** The first claim keeps the key; every caller gets the row of the first. */
   claimKey(claim: KeyClaim): Promise<KeyClaim>
-  /** null: nobody has claimed the key. */
+  /** null: no submission has claimed the key. */
   readKey(key: Pick<KeyClaim, "owner" | "key">): Promise<KeyClaim | null>
 
   /** Stores the heartbeat of this engine; returns what the engine needs to know of the others. */
