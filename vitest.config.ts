@@ -9,31 +9,36 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
  */
 const OWN = [
   "test/@(chaos|crash|simulation|trace|witness)/**/*.test.ts",
+  "test/artifacts/flat-memory.test.ts",
+  "test/artifacts/large.test.ts",
   "test/core/scale.test.ts",
   "test/definition/input-checks.test.ts",
   "test/journal/network-file-system.test.ts",
   "test/pipeline/adapters/file-sources.test.ts",
-  "test/ui/**/*.test.ts",
+  "test/server/logs.test.ts",
 ]
+
+/** Files that share processes among themselves, and in each of these one Chromium. */
+const UI = ["test/ui/**/*.test.ts"]
 
 /** Only in `npm run test:ui`: together with the other tests in Chromium they take longer than two minutes. */
 const LONG_UI = process.env.UMBRA_TEST_UI === "all" ? [] : ["test/ui/long/**"]
 
 /** Files that share processes and take half a minute. Begun last, one of them would run on alone when all else is done. */
 const LONG = new RegExp(
-  "/test/(broker/redis-away|cli/(jobs|remote)|definition/fuzz|docs/pages|pipeline/processes|provider/fleet|" +
-    "server/(abuse-stretches|roles))\\.test",
+  "/test/(artifacts/(contract|s3-faults)|broker/redis-away|cli/(jobs|remote)|definition/fuzz|docs/pages|pipeline/processes|" +
+    "provider/fleet|server/(abuse-readings|abuse-stretches|roles))\\.test",
 )
 
 /**
- * Files with a process of their own first: vitest keeps a shared process only while the next file is of its kind. Then long
- * files, then the others: they are many and short, so that the workers end together.
+ * Files with a process of their own first, then those in Chromium: vitest keeps a shared process only while the next file is of
+ * its kind. Then long files, then the others: they are many and short, so that the workers end together.
  */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const groupOf = ({ moduleId, project }: TestSpecification) =>
-      project.config.isolate ? 0 : LONG.test(moduleId) ? 1 : 2
-    const groups = [0, 1, 2].map(group => super.sort(files.filter(file => groupOf(file) === group)))
+      project.config.isolate ? 0 : project.name === "ui" ? 1 : LONG.test(moduleId) ? 2 : 3
+    const groups = [0, 1, 2, 3].map(group => super.sort(files.filter(file => groupOf(file) === group)))
     return (await Promise.all(groups)).flat()
   }
 }
@@ -49,8 +54,8 @@ export default defineConfig({
   test: {
     pool: "forks",
     sequence: { sequencer: LongFirst },
-    // One more than a small machine has processors: many tests wait for processes, timers and the disk.
-    maxWorkers: 3,
+    // Twice as many as a small machine has processors: many tests wait for processes, timers and the disk.
+    maxWorkers: 4,
     // For what hangs. A process that starts takes twenty seconds on a machine that is busy.
     testTimeout: 240_000,
     hookTimeout: 240_000,
@@ -59,9 +64,10 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "shared", include: ["test/**/*.test.ts"], exclude: OWN, isolate: false },
+        test: { name: "shared", include: ["test/**/*.test.ts"], exclude: [...OWN, ...UI], isolate: false },
       },
-      { extends: true, test: { name: "own", include: OWN, exclude: LONG_UI } },
+      { extends: true, test: { name: "ui", include: UI, exclude: LONG_UI, isolate: false } },
+      { extends: true, test: { name: "own", include: OWN } },
     ],
   },
 })

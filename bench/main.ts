@@ -1,11 +1,15 @@
 /**
  * `npm run bench` runs everything of Umbra's own; `npm run bench -- engine takeover` the named ones. `BENCH_SCALE=0.2`
  * makes it shorter. `npm run bench -- peers` measures other engines beside Umbra; it installs them and has options of
- * its own (peers.ts). `npm run bench -- retention` runs for minutes and has options of its own too (retention.ts).
+ * its own (peers.ts). `npm run bench -- retention` runs for minutes and has options of its own too (retention.ts), and
+ * `npm run bench -- compare OLD_DIST` measures an older build beside this one (compare.ts).
  */
+
 import { parseArgs } from "node:util"
 import { append } from "./append.ts"
+import { artifacts } from "./artifacts.ts"
 import { attacks } from "./attacks.ts"
+import { compare } from "./compare.ts"
 import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
@@ -13,10 +17,12 @@ import { fleet } from "./fleet.ts"
 import { history } from "./history.ts"
 import { items } from "./items.ts"
 import { lists } from "./lists.ts"
+import { logs } from "./logs.ts"
 import { peers } from "./peers.ts"
 import { pipelines } from "./pipelines.ts"
 import { retention } from "./retention.ts"
 import { roles } from "./roles.ts"
+import { schedules } from "./schedules.ts"
 import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
 import { takeover } from "./takeover.ts"
@@ -32,7 +38,10 @@ const benches: Record<string, () => Promise<unknown>> = {
   engine,
   items,
   lists,
+  logs,
+  artifacts,
   takeover,
+  schedules,
   crowd,
   server,
   attacks,
@@ -43,12 +52,12 @@ const benches: Record<string, () => Promise<unknown>> = {
   ui,
 }
 
-const { positionals: asked, values } = parseArgs({
+const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
     quick: { type: "boolean", default: false },
     only: { type: "string", default: "" },
-    repetitions: { type: "string", default: "3" },
+    repetitions: { type: "string" },
     write: { type: "boolean", default: false },
     from: { type: "string" },
     minutes: { type: "string", default: "3" },
@@ -58,13 +67,17 @@ const { positionals: asked, values } = parseArgs({
     pipeline: { type: "boolean", default: false },
   },
 })
+const only = values.only.split(",").filter(name => name !== "")
+// `compare` is followed by a folder, not by the name of another bench.
+const [asked, old] = positionals[0] === "compare" ? [["compare"], positionals[1]] : [positionals]
 const named: typeof benches = {
   ...benches,
+  compare: () => compare({ old, only, repetitions: Number(values.repetitions ?? 7), store: values.store }),
   peers: () =>
     peers({
       ...values,
-      only: values.only.split(",").filter(name => name !== ""),
-      repetitions: Number(values.repetitions),
+      only,
+      repetitions: Number(values.repetitions ?? 3),
       from: values.from,
     }),
   retention: () =>

@@ -1,7 +1,7 @@
 /** Commits of a pipeline: messages through three adapters each, with their lineage, on one execution. */
 import { randomUUID } from "node:crypto"
 import type { Journal, PartitionEpoch } from "../src/journal/port/journal.ts"
-import type { LineageRow, NewMessageRow } from "../src/journal/port/pipelines.ts"
+import type { Attempt, NewMessageRow } from "../src/journal/port/pipelines.ts"
 
 const ADAPTERS = 3
 
@@ -26,7 +26,7 @@ export class PipelineSource {
       const begin = performance.now()
       const { isHeld } = await this.#journal.pipelines.commit({
         ...{ fence: this.#fence, execution, commit: ++this.#commit },
-        ...{ messages, lineage: messages.flatMap(invocations), parked: [], unparked: [], stored: [] },
+        ...{ messages, lineage: messages.map(attemptOf), parked: [], unparked: [], stored: [] },
         progress: JSON.stringify({ routes: [{ acknowledged: this.#seq, text: "x".repeat(300) }] }),
       })
       taken.push(performance.now() - begin)
@@ -48,10 +48,10 @@ export class PipelineSource {
   }
 }
 
-/** The adapter calls of the message that emitted this one. */
-function invocations({ parent, seq, at }: NewMessageRow): LineageRow[] {
-  return Array.from({ length: ADAPTERS }, (_, adapter) => ({
-    ...{ ...parent!, attempt: 1, adapter, at, durationUs: 100 + seq, status: "completed" },
-    ...{ into: null, emitted: adapter === ADAPTERS - 1 ? `1:${seq}` : null, error: null },
+/** The attempt at the message that emitted this one. */
+function attemptOf({ parent, seq, at }: NewMessageRow): Attempt {
+  const invocations = Array.from({ length: ADAPTERS }, (_, adapter) => ({
+    ...{ adapter, at, durationUs: 100 + seq, status: "completed" as const, into: null, error: null },
   }))
+  return { ...parent!, attempt: 1, invocations, emitted: new Map([[ADAPTERS - 1, `1:${seq}`]]) }
 }

@@ -16,12 +16,12 @@ const CONNECTIONS = 100
 const ROUNDS = 3
 
 /** One whose node only computes, which is one commit, and one whose node runs a handler, which is two. */
-const workflows = [
+export const workflows = [
   { name: "computes", nodes: [{ id: "n", handler: "transform", config: { value: 1 } }] },
   { name: "acts", nodes: [{ id: "n", handler: "echo", config: { value: 1 } }] },
 ]
 const submitted = (workflow: string) => ({ workflow, input: { a: 1 } })
-const requests = {
+export const requests: Readonly<Record<string, string>> = {
   "GET /health": requestText("GET", "/health"),
   "submit, answered when durable": requestText("POST", "/jobs", submitted("acts")),
   "submit to COMPLETED, transform": requestText("POST", "/jobs?wait=30", submitted("computes")),
@@ -46,6 +46,7 @@ export async function server(): Promise<void> {
 }
 
 export interface Round {
+  readonly requests: number
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
@@ -101,7 +102,7 @@ export async function drive(
   const perSecond = (1000 * latencies.length) / (performance.now() - begin)
   latencies.sort((a, b) => a - b)
   const share = (part: number) => latencies[Math.floor(latencies.length * part)]!
-  return { perSecond, p50: share(0.5), p99: share(0.99) }
+  return { requests: latencies.length, perSecond, p50: share(0.5), p99: share(0.99) }
 }
 
 function report(rounds: ReadonlyMap<string, readonly Round[]>): void {
@@ -123,13 +124,18 @@ export async function startServe(store: readonly string[]): Promise<{ child: Chi
   const child = spawn(process.execPath, [main, "serve", "--port", "0", ...store], {
     stdio: ["ignore", "pipe", "inherit"],
   })
+  return { child, port: await portOf(child) }
+}
+
+/** The port that `umbra serve` prints when it listens. */
+export async function portOf({ stdout }: ChildProcess): Promise<number> {
   let written = ""
-  for await (const text of child.stdout.setEncoding("utf8")) {
+  for await (const text of stdout!.setEncoding("utf8")) {
     written += text
     const port = /listens on http:\/\/127\.0\.0\.1:(\d+)/.exec(written)?.[1]
     if (port === undefined) continue
-    child.stdout.resume()
-    return { child, port: Number(port) }
+    stdout!.resume()
+    return Number(port)
   }
   throw new Error(`umbra serve ended: ${written}`)
 }

@@ -2,6 +2,7 @@
  * A day's statistics of 10,000,000 ended jobs, from generated roll-ups: two versions of a workflow with 20 nodes, counted by
  * several engines. Part of `npm run bench -- history`; alone with `BENCH_ONLY=statistics`.
  */
+import { Histogram } from "../src/core/statistics/histogram.ts"
 import { encodeTotals, newTotals } from "../src/core/statistics/totals.ts"
 import type { Journal } from "../src/journal/port/journal.ts"
 import type { RollUp } from "../src/journal/port/statistics.ts"
@@ -44,18 +45,28 @@ export async function fillDay(journal: Journal, engines: number, until: number):
   return rows
 }
 
-/** Durations over two and waits over one order of magnitude, as real ones are. */
+/** Durations over three and waits over two orders of magnitude: as many buckets and digits as so many jobs leave. */
 function data(jobs: number): string {
   const totals = newTotals()
   totals.count = jobs
   totals.failed = Math.round(jobs / 100)
   totals.attempts = jobs + totals.failed
-  for (let n = 0; n < 500; n++) {
-    totals.duration.add(50 * Math.exp(4.6 * ((n * 0.618) % 1)))
-    totals.queued.add(2 * Math.exp(2.3 * ((n * 0.618) % 1)))
+  const spread = (least: number, factor: number) => {
+    const sample = new Histogram()
+    for (let n = 0; n < 2000; n++) sample.add(least * factor ** ((n * 0.618) % 1))
+    return sample.encode().map((value, at) => (at % 2 === 0 ? value : Math.round((value * jobs) / 2000)))
   }
+  totals.duration.addEncoded(spread(50, 1000))
+  totals.queued.addEncoded(spread(1, 100))
   totals.errors.set("E405", totals.failed)
-  totals.usage.set("tokens", jobs * 100)
+  for (const [key, sum] of [
+    ["tokens", jobs * 100],
+    ["cost_usd", jobs / 100],
+  ] as const) {
+    const histogram = new Histogram()
+    for (let n = 0; n < 2000; n++) histogram.addAmount((sum / jobs) * 10 ** ((n * 0.618) % 1))
+    totals.usage.set(key, { sum, histogram })
+  }
   return encodeTotals(totals)
 }
 

@@ -39,12 +39,17 @@ async function atRest(): Promise<void> {
   await drop()
 }
 
-/** One real waiting job, then copies of its rows: a million submissions would measure something else. */
+/** One real waiting job, then copies of it: a million submissions would measure something else. */
 async function makeWaiting(url: string, jobs: number): Promise<void> {
   const umbra = await openUmbra(url, { handlers: [noop] })
   const { id } = await umbra.submit(waiting, {}, { ttlSeconds: null })
   while ((await umbra.job(id)).status !== "PROCESSING") await new Promise(resolve => setTimeout(resolve, 10))
   await umbra.close()
+  await copyJob(url, jobs)
+}
+
+/** Copies the rows of the only job of the database, until there are so many. */
+export async function copyJob(url: string, jobs: number): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   const copyId =
@@ -63,9 +68,11 @@ async function makeWaiting(url: string, jobs: number): Promise<void> {
     ["jobs", "id"],
     ["journal", "job_id"],
   ] as const) {
-    const rest = (await columns(table, column)).join(", ")
+    const rest = await columns(table, column)
+    // The time in the id, as in jobs that are submitted: others have four more marks.
+    const values = rest.map(name => (name === "created_at" ? "n * 65536::bigint + created_at % 65536" : name))
     await client.query(
-      `insert into umbra.${table} (${column}, partition, ${rest}) select copy, n % 64, ${rest} from umbra.${table}, copies`,
+      `insert into umbra.${table} (${column}, partition, ${rest.join(", ")}) select copy, n % 64, ${values.join(", ")} from umbra.${table}, copies`,
     )
   }
   const { rows } = await client.query("select count(*) as n from umbra.jobs where wake_at is not null")

@@ -39,7 +39,7 @@ const [first, second] = [
 ]
 console.log(first.id === second.id ? "one job" : "two jobs")
 
-// What happens to a job, live. A lost connection is made anew, and goes on behind the last event.
+// What happens to a job, live. A lost connection is reopened, and the stream resumes after the last event.
 const followed = await umbra.submit("invoice", { net: 1 })
 for await (const event of followed.stream())
   if (event.type === "end") console.log("stream:", event.data.reason)

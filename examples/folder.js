@@ -1,4 +1,4 @@
-// Jobs in a folder: what is unfinished when the process ends goes on when the folder is opened again.
+// Jobs in a folder: what is unfinished when the process ends continues when the folder is opened again.
 // Run it: node examples/folder.js [FOLDER]
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"

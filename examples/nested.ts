@@ -36,7 +36,7 @@ const [child] = await umbra.jobs({ parentId: job.id })
 console.log(child?.workflow, child?.status) // letter FAILED
 
 isPrinterJammed = false
-// Goes down into the child, which goes on with what it has not done.
+// Retries the child job too, which continues with its unfinished nodes.
 await job.retry()
 const { status, output } = await job.wait()
 console.log(status, output) // COMPLETED { pages: 2 }

@@ -7,7 +7,8 @@ import { createHash } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { brotliCompressSync, constants, gzipSync } from "node:zlib"
+import { brotliCompressSync, constants } from "node:zlib"
+import { gzipAsync } from "@gfx/zopfli"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const output = join(root, "dist", "ui")
@@ -22,7 +23,7 @@ async function bundle(): Promise<void> {
   await build({ configFile, logLevel: "warn" })
   await build({ configFile, logLevel: "warn", mode: "report" })
   inlineReport()
-  for (const file of filesIn(output)) if (/\.(js|css|svg)$/.test(file)) compress(join(output, file))
+  for (const file of filesIn(output)) if (/\.(js|css|svg)$/.test(file)) await compress(join(output, file))
   writeFileSync(stamp, sources)
 }
 
@@ -45,9 +46,10 @@ function inlineReport(): void {
   rmSync(folder, { recursive: true })
 }
 
-function compress(file: string): void {
+async function compress(file: string): Promise<void> {
   const content = readFileSync(file)
-  writeFileSync(`${file}.gz`, gzipSync(content, { level: 9 }))
+  // 3 % less than zlib at its best, for 3 s of processor time.
+  writeFileSync(`${file}.gz`, await gzipAsync(content, {}))
   writeFileSync(
     `${file}.br`,
     brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
@@ -58,7 +60,8 @@ function sourcesHash(): string {
   const hash = createHash("sha256")
   const files = [
     ...["ui", "src/core"].flatMap(folder => filesIn(join(root, folder)).map(file => join(folder, file))),
-    ...["src/client/sse.ts", "scripts/bundle-ui.ts", "package-lock.json"],
+    ...["src/client/sse.ts", "schema/workflow.schema.json", "scripts/bundle-ui.ts"],
+    ...["package.json", "package-lock.json"],
   ]
   for (const file of files.sort()) hash.update(`${file}\0`).update(readFileSync(join(root, file)))
   return hash.digest("hex")

@@ -35,10 +35,12 @@ await main(async signal => {
 function print(report: ChaosReport): void {
   const { jobs, children, executions, repeated, faults, requestsRepeated, lastEndSeconds, violations } =
     report
+  const { references, swept, lines, lostLines } = report.kept
   const count = [...faults.values()].reduce((sum, times) => sum + times, 0)
   console.log(`  ${count} faults: ${[...faults].map(([what, times]) => `${what} ${times}`).join(", ")}`)
   console.log(`  ${jobs} jobs and ${children} children, ${requestsRepeated} requests repeated by clients`)
   console.log(`  ${executions} executions, ${repeated} of them again after a failure or a lost outcome`)
+  console.log(`  ${references} artifacts, ${swept} others swept; ${lines} log lines, ${lostLines} lost`)
   console.log(`  the last job ended ${lastEndSeconds.toFixed(1)} s after the last fault`)
   for (const violation of violations.slice(0, 100)) console.log(`  VIOLATION ${violation}`)
   console.log(`  ${violations.length} violations`)

@@ -80,8 +80,13 @@ async function campaignAt(store: string, options: CampaignOptions): Promise<numb
 
 function figuresOf(report: Report | PipelineReport): string {
   const { repeated } = report
-  if ("executions" in report)
-    return `${report.executions} executions, ${repeated} of them again after a failure or a lost outcome`
+  if ("executions" in report) {
+    const { references, swept, lines, lostLines, lostMs } = report.kept
+    return (
+      `${report.executions} executions, ${repeated} of them again after a failure or a lost outcome\n` +
+      `  ${references} artifacts, ${swept} others swept; ${lines} log lines, ${lostLines} lost, ${lostMs} ms before a kill at most`
+    )
+  }
   const { messages, deadLetters, calls } = report
   return `${messages} messages, ${deadLetters} dead letters, ${calls} calls, ${repeated} of them again after a death`
 }

@@ -2,7 +2,7 @@
  * The one table of errors. A code never changes its meaning; `docs/reference/errors.md` lists exactly these codes
  * (test/shape/errors.test.ts). E1xx: what a user wrote. E2xx: rendering templates. E3xx: commands to a job.
  * E4xx: why a node failed. E5xx: storage. E6xx: the process and its configuration.
- * E7xx: pipelines.
+ * E7xx: pipelines. E8xx: artifacts.
  */
 export interface ErrorKind {
   /** A few words, the heading in docs/reference/errors.md. */
@@ -60,10 +60,12 @@ export const errorTable = {
   E314: kind("effects of a fork are not confirmed", 409),
   E315: kind("no such bulk operation", 404),
   E316: kind("job has changed since the bulk operation began", 409),
+  E317: invalid("signal's data fails its schema", 422),
   E319: kind("job has started", 409),
   E320: kind("no such token", 404),
   E330: invalid("invalid schedule", 422),
   E331: kind("no such schedule", 404),
+  E332: kind("too many schedules", 409),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),
@@ -91,6 +93,7 @@ export const errorTable = {
   E424: kind("address outside the provider's origins", 403),
   E425: kind("operation belongs to another owner", 409),
   E426: kind("provider not allowed for this owner", 403),
+  E427: kind("content has a type that is not accepted", 422),
   E430: kind("child job cancelled or expired", 500),
   E431: kind("workflows nested too deeply", 422),
   E432: kind("workflow would run inside itself", 422),
@@ -157,6 +160,17 @@ export const errorTable = {
   E723: kind("file of a pipeline cannot be written", 500, true),
   E724: kind("line cannot be read", 422),
   E725: kind("message has the wrong shape for the adapter", 422),
+
+  E801: kind("artifact store unavailable", 503, true),
+  E802: kind("no such artifact", 404),
+  E803: kind("artifact was removed", 410),
+  E804: kind("artifact too large", 413),
+  E805: kind("artifacts of the owner exceed their quota", 409),
+  E806: kind("artifact is referenced", 409),
+  E807: kind("reference to an artifact that does not exist", 422),
+  E808: kind("no artifact store configured", 409),
+  E809: kind("range outside the artifact", 416),
+  E810: kind("artifact store refused access", 500),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

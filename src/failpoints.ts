@@ -15,7 +15,16 @@ export const failpointNames = [
   "recover.after",
 ] as const
 
-export type Failpoint = (typeof failpointNames)[number]
+/** Only jobs with artifacts reach these. */
+export const artifactFailpointNames = ["artifact.written", "artifact.registered"] as const
+/** Only sweeps and removals reach these. */
+export const sweepFailpointNames = ["artifact.marked", "artifact.removed", "artifact.orphan_removed"] as const
+
+export type Failpoint =
+  | (typeof failpointNames)[number]
+  | (typeof artifactFailpointNames)[number]
+  | (typeof sweepFailpointNames)[number]
+  | "output.moved"
 
 let armed: { readonly name: string; left: number; readonly action: () => void } | null = fromEnvironment()
 

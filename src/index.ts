@@ -9,12 +9,20 @@ import { openUmbra as open, type Umbra as WholeUmbra } from "./umbra.ts"
 export type Umbra = Pick<
   WholeUmbra,
   | ("submit" | "submitMany" | "register" | "addHandlers" | "handle" | "close")
-  | ("job" | "jobs" | "graph" | "node" | "items" | "events" | "wait" | "watch")
+  | ("job" | "jobs" | "jobPage" | "graph" | "node" | "items" | "events" | "wait" | "watch")
+  | ("statistics" | "failures" | "waits" | "durations" | "nodeConfig" | "compare" | "why")
   | ("cancel" | "retry" | "fork" | "previewFork" | "delete" | "signal")
-  | ("health" | "workers" | "providers" | "webhookEvents")
+  | ("pause" | "resume" | "reschedule" | "describe" | "pauseWorkflow" | "resumeWorkflow")
+  | ("health" | "workers" | "engines" | "providers" | "webhookEvents")
 > & {
   /** Lineage, dead letters and replays of pipelines. */
   readonly pipelines: Pick<WholeUmbra["pipelines"], "lineage" | "deadLetters" | "replay">
+  /** Commands to all jobs that match a filter. */
+  readonly bulk: Pick<WholeUmbra["bulk"], "count" | "start" | "get" | "refusals" | "list" | "abort">
+  /** Workflows that start at times. */
+  readonly schedules: Omit<WholeUmbra["schedules"], "limits">
+  /** Files and other large content, which inputs and outputs of jobs refer to. */
+  readonly artifacts: Pick<WholeUmbra["artifacts"], "put" | "get" | "describe" | "list" | "remove">
   /** Receives the requests of `POST /webhooks/{provider}`. */
   readonly webhooks: Pick<WholeUmbra["webhooks"], "receive">
 }
@@ -29,6 +37,10 @@ export type Umbra = Pick<
  */
 export const openUmbra: (...given: Parameters<typeof open>) => Promise<Umbra> = open
 
+export type { ArtifactBody } from "./artifacts/body.ts"
+export type { ArtifactSettings } from "./artifacts/settings.ts"
+export type { ArtifactContent } from "./artifacts/transfer.ts"
+export type { ArtifactPage, ArtifactReference, ArtifactView } from "./core/artifacts.ts"
 export type { Json, JsonObject } from "./core/json.ts"
 export type { JobStatus, NodeStatus } from "./core/states.ts"
 export type { EventSource, EventType, JobEvent } from "./core/view/events.ts"
@@ -60,11 +72,14 @@ export type { ForkConfirmation, ForkOverride, ForkRequest } from "./jobs/fork/re
 export { type JobDescription, JobHandle, type PauseOptions, type SignalOptions } from "./jobs/handle.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
 export type { WorkflowSource } from "./jobs/register.ts"
+export type { BackfillCount, BackfillRange, BackfillRequest } from "./jobs/schedules/backfill.ts"
 export type {
   FireView,
+  SchedulePreview,
   ScheduleRequests,
   ScheduleSummary,
   ScheduleView,
+  TickView,
 } from "./jobs/schedules/schedules.ts"
 export type { SubmitOptions } from "./jobs/submit.ts"
 export type { BulkJob, BulkResult, SubmitManyOptions } from "./jobs/submit-many.ts"
@@ -111,6 +126,7 @@ export type { ProviderSettings } from "./provider/settings.ts"
 export type { Signature, SignedRequest } from "./provider/signature.ts"
 export type { Role } from "./roles.ts"
 export type { UmbraOptions } from "./umbra.ts"
+export type { HandlerArtifacts } from "./worker/artifacts.ts"
 export { type FailureOptions, fail, HandlerError } from "./worker/fail.ts"
 export { type DefinedHandler, defineHandler, type Handler, type HandlerContext } from "./worker/handler.ts"
 export { loadHandlers } from "./worker/load.ts"

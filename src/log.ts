@@ -17,7 +17,10 @@ export const silentLog: Log = {
   child: () => silentLog,
 }
 
-export type LogLevel = "debug" | "info" | "warn" | "error"
+/** From the lowest. */
+export const logLevels = ["debug", "info", "warn", "error"] as const
+
+export type LogLevel = (typeof logLevels)[number]
 
 /** A logger that sends everything through `write`, fields of children included. */
 export function logTo(
@@ -34,4 +37,31 @@ export function logTo(
     error: at("error"),
     child: more => logTo(write, { ...fields, ...more }),
   }
+}
+
+/** Lines of one attempt that are stored together; lines of an attempt are numbered from 1. */
+export interface LoggedLines {
+  readonly jobId: string
+  readonly nodeId: string
+  /** -1: of the node itself. */
+  readonly item: number
+  readonly fence: number
+  /** The attempt number that people see. */
+  readonly attempt: number
+  readonly firstLine: number
+  readonly lastLine: number
+  /** The highest level of the lines, as an index of `logLevels`. */
+  readonly level: number
+  /** JSON: a list of `StoredLine`. */
+  readonly lines: string
+}
+
+/** `at`: milliseconds since 1970. */
+export type StoredLine = readonly [at: number, level: number, message: string, fields?: object]
+
+/** Where lines go; rejects if they may have to be sent again. */
+export type LogSink = (rows: readonly LoggedLines[]) => Promise<void>
+
+export function levelIndex(level: LogLevel): number {
+  return logLevels.indexOf(level)
 }

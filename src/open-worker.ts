@@ -1,3 +1,5 @@
+import { contentPlace } from "./artifacts/open.ts"
+import { type ArtifactSettings, artifactSettings } from "./artifacts/settings.ts"
 import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker/worker.ts"
@@ -12,10 +14,15 @@ import { routeHandlers } from "./pipeline/execution/route-worker.ts"
 import { type PipelineSettings, pipelineSettings } from "./pipeline/settings.ts"
 import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
 import { version } from "./version.ts"
+import { workerArtifacts } from "./worker/artifacts.ts"
 import type { Handler } from "./worker/handler.ts"
+import { LogBuffer } from "./worker/logs/buffer.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
 import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
+
+/** Lines wait again in Redis until their engine stores them. */
+const LOG_DELAY_MS = 50
 
 export interface WorkerOptions extends ExternalServicesOptions {
   /** Your own handlers, in addition to the built-in ones. */
@@ -31,6 +38,10 @@ export interface WorkerOptions extends ExternalServicesOptions {
   readonly queues?: readonly string[] | undefined
   readonly worker?: Partial<WorkerSettings>
   readonly redis?: Partial<RedisSettings>
+  /** The same place for content as in the engines. */
+  readonly artifacts?: Partial<ArtifactSettings>
+  /** As in `UmbraOptions`. */
+  readonly capturesConsole?: boolean
   readonly log?: Log
 }
 
@@ -55,13 +66,23 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
     ...(options.handlers ?? []),
   ])
   const handlers = chooseQueues(registry, options.queues)
+  const logs = new LogBuffer({
+    ...{ sink: rows => worker.sendLogs(rows), maxBytes: settings.logBufferBytes, log, delayMs: LOG_DELAY_MS },
+  })
+  const figures = artifactSettings(options.artifacts)
+  const artifacts = workerArtifacts(contentPlace(figures.location, undefined), figures, settings)
+  const runner = new TaskRunner({
+    ...{ handlers: registry, settings, log, logs, secrets: services.secrets, artifacts },
+    ...(options.capturesConsole !== undefined && { capturesConsole: options.capturesConsole }),
+  })
   const worker = new RedisWorker({
     url: checkRedisUrl(redisUrl),
     settings: redisSettings({
       ...options.redis,
       ...(options.store === undefined ? {} : { store: options.store }),
     }),
-    runner: new TaskRunner({ handlers: registry, settings, log, secrets: services.secrets }),
+    runner,
+    sendRemainingLogs: () => logs.close(),
     handlers,
     concurrency: settings.concurrency,
     partitionOf,
@@ -88,6 +109,11 @@ export class FleetWorker {
   /** Resolves with the id of the store that it works for; rejects with E620 if several are live and none was given. */
   get bound(): Promise<string> {
     return this.#worker.bound
+  }
+
+  /** Resolves when it is ready for the first time. */
+  get ready(): Promise<void> {
+    return this.#worker.ready
   }
 
   /** Tasks that it has rejected since it started. */

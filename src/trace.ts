@@ -74,16 +74,30 @@ export function withinTrace<T>(traceparent: string | undefined, work: () => T): 
  * Runs a submission in its span: a child of the active span, else of the given traceparent. `submit` receives the
  * traceparent to store with the job.
  */
-export async function inSubmitSpan<T>(
-  given: { readonly traceparent?: string | undefined; readonly workflow: unknown },
+export function inSubmitSpan<T>(
+  given: SubmitSpan,
   submit: (traceparent: string | undefined) => Promise<T>,
   describe: (submitted: T) => Attributes,
 ): Promise<T> {
-  const { traceparent, workflow } = given
+  const { traceparent } = given
   const spans = tracer()
   // An invalid traceparent is rejected with the other arguments.
   if (spans === undefined || (traceparent !== undefined && !isTraceparent(traceparent)))
     return submit(traceparent)
+  return inSpan(spans, given, submit, describe)
+}
+
+interface SubmitSpan {
+  readonly traceparent?: string | undefined
+  readonly workflow: unknown
+}
+
+async function inSpan<T>(
+  spans: Tracer,
+  { traceparent, workflow }: SubmitSpan,
+  submit: (traceparent: string | undefined) => Promise<T>,
+  describe: (submitted: T) => Attributes,
+): Promise<T> {
   const parent = trace.getActiveSpan() === undefined ? parentContext(traceparent) : context.active()
   const name = workflowName(workflow)
   const attributes = name === undefined ? {} : { "umbra.workflow": name }
@@ -100,6 +114,24 @@ export async function inSubmitSpan<T>(
   } finally {
     span.end()
   }
+}
+
+/** The span of a job that a tick starts, which is a trace of its own. Returns the traceparent to store with the job. */
+export function traceTick(of: {
+  readonly jobId: string
+  readonly workflow: string
+  readonly schedule: string
+  readonly tick: number
+}): string | undefined {
+  const attributes = {
+    "umbra.workflow": of.workflow,
+    "umbra.job_id": of.jobId,
+    "umbra.schedule": of.schedule,
+    "umbra.tick": new Date(of.tick).toISOString(),
+  }
+  const span = tracer()?.startSpan("umbra.submit", { kind: SpanKind.PRODUCER, attributes }, ROOT_CONTEXT)
+  span?.end()
+  return formatTraceparent(span)
 }
 
 /** The name for a span: a value that is not a workflow has none, and is rejected later. */

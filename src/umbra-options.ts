@@ -1,3 +1,4 @@
+import type { ArtifactSettings } from "./artifacts/settings.ts"
 import type { RedisBrokerParts } from "./broker/redis/broker.ts"
 import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
@@ -25,13 +26,19 @@ export interface UmbraOptions extends ExternalServicesOptions {
   readonly pipeline?: Partial<PipelineSettings>
   /** false: pipeline executions whose jobs this engine owns wait for another engine that runs them. */
   readonly runsPipelines?: boolean
+  /** false: delayed jobs that are due and ticks of schedules wait for another engine. For processes that end soon. */
+  readonly startsJobs?: boolean
   /** The parts of this machine that pipelines may use. */
   readonly files?: Partial<AdapterSettings>
   readonly worker?: Partial<WorkerSettings>
   readonly feed?: Partial<FeedSettings>
+  /** Where the content of artifacts is (`location`), and their limits. Default: in the data folder; on PostgreSQL there is none. */
+  readonly artifacts?: Partial<ArtifactSettings>
   /** `redis://…`: nodes whose handlers this process does not have run on remote workers (docs/operations/fleet.md). */
   readonly redisUrl?: string
   readonly redis?: Partial<RedisSettings>
+  /** What handlers print with `console` is stored with their attempts, as what they log with `ctx.log`. Default: false. */
+  readonly capturesConsole?: boolean
   /** A pino logger, or anything with its methods. */
   readonly log?: Log
   /**
@@ -46,7 +53,10 @@ export interface UmbraOptions extends ExternalServicesOptions {
 }
 
 /** null: this process uses no Redis. */
-export function redisParts({ redisUrl, redis }: UmbraOptions, log: Log, store: RedisBrokerParts["store"]) {
+export function redisParts(
+  { redisUrl, redis }: UmbraOptions,
+  parts: Pick<RedisBrokerParts, "log" | "store" | "storeLogs">,
+) {
   if (redisUrl === undefined) return null
-  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), store, partitionOf, log }
+  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), partitionOf, ...parts }
 }

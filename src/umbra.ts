@@ -1,3 +1,4 @@
+import type { Artifacts } from "./artifacts/artifacts.ts"
 import { shortStoreId } from "./broker/redis/worker/stores.ts"
 import { localOwner } from "./core/facts.ts"
 import type { Json } from "./core/json.ts"
@@ -6,16 +7,15 @@ import type { GraphView } from "./core/view/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import { bulkHandler } from "./definition/built-in.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
-import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
 import type { ConfigQuery, NodeConfig } from "./engine/dispatch/node-config.ts"
-import { countStates, type EngineHealth } from "./engine/metrics.ts"
+import type { EngineHealth } from "./engine/metrics.ts"
 import { type JobSnapshot, liveSnapshot } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
-import type { WorkerCounts, WorkerView } from "./engine/workers.ts"
+import type { EnginesView, WorkerCounts, WorkerView } from "./engine/workers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { type JobActivity, jobActivity } from "./jobs/activity.ts"
-import { checkCommand, checkFilter, type StartOptions, startFields } from "./jobs/arguments.ts"
+import { checkFilter, type StartOptions, startFields } from "./jobs/arguments.ts"
 import type { BulkOperations } from "./jobs/bulk/bulk.ts"
 import type { Compared, CompareQuery } from "./jobs/compare/compare.ts"
 import type { ForkOptions } from "./jobs/fork/forks.ts"
@@ -48,8 +48,6 @@ import type { WaitPage, WaitsRequest, WhyQuery, WhyView } from "./jobs/why/why.t
 import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import type { DurationsQuery, JobDurations } from "./journal/job-durations.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port/journal.ts"
-import type { WebhookEventRow } from "./journal/port/providers.ts"
-import type { Registry } from "./journal/port/registry.ts"
 import type { Pipelines } from "./pipeline/pipelines.ts"
 import type { ExternalServices, ProviderView } from "./provider/services.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
@@ -91,23 +89,26 @@ export class Umbra {
   readonly adapters: AdapterCatalog
   readonly roles: Roles
   readonly queries: Queries
+  /** Stores workflows, also plans that were compiled with `handlers` and `adapters` of this process. */
+  readonly registrations: Registrations
   /** Receives the requests of `POST /webhooks/{provider}`. */
   readonly webhooks: Webhooks
   /** Commands to all jobs that match a filter, as durable operations. */
   readonly bulk: BulkOperations
   readonly schedules: ScheduleRequests
+  /** Files and other large content, which inputs and outputs of jobs refer to. */
+  readonly artifacts: Artifacts
   /** P1 to P6: lineage, dead letters and replays of executions. */
   readonly pipelines: Pipelines
   readonly #services: ExternalServices
   readonly #journal: Journal
   readonly #maxOutputBytes: number
   readonly #wired: ReturnType<typeof wire>
-  readonly #registrations: Registrations
 
   constructor(parts: WiringParts) {
     const wired = wire(parts)
     this.#wired = wired
-    this.#registrations = wired.submissions.registrations
+    this.registrations = wired.submissions.registrations
     this.roles = parts.roles
     this.#services = parts.services
     this.#journal = parts.journal
@@ -119,6 +120,7 @@ export class Umbra {
     this.pipelines = wired.pipelines
     this.bulk = wired.bulk
     this.schedules = wired.schedules
+    this.artifacts = wired.artifacts
   }
 
   async start(): Promise<void> {
@@ -140,7 +142,7 @@ export class Umbra {
   ): Promise<JobHandle<Output>>
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
-    const { jobId } = await this.accept(this.#registrations.source(workflow), input, options)
+    const { jobId } = await this.accept(this.registrations.source(workflow), input, options)
     return new JobHandle(this, jobId)
   }
 
@@ -151,11 +153,11 @@ export class Umbra {
     options: AcceptOptions = {},
     admit?: Admit,
   ): Promise<Submitted> {
-    const { traceparent: given, ...rest } = options
+    const { owner = localOwner, traceparent: given } = options
     return inSubmitSpan(
       { traceparent: given, workflow },
       traceparent =>
-        this.#wired.submissions.submit(workflow, input, { owner: localOwner, ...rest, traceparent }, admit),
+        this.#wired.submissions.submit(workflow, input, { ...options, owner, traceparent }, admit),
       ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
     )
   }
@@ -180,7 +182,7 @@ export class Umbra {
     inputs?: readonly unknown[],
     options: SubmitManyOptions = {},
   ): Promise<BulkResult[]> {
-    const entries = bulkEntries(given, inputs, options, each => this.#registrations.source(each))
+    const entries = bulkEntries(given, inputs, options, each => this.registrations.source(each))
     const accepted = await this.acceptMany(entries)
     return accepted.map(each =>
       "error" in each ? each : { job: new JobHandle(this, each.jobId), isNew: each.isNew },
@@ -188,7 +190,7 @@ export class Umbra {
   }
 
   /** As `submitMany`, without handles. `traceparent`: of the caller, for all jobs without their own. */
-  acceptMany(
+  async acceptMany(
     entries: Iterable<BulkEntry>,
     { traceparent, admit }: { traceparent?: string | undefined; admit?: Admit | undefined } = {},
   ): Promise<Accepted[]> {
@@ -213,15 +215,17 @@ export class Umbra {
 
   /** Values for metrics: counters since the process started, and the states of jobs in memory. */
   metrics() {
-    const { metrics: engine, owner } = this.#wired.engine
-    const attempts = this.#wired.broker.metrics
-    const { metrics: pipelines } = this.pipelines
-    return { engine, attempts, pipelines, states: () => countStates(owner.jobs.values()) }
+    const { engine, broker, states } = this.#wired
+    return { engine: engine.metrics, attempts: broker.metrics, pipelines: this.pipelines.metrics, states }
   }
 
   /** S5: the workers that share this store, including those that died recently. */
   workers(): WorkerView[] {
     return this.#wired.engine.workers.list()
+  }
+
+  engines(): EnginesView {
+    return this.#wired.engine.workers.engines()
   }
 
   get workerCounts(): WorkerCounts {
@@ -244,24 +248,14 @@ export class Umbra {
   }
 
   /** Names, aliases and tokens. */
-  get registry(): Registry {
+  get registry(): Journal["registry"] {
     return this.#journal.registry
   }
 
   /** Stores a workflow, also one given as text (YAML or JSON); unchanged content is not a new version. */
   register(workflow: WorkflowSource, owner: string = localOwner): Promise<Registered> {
-    const source = typeof workflow === "string" ? this.#registrations.text(workflow) : workflow
-    return this.#registrations.register(source, owner)
-  }
-
-  /** As `register`, for a workflow that was compiled with `handlers` and `adapters` of this process. */
-  registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
-    return this.#registrations.registerPlan(plan, owner, pushedBy)
-  }
-
-  /** Throws if `registerPlan` would refuse the plan for this owner. */
-  checkPlan(plan: Plan, owner: string): void {
-    this.#registrations.check(plan, owner)
+    const source = typeof workflow === "string" ? this.registrations.text(workflow) : workflow
+    return this.registrations.register(source, owner)
   }
 
   /** Adds handlers later: nodes that wait for one of them start at once. */
@@ -302,12 +296,12 @@ export class Umbra {
     return this.queries.graph(mustBeJobId(jobId))
   }
 
-  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  /** Why the job, or one of its nodes, makes no progress: now, or at a past moment. */
   why(jobId: string, query?: WhyQuery): Promise<WhyView> {
     return this.#wired.why.why(mustBeJobId(jobId), query)
   }
 
-  /** Why unfinished jobs do not go on, grouped by cause. */
+  /** Why unfinished jobs make no progress, grouped by cause. */
   waits(request: WaitsRequest = {}): Promise<WaitPage> {
     return this.#wired.why.waits({ owner: localOwner, ...request })
   }
@@ -404,10 +398,7 @@ export class Umbra {
     await this.command(jobId, { type: "retry" })
   }
 
-  /**
-   * A new job that takes over from this one what need not run again. Refused (E314) if it repeats effects that `confirm`
-   * does not name.
-   */
+  /** A new job that takes over what need not run again. E314 if it repeats effects that `confirm` does not name. */
   async fork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<JobHandle> {
     return new JobHandle(this, (await this.acceptFork(jobId, request, options)).jobId)
   }
@@ -436,7 +427,7 @@ export class Umbra {
     await this.command(jobId, { type: "delete" })
   }
 
-  /** No further node of the job begins until `resume`; running ones end, and the time to live goes on. */
+  /** No further node of the job begins until `resume`; running ones end, and the time to live keeps elapsing. */
   async pause(jobId: string, { reason, by }: PauseOptions = {}): Promise<void> {
     await this.command(jobId, { type: "pause", reason, by })
   }
@@ -474,7 +465,11 @@ export class Umbra {
 
   /** The commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
-    await this.#wired.engine.commands.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
+    const { engine } = this.#wired
+    await this.queries.facts.send(mustBeJobId(jobId), command, {
+      ...{ maxSignalBytes: this.#maxOutputBytes, live: () => engine.live(jobId)?.state },
+      send: checked => engine.commands.command(jobId, checked),
+    })
   }
 
   /** X5, X6: the providers that this process knows, the holders of their slots, their queues, and recent failures. */
@@ -483,7 +478,7 @@ export class Umbra {
   }
 
   /** The latest webhooks of a provider, rejected ones included; newest first. */
-  webhookEvents(provider: string, limit = 100): Promise<WebhookEventRow[]> {
+  webhookEvents(provider: string, limit = 100): ReturnType<Webhooks["list"]> {
     return this.webhooks.list(provider, limit)
   }
 
@@ -491,6 +486,8 @@ export class Umbra {
   async close(): Promise<void> {
     await this.#wired.engine.close()
     await this.#wired.broker.close()
+    await this.#wired.logs.close()
+    await this.artifacts.close()
     this.#wired.watchers.close()
     await this.#wired.live.close()
     await this.#wired.overlays.stop()

@@ -1,10 +1,16 @@
 /** Wires the components of one process: engine, worker, pipelines, providers and feed. */
+
+import { Artifacts } from "./artifacts/artifacts.ts"
+import { withMovedFacts } from "./artifacts/moved-facts.ts"
+import { contentPlace, noContentStore } from "./artifacts/open.ts"
+import { artifactSettings } from "./artifacts/settings.ts"
 import type { PipelineNeeds } from "./broker/port.ts"
 import { RoutedBroker } from "./broker/routed.ts"
 import type { Plan } from "./definition/plan.ts"
 import { systemClock } from "./engine/clock.ts"
 import { mustReachWorkers } from "./engine/dispatch/pipeline-needs.ts"
 import { Engine } from "./engine/engine.ts"
+import { countStates } from "./engine/metrics.ts"
 import { currentTask, type LiveJob } from "./engine/owner/live-job.ts"
 import { mustBeFor } from "./engine/providers/providers.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
@@ -12,6 +18,7 @@ import { dispatchedJobs, joinDispatched } from "./engine/remote/dispatched-jobs.
 import type { LiveMessages, MessagesQuery } from "./engine/remote/live-messages.ts"
 import { liveOverlay, type Overlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
+import type { FiredTick } from "./engine/schedules/schedules.ts"
 import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
@@ -21,14 +28,15 @@ import { BulkLane } from "./jobs/bulk/lane.ts"
 import { nodeExpectations } from "./jobs/fork/expectations.ts"
 import { Forks } from "./jobs/fork/forks.ts"
 import { Queries } from "./jobs/queries.ts"
+import { Backfills } from "./jobs/schedules/backfill.ts"
 import { ScheduleRequests } from "./jobs/schedules/schedules.ts"
 import { Submissions } from "./jobs/submit.ts"
 import { Watchers } from "./jobs/watchers.ts"
 import { Why } from "./jobs/why/why.ts"
-import { storeSharing } from "./journal/location.ts"
+import { dataFolder, storeSharing } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { Journal } from "./journal/port/journal.ts"
-import { silentLog } from "./log.ts"
+import { type LogSink, silentLog } from "./log.ts"
 import { adapterRegistry } from "./pipeline/adapters/index.ts"
 import { Pipelines } from "./pipeline/pipelines.ts"
 import { type AdapterRegistry, FleetAdapters } from "./pipeline/registry/registry.ts"
@@ -37,6 +45,8 @@ import { ExternalServices } from "./provider/services.ts"
 import { checkRoles, type Roles, readRoles, roleNames } from "./roles.ts"
 import { redisParts, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
+import { type WorkerArtifacts, workerArtifacts } from "./worker/artifacts.ts"
+import { LogBuffer } from "./worker/logs/buffer.ts"
 import { FleetCatalog, HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
 import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
@@ -50,6 +60,7 @@ export interface WiringParts {
   readonly settings: WorkerSettings
   readonly options: UmbraOptions
   readonly roles: Roles
+  readonly content: WorkerArtifacts
 }
 
 /** Opens the store and reads the options. */
@@ -60,10 +71,17 @@ export async function openParts(location: string | Journal, options: UmbraOption
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
+  const figures = artifactSettings(options.artifacts)
+  const content = workerArtifacts(contentPlace(figures.location, dataFolder(location)), figures, settings)
+  if (figures.outputBytes !== null && content.content === null) throw noContentStore()
   // Checked first, so that no folder is created in vain.
   checkRoles(roles, storeSharing(location))
-  const journal = typeof location === "string" ? await openJournal(location, log && { log }) : location
-  return { journal, location, handlers, adapters, services, settings, options, roles }
+  const stored = typeof location === "string" ? await openJournal(location, log && { log }) : location
+  const journal = withMovedFacts(stored, {
+    ...{ content: content.content, outputBytes: figures.outputBytes, now: () => clock.now() },
+    onFailure: error => log?.warn({ error: String(error) }, "an output was not moved to the artifact store"),
+  })
+  return { journal, location, handlers, adapters, services, settings, options, roles, content }
 }
 
 export function wire({ journal, location, services, settings, options, roles, ...parts }: WiringParts) {
@@ -80,7 +98,18 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const adapters = new FleetAdapters(parts.adapters, workers)
   const { served } = handlers
   const { secrets } = services
-  const own = new TaskRunner({ handlers: served, settings, log, now, secrets })
+  const storeLogs: LogSink = rows => journal.logs.write(rows)
+  const logs = new LogBuffer({
+    ...{ sink: storeLogs, maxBytes: settings.logBufferBytes, log },
+  })
+  const { capturesConsole } = options
+  const { content, ...artifactParts } = parts.content
+  const artifacts = new Artifacts({ rows: journal.artifacts, content, ...artifactParts, now })
+  const sweeper = artifacts.sweeper()
+  const own = new TaskRunner({
+    ...{ handlers: served, settings, log, logs, now, secrets, artifacts: parts.content },
+    ...(capturesConsole !== undefined && { capturesConsole }),
+  })
   const runner = options.runner?.(own) ?? own
   const pipelines = new Pipelines({
     ...{ journal, secrets, clock, log },
@@ -95,7 +124,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
   })
   const ownMessages = (query: MessagesQuery): LiveMessages | null =>
     engine.owns(query.jobId) ? pipelines.inFlight(query) : null
-  const providers = services.calls(log)
+  const providers = services.calls(log, artifacts)
   const mustFit = (plan: Plan, owner: string) => {
     mustBeFor(plan, owner, providers)
     if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
@@ -117,10 +146,18 @@ export function wire({ journal, location, services, settings, options, roles, ..
         new BulkLane({
           ...{ host, journal, clock, log, command },
           live: id => engine.live(id),
+          list: filter => queries.shownRows(filter),
           fork: (...given) => bulk.forks.fork(...given),
+          backfills: () => backfills,
         }),
       ]
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisParts(options, log, store), lanes })
+      broker = new RoutedBroker({
+        runner,
+        host,
+        concurrency,
+        redis: redisParts(options, { log, store, storeLogs }),
+        lanes,
+      })
       return broker
     },
     observer: {
@@ -129,6 +166,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
       lost: partition => live.lost(partition),
       progressed: (job, node) => live.progressed(job, node),
       followed: isFollowed => live.followed(isFollowed),
+      fired: fire => live.fired(fire),
       released: () => live.released(),
     },
     worker: () => ({
@@ -144,6 +182,11 @@ export function wire({ journal, location, services, settings, options, roles, ..
     mustFit,
     lacks: needs => broker.lacks(needs),
     takesPartitions: roles.has("engine"),
+    artifacts: sweeper && {
+      step: () => sweeper.step(),
+      sweepMs: artifactParts.settings.sweepSeconds * 1000,
+    },
+    startsJobs: options.startsJobs,
   })
   const webhooks = services.webhooks({
     store: journal.providers,
@@ -172,7 +215,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
   })
   const overlayParts = {
     broker,
-    owner: engine.owner.whereabouts,
+    owner: engine.owner.taskLocations,
     lacks: (needs: PipelineNeeds) => broker.lacks(needs),
     now,
   }
@@ -215,7 +258,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     ownerOf: async id => (await journal.readJob(id))?.owner ?? null,
     findRepeated: (content, options) => submissions.findRepeated(content, options),
     submit: fork => submissions.submitFork(fork),
-    statistics: of => nodeExpectations({ journal, plans: engine.plans, now }, of),
+    statistics: of => nodeExpectations(queries.statistics, of),
   })
   const why = new Why({
     ...{ journal, plans: engine.plans, queries, now },
@@ -224,13 +267,24 @@ export function wire({ journal, location, services, settings, options, roles, ..
   })
   const bulk = new BulkOperations({
     ...{ journal, command },
+    list: filter => queries.shownRows(filter),
     live: id => engine.live(id),
     submissions,
     forks: new BulkForks({ journal, forks }),
   })
+  const fired = (fire: FiredTick) => {
+    engine.metrics.fired(fire)
+    live.fired(fire)
+  }
   const schedules = new ScheduleRequests({
-    ...{ journal, firing: engine.schedules, limits: engine.schedules.limits, now },
+    ...{ journal, firing: engine.schedules, limits: engine.schedules.limits, now, fired },
     submit: (...given) => submissions.submit(...given),
+    startBackfill: (...given) => bulk.startBackfill(...given),
+  })
+  const backfills = new Backfills({
+    ...{ journal, now, fired },
+    submit: (...given) => submissions.submitOnce(...given),
+    admit: limits => bulk.forks.admit(limits),
   })
   return {
     handlers,
@@ -248,6 +302,9 @@ export function wire({ journal, location, services, settings, options, roles, ..
     watchers,
     live,
     overlays,
+    logs,
+    states: () => countStates(engine.owner.jobs.values(), broker, now()),
+    artifacts,
   }
 }
 

@@ -4,13 +4,14 @@
 // nodes calls a web service (started here) that fails twice. In the middle of the work the process is killed with
 // SIGKILL; a second process opens the same folder and finishes the job. Then a film is made: its scenes are rendered
 // side by side at a provider that is as unreliable as real ones are (examples/film/). `npm run demo -- --ui` then serves the
-// dashboard with these jobs, until Ctrl-C.
+// dashboard with these jobs and others of every kind (jobs.js), until Ctrl-C.
 import { fork, spawn } from "node:child_process"
 import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { makeFilm } from "../film/film.js"
+import { makeJobs } from "./jobs.js"
 import { bold, dim, green, narrate, red, yellow } from "./narrator.js"
 import { startPriceService } from "./price-service.js"
 
@@ -114,13 +115,13 @@ async function filmDemo() {
   )
 }
 
-/** Serves the folder until Ctrl-C. */
+/** Serves the folder until Ctrl-C, with more jobs. */
 async function dashboard() {
-  console.log(bold("\n5. The dashboard, with both jobs"))
+  console.log(bold("\n5. The dashboard, with both jobs and others"))
   const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url))
-  const child = spawn(process.execPath, [main, "serve", "--data-dir", join(folder, "data"), "--port", "0"], {
-    stdio: ["ignore", "pipe", "inherit"],
-  })
+  const handlers = fileURLToPath(new URL("handlers.js", import.meta.url))
+  const serve = [main, "serve", "--data-dir", join(folder, "data"), "--port", "0", "--handlers", handlers]
+  const child = spawn(process.execPath, serve, { stdio: ["ignore", "pipe", "inherit"] })
   const ended = new Promise(resolve => child.on("exit", resolve))
   // On Ctrl-C a terminal notifies both processes; this one waits for the other.
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill("SIGTERM"))
@@ -131,7 +132,16 @@ async function dashboard() {
     const [, url] = /listens on (http:\S+),/.exec(text) ?? []
     if (url === undefined) return
     text = ""
-    console.log(`   Open ${green(`${url}/`)}  Ctrl-C ends it and removes the folder.\n`)
+    makeJobs(url)
+      .then(made => {
+        for (const one of made) console.log(`   ${dim(one)}`)
+        console.log(`\n   Open ${green(`${url}/`)}  Ctrl-C ends it and removes the folder.\n`)
+      })
+      .catch(error => {
+        console.log(red(`   The jobs could not be made: ${error.message}`))
+        process.exitCode = 1
+        child.kill("SIGTERM")
+      })
   })
   await ended
 }

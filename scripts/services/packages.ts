@@ -9,6 +9,7 @@ import { findPostgres } from "./postgres.ts"
 import { findRedis } from "./redis.ts"
 import { capture } from "./run.ts"
 import { findStrace } from "./strace.ts"
+import { findSwift } from "./swift.ts"
 
 /** Debian's package scripts call it to learn whether a service may be started; 101 means "no". */
 const POLICY = "/usr/sbin/policy-rc.d"
@@ -18,6 +19,7 @@ const needs = [
   { packageName: "redis-server", find: findRedis },
   { packageName: "chromium", find: findChromium },
   { packageName: "strace", find: findStrace },
+  { packageName: "python3-swift", find: findSwift },
 ]
 
 export async function ensurePrograms(signal?: AbortSignal): Promise<void> {

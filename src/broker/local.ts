@@ -10,6 +10,7 @@
  * 4. At most one isolated task runs at a time (`suspect-line.ts`); isolated tasks take only that one slot
  *    from the others.
  */
+import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view/view.ts"
@@ -417,6 +418,11 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     return this.#reportStart({ alone: true, place: true })
   }
 
+  ask(question: ArtifactQuestion): Promise<ArtifactAnswer> {
+    const answer = this.#isHeard ? this.#pool.events.asked?.(this.#task, question) : undefined
+    return answer ?? Promise.reject(new Error("The attempt was cancelled and can no longer use artifacts."))
+  }
+
   begun(): void {
     this.begunAt = performance.now()
     if (this.isolation !== undefined) this.#pool.begunAlone()
@@ -442,6 +448,11 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     if (isWanted) this.#pool.events.returned?.(this.#task)
   }
 
+  /** It may have failed while its module, or its secrets, were loaded. */
+  #withBegin(outcome: Outcome): Outcome {
+    return outcome.type === "failed" && Number.isNaN(this.begunAt) ? { ...outcome, isUnbegun: true } : outcome
+  }
+
   ended(outcome: Outcome | null, now = performance.now()): void {
     failpoint("handler.after")
     this.isRunning = false
@@ -455,7 +466,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     this.#pool.ended(this)
     if (this.#cancelled !== null) this.#reportAborted(now, outcome?.usage ?? this.#run?.used?.(), true)
     else if (outcome !== null)
-      events.finished(this.#task, outcome, {
+      events.finished(this.#task, this.#withBegin(outcome), {
         worker,
         heldMs: begunAt - this.receivedAt,
         ranMs: now - begunAt,

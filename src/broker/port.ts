@@ -1,3 +1,4 @@
+import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import type { AttemptTimes } from "../core/commands.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
@@ -71,7 +72,8 @@ export type Outcome =
       readonly text: string
       readonly usage?: JsonObject | undefined
     }
-  | ({ readonly type: "failed"; readonly fault: Fault } & Used)
+  /** `isUnbegun`: it failed before its handler could begin. */
+  | ({ readonly type: "failed"; readonly fault: Fault; readonly isUnbegun?: true } & Used)
   | ({ readonly type: "waiting"; readonly waiting: Waiting } & Used)
   /** X1: the node's provider has accepted the work. */
   | ({ readonly type: "submitted"; readonly externalId: string } & Used)
@@ -136,6 +138,11 @@ export interface TaskEvents {
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
+  /**
+   * The attempt asks for artifacts of its owner. Rejects if the attempt is not current, or the store is unavailable. Absent: this
+   * process cannot ask.
+   */
+  asked?(task: TaskName, question: ArtifactQuestion): Promise<ArtifactAnswer>
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void
   /**
    * The attempt was aborted after its handler had begun; `times.ranMs`: until now. Called at the abort, and once more if
@@ -263,7 +270,7 @@ export interface RemoteWorkers {
   /** Is a worker connected that answers such calls? */
   answers(handler: string): boolean
   /** Runs a handler for a job, outside of its nodes. Nothing of the call is durable. */
-  call(call: Call, signal: AbortSignal): Promise<CallAnswer>
+  call(call: Call, options: CallOptions): Promise<CallAnswer>
   /** The engine is certain again of what it owns: tasks that waited for this are sent. */
   resume(): void
 }
@@ -280,6 +287,12 @@ export interface RemoteWorker {
   readonly queued: number
   /** Milliseconds since 1970, by the worker's clock: for display only. */
   readonly at: number
+}
+
+export interface CallOptions {
+  readonly signal: AbortSignal
+  /** Receives the previews of the handler. */
+  readonly onPreview?: (data: Json) => void
 }
 
 /** null: no worker did it, or the result is unknown. `lost`: the worker that held it died. */

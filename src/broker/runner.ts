@@ -1,6 +1,8 @@
 /** What runs attempts, as a pool of tasks sees it. */
+import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
+import type { LoggedLines } from "../log.ts"
 import type { Limit } from "./fair-queue.ts"
 import type { Outcome, Task } from "./port.ts"
 
@@ -11,6 +13,8 @@ export interface AttemptEvents {
   started(): void
   /** Resolves when the attempt may send another request within the rate limit of its provider. */
   place(): Promise<void>
+  /** As `asked` of `TaskEvents`. */
+  ask?(question: ArtifactQuestion): Promise<ArtifactAnswer>
   progress(progress: Progress): void
   preview(data: Json): void
   /**
@@ -44,6 +48,8 @@ export interface Runner {
   start(task: Task, events: AttemptEvents): RunningAttempt
   /** The time by the clock that the rate limits of providers use. */
   now?(): number
+  /** Takes log lines that another process has packed. Absent: they are not stored. */
+  logged?(rows: readonly LoggedLines[]): void
   /** Terminates attempts that `abort` could not end: they report nothing more. */
   close(): Promise<void>
 }

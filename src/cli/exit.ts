@@ -9,8 +9,12 @@ export const exitCode = {
   invalid: 2,
 } as const
 
-/** Reports that a loaded module ended the process before the command had finished (E602). `validate --json` replaces it. */
+/**
+ * Reports that a loaded module ended the process before the command had finished (E602). `validate --json` replaces it,
+ * and reports any exit code: otherwise a code other than 0 is sufficient.
+ */
 export const earlyExit = {
+  isAnyCodeReported: false,
   report: (message: string): void => void process.stderr.write(`umbra: E602 ${message}\n`),
 }
 

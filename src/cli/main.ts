@@ -51,20 +51,26 @@ let hasFinished = false
 // ends Node without a message, or with process.exit(0), which would look like success.
 process.once("exit", code => {
   const isUnsettled = process.exitCode === UNSETTLED
-  if (hasFinished || (code !== exitCode.ok && !isUnsettled)) return
+  if (hasFinished || !(isReported(code) || isUnsettled)) return
   process.exitCode = exitCode.invalid
   earlyExit.report(
     isUnsettled
       ? "a given module cannot be loaded: it awaits a promise that never settles."
-      : "a given module called process.exit before the command had finished. Remove that call.",
+      : code === exitCode.ok
+        ? "a given module called process.exit before the command had finished. Remove that call."
+        : `a given module ended the process with exit code ${code} before the command had finished.`,
   )
 })
+
+function isReported(code: number): boolean {
+  return code === exitCode.ok || earlyExit.isAnyCodeReported
+}
 
 // `process.exit` calls this at its end. A module that calls it directly would bypass the event "exit".
 const { reallyExit } = process as unknown as { reallyExit(code?: number): never }
 Object.assign(process, {
   reallyExit(code: number = exitCode.ok): never {
-    if (hasFinished || code !== exitCode.ok) return reallyExit.call(process, code)
+    if (hasFinished || !isReported(code)) return reallyExit.call(process, code)
     // Otherwise Node sets the exit code for an unsettled await.
     process.exitCode = code
     process.emit("exit", code)

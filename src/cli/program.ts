@@ -2,8 +2,11 @@
 import { Argument, Command, Option } from "commander"
 import { version } from "../version.ts"
 import { run } from "./action.ts"
+import { artifactsProgram } from "./artifacts/program.ts"
 import * as options from "./input/options.ts"
 import { jobsProgram } from "./jobs/program.ts"
+import { pipelineCommands } from "./pipelines/program.ts"
+import { scheduleProgram } from "./schedules/program.ts"
 
 const { allowDeadLetters, json, owner, privateAddresses } = options
 const { withModules, withSettings, withStore, withSubmission, withTarget } = options
@@ -17,10 +20,12 @@ export function umbraProgram(): Command {
   documentCommands(program)
   runningCommands(program)
   targetCommands(program)
+  pipelineCommands(program)
   program
     .addCommand(workflowsProgram())
     .addCommand(aliasProgram())
     .addCommand(scheduleProgram())
+    .addCommand(artifactsProgram())
     .addCommand(jobsProgram())
   program.addCommand(bulkProgram())
   program.addCommand(secretsProgram()).addCommand(tokenProgram()).addCommand(dbProgram())
@@ -124,7 +129,7 @@ function runningCommands(program: Command): void {
     .description(
       "Serves the API and the dashboard on this machine, stores the workflows, and watches the files until Ctrl-C. A changed " +
         "workflow becomes a new version; running jobs stay on theirs. Handlers run in a process of their own, which is " +
-        "replaced when a file beside their modules changes: attempts in flight are handed over to the new one and spend no try.",
+        "replaced when a file beside their modules changes: attempts in flight are handed over to the new one, which does not count as an attempt.",
     )
     .argument("[files...]", "workflows, or folders of them (*.yaml, *.yml)")
     .option("--port <number>", "the port to listen on; 0 for any free port", options.port, 7070)
@@ -159,10 +164,10 @@ function targetCommands(program: Command): void {
   withTarget(program.command("push"))
     .summary("store a workflow; changed content becomes a new version")
     .description(
-      "Stores a workflow (YAML or JSON; - reads standard input) under its name. Exit 2 if it is invalid; then nothing " +
-        "is stored.",
+      "Stores a workflow (YAML or JSON; - reads standard input) under its name, or the schedules of a file with `schedules:`. " +
+        "Exit 2 if the file is invalid; then nothing is stored.",
     )
-    .argument("<file>", "the workflow")
+    .argument("<file>", "the workflow, or schedules")
     .addOption(options.handlers())
     .addOption(options.adapters())
     .addOption(owner())
@@ -197,9 +202,9 @@ function targetCommands(program: Command): void {
     .action(run(() => import("./commands/submit.ts"), "watch"))
 
   const fork = withTarget(program.command("fork"))
-    .summary("run a job again, without what need not run again")
+    .summary("run a job again, reusing results that are still valid")
     .description(
-      "Creates a new job that takes over results of another one: of nodes that completed and that nothing changed for. " +
+      "Creates a new job that reuses results of another one: of completed nodes whose inputs have not changed. " +
         "--dry-run shows what would run, and why. Nodes that may repeat effects outside of Umbra must be confirmed.",
     )
     .argument("<job>", "the job's id")
@@ -236,7 +241,7 @@ function targetCommands(program: Command): void {
     .action(run(() => import("./commands/replay.ts"), "replay"))
 
   withTarget(program.command("stats"))
-    .summary("show what the jobs of a workflow took, used and failed with")
+    .summary("show durations, usage and failures of a workflow's jobs")
     .description(
       "Shows percentiles of run times and waits, failures, attempts and usage of a workflow and its nodes, of jobs that " +
         "ended lately. Whole hours are counted; ends of the last minute may be missing.",
@@ -277,15 +282,41 @@ function targetCommands(program: Command): void {
     .action(run(() => import("./commands/report.ts"), "report"))
 
   withTarget(program.command("why"))
-    .summary("show why a job does not go on, and what would help")
+    .summary("show why a job makes no progress, and what would help")
     .description(
-      "Prints why a job, or one of its nodes, does not go on: one sentence, what would help, and the chain of causes.",
+      "Explains why a job, or one of its nodes, makes no progress: one sentence, what would help, and the chain of causes.",
     )
     .argument("<job>", "the job's id")
     .argument("[node]", "one of its nodes")
     .option("--at <moment>", "at a past moment: the seq of a fact, #INDEX, or a time with its zone")
     .addOption(json())
     .action(run(() => import("./commands/why.ts"), "why"))
+
+  withTarget(program.command("logs"))
+    .summary("show the log lines of a job")
+    .description(
+      "Prints the log lines of the handlers of a job, or of one of its nodes, interleaved with what the engine did with the nodes.",
+    )
+    .argument("<job>", "the job's id")
+    .argument("[node]", "one of its nodes")
+    .option("-f, --follow", "follow new lines until the job has ended")
+    .addOption(new Option("--level <level>", "the lowest level").choices(["debug", "info", "warn", "error"]))
+    .option("--item <index>", "one item of the node", options.wholeNumber)
+    .option("--attempt <number>", "one attempt of the node", options.wholeNumber)
+    .addOption(
+      new Option("--source <source>", "only what handlers logged, or what the engine did").choices([
+        "handler",
+        "engine",
+      ]),
+    )
+    .option("--until <time>", "only lines up to this time: 2026-11-15T12:00:00Z", options.moment)
+    .option(
+      "--tail <number>",
+      "only the last lines of handlers, and with --follow those to come",
+      options.wholeNumber,
+    )
+    .addOption(json())
+    .action(run(() => import("./jobs/logs.ts"), "logs"))
 
   withTarget(program.command("waits"))
     .summary("group what jobs wait for by cause")
@@ -297,97 +328,33 @@ function targetCommands(program: Command): void {
     .option("--owner <name>", "only jobs of this owner, on a folder or a database")
     .addOption(json())
     .action(run(() => import("./commands/why.ts"), "waits"))
-
-  withTarget(program.command("lineage"))
-    .summary("show the ancestors and descendants of a message of a pipeline")
+  withTarget(program.command("capacity"))
+    .summary("show workers, engines and providers of a server")
     .description(
-      "Draws the tree of a message: its ancestors above, its descendants below, and the calls of each adapter.",
+      "Shows workers with their load, engines with their partitions, and providers with their slots. It queries a server, with a " +
+        "token of the scope admin.",
     )
-    .argument("<job>", "the job's id")
-    .argument("<message>", "ROUTE:NUMBER, for example fetch:12")
-    .option("--limit <count>", "the largest number of ancestors, and of descendants", options.upTo(1000), 100)
+    .option("--webhooks <provider>", "the latest webhooks of this provider instead, rejected ones included")
     .addOption(json())
-    .action(run(() => import("./commands/pipelines.ts"), "lineage"))
-
-  withTarget(program.command("dead-letters"))
-    .summary("list messages of a pipeline that failed permanently; replay them")
-    .description(
-      "Lists the dead letters of a job. With --replay a new job of the same pipeline processes all or the named ones " +
-        "again, and its id is printed.",
-    )
-    .argument("<job>", "the job's id")
-    .option("--route <name>", "only dead letters of this route")
-    .option("--limit <count>", "dead letters per page, at most 100", options.upTo(100), 20)
-    .option("--after <message>", "start after this message")
-    .option("--replay [message...]", "replay these, or all that have not been replayed")
-    .option("--workflow <name>", "with --replay: another version of the pipeline, for example crawl@4")
-    .option("--wait", "with --replay: wait until the new job has ended, like `umbra submit --wait`")
-    .addOption(options.adapters())
-    .addOption(allowDeadLetters())
-    .addOption(privateAddresses())
-    .addOption(json())
-    .action(run(() => import("./commands/pipelines.ts"), "deadLetters"))
+    .action(run(() => import("./commands/capacity.ts"), "capacity"))
 }
 
 function workflowsProgram(): Command {
-  const workflows = new Command("workflows").summary("list, show, delete and pause stored workflows")
+  const workflows = new Command("workflows").summary("list, show, compare, delete and pause stored workflows")
   const command = (usage: string, summary: string) =>
     withTarget(workflows.command(usage).summary(summary)).addOption(owner()).addOption(json())
   const code = () => import("./commands/workflows.ts")
   command("list", "list workflows by name").action(run(code, "list"))
   command("show <name>", "show a workflow: name, or name@3 for one version").action(run(code, "show"))
+  command("diff <name> <from> <to>", "compare two versions: `workflows diff order 1 2`").action(
+    run(code, "diff"),
+  )
   command("delete <name>", "delete a workflow; running jobs keep their version").action(run(code, "remove"))
   command("pause <name>", "pause a workflow: new jobs are stored and do not begin")
     .option("--reason <text>", "the reason; it is stored with the jobs")
     .action(run(code, "pause"))
   command("resume <name>", "resume a paused workflow and the jobs that waited").action(run(code, "resume"))
   return workflows
-}
-
-function scheduleProgram(): Command {
-  const schedule = new Command("schedule").summary(
-    "start workflows at times: cron with time zones, or every 15m",
-  )
-  const command = (usage: string, summary: string) =>
-    withTarget(schedule.command(usage).summary(summary)).addOption(owner()).addOption(json())
-  const code = () => import("./schedules/command.ts")
-  command("create <name>", "store a schedule, or change it")
-    .requiredOption("--workflow <name>", "the workflow: name, name@3 or name@alias")
-    .option(
-      "--cron <fields>",
-      "minute, hour, day of the month, month, day of the week; or six fields with seconds first",
-    )
-    .option("--zone <name>", "time zone of --cron, for example Europe/Berlin (default: UTC)")
-    .option("--every <period>", "instead of --cron: 30s, 15m, 6h, 1d")
-    .option(
-      "--input <json>",
-      "input of the jobs, as JSON or @FILE; templates read schedule.time and schedule.name",
-    )
-    .option("--label <name=value>", "a label of the jobs; may be repeated", options.label)
-    .option("--priority <number>", "higher goes first", options.wholeNumber)
-    .option("--start <time>", "no tick before it")
-    .option("--end <time>", "no tick from then on")
-    .option("--jitter <seconds>", "each tick fires up to this much later", options.wholeNumber)
-    .option(
-      "--overlap <policy>",
-      "while the latest job runs: skip, allow, queue_one or cancel_running (default: skip)",
-    )
-    .option("--catch-up <policy>", "ticks more than a minute late: last, all or none (default: last)")
-    .option(
-      "--catch-up-seconds <seconds>",
-      "later than this, a tick never fires (default: 86400)",
-      options.wholeNumber,
-    )
-    .action(run(code, "create"))
-  command("list", "list schedules by name").action(run(code, "list"))
-  command("show <name>", "show a schedule, its next ticks and what the last ones did").action(
-    run(code, "show"),
-  )
-  command("pause <name>", "pause a schedule: ticks that come meanwhile never fire").action(run(code, "pause"))
-  command("resume <name>", "resume a paused schedule").action(run(code, "resume"))
-  command("run <name>", "start a job of the schedule now, and print its id").action(run(code, "start"))
-  command("delete <name>", "delete a schedule; its jobs stay").action(run(code, "remove"))
-  return schedule
 }
 
 function aliasProgram(): Command {
@@ -423,7 +390,9 @@ function bulkProgram(): Command {
 }
 
 function secretsProgram(): Command {
-  const secrets = new Command("secrets").description("Secrets that workflows read: {{ secrets.NAME }}.")
+  const secrets = new Command("secrets").description(
+    "check the secrets that workflows read: {{ secrets.NAME }}",
+  )
   const check = withSettings(secrets.command("check"))
     .summary("list the secrets that a workflow needs and show which are missing")
     .description(

@@ -7,44 +7,44 @@ import { exitCode } from "./exit.ts"
 export interface Stop {
   /** Resolves when the process receives a signal to stop. */
   readonly signalled: Promise<NodeJS.Signals>
-  readonly isTold: () => boolean
+  readonly isSignalled: () => boolean
 }
 
-export function toldToStop(): Stop {
-  let isTold = false
+export function listenForStop(): Stop {
+  let isSignalled = false
   const signalled = new Promise<NodeJS.Signals>(resolve => {
     for (const signal of ["SIGTERM", "SIGINT"] as const)
       process.once(signal, () => {
-        isTold = true
+        isSignalled = true
         resolve(signal)
         // After a second Ctrl-C the process ends at once.
         process.once(signal, () => process.exit(exitCode.failed))
       })
   })
-  return { signalled, isTold: () => isTold }
+  return { signalled, isSignalled: () => isSignalled }
 }
 
-export function sayThatItStops(signal: NodeJS.Signals): void {
+export function printStopping(signal: NodeJS.Signals): void {
   process.stderr.write(`umbra: ${signal}, stopping\n`)
 }
 
 /** The time for which running handlers may continue. The process ends soon after it, in any case. */
-export function beginToLeave(): { readonly drainSeconds: number } {
+export function startShutdown(): { readonly drainSeconds: number } {
   const { drainSeconds } = engineSettings()
-  setTimeout(() => process.exit(exitCode.failed), drainSeconds * 1000 + LEAVE_MS).unref()
+  setTimeout(() => process.exit(exitCode.failed), drainSeconds * 1000 + SHUTDOWN_MS).unref()
   return { drainSeconds }
 }
 
 /** In addition to the drain time: to send answers and to hand over. With the default, the process ends within 10 s. */
-const LEAVE_MS = 3500
+const SHUTDOWN_MS = 3500
 
 /** Rejects a heartbeat interval longer than half of its timeout: live processes would be taken for dead. */
-export function checkWorkerPace(): void {
+export function checkWorkerHeartbeat(): void {
   const { workerBeatSeconds, workerDeadSeconds } = redisSettings()
   mustFit(["worker_beat_seconds", workerBeatSeconds], ["worker_dead_seconds", workerDeadSeconds])
 }
 
-export function checkEnginePace(): void {
+export function checkEngineHeartbeat(): void {
   const { beatSeconds, leaseSeconds } = engineSettings()
   mustFit(["beat_seconds", beatSeconds], ["lease_seconds", leaseSeconds])
 }

@@ -4,15 +4,19 @@
  * 1. A submission is sent again if its answer was lost, and still creates one job: it always has an idempotency key.
  * 2. `wait` uses long polling, so it works through proxies, and survives a restart of the server.
  */
-import type { Json } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
+import { Artifacts } from "./artifacts.ts"
 import { Bulk } from "./bulk.ts"
-import { type ProblemDocument, problemError, UmbraClientError } from "./error.ts"
+import { Capacity } from "./capacity.ts"
+import { problemError, UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
+import { Logs } from "./logs.ts"
 import { forkBody, isoText, listQuery, momentText, segment, startBody } from "./requests.ts"
 import { Schedules } from "./schedules.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
+import { type BulkAnswer, submissionBody } from "./submission.ts"
 import type {
   BulkJob,
   BulkResult,
@@ -24,6 +28,8 @@ import type {
   DeadLettersOptions,
   DurationsFilter,
   EventPage,
+  ExecutionPage,
+  ExecutionsOptions,
   FactPage,
   FactRecord,
   FactStreamEvent,
@@ -78,10 +84,6 @@ type InputArguments<Input> =
 /** Jobs that a server takes with one request. */
 const BULK = 1000
 
-type BulkAnswer =
-  | { readonly job_id: string; readonly is_new: boolean }
-  | { readonly problem: ProblemDocument }
-
 /** The largest page that a server gives. */
 const EVENTS = 10_000
 
@@ -104,6 +106,10 @@ export class UmbraClient {
   readonly bulk: Bulk
   /** Workflows that start at times. */
   readonly schedules: Schedules
+  readonly logs: Logs
+  readonly artifacts: Artifacts
+  /** Workers, engines and providers of the server, for its operator. */
+  readonly capacity: Capacity
   readonly #http: Http
 
   constructor(options: ConnectOptions) {
@@ -114,6 +120,9 @@ export class UmbraClient {
     this.sessions = new Sessions(this.#http)
     this.bulk = new Bulk(this.#http)
     this.schedules = new Schedules(this.#http)
+    this.logs = new Logs(this.#http)
+    this.artifacts = new Artifacts(this.#http)
+    this.capacity = new Capacity(this.#http)
   }
 
   /**
@@ -176,17 +185,7 @@ export class UmbraClient {
     const references = new Map<BulkJob["workflow"], string>()
     for (const { workflow } of jobs)
       if (!references.has(workflow)) references.set(workflow, await this.#reference(workflow, { signal }))
-    const body = {
-      jobs: jobs.map(({ workflow, input, options = {} }) => ({
-        workflow: references.get(workflow),
-        input,
-        priority: options.priority,
-        ttl_seconds: options.ttlSeconds,
-        labels: options.labels,
-        ...startBody(options),
-        idempotency_key: options.idempotencyKey ?? newKey(),
-      })),
-    }
+    const body = { jobs: jobs.map(job => submissionBody(job, references.get(job.workflow)!)) }
     const request = { method: "POST", safe: true, body, signal } as const
     return (await this.#http.ask<{ readonly results: readonly BulkAnswer[] }>("/jobs/bulk", request)).results
   }
@@ -264,7 +263,7 @@ export class UmbraClient {
     return this.#http.ask("/jobs", { query: { ...listQuery(filter), after, limit }, signal })
   }
 
-  /** Points of a chart: how long jobs took, over the time of their creation; by default of the last 24 hours. */
+  /** Durations of jobs by the time of their creation, by default in the last 24 hours. */
   durations({ points, signal, ...filter }: DurationsFilter = {}): Promise<RemoteDurations> {
     return this.#http.ask("/jobs/durations", { query: { ...listQuery(filter), points }, signal })
   }
@@ -278,19 +277,19 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: momentText(at) }, signal })
   }
 
-  /** Compares two jobs, or two moments of one job; moments as for `graphAt`. `diff`: nodes whose outputs are compared value by value. */
+  /** Compares two jobs, or two moments of one job; moments as for `graphAt`. `diff`: nodes whose outputs are compared by value. */
   compare(a: string, b: string, options: CompareOptions = {}): Promise<RemoteComparison> {
     const { atA, atB, diff, signal } = options
     const query = { a, b, at_a: momentText(atA), at_b: momentText(atB), diff }
     return this.#http.ask("/jobs/compare", { query, signal })
   }
 
-  /** Why the job, or one of its nodes, does not go on: now, or at a past moment as for `graphAt`. */
+  /** Why the job, or one of its nodes, makes no progress: now, or at a past moment as for `graphAt`. */
   why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
     return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: momentText(at) }, signal })
   }
 
-  /** Why unfinished jobs do not go on, grouped by cause. */
+  /** Why unfinished jobs make no progress, grouped by cause. */
   waits({ workflow, after, signal }: WaitsOptions = {}): Promise<WaitPage> {
     return this.#http.ask("/waits", { query: { workflow, after }, signal })
   }
@@ -305,7 +304,7 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/facts`, { query: { after, limit }, signal })
   }
 
-  /** Facts as they become durable, and the live state, until the job has ended. `lastEventId`: the seq of the last fact that is known. */
+  /** Facts and the live state, until the job has ended. `lastEventId`: the seq of the last known fact. */
   followFacts(jobId: string, options?: StreamOptions): AsyncIterable<FactStreamEvent> {
     return resumingStream<FactStreamEvent>(this.#http, `/jobs/${segment(jobId)}/facts?follow=true`, options)
   }
@@ -336,14 +335,21 @@ export class UmbraClient {
   }
 
   /** A page of the items of a node with `for_each`. */
-  items(jobId: string, node: string, { after, limit, signal }: ItemsOptions = {}): Promise<RemoteItemPage> {
+  items(jobId: string, node: string, options: ItemsOptions = {}): Promise<RemoteItemPage> {
+    const { after, limit, at, signal } = options
     const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/items`
-    return this.#http.ask(path, { query: { after, limit }, signal })
+    return this.#http.ask(path, { query: { after, limit, at: momentText(at) }, signal })
   }
 
   /** For a pipeline: the ancestors and descendants of a message (`route:12`). */
-  lineage(jobId: string, message: string, { limit, signal }: LineageOptions = {}): Promise<Lineage> {
-    return this.#http.ask(`/jobs/${segment(jobId)}/lineage`, { query: { message, limit }, signal })
+  lineage(jobId: string, message: string, { signal, ...query }: LineageOptions = {}): Promise<Lineage> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/lineage`, { query: { message, ...query }, signal })
+  }
+
+  /** A page of executions of pipelines, newest first. */
+  executions({ dead_letters, signal, ...page }: ExecutionsOptions = {}): Promise<ExecutionPage> {
+    const query = { ...page, ...(dead_letters ? { dead_letters: "true" } : {}) }
+    return this.#http.ask("/executions", { query, signal })
   }
 
   /** For a pipeline: all messages that failed permanently; pages are requested as needed. */
@@ -362,13 +368,10 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/dead-letters`, { query: { route, after, limit }, signal })
   }
 
-  /**
-   * Replays dead letters of a pipeline, as a new job. Each can be replayed once: if the answer was lost, `replayed_by` of
-   * the dead letter names the job.
-   */
-  replay(jobId: string, { messages, workflow, signal }: ReplayOptions = {}): Promise<ReplayJob> {
+  /** Replays dead letters of a pipeline, as a new job. Each is replayed once: its `replayed_by` names the job. */
+  replay(jobId: string, { messages, bodies, workflow, signal }: ReplayOptions = {}): Promise<ReplayJob> {
     const path = `/jobs/${segment(jobId)}/dead-letters/replay`
-    return this.#http.ask(path, { method: "POST", body: { messages, workflow }, signal })
+    return this.#http.ask(path, { method: "POST", body: { messages, bodies, workflow }, signal })
   }
 
   /** All events, or those with a greater seq than `after`; reads all pages of the server. */
@@ -417,10 +420,7 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/retry`, { method: "POST" })
   }
 
-  /**
-   * A new job that takes over from this one what need not run again. Rejected (E314) if it repeats effects that `confirm`
-   * does not name; `previewFork` lists them.
-   */
+  /** A new job that takes over what need not run again. E314: it repeats effects of `previewFork` that `confirm` lacks. */
   async fork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<RemoteJob> {
     return new RemoteJob(this, (await this.acceptFork(jobId, request, options)).job_id)
   }
@@ -447,16 +447,20 @@ export class UmbraClient {
     return this.#http.ask(`/jobs/${segment(jobId)}/fork`, { method: "POST", safe: true, body, signal })
   }
 
-  /** The compiled graph of the definition that the job runs. */
-  compiledGraph(jobId: string, options: Signalled = {}): Promise<CompiledGraph> {
-    return this.#http.ask(`/jobs/${segment(jobId)}/compiled-graph`, options)
+  /** The compiled graph of the job's definition. `definition`: answer also with the definition. */
+  compiledGraph(
+    jobId: string,
+    { definition = false, ...options }: Signalled & { readonly definition?: boolean } = {},
+  ): Promise<CompiledGraph & { readonly definition?: JsonObject }> {
+    const query = { definition: definition || undefined }
+    return this.#http.ask(`/jobs/${segment(jobId)}/compiled-graph`, { query, ...options })
   }
 
   async delete(jobId: string): Promise<void> {
     await this.#http.ask(`/jobs/${segment(jobId)}`, { method: "DELETE" })
   }
 
-  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  /** No further node begins until `resume`; running ones end, and the time to live keeps elapsing. */
   async pause(jobId: string, { reason }: { reason?: string | undefined } = {}): Promise<JobSnapshot> {
     const body = reason === undefined ? undefined : { reason }
     return this.#http.ask(`/jobs/${segment(jobId)}/pause`, { method: "POST", safe: true, body })

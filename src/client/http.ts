@@ -38,6 +38,8 @@ export interface Asked {
   /** Sent as JSON, or unchanged if `contentType` is set. */
   readonly body?: unknown
   readonly contentType?: string
+  /** Sent unchanged, as it is read. Instead of `body`. */
+  readonly stream?: Blob | ArrayBuffer | Uint8Array | string | ReadableStream<Uint8Array>
   readonly headers?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
   /** Sending it twice has the same effect as sending it once. Always true for reads. */
@@ -96,10 +98,10 @@ export class Http {
 
   /** One try, returning the raw response; a status that is not a success is thrown as an error. */
   async send(path: string, asked: Asked, signal: AbortSignal | undefined): Promise<Response> {
-    const { method = "GET", body, contentType, headers, query } = asked
+    const { method = "GET", body, contentType, stream, headers, query } = asked
     const { token } = this.#options
     const bearer = typeof token === "function" ? await token() : token
-    const type = body === undefined ? undefined : (contentType ?? "application/json")
+    const type = body === undefined && stream === undefined ? undefined : (contentType ?? "application/json")
     let response: Response
     try {
       response = await this.#fetch(`${this.url}${path}${queryText(query)}`, {
@@ -111,6 +113,8 @@ export class Http {
           ...headers,
         },
         ...(body === undefined ? {} : { body: contentType === undefined ? JSON.stringify(body) : `${body}` }),
+        // `duplex` is required for streams, and not in the types.
+        ...(stream === undefined ? {} : ({ body: stream, duplex: "half" } as RequestInit)),
         ...(signal === undefined ? {} : { signal }),
       })
     } catch (error) {

@@ -8,6 +8,16 @@ export type { WorkflowStatus } from "../core/view/view.ts"
 export type { PipelineDefinition } from "../definition/pipeline/schema.ts"
 export type { WorkflowDefinition } from "../definition/shape/schema.ts"
 export type { Workflow } from "../definition/typed/builder.ts"
+export type {
+  Artifact,
+  ArtifactDownload,
+  ArtifactPage,
+  ArtifactReference,
+  ArtifactSweep,
+  ArtifactsOptions,
+  ArtifactUpload,
+} from "./artifacts.ts"
+export type { Provider, Webhook } from "./capacity.ts"
 export { connect, type UmbraClient } from "./client.ts"
 export { UmbraClientError } from "./error.ts"
 export type { ConnectOptions } from "./http.ts"

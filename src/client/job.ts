@@ -17,6 +17,10 @@ import type {
   JobStreamEvent,
   Lineage,
   LineageOptions,
+  LogFilter,
+  LogLine,
+  LogStreamEvent,
+  LogsOptions,
   NodeConfig,
   NodeOptions,
   PayloadOptions,
@@ -89,7 +93,7 @@ export class RemoteJob<Output = Json> {
     return this.#client.graphAt(this.id, at, options)
   }
 
-  /** Why the job, or one of its nodes, does not go on. */
+  /** Why the job, or one of its nodes, makes no progress. */
   why(options?: WhyOptions): Promise<WhyView> {
     return this.#client.why(this.id, options)
   }
@@ -102,6 +106,16 @@ export class RemoteJob<Output = Json> {
   /** Facts as they become durable, and the live state, until the job has ended. */
   followFacts(options?: StreamOptions): AsyncIterable<FactStreamEvent> {
     return this.#client.followFacts(this.id, options)
+  }
+
+  /** What its handlers logged, and what the engine did with its nodes, by time. */
+  logs(options?: Omit<LogsOptions, "before">): AsyncIterable<LogLine> {
+    return this.#client.logs.list(this.id, options)
+  }
+
+  /** The same as it is stored, until the job has ended. */
+  followLogs(options?: LogFilter & StreamOptions): AsyncIterable<LogStreamEvent> {
+    return this.#client.logs.follow(this.id, options)
   }
 
   /** A payload that a fact refers to. */
@@ -171,7 +185,7 @@ export class RemoteJob<Output = Json> {
     return this.#client.signal(this.id, name, data, options)
   }
 
-  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  /** No further node begins until `resume`; running ones end, and the time to live keeps elapsing. */
   pause(options?: { readonly reason?: string | undefined }): Promise<JobSnapshot> {
     return this.#client.pause(this.id, options)
   }

@@ -41,7 +41,7 @@ export function listQuery(filter: JobsFilter) {
 }
 
 /** When a job starts. */
-/** An invalid date is sent as it is: the server's problem says what is expected. */
+/** An invalid date is sent as it is: the problem document of the server describes what is expected. */
 export function startBody({ startAt, delaySeconds }: StartOptions) {
   const isValid = startAt instanceof Date && !Number.isNaN(startAt.getTime())
   return { start_at: isValid ? startAt.toISOString() : startAt?.toString(), delay_seconds: delaySeconds }

@@ -1,12 +1,19 @@
 /** Schedules: workflows that start at times. */
-import { type Http, pages } from "./http.ts"
+import { type Http, headerText, newKey, pages } from "./http.ts"
 import { segment } from "./requests.ts"
 import type {
+  BackfillCount,
+  BackfillRange,
+  BackfillRequest,
+  BulkOperation,
   PageOptions,
   Schedule,
   ScheduleFire,
+  SchedulePreview,
+  SchedulePreviewRequest,
   ScheduleRequest,
   ScheduleSummary,
+  ScheduleTick,
   Signalled,
 } from "./types.ts"
 
@@ -26,10 +33,15 @@ export class Schedules {
     return this.#http.ask(pathOf(name), options)
   }
 
-  /** By name; pages are requested as needed. */
-  async *list({ limit, signal }: PageOptions = {}): AsyncGenerator<ScheduleSummary, void, undefined> {
+  /** By name; pages are requested as needed. `fires`: so many of the newest fires of each are included, at most 20. */
+  async *list({
+    limit,
+    fires,
+    signal,
+  }: PageOptions & { readonly fires?: number } = {}): AsyncGenerator<ScheduleSummary, void, undefined> {
     type Page = { schedules: readonly ScheduleSummary[]; next: string | null }
-    const ask = (after?: string) => this.#http.ask<Page>("/schedules", { query: { after, limit }, signal })
+    const ask = (after?: string) =>
+      this.#http.ask<Page>("/schedules", { query: { after, limit, fires }, signal })
     for await (const { schedules } of pages(ask)) yield* schedules
   }
 
@@ -44,7 +56,23 @@ export class Schedules {
     for await (const { fires } of pages(ask)) yield* fires
   }
 
-  /** Ticks that come meanwhile never fire. */
+  /** What the ticks of a range did, and those that are planned, oldest first; pages are requested as needed. */
+  async *ticks(
+    name: string,
+    { from, to, limit, signal }: PageOptions & { readonly from: string; readonly to: string },
+  ): AsyncGenerator<ScheduleTick, void, undefined> {
+    type Page = { ticks: readonly ScheduleTick[]; next: string | null }
+    const ask = (after?: string) =>
+      this.#http.ask<Page>(`${pathOf(name)}/ticks`, { query: { from, to, after, limit }, signal })
+    for await (const { ticks } of pages(ask)) yield* ticks
+  }
+
+  /** Checks a schedule that is not stored, and returns its next ticks. */
+  preview(schedule: SchedulePreviewRequest, { signal }: Signalled = {}): Promise<SchedulePreview> {
+    return this.#http.ask("/schedules/preview", { method: "POST", safe: true, body: schedule, signal })
+  }
+
+  /** Ticks that are due while it is paused never fire. */
   pause(name: string): Promise<Schedule> {
     return this.#http.ask(`${pathOf(name)}/pause`, { method: "POST", safe: true })
   }
@@ -57,6 +85,26 @@ export class Schedules {
   /** Starts a job now. Not sent again if its answer was lost: that would start another. */
   run(name: string): Promise<{ readonly job_id: string }> {
     return this.#http.ask(`${pathOf(name)}/run`, { method: "POST" })
+  }
+
+  /** Counts the ticks that a backfill would start; nothing is stored. */
+  previewBackfill(name: string, range: BackfillRange, { signal }: Signalled = {}): Promise<BackfillCount> {
+    const body = { ...range, dry_run: true }
+    return this.#http.ask(`${pathOf(name)}/backfill`, { method: "POST", safe: true, body, signal })
+  }
+
+  /**
+   * Starts a job for each past tick of the range, as a bulk operation (`client.bulk`). It is sent again if its answer was
+   * lost, and still starts once.
+   */
+  backfill(
+    name: string,
+    request: BackfillRequest,
+    { idempotencyKey = newKey(), signal }: Signalled & { readonly idempotencyKey?: string } = {},
+  ): Promise<BulkOperation> {
+    const headers = { "idempotency-key": headerText(idempotencyKey) }
+    const path = `${pathOf(name)}/backfill`
+    return this.#http.ask(path, { method: "POST", safe: true, headers, body: request, signal })
   }
 
   /** Its jobs stay. */

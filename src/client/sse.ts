@@ -21,7 +21,7 @@ export class SseParser {
   #event = ""
   #data: string[] = []
   #id = ""
-  /** The id of the last complete event, including one without data: where to resume after a lost connection. */
+  /** The id of the last complete event, also of one without data: where to resume. */
   lastEventId = ""
   /** The reconnection time that the server requested; null: none. */
   retryMs: number | null = null

@@ -4,6 +4,8 @@ import type { FactRecord } from "../core/payloads.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { LiveGraph } from "../core/view/live-view.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { FireView } from "../jobs/schedules/schedules.ts"
+import type { LogLine } from "./types.ts"
 
 interface Told<Type extends string, Data> {
   readonly type: Type
@@ -28,6 +30,8 @@ export interface StreamedJob {
   readonly labels: { readonly [name: string]: string }
   /** Of a delayed job: when it starts, or was to start. */
   readonly start_at?: string
+  /** Absent: no tick of a schedule has started it. */
+  readonly schedule?: NonNullable<JobSnapshot["schedule"]>
   /** Absent: the job is not paused. */
   readonly paused?: NonNullable<JobSnapshot["paused"]>
   readonly error: {
@@ -75,6 +79,20 @@ export interface StreamedProgress {
   readonly at: string
 }
 
+/** What a tick of a schedule did. May be omitted, as progress: the history of the schedule has it. */
+export interface StreamedFire {
+  readonly schedule: string
+  readonly tick: string
+  readonly kind: FireView["kind"]
+  /** The operation of a backfill; null: it is none. */
+  readonly bulk_id: string | null
+  readonly at: string
+  readonly outcome: FireView["outcome"]
+  readonly job_id: string | null
+  readonly reason: string | null
+  readonly count: number
+}
+
 /** The position is unknown or too far behind: a snapshot follows, and the client should discard its state. */
 type Reset = Told<"reset", { readonly reason: "too_far_behind" | "unknown_position" }>
 /** A job's state changed. */
@@ -86,6 +104,7 @@ export type JobsStreamEvent =
   | Told<"snapshot", { readonly jobs: readonly StreamedJob[]; readonly more?: boolean }>
   | JobChanged
   | Progressed
+  | Told<"fire", StreamedFire>
   | Reset
 
 /** Events of `job.stream()`; it ends when the job has ended. */
@@ -103,6 +122,11 @@ export type JobStreamEvent =
   | Told<"node", StreamedNode>
   | Progressed
   | Reset
+  | Told<"end", { readonly reason: "job_ended" | "job_deleted" }>
+
+/** Events of `job.followLogs()`; it ends when the job has ended. */
+export type LogStreamEvent =
+  | Told<"line", LogLine>
   | Told<"end", { readonly reason: "job_ended" | "job_deleted" }>
 
 /** Events of `job.followFacts()`; it ends when the job has ended. */

@@ -28,7 +28,7 @@ interface Event {
 /** The default of the server. */
 const RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
-const known = new Set(["snapshot", "job", "node", "progress", "reset", "end", "fact", "live"])
+const known = new Set(["snapshot", "job", "node", "progress", "reset", "end", "fact", "live", "fire", "line"])
 
 export async function* resumingStream<E extends Event>(
   http: Http,

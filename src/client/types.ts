@@ -1,7 +1,7 @@
 /** Types of requests and answers. They import only types of other modules, so nothing of those is loaded. */
 
 import type { CompiledGraph } from "../core/compiled-graph.ts"
-import type { Json } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
 import type { FactRecord } from "../core/payloads.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { AttemptView, AttemptWait } from "../core/view/attempt-history.ts"
@@ -27,6 +27,7 @@ import type { ForkConfirmation, ForkOverride, ForkRequest } from "../jobs/fork/r
 import type { JobDescription as Description, SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
 import type { JobSnapshotPage } from "../jobs/job-lists.ts"
+import type { LogLine as LoggedLine, LogPage as LoggedPage } from "../jobs/logs/logs.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
 import type { NodeDetails } from "../jobs/queries.ts"
 import type {
@@ -41,11 +42,16 @@ import type {
 } from "../jobs/statistics.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
 import type { WaitGroup, WaitPage, WhyView } from "../jobs/why/why.ts"
+import type { WorkflowDiff } from "../jobs/workflows.ts"
 import type { JobFilter } from "../journal/port/journal.ts"
+import type { LineageQuery } from "../pipeline/lineage.ts"
 import type {
   WrittenDeadLetter as DeadLetter,
   WrittenDeadLetterPage as DeadLetterPage,
   DeadLettersQuery,
+  ExecutionView as Execution,
+  ExecutionPage,
+  ExecutionsQuery,
   WrittenLineage as Lineage,
   WrittenMessage as Message,
   ReplayWhich,
@@ -58,6 +64,8 @@ export type {
   CriticalNode,
   DeadLetter,
   DeadLetterPage,
+  Execution,
+  ExecutionPage,
   FactPage,
   FactRecord,
   FailureGroup,
@@ -81,6 +89,7 @@ export type {
   WaitGroup,
   WaitPage,
   WhyView,
+  WorkflowDiff,
   WorkflowStatistics,
 }
 
@@ -143,12 +152,15 @@ export type BulkResult<Output = Json> =
 export type { BulkCount, BulkRefusals, BulkSummary, BulkView as BulkOperation } from "../jobs/bulk/bulk.ts"
 export type { BulkForkPreview } from "../jobs/bulk/forks.ts"
 export type { BulkFilter, BulkFork, BulkRefusal, BulkRequest, BulkVerb } from "../jobs/bulk/operation.ts"
+export type { BackfillCount, BackfillRange, BackfillRequest } from "../jobs/schedules/backfill.ts"
 export type {
   FireView as ScheduleFire,
+  SchedulePreview,
   ScheduleSummary,
   ScheduleView as Schedule,
+  TickView as ScheduleTick,
 } from "../jobs/schedules/schedules.ts"
-export type { ScheduleRequest } from "../schedule/document.ts"
+export type { PreviewRequest as SchedulePreviewRequest, ScheduleRequest } from "../schedule/document.ts"
 
 export type * from "./stream-events.ts"
 
@@ -181,8 +193,8 @@ type Written<T, Times extends keyof T> = Omit<T, Times> & {
 export type RemoteWaitingOn = WaitingOn extends infer W
   ? W extends { readonly at: number }
     ? Written<W, "at">
-    : W extends { readonly next_poll_at: number | null; readonly until: number | null }
-      ? Written<W, "next_poll_at" | "until">
+    : W extends Extract<WaitingOn, { kind: "external" }>
+      ? Written<W, "last_poll_at" | "next_poll_at" | "until">
       : W extends { readonly until: number | null }
         ? Written<W, "until">
         : W extends WorkerWait
@@ -258,7 +270,7 @@ export interface DurationsFilter extends Omit<JobsFilter, "after" | "limit"> {
 export interface RemoteDurations {
   readonly from: string
   readonly before: string
-  /** Each stands for `count` jobs; the other fields are those of the slowest of them. */
+  /** Each represents `count` jobs; the other fields are those of the slowest of them. */
   readonly points: readonly {
     readonly at: string
     readonly duration_ms: number
@@ -300,6 +312,33 @@ export interface FactsOptions extends Signalled {
   readonly limit?: number | undefined
 }
 
+export interface LogFilter {
+  readonly node?: string | undefined
+  /** Of an item of the node. */
+  readonly item?: number | undefined
+  /** Of the node, by the number that is shown to users. */
+  readonly attempt?: number | undefined
+  /** The lowest level; default: debug. */
+  readonly level?: LogLine["level"] | undefined
+  /** Only what handlers logged, or only what the engine did; default: both. */
+  readonly source?: LogLine["source"] | undefined
+  /** Only lines up to this time, with its zone. */
+  readonly until?: string | undefined
+}
+
+export interface LogsOptions extends LogFilter, Signalled {
+  /** `next` of the previous page, or the id of a line. */
+  readonly after?: string | undefined
+  /** Of `page`, instead of `after`: the last lines of handlers before this id, or before the `"end"`. */
+  readonly before?: string | undefined
+  /** Lines per page, at most 1,000. */
+  readonly limit?: number | undefined
+}
+
+export type LogLine = Omit<LoggedLine, "at"> & { readonly at: string }
+
+export type LogPage = Omit<LoggedPage, "lines"> & { readonly lines: readonly LogLine[] }
+
 export interface PayloadOptions extends Signalled {
   /** A JSON path that selects one value in the payload: `$.items[0].name`. */
   readonly path?: string | undefined
@@ -309,13 +348,18 @@ export interface ItemsOptions extends Signalled {
   /** Only items after this index: `next` of the previous page. */
   readonly after?: number
   readonly limit?: number
+  /** A past moment, as for `graphAt`. */
+  readonly at?: number | string | Date | undefined
 }
 
 export interface RemoteItemPage {
   readonly items: readonly RemoteItem[]
   /** null: this is the last page. */
   readonly next: number | null
+  /** Absent at a past moment. */
   readonly live?: RemoteLiveItems | null
+  /** The last fact of the past moment. */
+  readonly moment?: Written<Place, "at">
 }
 
 export type RemoteEvent = Written<JobEvent, "at">
@@ -326,10 +370,10 @@ export interface EventPage {
   readonly next: string | null
 }
 
-/** `limit`: the largest number of inputs, and of outputs. */
-export interface LineageOptions extends Signalled {
-  readonly limit?: number
-}
+export interface LineageOptions extends LineageQuery, Signalled {}
+
+/** `after`: `next` of the previous page; `limit` is the size of a page. */
+export interface ExecutionsOptions extends ExecutionsQuery, Signalled {}
 
 /** `after`: `next` of the previous page; `limit` is the size of a page. */
 export interface DeadLettersOptions extends DeadLettersQuery, Signalled {}
@@ -395,19 +439,6 @@ export interface AliasMove {
   readonly to: Weights | null
 }
 
-export interface WorkflowDiff {
-  readonly name: string
-  readonly from: number
-  readonly to: number
-  readonly nodes_added: readonly string[]
-  readonly nodes_removed: readonly string[]
-  readonly nodes_changed: readonly { readonly id: string; readonly keys: readonly string[] }[]
-  readonly routes_added: readonly string[]
-  readonly routes_removed: readonly string[]
-  readonly routes_changed: readonly { readonly name: string; readonly keys: readonly string[] }[]
-  readonly keys_changed: readonly string[]
-}
-
 export interface ValidWorkflow {
   readonly valid: true
   readonly name: string
@@ -415,6 +446,10 @@ export interface ValidWorkflow {
   readonly nodes: number
   /** Only for a pipeline. */
   readonly routes: number
+  /** If it was asked for. */
+  readonly graph?: CompiledGraph
+  /** If it was asked for: as it would be stored. */
+  readonly definition?: JsonObject
 }
 
 export interface Token {

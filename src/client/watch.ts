@@ -20,14 +20,14 @@ export async function* jobEvents(
   options: WatchOptions,
   patience: Patience,
 ): AsyncGenerator<RemoteEvent, void, undefined> {
-  const news = new News()
+  const changed = new ChangeSignal()
   const stop = new AbortController()
   const abort = () => stop.abort()
   options.signal?.addEventListener("abort", abort, { once: true })
   if (options.signal?.aborted) abort()
   const streaming = follow(
     client.stream(jobId, { ...options, signal: stop.signal }),
-    news,
+    changed,
     options.onProgress,
   )
   try {
@@ -35,7 +35,7 @@ export async function* jobEvents(
     const { signal } = options
     const look = () => client.events(jobId, { after, signal })
     for (let isOver = false; !isOver && !stop.signal.aborted; ) {
-      isOver = await news.next()
+      isOver = await changed.next()
       const began = Date.now()
       const events = await patiently(look, patience, signal)
       const tookMs = Date.now() - began
@@ -73,22 +73,22 @@ async function patiently<T>(
 
 async function follow(
   stream: AsyncIterable<JobStreamEvent>,
-  news: News,
+  changed: ChangeSignal,
   onProgress: WatchOptions["onProgress"],
 ): Promise<void> {
   try {
     for await (const event of stream) {
       if (event.type === "progress") onProgress?.(event.data)
-      else news.notify()
+      else changed.notify()
     }
-    news.end()
+    changed.end()
   } catch (error) {
-    news.fail(error)
+    changed.fail(error)
   }
 }
 
 /** Any number of notifications during a query cause one more query. */
-class News {
+class ChangeSignal {
   #isNew = false
   #isOver = false
   #error: { readonly error: unknown } | null = null

@@ -56,11 +56,19 @@ export class Workflows {
     this.#pushed.delete(workflow)
   }
 
-  /** Every problem is in the error's `problems`. */
-  validate(workflow: WorkflowDocument, options: Signalled = {}): Promise<ValidWorkflow> {
+  /** Every problem is in the error's `problems`. `graph`, `definition`: answer also with the compiled graph, the document as JSON. */
+  validate(
+    workflow: WorkflowDocument,
+    {
+      graph = false,
+      definition = false,
+      ...options
+    }: Signalled & { readonly graph?: boolean; readonly definition?: boolean } = {},
+  ): Promise<ValidWorkflow> {
     return this.#http.ask("/workflows/validate", {
       method: "POST",
       safe: true,
+      query: { graph: graph ? "true" : undefined, definition: definition ? "true" : undefined },
       ...content(workflow),
       ...options,
     })
@@ -81,7 +89,7 @@ export class Workflows {
     return this.#http.ask(`${pathOf(name)}/versions/${version}/graph`, options)
   }
 
-  /** What its jobs took, used and failed with, of all versions or one; by default in the last 24 hours. */
+  /** Durations, usage and failures of its jobs, by default in the last 24 hours. */
   statistics(
     name: string,
     { version, from, to, signal }: StatisticsOptions & { readonly version?: number | undefined } = {},

@@ -194,12 +194,12 @@ export function abortedStart({ earliest, endedAt }: AbortedRun, ranMs: number, a
 
 /** Folds a worker's report on an attempt that has ended. The numbers of a node that was retried meanwhile do not change. */
 export function foldAborted(state: JobState, fact: AttemptAborted & { readonly at: number }): void {
-  const { node, item, attempt, ran_ms, ended, worker, usage, at } = fact
+  const { node, item, attempt, ran_ms, worker, usage, at } = fact
   const place = findTask(state, fact)
   const run = findAborted(state, fact)
   if (place === null || run === null) return
   const { state: own, position } = place
-  if (ended) run.ranMs = ran_ms
+  if (ran_ms !== undefined) run.ranMs = ran_ms
   if (ran_ms !== undefined && !run.isBegun) {
     run.isBegun = true
     if (own.attempt[position] === attempt) {

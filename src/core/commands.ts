@@ -25,7 +25,15 @@ export type Command =
   | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)
   | { readonly type: "skip"; readonly node: number; readonly attempt: number }
   | ({ readonly type: "preview"; readonly data: Json } & AttemptRef)
-  | { readonly type: "signal"; readonly name: string; readonly data: Json; readonly resumeToken?: string }
+  | {
+      readonly type: "signal"
+      readonly name: string
+      readonly data: Json
+      readonly resumeToken?: string
+      readonly by?: string | null | undefined
+      /** The schema of a handler's own wait that the data was checked with; null: none. Absent: any wait takes the data. */
+      readonly checkedWith?: JsonObject | null
+    }
   /** No slot of the node's provider is free. */
   | ({ readonly type: "await_slot"; readonly provider: string } & AttemptRef)
   /** The slot that the node, or the item, waits for is granted. */
@@ -153,7 +161,7 @@ export interface Submit extends StartTime {
   readonly expiresBy?: number | null
   readonly fork?: ForkRecord
   readonly pinned?: readonly Json[]
-  /** Of a fork by a bulk operation: the job of the operation. */
+  /** Of a fork by a bulk operation, and of a tick of a backfill: the job of the operation. */
   readonly operation?: string
   /** Of a fork with a changed definition: the definition is stored with the job. */
   readonly definition?: OwnDefinition
@@ -258,6 +266,8 @@ export type RefusalReason =
   | "stale_operation"
   /** The job has been resumed since the token was read. */
   | "stale_token"
+  /** The wait that would take the signal has another schema than the one that the data was checked with. */
+  | "other_schema"
   /** The job has begun, ended, been retried or deleted since the moment that `onlyIf` names. */
   | "job_changed"
   /** There is no parent and no child to notify. */

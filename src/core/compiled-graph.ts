@@ -1,6 +1,6 @@
 import { readPolicy, recordPolicy } from "./decide/backoff.ts"
 import type { RecordedRetryPolicy } from "./facts.ts"
-import type { Adjacency, Graph, RetryPolicy, RuleNode } from "./plan.ts"
+import type { Adjacency, Graph, RetryPolicy, RuleNode, SignalSchema } from "./plan.ts"
 
 /**
  * The compiled graph of a workflow version as JSON: all that the fold of a job needs, without templates. A browser gets
@@ -30,11 +30,21 @@ export interface CompiledNode {
   readonly fail_fast: boolean
   /** Its work resumes where it was when its process died. */
   readonly resumes: boolean
+  /** It waits for this signal, whose data must fit the JSON Schema. */
+  readonly signal?: SignalSchema
 }
 
-export function compiledGraph(graph: Graph): CompiledGraph {
-  const { nodes, dependencies } = graph
-  return { nodes: nodes.map((node, position) => compiledNode(node, idsOf(nodes, dependencies, position))) }
+/** In pieces: a graph may have 100,000 nodes. */
+export function* compiledGraph({
+  nodes,
+  dependencies,
+}: Graph): Generator<undefined, CompiledGraph, undefined> {
+  const compiled: CompiledNode[] = []
+  for (const [position, node] of nodes.entries()) {
+    compiled.push(compiledNode(node, idsOf(nodes, dependencies, position)))
+    yield
+  }
+  return { nodes: compiled }
 }
 
 function compiledNode(node: RuleNode, depends_on: readonly string[]): CompiledNode {
@@ -51,6 +61,7 @@ function compiledNode(node: RuleNode, depends_on: readonly string[]): CompiledNo
     max_parallel: node.maxParallel ?? null,
     fail_fast: node.failFast !== false,
     resumes: node.resumes === true,
+    ...(node.signal === undefined ? {} : { signal: node.signal }),
   }
 }
 
@@ -84,6 +95,7 @@ function readNode(node: CompiledNode): RuleNode {
     maxParallel: node.max_parallel,
     failFast: node.fail_fast,
     resumes: node.resumes,
+    ...(node.signal === undefined ? {} : { signal: node.signal }),
   }
 }
 

@@ -78,7 +78,7 @@ export interface JobSubmitted {
   readonly fork?: ForkRecord
   /** The outputs that the request of a fork sets, in the order of `fork.nodes` that name them. */
   readonly pinned?: readonly Json[]
-  /** The job of the bulk operation that forked it. Absent: a caller, or its parent. */
+  /** The job of the bulk operation that forked it, or started it for a tick. Absent: none did. */
   readonly operation?: string
   /** Of a fork without a node to run: as in `NodeCompleted`. */
   readonly job_output?: Json
@@ -151,10 +151,7 @@ export interface ParentLink {
   readonly path: readonly string[]
 }
 
-/**
- * How long the handler ran whose result the fact records, measured by the worker's monotonic clock. The start is
- * `at - ran_ms`, not before the attempt was queued (core/attempt-times.ts).
- */
+/** How long the handler ran whose result the fact records, by the worker's monotonic clock: from `at - ran_ms` on (core/attempt-times.ts). */
 export interface Ran {
   /** Absent: no handler ran for this fact, or a release before 0.2 wrote it. */
   readonly ran_ms?: number
@@ -241,12 +238,13 @@ export interface NodeWaiting extends Ran {
 /** What a node waits for after its handler has returned. */
 export type Waiting =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  /** `default`: the output with which it completes at `until`; without, it fails. */
+  /** `default`: the output with which it completes at `until`; without, it fails. `schema`: of the data, if the handler declares one. */
   | {
       readonly kind: "signal"
       readonly name: string
       readonly until?: number
       readonly default?: Json
+      readonly schema?: JsonObject
     }
   /** A child job, whose end is this node's end. It is in the same partition, and exists before the node waits. */
   | {
@@ -290,7 +288,7 @@ export interface TasksLost extends Ends {
  */
 export interface AttemptAborted extends OfAttempt {
   readonly type: "attempt_aborted"
-  /** How long ago its handler began; with `ended`, how long it ran. Absent: its start was recorded before. */
+  /** How long its handler had run when it was aborted; with `ended`, in total. Absent: its start was recorded before. */
   readonly ran_ms?: number
   /** Its handler has ended. */
   readonly ended?: true
@@ -318,6 +316,8 @@ export interface SignalReceived {
   readonly type: "signal_received"
   readonly name: string
   readonly data: Json
+  /** The API token, or the subject of the JWT, that sent it. Absent: neither, or a release before 0.2 wrote the fact. */
+  readonly by?: string
   readonly node?: number
   readonly item?: number
   readonly job_output?: Json
@@ -386,7 +386,7 @@ export interface JobSettled {
   readonly late?: true
 }
 
-/** From here on no node of the job begins: ready ones are held. Those with a worker may end; the time to live goes on. */
+/** From here on no node of the job begins: ready ones are held. Those with a worker may end; the time to live keeps elapsing. */
 export interface JobPaused {
   readonly type: "job_paused"
   /** The API token, or the subject of the JWT, that paused it. Absent: neither. */

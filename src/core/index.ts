@@ -11,6 +11,7 @@ import { type CompiledGraph, readGraph } from "./compiled-graph.ts"
 import { type FactRecord, factOf } from "./payloads.ts"
 import { type JobState, newJobState } from "./state.ts"
 
+export { type ArtifactMention, mentionsInValue } from "./artifacts.ts"
 export type { CompiledGraph, CompiledNode } from "./compiled-graph.ts"
 export type { FactType } from "./facts.ts"
 export type { Json, JsonObject } from "./json.ts"

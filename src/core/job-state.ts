@@ -33,7 +33,7 @@ export interface AbortedRun {
   readonly endedAt: number
   /** Its start is recorded. */
   isBegun: boolean
-  /** How long its handler ran in total; undefined: not reported. */
+  /** How long its handler ran until its abort, or in total; undefined: not reported. */
   ranMs?: number | undefined
   /** The part of its usage that is counted. */
   readonly usage: Usage
@@ -70,6 +70,8 @@ export interface Suspect {
 
 export interface Polls {
   readonly count: number
+  /** When the last one ended. */
+  readonly at: number
   /** Failed polls in a row. */
   readonly errors: number
   readonly fault: Fault | null

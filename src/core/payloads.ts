@@ -1,3 +1,4 @@
+import type { ArtifactMention } from "./artifacts.ts"
 import type { Fact, FactType } from "./facts.ts"
 import type { Json } from "./json.ts"
 
@@ -37,6 +38,10 @@ export interface PayloadRef {
     readonly preview: string
     /** For a list: the number of its items. */
     readonly count?: number
+    /** Artifacts that it refers to, the first ones. */
+    readonly artifacts?: readonly ArtifactMention[]
+    /** How many references it has, if these are not all. */
+    readonly artifact_count?: number
   }
 }
 
@@ -73,7 +78,7 @@ export function payloadFields(type: string): readonly PayloadField[] {
   return Object.hasOwn(fieldsByType, type) ? fieldsByType[type as FactType]! : []
 }
 
-/** A list, or the items that its reference stands for: their number is known, their values are null. */
+/** A list, or the items that its reference replaces: their number is known, their values are null. */
 export function itemsOf(items: readonly Json[] | PayloadRef): readonly Json[] {
   if (!("$payload" in items)) return items
   return new Array<null>(items.$payload.count ?? 0).fill(null)

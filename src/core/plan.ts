@@ -1,5 +1,7 @@
 /** The part of a compiled workflow that the rules of a job need. Nodes are named by position in the document. */
 
+import type { JsonObject } from "./json.ts"
+
 /** Lists of node positions, one per node, in one typed array: those of node `i` are `items[starts[i] … starts[i + 1])`. */
 export interface Adjacency {
   readonly starts: Int32Array
@@ -41,6 +43,14 @@ export interface RuleNode {
   readonly failFast?: boolean
   /** Its work resumes where it was when its process died: the death does not count against the node. */
   readonly resumes?: boolean
+  /** It waits for this signal, whose data must fit the schema. */
+  readonly signal?: SignalSchema
+}
+
+export interface SignalSchema {
+  readonly name: string
+  /** JSON Schema of the data. */
+  readonly schema: JsonObject
 }
 
 export interface Graph {

@@ -106,7 +106,7 @@ function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
   })
 }
 
-function planNode({ definition, config, when, forEach, reads }: AnalysedNode): PlanNode {
+function planNode({ definition, config, when, forEach, reads, signal }: AnalysedNode): PlanNode {
   return Object.freeze({
     id: definition.id,
     handler: definition.handler,
@@ -120,6 +120,7 @@ function planNode({ definition, config, when, forEach, reads }: AnalysedNode): P
     maxParallel: definition.max_parallel ?? null,
     failFast: definition.fail_fast ?? true,
     provider: definition.provider ?? null,
+    ...(signal === undefined ? {} : { signal }),
   })
 }
 

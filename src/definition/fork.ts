@@ -6,13 +6,15 @@
  *    compared: what a handler reads beside them (the time, other services, secrets), and the fields of `job`.
  * 2. What is uncertain runs: a user's handler may read all of the input, unless it declares that it does not.
  */
+import { createHash } from "node:crypto"
 import type { ForkedChild, ForkRecord } from "../core/facts.ts"
 import { forkRecord, type JobResults, type Taken } from "../core/fork.ts"
 import { valueAt } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
 import { isDone, type JobState } from "../core/state.ts"
 import type { ValueTemplate } from "../template/types.ts"
-import { sortedCopy } from "./document/json-value.ts"
+import type { Work } from "../turns.ts"
+import { isObject } from "./document/json-value.ts"
 import type { Plan, PlanNode } from "./plan.ts"
 
 export interface ForkOrigin {
@@ -64,19 +66,18 @@ export interface NodeDecision {
   readonly reason: ForkReason
 }
 
-/** In the order of the fork's document. */
-export function decideFork(origin: ForkOrigin, target: ForkTarget): readonly NodeDecision[] {
+/** In the order of the fork's document. Yields: definitions and inputs may be large, and every node may read all of the input. */
+export function* decideFork(origin: ForkOrigin, target: ForkTarget): Work<readonly NodeDecision[]> {
   const { plan } = target
   const decisions = new Array<NodeDecision>(plan.nodes.length)
-  const isInputChanged = !isEqual(origin.input, target.input)
+  const isInputChanged = !(yield* isEqual(origin.input, target.input))
+  const comparison = { origin, target, decisions, isInputChanged, sameInputs: new Map() }
   for (const position of plan.order) {
     const { id } = plan.nodes[position]!
     const found = origin.plan.positions.get(id) ?? null
     const place = { node: id, position, origin: found }
-    decisions[position] = {
-      ...place,
-      ...decideNode({ origin, target, decisions, isInputChanged }, position, found),
-    }
+    decisions[position] = { ...place, ...(yield* decideNode(comparison, position, found)) }
+    yield
   }
   return decisions
 }
@@ -91,9 +92,11 @@ interface Comparison {
   readonly target: ForkTarget
   readonly decisions: readonly (NodeDecision | undefined)[]
   readonly isInputChanged: boolean
+  /** By path, as JSON: whether both inputs have the same there. */
+  readonly sameInputs: Map<string, boolean>
 }
 
-function decideNode(comparison: Comparison, position: number, found: number | null): Decided {
+function* decideNode(comparison: Comparison, position: number, found: number | null): Work<Decided> {
   const { origin, target } = comparison
   const node = target.plan.nodes[position]!
   if (target.pinned.has(node.id)) return { action: "pin", reason: { code: "pinned" } }
@@ -101,11 +104,11 @@ function decideNode(comparison: Comparison, position: number, found: number | nu
   if (target.from.has(node.id)) return run({ code: "requested" })
   const done = origin.done(found)
   if (done === "nothing") return run({ code: "not_completed" })
-  const fields = changedFields(origin.plan, found, target.plan, position)
+  const fields = yield* changedFields(origin.plan, found, target.plan, position)
   if (fields.length > 0) return run({ code: "changed", fields })
   const nodes = dependenciesThatRun(comparison, position)
   if (nodes.length > 0) return run({ code: "dependency", nodes })
-  const input = comparison.isInputChanged ? changedInput(comparison, node) : null
+  const input = comparison.isInputChanged ? yield* changedInput(comparison, node) : null
   if (input !== null && !target.reuse.has(node.id)) return run(input)
   if (target.items.has(node.id)) return { action: "items", reason: { code: "items_requested" } }
   if (done === "items") return { action: "items", reason: { code: "items_not_completed" } }
@@ -117,23 +120,29 @@ function run(reason: ForkReason): Decided {
 }
 
 /** The fields of the definition that a result depends on, as far as they differ. */
-function changedFields(before: Plan, origin: number, after: Plan, position: number): readonly string[] {
+function* changedFields(
+  before: Plan,
+  origin: number,
+  after: Plan,
+  position: number,
+): Work<readonly string[]> {
   const [a, b] = [before.nodes[origin]!, after.nodes[position]!]
   // Text from a condition has another meaning under other rules.
-  const isSameWhen = isSameTemplate(a.when, b.when) && (a.when === null || before.rules === after.rules)
+  const isSameWhen =
+    (yield* isSameTemplate(a.when, b.when)) && (a.when === null || before.rules === after.rules)
   const same: readonly (readonly [field: string, isSame: boolean])[] = [
     ["handler", a.handler === b.handler],
-    ["config", isSameTemplate(a.config, b.config)],
+    ["config", yield* isSameTemplate(a.config, b.config)],
     ["when", isSameWhen],
-    ["for_each", isSameTemplate(a.forEach, b.forEach)],
+    ["for_each", yield* isSameTemplate(a.forEach, b.forEach)],
     ["provider", a.provider === b.provider],
-    ["dependencies", isEqual(dependencyIds(before, origin), dependencyIds(after, position))],
+    ["dependencies", yield* isEqual(dependencyIds(before, origin), dependencyIds(after, position))],
   ]
   return same.filter(([, isSame]) => !isSame).map(([field]) => field)
 }
 
-function isSameTemplate(a: ValueTemplate | null, b: ValueTemplate | null): boolean {
-  return a === null || b === null ? a === b : isEqual(a.source, b.source)
+function* isSameTemplate(a: ValueTemplate | null, b: ValueTemplate | null): Work<boolean> {
+  return a === null || b === null ? a === b : yield* isEqual(a.source, b.source)
 }
 
 function dependencyIds({ nodes, dependencies: { starts, items } }: Plan, node: number): string[] {
@@ -151,25 +160,64 @@ function dependenciesThatRun({ target, decisions }: Comparison, position: number
 }
 
 /** null: nothing that the node can read of the input has changed. */
-function changedInput({ origin, target }: Comparison, node: PlanNode): ForkReason | null {
+function* changedInput(comparison: Comparison, node: PlanNode): Work<ForkReason | null> {
   const paths = new Set<string>()
   for (const template of [node.config, node.when, node.forEach])
     for (const { template: part } of template?.templates ?? [])
       for (const { name, path } of part.references)
-        if (name === "input" && !isSameAt(origin.input, target.input, path))
-          paths.add(["input", ...path].join("."))
+        if (name === "input" && !(yield* isSameAt(comparison, path))) paths.add(["input", ...path].join("."))
   if (paths.size > 0) return { code: "input_changed", paths: [...paths].sort() }
-  return target.readsInput(node.handler) ? { code: "handler_reads_input" } : null
+  return comparison.target.readsInput(node.handler) ? { code: "handler_reads_input" } : null
 }
 
-/** A value that is missing is not null: a template that reads it fails. */
-function isSameAt(a: Json, b: Json, path: readonly (string | number)[]): boolean {
-  const [before, after] = [valueAt(a, path), valueAt(b, path)]
-  return before === undefined || after === undefined ? before === after : isEqual(before, after)
+/** A value that is missing is not null: a template that reads it fails. Nodes that read the same path compare it once. */
+function* isSameAt(
+  { origin, target, sameInputs }: Comparison,
+  path: readonly (string | number)[],
+): Work<boolean> {
+  const key = JSON.stringify(path)
+  const known = sameInputs.get(key)
+  if (known !== undefined) return known
+  const [before, after] = [valueAt(origin.input, path), valueAt(target.input, path)]
+  const isSame =
+    before === undefined || after === undefined ? before === after : yield* isEqual(before, after)
+  sameInputs.set(key, isSame)
+  return isSame
 }
 
-function isEqual(a: Json, b: Json): boolean {
-  return a === b || JSON.stringify(sortedCopy(a)) === JSON.stringify(sortedCopy(b))
+/** Pairs of values that are compared without yielding. */
+const PIECE = 500
+
+/** The order of keys does not count. A stack of its own: values may be nested deeply. */
+function* isEqual(first: Json, second: Json): Work<boolean> {
+  const stack: [Json, Json][] = [[first, second]]
+  let compared = 0
+  for (let pair = stack.pop(); pair !== undefined; pair = stack.pop()) {
+    const [a, b] = pair
+    if (++compared % PIECE === 0) yield
+    if (a === b) continue
+    if (Array.isArray(a)) {
+      if (!Array.isArray(b) || a.length !== b.length) return false
+      for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) stack.push([a[i], b[i]])
+    } else {
+      if (!isObject(a) || !isObject(b)) return false
+      const keys = Object.keys(a)
+      if (keys.length !== Object.keys(b).length) return false
+      for (const key of keys) {
+        if (!Object.hasOwn(b, key)) return false
+        if (a[key] !== b[key]) stack.push([a[key] as Json, b[key] as Json])
+      }
+    }
+  }
+  return true
+}
+
+/**
+ * What a definition that is no version is stored under. All owners share these rows, so two definitions that differ in anything,
+ * also in defaults that were written, must not have the same.
+ */
+export function definitionId({ hash, canonical, document }: Plan): string {
+  return document === canonical ? hash : createHash("sha256").update(JSON.stringify(document)).digest("hex")
 }
 
 /** The origin of a fork, folded. */

@@ -9,6 +9,8 @@ export interface HandlerSpec<Config = unknown, Output = unknown> {
   readonly storesConfig?: boolean
   /** Keys of its config with a JSON Schema: patterns that cannot be matched in linear time are rejected (E102). */
   readonly schemas?: readonly string[]
+  /** Keys of its config: the name of the signal that it waits for, and the JSON Schema of its data. Both are fixed texts if there is a schema. */
+  readonly signal?: { readonly name: string; readonly schema: string }
   /**
    * Does a run change anything outside of Umbra? false: it does not. "keyed": it does, but a repetition with the same config
    * changes nothing more. true: a repetition does harm; a fork runs it only if its caller names the node. Absent: not known.

@@ -21,7 +21,7 @@ export interface DefinitionLimits {
 }
 
 /**
- * Bytes of YAML that may be parsed without yielding where an event loop must go on: some 10 ms, at worst 40. The library
+ * Bytes of YAML that may be parsed without yielding where the event loop must not be blocked: some 10 ms, at worst 40. The library
  * takes 1.5 to 5 ms for a kilobyte, and cannot be interrupted.
  */
 export const yamlInOnePiece = 8 * 1024

@@ -22,6 +22,25 @@ export const systemClock: Clock = {
   },
 }
 
+/** So late is a timer of `atTime` at most if the system clock is set forward. */
+const LONGEST_TIMER_MS = 10_000
+
+/**
+ * Calls `fire` once when the clock shows `at`; the returned function cancels it. Timers do not notice that the system clock
+ * was set, or that the computer was suspended.
+ */
+export function atTime(clock: Clock, at: number, fire: () => void): () => void {
+  let cancel = () => {}
+  const wait = () => {
+    cancel = clock.after(Math.min(at - clock.now(), LONGEST_TIMER_MS), () => {
+      if (clock.now() < at) wait()
+      else fire()
+    })
+  }
+  wait()
+  return () => cancel()
+}
+
 const RETRY_MS = 1000
 
 /** Repeats a request while the store is unavailable: what waits for it has no fault of its own. */

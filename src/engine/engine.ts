@@ -26,14 +26,14 @@ import { noProviders, type Providers } from "./providers/providers.ts"
 import { ProviderSweep } from "./providers/sweep.ts"
 import { ReasonCheck } from "./reason-check.ts"
 import { Recovery } from "./recovery/recovery.ts"
-import { Retention } from "./recovery/retention.ts"
+import { type ArtifactSweeps, Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
 import { Commands } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { lostTasks } from "./remote/live-overlay.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
-import { Schedules } from "./schedules/schedules.ts"
+import { type FiredTick, Schedules } from "./schedules/schedules.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
 import { RollUps } from "./statistics/roll-ups.ts"
@@ -82,6 +82,7 @@ export class Engine implements OwnerEngine {
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     const maxOutputBytes = parts.maxOutputBytes ?? Number.POSITIVE_INFINITY
     const providers = parts.providers ?? noProviders
+    const { startsJobs = true } = parts
     const partitions = new ReadyPartitions(journal.capabilities.appendLanes)
     this.#partitions = partitions
     this.owner = new PartitionOwner({
@@ -93,6 +94,7 @@ export class Engine implements OwnerEngine {
         providers,
         maxOutputBytes,
         partitions,
+        startsJobs,
       },
     })
     const { owner, plans } = this
@@ -103,7 +105,7 @@ export class Engine implements OwnerEngine {
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
     })
-    this.#recovery = new Recovery({ ...load, owner, clock, log })
+    this.#recovery = new Recovery({ ...load, owner, clock, log, startsJobs })
     const claimExecution = parts.claimExecution ?? anyExecution
     const forks = new Forks({ owner, load, clock, maxOutputBytes })
     this.#executions = new ExecutionQueue({ owner, clock, log, claim: claimExecution })
@@ -114,16 +116,17 @@ export class Engine implements OwnerEngine {
       paused: (owner, name) => this.pauses.fields(owner, name),
     })
     this.schedules = new Schedules({
-      ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution },
+      ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution, startsJobs },
       mustFit: parts.mustFit ?? (() => {}),
       paused: (tenant, name) => this.pauses.fields(tenant, name),
       command: (jobId, command) => this.commands.command(jobId, command),
       wakeAt: at => this.#wakeups.fireAt(at),
+      ...{ metrics: this.metrics, fired: fire => parts.observer.fired(fire) },
     })
     const { schedules } = this
     this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, schedules, log })
     this.#inbox = new Inbox({
-      ...{ journal, owner, plans, log, claimExecution, family: this.#family, forks },
+      ...{ journal, owner, plans, log, claimExecution, family: this.#family, forks, now: () => clock.now() },
     })
     this.#remoteEngines = new RemoteEngines({
       ...{ journal, clock, settings },
@@ -141,14 +144,14 @@ export class Engine implements OwnerEngine {
     this.reasons = new ReasonCheck({
       ...{ clock, log, metrics: this.metrics, jobs: owner.jobs },
       lost: job => {
-        const { whereabouts, broker } = owner
+        const { taskLocations, broker } = owner
         const lacks = parts.lacks ?? (needs => needs)
-        const lost = lostTasks(job, { owner: whereabouts, broker, lacks, now: () => clock.now() })
+        const lost = lostTasks(job, { owner: taskLocations, broker, lacks, now: () => clock.now() })
         return lost.map(({ id }) => id)
       },
     })
     this.#retention = new Retention({
-      ...{ journal, owner, partitions, clock, log },
+      ...{ journal, owner, partitions, clock, log, artifacts: parts.artifacts ?? null },
       retentionSeconds: settings.retentionSeconds,
       lineageRetentionSeconds: settings.lineageRetentionSeconds,
       retentionSweepSeconds: settings.retentionSweepSeconds,
@@ -204,6 +207,8 @@ export class Engine implements OwnerEngine {
 
   /** Handles the rows of a heartbeat. */
   #receive(heartbeat: Heartbeat, sentAt: number): void {
+    // After a long outage the next try may be 30 s away.
+    if (!this.owner.store.isAvailable) this.owner.committer.retryNow()
     this.workers.receive(heartbeat)
     this.#remoteEngines.known.receive(heartbeat)
     if (!this.#parts.takesPartitions) return
@@ -228,8 +233,8 @@ export class Engine implements OwnerEngine {
     return this.#recovery.begin(ids, queue)
   }
 
-  parked(wakeAt: number | null): void {
-    this.#wakeups.parked(wakeAt)
+  parked(partition: number, wakeAt: number | null): void {
+    this.#wakeups.parked(partition, wakeAt)
   }
 
   childRequested(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
@@ -341,7 +346,7 @@ export class Engine implements OwnerEngine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
-    this.owner.whereabouts.stopping()
+    this.owner.taskLocations.stopping()
     // This heartbeat announces that this engine takes no more partitions.
     this.#heartbeat?.beatNow()
     this.#remoteEngines.known.stop()
@@ -432,12 +437,18 @@ export interface EngineParts {
   readonly lacks?: (needs: PipelineNeeds) => PipelineNeeds
   /** false: it never owns a partition, and sends jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
+  /** false: delayed jobs and ticks of schedules wait for another engine. */
+  readonly startsJobs?: boolean | undefined
+  /** null or absent: this process has no content of artifacts to sweep. */
+  readonly artifacts?: ArtifactSweeps | null | undefined
 }
 
 /** The events that concern jobs and their observers; all others are internal to the engine. */
 export interface EngineObserver extends JobObserver {
   /** Reports whether another live engine follows the commits of this one. */
   followed(isFollowed: boolean): void
+  /** The outcome of a tick is durable. */
+  fired(fire: FiredTick): void
   /** Partitions were released: others need not wait for their next heartbeat to take them. */
   released(): void
 }

@@ -77,11 +77,28 @@ function hashedEnd(text: string): string {
 
 /**
  * The id of the fork that a bulk operation makes of a job: it follows from both, so that a repetition finds the same fork. It
- * has the time of the operation, and the cell and partition of the origin.
+ * has a time soon after the operation, and the cell and partition of the origin.
  */
 export function bulkForkId(operationId: string, originId: string): string {
-  const place = originId.slice(13, 18)
-  return `${operationId.slice(0, 13)}${place}-${hashedEnd(`${operationId}/fork/${originId}`)}`
+  const end = hashedEnd(`${operationId}/fork/${originId}`)
+  return `${idStart(partitionOf(originId), soonAfter(operationId, end), cellOf(originId))}-${end}`
+}
+
+/** A list reads all jobs of 16 ms of ids (journal/marks.ts), and an operation may make 100,000: they are spread over four seconds. */
+const SPREAD_DIGITS = 3
+
+function soonAfter(operationId: string, end: string): number {
+  return idTime(operationId) + Number.parseInt(end.slice(-SPREAD_DIGITS), 16)
+}
+
+/**
+ * The id of the job that a backfill starts for a tick: it follows from both. It has a time soon after the operation, and its
+ * cell; the jobs of a backfill are spread over all partitions.
+ */
+export function backfillJobId(operationId: string, tick: number, partitions: number): string {
+  const end = hashedEnd(`${operationId}/tick/${tick}`)
+  const partition = Number.parseInt(end.slice(5, 9), 16) % partitions
+  return `${idStart(partition, soonAfter(operationId, end), cellOf(operationId))}-${end}`
 }
 
 /** The common prefix of the ids of a job, its children and theirs. */
@@ -93,6 +110,10 @@ const pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 
 export function isJobId(text: string): boolean {
   return pattern.test(text)
+}
+
+function cellOf(jobId: string): number {
+  return Number.parseInt(jobId.slice(15, 16), 16)
 }
 
 export function partitionOf(jobId: string): number {

@@ -1,27 +1,41 @@
-import type { JobState } from "../core/state.ts"
-import { nodeStatuses } from "../core/state.ts"
+import type { Broker } from "../broker/port.ts"
+import { type JobState, nodeStatuses } from "../core/state.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
+import { shownStatus as shownNodeStatus } from "../core/view/view.ts"
+import type { FireRow } from "../journal/port/schedules.ts"
 import { Histogram, secondsBounds } from "../metrics.ts"
-import type { LiveJob } from "./owner/live-job.ts"
+import { type LiveJob, runningAttempts } from "./owner/live-job.ts"
+import { shownStatus } from "./owner/snapshot.ts"
 
 /** Counters of an engine since the process started. */
 export class EngineMetrics {
   jobsSubmitted = 0
   /** Failed attempts that are retried. */
   retries = 0
-  /** Jobs that did not go on although the engine knew no reason: defects of the engine. */
+  /** Jobs without progress for which the engine found no reason: defects of the engine. */
   jobsWithoutReason = 0
   readonly jobsEnded = new Map<JobStatus, number>()
-  /** From submission to end. */
+  /** From submission, or the start time of a delayed job, to end. */
   readonly jobSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])
   /** Facts of one append. */
   readonly appendFacts = new Histogram([1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000])
   /** From sending an append to its result. */
   readonly appendSeconds = new Histogram(secondsBounds)
 
-  jobEnded({ status, createdAt, finishedAt }: JobState): void {
+  /** Ticks, runs and backfills of schedules, by kind and outcome. */
+  readonly fires = new Map<string, number>()
+  /** From the time at which a tick is to fire until its job is stored; not of ticks that waited for another job. */
+  readonly fireSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])
+
+  fired({ kind, outcome, count }: Pick<FireRow, "kind" | "outcome" | "count">): void {
+    const labels = `${kind.split(":")[0]} ${outcome}`
+    this.fires.set(labels, (this.fires.get(labels) ?? 0) + count)
+  }
+
+  jobEnded({ status, createdAt, startAt, finishedAt }: JobState): void {
     this.jobsEnded.set(status, (this.jobsEnded.get(status) ?? 0) + 1)
-    this.jobSeconds.add(((finishedAt ?? createdAt) - createdAt) / 1000)
+    const begin = startAt ?? createdAt
+    this.jobSeconds.add(Math.max(0, (finishedAt ?? begin) - begin) / 1000)
   }
 }
 
@@ -46,14 +60,27 @@ export interface States {
   readonly nodes: Record<NodeStatus, number>
 }
 
-/** The number of jobs in memory, and of their nodes, in each state. Counted on demand: a few ms for 100,000 jobs. */
-export function countStates(jobs: Iterable<LiveJob>): States {
+/**
+ * The number of jobs in memory, and of their nodes, in each state as people see it: RUNNING is a node whose handler runs.
+ * Counted on demand: some ms for 100,000 jobs, tens of ms if all of them are with workers.
+ */
+export function countStates(jobs: Iterable<LiveJob>, broker: Broker, now: number): States {
   const byJob: Record<string, number> = {}
-  const byNode = new Float64Array(nodeStatuses.length)
-  for (const { state } of jobs) {
-    byJob[state.status] = (byJob[state.status] ?? 0) + 1
-    for (const status of state.nodeStatus) byNode[status]!++
+  const nodes = Object.fromEntries(nodeStatuses.map(status => [status, 0])) as Record<NodeStatus, number>
+  for (const job of jobs) {
+    const { state } = job
+    const status = shownStatus(job)
+    byJob[status] = (byJob[status] ?? 0) + 1
+    const running =
+      job.running.size === 0 ? none : new Set(runningAttempts(job, broker).map(({ node }) => node))
+    // Only recorded starts and lists are shown otherwise than they are recorded.
+    const isPlain = state.started.size === 0 && state.lists.size === 0
+    for (let node = 0; node < state.nodeStatus.length; node++) {
+      const recorded = nodeStatuses[state.nodeStatus[node]!]!
+      nodes[running.has(node) ? "RUNNING" : isPlain ? recorded : shownNodeStatus(state, node, now)]++
+    }
   }
-  const nodes = Object.fromEntries(nodeStatuses.map((status, code) => [status, byNode[code]!]))
-  return { jobs: byJob, nodes: nodes as Record<NodeStatus, number> }
+  return { jobs: byJob, nodes }
 }
+
+const none: ReadonlySet<number> = new Set()

@@ -50,7 +50,8 @@ export class Plans {
     const cached = this.#byVersion.get(definitionKey(definition.hash))
     if (cached !== undefined) return cached
     const { hash, text, rules } = definition
-    return this.addDefinition(await compileStored({ name: hash, version: 0, definition: text, rules }))
+    const plan = await compileStored({ name: hash, version: 0, definition: text, rules })
+    return this.addDefinition(hash, plan)
   }
 
   /** The plan of a definition that is no version of its workflow. */
@@ -67,11 +68,11 @@ export class Plans {
     const row = await this.#journal.readDefinition(hash)
     if (row === null)
       throw new UmbraError("E305", `The definition ${hash} of a fork does not exist any more.`)
-    return this.addDefinition(await compileStored({ ...row, name: hash, version: 0 }))
+    return this.addDefinition(hash, await compileStored({ ...row, name: hash, version: 0 }))
   }
 
-  addDefinition(plan: Plan): Plan {
-    return this.#add(definitionKey(plan.hash), plan)
+  addDefinition(hash: string, plan: Plan): Plan {
+    return this.#add(definitionKey(hash), plan)
   }
 
   async #read(owner: string, name: string, version: number): Promise<Plan> {

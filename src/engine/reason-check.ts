@@ -8,7 +8,7 @@ const EVERY_MS = 60_000
 const AFTER_TAKE_OVER_MS = 5000
 /** A job must be without a reason twice: a task may be between two steps. */
 const SECOND_LOOK_MS = 1000
-/** Jobs in memory that one check looks at, at most, to find one of each partition. */
+/** The largest number of jobs in memory that one check examines to find one of each partition. */
 const MOST = 1000
 
 export interface ReasonCheckParts {
@@ -21,8 +21,8 @@ export interface ReasonCheckParts {
 }
 
 /**
- * A job that does not go on without a reason is a defect of the engine. One job of each partition is checked every minute
- * and after a take-over, and each job when it is asked about (`why`): never all of them.
+ * A job that makes no progress without a reason is a defect of the engine. One job of each partition is checked every minute
+ * and after a take-over, and each job for which `why` is requested: never all of them.
  */
 export class ReasonCheck {
   readonly #parts: ReasonCheckParts

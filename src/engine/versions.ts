@@ -14,6 +14,11 @@ interface Reference {
   readonly alias?: string
 }
 
+interface Resolved {
+  readonly name: string
+  readonly version: number
+}
+
 export const aliasPattern = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/
 
 /** The last `@` separates the name, if the rest can be a version or an alias; names may contain other `@`. */
@@ -28,7 +33,8 @@ export function parseReference(text: string): Reference {
 export class Versions {
   readonly #journal: Journal
   readonly #random: () => number
-  readonly #answers = new SingleFlight<readonly AliasTarget[]>()
+  readonly #targets = new SingleFlight<readonly AliasTarget[]>()
+  readonly #single = new SingleFlight<Resolved>()
 
   constructor(journal: Journal, random: () => number = Math.random) {
     this.#journal = journal
@@ -36,17 +42,30 @@ export class Versions {
   }
 
   /** The version that a submission gets now; E305 if there is none. */
-  async resolve(owner: string, text: string): Promise<{ readonly name: string; readonly version: number }> {
+  resolve(owner: string, text: string): Promise<Resolved> {
+    const key = `${owner.length} ${owner}${text}`
+    // Only an alias may give submissions of one moment different versions.
+    return text.includes("@")
+      ? this.#pick(owner, text, key)
+      : this.#single.run(key, () => this.#latest(owner, text))
+  }
+
+  async #latest(owner: string, name: string): Promise<Resolved> {
+    if (name.includes("\0")) throw noSuchWorkflow(name)
+    const version = await this.#journal.registry.readLatest({ owner, name })
+    if (version === null) throw noSuchWorkflow(name)
+    return { name, version }
+  }
+
+  async #pick(owner: string, text: string, key: string): Promise<Resolved> {
     if (text.includes("\0")) throw noSuchWorkflow(text)
     const reference = parseReference(text)
-    const targets = await this.#answers.run(JSON.stringify([owner, text]), () =>
-      this.#targets(owner, reference),
-    )
+    const targets = await this.#targets.run(key, () => this.#read(owner, reference))
     if (targets.length === 0) throw noSuchWorkflow(text)
     return { name: reference.name, version: pick(targets, this.#random()) }
   }
 
-  async #targets(owner: string, { name, version, alias }: Reference): Promise<readonly AliasTarget[]> {
+  async #read(owner: string, { name, version, alias }: Reference): Promise<readonly AliasTarget[]> {
     const { registry } = this.#journal
     if (alias !== undefined) return (await registry.readAlias({ owner, name, alias }))?.targets ?? []
     if (version !== undefined)

@@ -1,8 +1,9 @@
 import type { RemoteWorker } from "../broker/port.ts"
+import { groupBy } from "../core/maps.ts"
 import type { Heartbeat } from "../journal/port/journal.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 import type { PartitionOwner } from "./owner/owner.ts"
-import { Peers, StaleBeats, type TakesPartitions } from "./partitions/peers.ts"
+import { Peers, StaleBeats, type TakesPartitions, takesPartitions } from "./partitions/peers.ts"
 
 /**
  * The workers that share this store (S5), according to the last heartbeat. A process describes its worker with every
@@ -14,6 +15,8 @@ export class Workers {
   readonly #peers: Peers
   readonly #stale: StaleBeats
   #others: readonly WorkerView[] = []
+  #engines: readonly EngineView[] = []
+  #partitions: Heartbeat["partitions"] = []
   #counts: WorkerCounts
 
   constructor(parts: WorkersParts) {
@@ -27,14 +30,19 @@ export class Workers {
   receive({ engines, partitions }: Heartbeat): void {
     const living = this.#peers.alive(engines)
     this.#stale.receive(engines)
-    const owned = new Map<string, number>()
-    for (const { owner } of partitions) if (owner !== null) owned.set(owner, (owned.get(owner) ?? 0) + 1)
-    this.#others = engines.flatMap(({ engine, place, beat }) => {
+    this.#partitions = partitions
+    const owned = groupBy(partitions, ({ owner }) => owner)
+    const found = engines.flatMap(({ engine, place, beat }) => {
       const description = parseDescription(place)
-      if (description === null || description.worker.handlers.length === 0) return []
+      if (description === null) return []
       const isLive = living.has(engine) && !this.#stale.has({ engine, beat })
-      return [workerView({ engine, description, beat, partitions: owned.get(engine) ?? 0, isLive })]
+      const own = (owned.get(engine) ?? []).map(({ partition }) => partition)
+      return [{ engine, description, beat, partitions: own.length, own, isLive, place }]
     })
+    this.#others = found.filter(({ description }) => description.worker.handlers.length > 0).map(workerView)
+    this.#engines = found
+      .filter(({ own, place }) => own.length > 0 || takesPartitions(place))
+      .map(({ own, ...process }) => engineView(workerView(process), own))
     const dead = this.#others.filter(({ state }) => state === "dead").length
     this.#counts = { live: this.#own() + this.#others.length - dead, dead }
   }
@@ -56,6 +64,25 @@ export class Workers {
     const description = { ...ownIdentity(), worker: worker() }
     const own = workerView({ engine, description, beat: now(), partitions: owner.owned.size, isLive: true })
     return [...(description.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
+  }
+
+  /** The processes that own partitions or may, this one first, according to the last heartbeat. */
+  engines(): EnginesView {
+    const { engine, worker, owner, now, takesPartitions: takes } = this.#parts
+    const description = { ...ownIdentity(), worker: worker() }
+    const own = [...owner.owned.keys()]
+    const process = { engine, description, beat: now(), partitions: own.length, isLive: true }
+    const engines = [
+      ...(own.length > 0 || takes() ? [engineView(workerView(process), own)] : []),
+      ...this.#engines,
+    ]
+    const owned = new Set(engines.flatMap(({ partitions }) => partitions))
+    const all = this.#partitions.map(({ partition }) => partition)
+    return {
+      engines,
+      partitions: Math.max(all.length, owned.size),
+      unowned: all.filter(partition => !owned.has(partition)),
+    }
   }
 
   #remote(): WorkerView[] {
@@ -122,6 +149,28 @@ export interface WorkerView extends WorkerFacts {
   readonly last_beat: string
   /** outdated: of an earlier release; it is alive, and gets no tasks. */
   readonly state: "live" | "dead" | "outdated"
+}
+
+/** A process that owns partitions, or may. */
+export interface EngineView extends Pick<WorkerView, "id" | "host" | "pid" | "version" | "last_beat"> {
+  readonly state: "live" | "dead"
+  readonly partitions: readonly number[]
+}
+
+export interface EnginesView {
+  readonly engines: readonly EngineView[]
+  /** How many partitions the store has. */
+  readonly partitions: number
+  /** Partitions that no engine owns: their jobs make no progress. */
+  readonly unowned: readonly number[]
+}
+
+function engineView(
+  { id, host, pid, version, last_beat, state }: WorkerView,
+  own: readonly number[],
+): EngineView {
+  const partitions = [...own].sort((a, b) => a - b)
+  return { id, host, pid, version, last_beat, state: state === "dead" ? "dead" : "live", partitions }
 }
 
 /** The latest valid date: an invalid time in another process's row must not end this process. */

@@ -13,6 +13,7 @@ import { isoTime } from "../engine/clock.ts"
 import { jobError } from "../engine/owner/job-result.ts"
 import { versionOf } from "../engine/owner/snapshot.ts"
 import type { FeedFact } from "../journal/port/feed.ts"
+import { nextTurnIfLate } from "../turns.ts"
 import {
   type FoldParts,
   foldJobs,
@@ -97,6 +98,9 @@ function jobLine(
     error: hasEnded ? jobError(plan, state) : null,
     reason: hasEnded ? state.endReason : null,
     ...(state.startAt === null ? {} : { start_at: isoTime(state.startAt) }),
+    ...(state.schedule === null
+      ? {}
+      : { schedule: { name: state.schedule.name, tick: isoTime(state.schedule.tick) } }),
     ...(state.paused === null
       ? {}
       : { paused: { ...pauseView(state.paused), at: isoTime(state.paused.at) } }),
@@ -176,6 +180,7 @@ export async function expandFacts(
   const jobs = await jobsBefore(parts, facts, known)
   const expanded: FactChanges[] = []
   for (const row of facts) {
+    await nextTurnIfLate()
     const fact = await readFact(parts.journal, row)
     if (fact === null) continue
     const job = jobs.get(row.jobId) ?? (await newKnownJob(parts, row.jobId, fact))

@@ -2,13 +2,14 @@
 import { jobHasEnded } from "../core/states.ts"
 import type { LiveGraph } from "../core/view/live-view.ts"
 import type { JobFacts } from "../jobs/facts.ts"
+import { nextTurnIfLate } from "../turns.ts"
 import type { Feed } from "./feed.ts"
 import { frame, type Sink, Stream } from "./stream.ts"
 import type { JobChanges } from "./watches.ts"
 
 /** Facts that are committed within this time are sent together. */
 const COALESCE_MS = 100
-/** How often the live overlay is queried; it is sent if it has changed. */
+/** How often the live overlay is queried, with few streams; it is sent if it has changed. */
 const LIVE_MS = 1000
 const PAGE = 500
 
@@ -34,6 +35,7 @@ export class FactStream extends Stream<JobChanges> {
   #isReading = false
   #isStale = false
   #sentLive = ""
+  #leave: () => void = () => {}
 
   constructor(parts: FactStreamParts) {
     super(parts.sink)
@@ -44,14 +46,13 @@ export class FactStream extends Stream<JobChanges> {
 
   begin(): Promise<void> {
     const { feed, owner, jobId } = this.#parts
+    this.#leave = feed.pace.enter(owner)
     return this.open(() => feed.followJob(owner, jobId, this))
   }
 
   protected override async catchUp(): Promise<void> {
     await this.#send()
-    if (this.isClosed) return
-    this.#liveTimer = setInterval(() => void this.#sendLive(), LIVE_MS)
-    await this.#sendLive()
+    if (!this.isClosed) await this.#sendLive()
   }
 
   protected override pass(): void {
@@ -63,7 +64,8 @@ export class FactStream extends Stream<JobChanges> {
 
   override close(): void {
     clearTimeout(this.#timer ?? undefined)
-    clearInterval(this.#liveTimer ?? undefined)
+    clearTimeout(this.#liveTimer ?? undefined)
+    this.#leave()
     super.close()
   }
 
@@ -92,6 +94,9 @@ export class FactStream extends Stream<JobChanges> {
     const row = await feed.parts.journal.readJob(jobId)
     for (;;) {
       const page = await facts.page(jobId, { after: this.#after, index: this.#index, limit: PAGE })
+      // Many streams may have read their pages at the same time.
+      const late = nextTurnIfLate()
+      if (late !== undefined) await late
       if (this.isClosed) return
       const last = page.facts.at(-1)
       if (last !== undefined) {
@@ -108,8 +113,11 @@ export class FactStream extends Stream<JobChanges> {
   }
 
   async #sendLive(): Promise<void> {
+    const { feed, owner } = this.#parts
     const live = await this.#parts.live().catch(() => null)
-    if (this.isClosed || live === undefined || live === null) return
+    if (this.isClosed) return
+    this.#liveTimer = setTimeout(() => void this.#sendLive(), feed.pace.waitMs(owner, LIVE_MS))
+    if (live === undefined || live === null) return
     const shown = JSON.stringify(live.nodes)
     if (shown === this.#sentLive) return
     this.#sentLive = shown

@@ -4,12 +4,14 @@ import { nodeStatusOf } from "../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { partitionOf } from "../engine/ids.ts"
 import { previewsField } from "../engine/owner/snapshot.ts"
+import type { FiredTick } from "../engine/schedules/schedules.ts"
 import { SingleFlight } from "../engine/single-flight.ts"
 import type { FeedPage } from "../journal/port/feed.ts"
 import { type Change, currentJobLine, expandFacts, type FactChanges, shownPreview } from "./changes.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
+import { Pace } from "./pace.ts"
 import { jobPositionText, positionText, storeMark } from "./position.ts"
-import { LatestProgress, listProgress, type NodeProgress, progressFrame } from "./progress.ts"
+import { fireFrame, LatestProgress, listProgress, type NodeProgress, progressFrame } from "./progress.ts"
 import type { FeedSettings } from "./settings.ts"
 import { frame, type OwnerChange } from "./stream.ts"
 import { type Follower, JobChanges, OwnerChanges, OwnerFollowers } from "./watches.ts"
@@ -41,6 +43,7 @@ const PAGE = 256
 export class Feed {
   readonly parts: FeedParts
   readonly snapshots: Snapshots
+  readonly pace = new Pace()
   readonly #watches = new Map<string, OwnerFollowers>()
   readonly #known: KnownJobs
   readonly #dirty = new Set<number>()
@@ -83,6 +86,14 @@ export class Feed {
       this.#isProgressDue = true
       this.#schedule()
     }, this.parts.settings.progressMs)
+  }
+
+  /** Sent once, to streams of the owner that are open: the history of the schedule has it. */
+  fired(fire: FiredTick): void {
+    const followers = this.#watches.get(fire.owner)?.all
+    if (followers === undefined || followers.size === 0) return
+    const bytes = Buffer.from(fireFrame(fire))
+    for (const follower of followers) follower.progressed(bytes)
   }
 
   /** Resolves with the position after which `follower` is notified, and a function that stops that. */

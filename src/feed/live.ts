@@ -1,6 +1,7 @@
 /** Connects the events of this process's engine and of others with waiting callers and the feed. */
 import type { EngineObserver } from "../engine/engine.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
+import type { FiredTick } from "../engine/schedules/schedules.ts"
 import { RemoteEnds } from "../jobs/remote-ends.ts"
 import type { Watchers } from "../jobs/watchers.ts"
 import type { JournalFeed } from "../journal/port/feed.ts"
@@ -18,7 +19,7 @@ export interface LiveParts extends FoldParts {
   readonly retentionSeconds: number | null
   readonly watchers: Watchers
   now(): number
-  /** Sets whether the heartbeat says that this engine follows the others. */
+  /** Sets whether the heartbeat reports that this engine follows the others. */
   follow(isFollowing: boolean): void
   /** Sends a heartbeat at once: another engine has released partitions, or has taken its first. */
   beatNow(): void
@@ -58,6 +59,7 @@ export class Live implements EngineObserver {
         this.ends.changed(partitions)
       },
       progressed: nodeProgress => this.feed.progressed(nodeProgress),
+      fired: fire => this.feed.fired(fire),
       released: () => parts.beatNow(),
     })
   }
@@ -108,6 +110,11 @@ export class Live implements EngineObserver {
     this.#neighbours.progressed(nodeProgress)
   }
 
+  fired(fire: FiredTick): void {
+    if (this.feed.isFollowed) this.feed.fired(fire)
+    this.#neighbours.fired(fire)
+  }
+
   released(): void {
     this.#neighbours.announceRelease()
   }
@@ -134,6 +141,7 @@ interface NeighbourParts {
   /** Another engine has committed facts in these partitions. */
   changed(partitions: readonly number[]): void
   progressed(nodeProgress: NodeProgress): void
+  fired(fire: FiredTick): void
   /** Another engine has released partitions, or has taken its first. */
   released(): void
 }
@@ -144,6 +152,7 @@ interface Notification {
   readonly follows?: true
   readonly partitions?: readonly number[]
   readonly progress?: readonly NodeProgress[]
+  readonly fires?: readonly FiredTick[]
 }
 
 /** PostgreSQL accepts at most 7,999 bytes. */
@@ -154,6 +163,7 @@ class Neighbours {
   readonly #id: string
   readonly #partitions = new Set<number>()
   readonly #progress = new LatestProgress()
+  readonly #fires: FiredTick[] = []
   #isFollowedByHeartbeat = false
   #followedUntil = 0
   #timer: NodeJS.Timeout | null = null
@@ -203,6 +213,12 @@ class Neighbours {
     this.#schedule()
   }
 
+  fired(fire: FiredTick): void {
+    if (!this.#isFollowed) return
+    this.#fires.push(fire)
+    this.#schedule()
+  }
+
   get #isFollowed(): boolean {
     return this.#isFollowedByHeartbeat || (this.#followedUntil > 0 && performance.now() < this.#followedUntil)
   }
@@ -216,15 +232,22 @@ class Neighbours {
 
   #flush(): void {
     const partitions = [...this.#partitions]
-    const progress: NodeProgress[] = []
     let bytes = 400
-    for (const nodeProgress of this.#progress.take()) {
-      bytes += Buffer.byteLength(JSON.stringify(nodeProgress)) + 1
-      if (bytes > MAX_BYTES) break
-      progress.push(nodeProgress)
+    const fitting = <T>(all: readonly T[]) => {
+      const over = all.findIndex(each => {
+        bytes += Buffer.byteLength(JSON.stringify(each)) + 1
+        return bytes > MAX_BYTES
+      })
+      return over < 0 ? all : all.slice(0, over)
     }
+    const fires = fitting(this.#fires.splice(0))
+    const progress = fitting(this.#progress.take())
     this.#partitions.clear()
-    this.#send({ partitions, ...(progress.length > 0 ? { progress } : {}) })
+    this.#send({
+      partitions,
+      ...(progress.length > 0 ? { progress } : {}),
+      ...(fires.length > 0 ? { fires } : {}),
+    })
   }
 
   #send(notification: Omit<Notification, "from">): void {
@@ -238,6 +261,7 @@ class Neighbours {
     if (notification.released === true) this.#parts.released()
     if (notification.partitions !== undefined) this.#parts.changed(notification.partitions)
     for (const nodeProgress of notification.progress ?? []) this.#parts.progressed(nodeProgress)
+    for (const fire of notification.fires ?? []) this.#parts.fired(fire)
   }
 }
 

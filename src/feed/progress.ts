@@ -3,6 +3,8 @@ import type { Fact } from "../core/facts.ts"
 import { isDone } from "../core/state.ts"
 import { progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
+import type { FiredTick } from "../engine/schedules/schedules.ts"
+import { kindFields } from "../jobs/schedules/schedules.ts"
 import type { KnownJob } from "./known-jobs.ts"
 import { frame } from "./stream.ts"
 
@@ -45,6 +47,12 @@ export function progressFrame({ id, state, message }: KnownJob, { node, percent,
     node_pct: percent,
     at: isoTime(at),
   })
+}
+
+/** What a tick of a schedule did. */
+export function fireFrame({ schedule, tick, kind, at, outcome, jobId, reason, count }: FiredTick): string {
+  const times = { tick: isoTime(tick), at: isoTime(at) }
+  return frame("fire", { schedule, ...times, ...kindFields(kind), outcome, job_id: jobId, reason, count })
 }
 
 /**

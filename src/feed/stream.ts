@@ -6,6 +6,7 @@
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { type FeedFact, type FeedRange, inFeedOrder } from "../journal/port/feed.ts"
 import type { FactRow } from "../journal/port/journal.ts"
+import { nextTurnIfLate } from "../turns.ts"
 import { type Change, expandChanges, expandFacts } from "./changes.ts"
 import type { Feed, Following } from "./feed.ts"
 import { INLINE_BYTES, type KnownJob, KnownJobs, newKnownJob, readFact } from "./known-jobs.ts"
@@ -186,6 +187,7 @@ async function replay(
   let job: KnownJob | null = null
   const changes: Change[] = []
   for (const row of rows) {
+    await nextTurnIfLate()
     const fact = await readFact(feed.parts.journal, row)
     if (fact === null) break
     job ??= await newKnownJob(feed.parts, row.jobId, fact)

@@ -89,8 +89,7 @@ function isComparable(value: unknown): value is string {
 export function checkCommand(command: JobCommand, maxSignalBytes: number): JobCommand {
   if (command.type === "cancel") checkReason("a cancellation", command.reason)
   if (command.type === "pause") checkPause(command.by, command.reason)
-  if (command.type === "resume" || command.type === "describe" || command.type === "reschedule")
-    checkBy(command.by)
+  if (command.type !== "cancel" && command.type !== "retry" && command.type !== "delete") checkBy(command.by)
   if (command.type === "describe") checkDescription(command)
   if (command.type !== "signal") return command
   return { ...command, data: checkSignal(command.name, command.data, maxSignalBytes) }

@@ -3,6 +3,7 @@
  * the same text that a payload is answered with: nothing is stored for them (docs/decisions/0049).
  */
 import { createHash } from "node:crypto"
+import { type ArtifactMention, mentionsInText } from "../core/artifacts.ts"
 import type { Json } from "../core/json.ts"
 import {
   type FactRecord,
@@ -16,6 +17,8 @@ import type { FactRow } from "../journal/port/journal.ts"
 
 /** Characters of a payload's text that its reference shows. */
 const PREVIEW = 200
+/** Artifacts that a reference to a payload names. */
+const MENTIONED = 100
 
 /** A part of a text: the JSON text of one value. */
 interface Span {
@@ -58,9 +61,20 @@ function payloadOrRef(text: string, field: PayloadField, seq: number): Json {
   if (bytes <= WHOLE_BYTES) return JSON.parse(text) as Json
   const count = text.startsWith("[") ? { count: countItems(text) } : {}
   const ref: PayloadRef = {
-    $payload: { seq, field, bytes, hash: payloadHash(text), preview: beginning(text), ...count },
+    $payload: {
+      ...{ seq, field, bytes, hash: payloadHash(text), preview: beginning(text), ...count },
+      ...mentioned(text),
+    },
   }
   return ref as unknown as Json
+}
+
+function mentioned(text: string): Pick<PayloadRef["$payload"], "artifacts" | "artifact_count"> {
+  const artifacts: ArtifactMention[] = []
+  let count = 0
+  for (const mention of mentionsInText(text)) if (++count <= MENTIONED) artifacts.push(mention)
+  if (count === 0) return {}
+  return count > MENTIONED ? { artifacts, artifact_count: count } : { artifacts }
 }
 
 function countItems(text: string): number {
@@ -88,6 +102,13 @@ export function payloadText(
   return textAt(data, field.split("."))
 }
 
+/** The same for `Source.field`: the output of a node that waited for a signal may be the data of the signal. */
+export function payloadIn(data: string, field: string): string | null {
+  const path = field.split(".").map(step => (/^\d+$/.test(step) ? Number(step) : step))
+  const text = textAt(data, path)
+  return text === null && field === "output" ? textAt(data, ["data"]) : text
+}
+
 /** The JSON text of the value at a path; null: there is none. */
 export function textAt(text: string, path: readonly (string | number)[]): string | null {
   let start = 0
@@ -109,6 +130,11 @@ function memberAt(text: string, at: number, key: string | number): number | null
 function* spans(text: string, at: number): Generator<[key: string | number, span: Span], void, undefined> {
   for (const { key, valueAt } of members(text, at))
     yield [key, { start: valueAt, end: skipValue(text, valueAt) }]
+}
+
+/** The JSON texts of the elements of a list. */
+export function* elements(text: string): Generator<string, void, undefined> {
+  for (const [, { start, end }] of spans(text, 0)) yield text.slice(start, end)
 }
 
 function parsed(text: string, { start, end }: Span): Json {

@@ -1,21 +1,40 @@
 /** The journal of a job as an interface: pages of its facts, their payloads, and its graph at any past moment. */
+import { setTimeout as sleep } from "node:timers/promises"
 import { type CompiledGraph, compiledGraph } from "../core/compiled-graph.ts"
+import { waiterFor } from "../core/decide/items.ts"
 import type { JobSubmitted } from "../core/facts.ts"
 import { holderOf } from "../core/fork.ts"
-import type { Json } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
 import type { FactRecord } from "../core/payloads.ts"
+import type { JobState } from "../core/state.ts"
+import { type ItemView, itemViews } from "../core/view/item-view.ts"
 import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view/view.ts"
+import { checkSignalData } from "../definition/input/checks.ts"
 import { type ConfigQuery, type NodeConfig, nodeConfig } from "../engine/dispatch/node-config.ts"
+import { JobArtifacts } from "../engine/owner/job-artifacts.ts"
 import { type LoadParts, readJobs } from "../engine/recovery/fold.ts"
+import type { JobCommand } from "../engine/remote/commands.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow } from "../journal/port/journal.ts"
-import { noSuchJob } from "./arguments.ts"
-import { factRecord, payloadHash, payloadText, textAt } from "./fact-records.ts"
-import { History, type HistoryOptions, LeftOut, type Moment, type Past, type Place } from "./history.ts"
+import { inTurns, nextTurnIfLate, type Work } from "../turns.ts"
+import { checkCommand, noSuchJob } from "./arguments.ts"
+import { elements, factRecord, payloadHash, payloadIn, payloadText, textAt } from "./fact-records.ts"
+import {
+  History,
+  type HistoryOptions,
+  LeftOut,
+  type Moment,
+  type Past,
+  type Place,
+  type Source,
+} from "./history.ts"
 import { type PastRoute, routesAt } from "./past-routes.ts"
 
 /** A page ends with the fact that exceeds this size, as it is stored. */
 const PAGE_BYTES = 4 * 1024 * 1024
+/** How often the data of a signal is checked while its waits change, and how long what they are may take to be stored. */
+const MOST_CHECKS = 100
+const CHECKED_AGAIN_MS = 20
 /** Larger facts are read one by one, so that a page stops in time. */
 const INLINE_BYTES = 8 * 1024
 
@@ -48,6 +67,20 @@ export interface GraphAt extends FoldedGraph {
   readonly routes?: readonly PastRoute[] | null
 }
 
+interface Sending<T> {
+  readonly maxSignalBytes: number
+  /** The state of the job, if it is in the memory of this process. */
+  readonly live: () => JobState | undefined
+  readonly send: (command: JobCommand) => Promise<T>
+}
+
+/** As a page of items now, without the live overlay. */
+export interface ItemsAt {
+  readonly items: readonly ItemView[]
+  readonly next: number | null
+  readonly moment: Place
+}
+
 export class JobFacts {
   readonly history: History
   readonly #parts: LoadParts
@@ -64,6 +97,8 @@ export class JobFacts {
     if (rows.length === 0 && after < 0) throw noSuchJob(jobId)
     if (rows.length === 0) return { facts: [], next: null }
     const before = after < 0 ? 0 : (index ?? (await journal.countFacts(jobId, after)))
+    const late = nextTurnIfLate()
+    if (late !== undefined) await late
     const facts: FactRecord[] = []
     let bytes = 0
     for (const row of rows) {
@@ -118,13 +153,58 @@ export class JobFacts {
   /** The compiled graph of the definition that the job runs. */
   async compiledGraphOf(jobId: string): Promise<VersionGraph> {
     const plan = await this.#parts.plans.ofJob(await this.#submission(jobId))
-    return { hash: plan.hash, ...compiledGraph(plan) }
+    return { hash: plan.hash, ...(await inTurns(compiledGraph(plan))) }
+  }
+
+  /** The definition that the job runs, as it is stored. */
+  async definitionOf(jobId: string): Promise<JsonObject> {
+    return (await this.#parts.plans.ofJob(await this.#submission(jobId))).document as JsonObject
+  }
+
+  /**
+   * Sends a command. The data of a signal fits the schema that the job's workflow declares for signals of its name, or else that of
+   * the handler's wait that takes it, and has its defaults. Throws E317. Its owner refuses data that was checked with the schema
+   * of another wait: so the job is read only if a wait has a schema, and no data is taken by a wait that it was not checked for.
+   */
+  async send<T>(
+    jobId: string,
+    requested: JobCommand,
+    { maxSignalBytes, live, send }: Sending<T>,
+  ): Promise<T> {
+    const command = checkCommand(requested, maxSignalBytes)
+    if (command.type !== "signal") return send(command)
+    const submission = await this.#submission(jobId)
+    const { nodes } = await this.#parts.plans.ofJob(submission)
+    const { name, data } = command
+    await new JobArtifacts(this.#parts.journal, Date.now).check(submission.owner, data)
+    const check = async (schema: JsonObject) => checkSignalData({ name, schema }, data, submission.owner)
+    const declared = nodes.find(({ signal }) => signal?.name === name)?.signal?.schema
+    if (declared !== undefined) return send({ ...command, data: await check(declared) })
+    const schemaNow = async () => {
+      const state = live() ?? (await this.history.state(jobId, { seq: Number.MAX_SAFE_INTEGER })).state
+      return waiterFor(state, name)?.waiting.schema ?? null
+    }
+    let schema = live() === undefined ? null : await schemaNow()
+    for (let tries = 1; ; tries++)
+      try {
+        const fitting = schema === null ? data : await check(schema)
+        return await send({ ...command, data: fitting, checkedWith: schema })
+      } catch (error) {
+        const isRefused = error instanceof UmbraError && error.code === "E312"
+        // With a token the refusal may be about that; otherwise what the owner has seen may not be stored yet.
+        if (!isRefused || tries === MOST_CHECKS) throw error
+        const before = JSON.stringify(schema)
+        schema = await schemaNow()
+        if (JSON.stringify(schema) !== before) continue
+        if (command.resumeToken !== undefined) throw error
+        await sleep(CHECKED_AGAIN_MS)
+      }
   }
 
   /** The compiled graph of a version; also of one that was deleted, whose jobs may still be read. */
   async compiledGraph(key: { owner: string; name: string; version: number }): Promise<VersionGraph> {
     const plan = await this.#parts.plans.get(key.owner, key.name, key.version)
-    return { hash: plan.hash, ...compiledGraph(plan) }
+    return { hash: plan.hash, ...(await inTurns(compiledGraph(plan))) }
   }
 
   /** The config of a node as it was rendered for an attempt, with secrets masked. */
@@ -153,21 +233,68 @@ export class JobFacts {
     return { ...graph, routes: await routesAt(this.#parts.journal, { jobId, pipeline: plan.pipeline, at }) }
   }
 
-  /** Reads the payloads that the graph shows: previews, and the outputs that signals have by default. */
-  async #withPayloads(jobId: string, view: FoldedGraph): Promise<FoldedGraph> {
+  /** A page of the items of a node with `for_each`, at the time of the last fact of a moment. */
+  async itemsAt(
+    jobId: string,
+    id: string,
+    { at: moment, after = -1, limit = 100 }: { at: Moment; after?: number; limit?: number },
+  ): Promise<ItemsAt> {
+    const found = await this.stateAt(jobId, moment, ({ state, seq, index, at }) => {
+      const node = nodePosition(state, jobId, id)
+      const views = itemViews(state, node, { after, limit, now: at })
+      const total = state.lists.get(node)?.items.length ?? 0
+      return { views, total, list: this.history.listAt(state, node), moment: { seq, index, at } }
+    })
+    const { views, total, list } = found
+    const last = after + views.length
+    const values = list === null ? [] : await this.#elements(jobId, list, after + 1, last + 1)
+    const items: ItemView[] = []
+    for (const [place, view] of views.entries())
+      items.push({ ...(await this.#whole(jobId, view)), item: values[place] ?? null })
+    return { items, next: views.length > 0 && last + 1 < total ? last : null, moment: found.moment }
+  }
+
+  /** Elements of a list, from an index up to another. */
+  async #elements(
+    jobId: string,
+    { of, path }: { readonly of: Source; readonly path: readonly (string | number)[] },
+    from: number,
+    to: number,
+  ): Promise<readonly Json[]> {
+    if ("list" in of) {
+      const values: Json[] = []
+      for (const item of of.list.slice(from, to))
+        values.push("value" in item ? item.value : JSON.parse(await this.#text(jobId, item)))
+      return values
+    }
+    const text = "value" in of ? JSON.stringify(of.value) : await this.#text(jobId, of)
+    return inTurns(someElements(textAt(text, path) ?? "[]", from, to))
+  }
+
+  /** The JSON text of a payload that a state of the past leaves out; `null` if its job is gone. */
+  async #text(jobId: string, source: Source): Promise<string> {
+    if (!("seq" in source)) return "null"
+    const data = await this.#parts.journal.readFact(source.holder ?? jobId, source.seq)
+    return (data && payloadIn(data, source.field)) ?? "null"
+  }
+
+  /** With the payloads that a node or an item shows: its preview, and the output that a signal has by default. */
+  async #whole<T extends Pick<NodeView, "preview" | "waiting_on">>(jobId: string, of: T): Promise<T> {
     const read = async (value: unknown): Promise<Json> => {
       const { seq, field } = value as LeftOut
       return JSON.parse((await this.payload(jobId, { seq, field })).text) as Json
     }
+    const { preview, waiting_on } = of
+    let whole = of
+    if (isLeftOut(preview)) whole = { ...whole, preview: await read(preview) }
+    if (waiting_on?.kind === "signal" && isLeftOut(waiting_on.default))
+      whole = { ...whole, waiting_on: { ...waiting_on, default: await read(waiting_on.default) } }
+    return whole
+  }
+
+  async #withPayloads(jobId: string, view: FoldedGraph): Promise<FoldedGraph> {
     const nodes: NodeView[] = []
-    for (const node of view.nodes) {
-      const { preview, waiting_on } = node
-      let whole = node
-      if (isLeftOut(preview)) whole = { ...whole, preview: await read(preview) }
-      if (waiting_on?.kind === "signal" && isLeftOut(waiting_on.default))
-        whole = { ...whole, waiting_on: { ...waiting_on, default: await read(waiting_on.default) } }
-      nodes.push(whole)
-    }
+    for (const node of view.nodes) nodes.push(await this.#whole(jobId, node))
     const waits = new Map(nodes.map(({ id, waiting_on }) => [id, waiting_on]))
     const waiting_for = view.waiting_for.map(({ node }) => ({ node, ...(waits.get(node) as WaitingOn) }))
     return { ...view, nodes, waiting_for }
@@ -187,6 +314,24 @@ export function factsAfter(after: string | undefined): Pick<FactPageQuery, "afte
     after: seq === undefined ? undefined : Number(seq),
     index: index === undefined ? undefined : Number(index),
   }
+}
+
+function* someElements(text: string, from: number, to: number): Work<readonly Json[]> {
+  const found: Json[] = []
+  let index = 0
+  for (const element of elements(text)) {
+    if (index >= to) break
+    if (index++ >= from) found.push(JSON.parse(element) as Json)
+    yield
+  }
+  return found
+}
+
+/** Throws E310 if the job has no such node. */
+export function nodePosition(state: JobState, jobId: string, id: string): number {
+  const node = state.graph.nodes.findIndex(found => found.id === id)
+  if (node >= 0) return node
+  throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists its nodes.`)
 }
 
 function isLeftOut(value: unknown): boolean {

@@ -43,6 +43,8 @@ export interface JobDescription {
 export interface SignalOptions {
   /** From the job's graph: the signal is refused if the job has been resumed since. */
   readonly resumeToken?: string
+  /** As in `PauseOptions`. */
+  readonly by?: string | undefined
 }
 
 /** A submitted job, with the commands and queries for it. */
@@ -71,7 +73,7 @@ export class JobHandle<Output = Json> {
     return this.#commands.graph(this.id)
   }
 
-  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  /** Why the job, or one of its nodes, makes no progress: now, or at a past moment. */
   why(query?: WhyQuery): Promise<WhyView> {
     return this.#commands.why(this.id, query)
   }
@@ -98,7 +100,7 @@ export class JobHandle<Output = Json> {
     return this.#commands.signal(this.id, name, data, options)
   }
 
-  /** No further node begins until `resume`; running ones end, and the time to live goes on. */
+  /** No further node begins until `resume`; running ones end, and the time to live keeps elapsing. */
   pause(options?: PauseOptions): Promise<void> {
     return this.#commands.pause(this.id, options)
   }

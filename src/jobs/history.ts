@@ -9,8 +9,9 @@
  */
 import { apply } from "../core/apply/apply.ts"
 import type { Fact } from "../core/facts.ts"
+import type { Json } from "../core/json.ts"
 import { payloadFields, WHOLE_BYTES } from "../core/payloads.ts"
-import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
+import { type JobState, LargeOutput, ListOutput, newJobState, type Output } from "../core/state.ts"
 import { Checkpoint } from "../core/view/checkpoints.ts"
 import type { Plan } from "../definition/plan.ts"
 import { parseIsoTime } from "../engine/clock.ts"
@@ -75,6 +76,33 @@ export class LeftOut {
   }
 }
 
+/** Where a state of the past has a value: in a fact, in the facts of items, or in itself. */
+export type Source =
+  | {
+      readonly seq: number
+      readonly field: string
+      /** Of the whole fact; 0: not known. */
+      readonly bytes: number
+      /** The job that has the fact, of which a fork has taken it over. Absent: the job itself. */
+      readonly holder?: string | undefined
+    }
+  | { readonly list: readonly Source[] }
+  | { readonly value: Json }
+
+export function sourceOf(output: Output): Source {
+  if (output instanceof LargeOutput) {
+    const { seq, bytes, jobId: holder } = output
+    return { seq, field: "output", bytes, holder }
+  }
+  if (output instanceof ListOutput) return { list: output.outputs.map(item => sourceOf(item ?? null)) }
+  const left: unknown = output
+  if (left instanceof LeftOut) return { seq: left.seq, field: left.field, bytes: left.bytes }
+  return { value: output }
+}
+
+/** Where the list of a node with `for_each` is: in a fact, in the output of a node, or at a path in the input. */
+type ListPlace = Source | { readonly node: number } | { readonly input: readonly (string | number)[] }
+
 interface Mark extends Place {
   /** The latest `at` of all facts up to here. */
   readonly latest: number
@@ -115,6 +143,8 @@ export class History {
   /** The one that was used last is at the end. */
   readonly #timelines = new Map<string, Timeline>()
   readonly #building = new Map<string, Promise<unknown>>()
+  /** By the items of a list as a state has them, which its checkpoints share. */
+  readonly #lists = new WeakMap<readonly Json[], ListPlace>()
 
   constructor(parts: LoadParts, { cacheBytes = CACHE_BYTES, spacing = SPACING }: HistoryOptions = {}) {
     this.#parts = parts
@@ -146,6 +176,34 @@ export class History {
     await this.#walk(jobId, walk, moment)
     this.#keep(jobId, walk.timeline)
     return pastOf(walk)
+  }
+
+  /** The items of a node with `for_each`, at a path in a value. null: there is no such list yet. */
+  listAt(
+    state: JobState,
+    node: number,
+  ): { readonly of: Source; readonly path: readonly (string | number)[] } | null {
+    const list = state.lists.get(node)
+    if (list === undefined) return null
+    const place = this.#lists.get(list.items) ?? { value: list.items }
+    if ("node" in place) return { of: sourceOf(state.outputs[place.node] ?? null), path: [] }
+    return "input" in place ? { of: sourceOf(state.input), path: place.input } : { of: place, path: [] }
+  }
+
+  #noteLists(state: JobState, fact: Fact): void {
+    const note = (node: number, place: ListPlace) => {
+      const list = state.lists.get(node)
+      if (list !== undefined) this.#lists.set(list.items, place)
+    }
+    if (fact.type === "node_expanded")
+      note(fact.node, fact.items_of ?? sourceOf((fact.items as Output | undefined) ?? null))
+    else if (fact.type === "job_submitted")
+      for (const entry of fact.fork?.nodes ?? []) {
+        if (!("list" in entry)) continue
+        const { list, node } = entry
+        const holder = "seq" in list ? fact.fork!.jobs[list.job] : undefined
+        note(node, "seq" in list ? { seq: list.seq, field: "items", bytes: 0, holder } : list)
+      }
   }
 
   async #build<T>(jobId: string, moment: Moment, read: (past: Past) => T): Promise<T> {
@@ -209,7 +267,9 @@ export class History {
       const place = { seq, index: walk.place.index + 1, at }
       const latest = Math.max(walk.latest, at)
       if (!isWithin(moment, place, latest)) return true
-      apply(walk.state, data === null ? large.get(seq)! : slim({ ...row, data }))
+      const fact = data === null ? large.get(seq)! : slim({ ...row, data })
+      apply(walk.state, fact)
+      this.#noteLists(walk.state, fact)
       walk.place = place
       walk.latest = latest
       this.#mark(walk)
@@ -258,11 +318,12 @@ function isWithin(moment: Moment, { seq, index }: Place, latest: number): boolea
   return "index" in moment ? index <= moment.index : latest <= moment.time
 }
 
-/** Removes every second checkpoint; what the others share with them stays. */
+/** Removes every second checkpoint, but not the only one; what the others share with them stays. */
 function thin(timeline: Timeline): void {
+  timeline.spacing *= 2
+  if (timeline.marks.length < 2) return
   const kept = timeline.marks.filter((_, i) => i % 2 === 1)
   timeline.marks.splice(0, timeline.marks.length, ...kept)
-  timeline.spacing *= 2
   timeline.counted = new Set()
   timeline.bytes = kept.reduce((sum, { checkpoint }) => sum + checkpoint.bytes(timeline.counted), 0)
 }

@@ -10,8 +10,9 @@ import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
 import type { JobDurations } from "../journal/job-durations.ts"
 import type { Compared } from "./compare/compare.ts"
-import type { GraphAt } from "./facts.ts"
+import type { GraphAt, ItemsAt } from "./facts.ts"
 import type { Place } from "./history.ts"
+import type { LogLine, LogPage } from "./logs/logs.ts"
 import type { ItemPage, NodeDetails } from "./queries.ts"
 
 export function isoGraph({ live, ...graph }: GraphView) {
@@ -39,6 +40,15 @@ export function isoGraphAt({ moment, routes, ...graph }: GraphAt) {
     ...isoGraph(graph),
     ...(routes === undefined ? {} : { routes }),
   }
+}
+
+/** `GET /jobs/{job}/logs` */
+export function isoLogLine({ at, ...line }: LogLine) {
+  return { ...line, at: isoTime(at) }
+}
+
+export function isoLogPage({ lines, next }: LogPage) {
+  return { lines: lines.map(isoLogLine), next }
 }
 
 /** `GET /jobs/compare` */
@@ -92,6 +102,10 @@ export function isoItems({ items, next, live }: ItemPage) {
   }
 }
 
+export function isoItemsAt({ items, next, moment }: ItemsAt) {
+  return { items: items.map(isoItem), next, moment: { ...moment, at: isoTime(moment.at) } }
+}
+
 function isoLiveNodes({ nodes, ...live }: LiveGraph) {
   return { ...live, at: isoTime(live.at), nodes: nodes.map(isoTask) }
 }
@@ -127,8 +141,9 @@ export function isoEvent(event: JobEvent) {
 export function isoWaiting(waiting: WaitingOn) {
   if (waiting.kind === "retry" || waiting.kind === "paused") return { ...waiting, at: isoTime(waiting.at) }
   if (waiting.kind === "external") {
-    const { next_poll_at, until } = waiting
-    return { ...waiting, next_poll_at: maybeTime(next_poll_at), until: maybeTime(until) }
+    const { last_poll_at, next_poll_at, until } = waiting
+    const polls = { last_poll_at: maybeTime(last_poll_at), next_poll_at: maybeTime(next_poll_at) }
+    return { ...waiting, ...polls, until: maybeTime(until) }
   }
   if (waiting.kind === "worker") {
     const { last_seen_at, ...rest } = waiting

@@ -3,7 +3,7 @@ import { isoTime } from "../engine/clock.ts"
 import { type JobSnapshot, rowSnapshot } from "../engine/owner/snapshot.ts"
 import type { DispatchedJobs, DispatchedQuery } from "../engine/remote/dispatched-jobs.ts"
 import { HIGHEST_ID, idTime } from "../journal/marks.ts"
-import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
+import type { JobFilter, JobPage, JobRow, Journal, ListBound } from "../journal/port/journal.ts"
 import { namedFilter } from "./arguments.ts"
 
 /** A page of a list of jobs, newest first. */
@@ -19,7 +19,7 @@ export interface JobSnapshotPage {
 
 export interface JobListParts {
   readonly journal: Journal
-  /** Which jobs were dispatched although their row says QUEUED, as far as their owners answer in time. */
+  /** Which jobs were dispatched although their row has status QUEUED, as far as their owners answer in time. */
   dispatched?(query: DispatchedQuery): Promise<DispatchedJobs>
   now(): number
 }
@@ -27,7 +27,7 @@ export interface JobListParts {
 /**
  * Jobs as their rows show them. The dispatch of a job that waited as a row is not recorded: its row is QUEUED until the
  * first fact about one of its nodes. The owner of its partition knows, and is queried about QUEUED rows; without an answer
- * the job is shown as its row says.
+ * the job is shown with the status of its row.
  */
 export class JobLists {
   readonly #parts: JobListParts
@@ -38,25 +38,33 @@ export class JobLists {
 
   /** Throws E309 for a filter that no job can match. */
   async page(given: JobFilter): Promise<JobSnapshotPage> {
-    const { journal, now } = this.#parts
-    const filter = namedFilter(given)
+    const { jobs, next, scannedTo, complete } = await this.rows(namedFilter(given))
+    const at = this.#parts.now()
+    return {
+      jobs: jobs.map(row => rowSnapshot(row, at)),
+      next,
+      scanned_to: scannedTo === null ? null : isoTime(scannedTo),
+      complete,
+    }
+  }
+
+  /** A page of rows with the status that people see, which is also what the filter is compared with. */
+  async rows(filter: JobFilter, bound?: ListBound): Promise<JobPage> {
     const { statuses } = filter
     const isMissed = statuses?.includes("PROCESSING") === true && !statuses.includes("QUEUED")
-    const page = isMissed ? await this.#withDispatched(filter) : await journal.listJobs(filter)
+    const page = withinBytes(
+      isMissed
+        ? await this.#withDispatched(filter, bound)
+        : await this.#parts.journal.listJobs(filter, bound),
+    )
     const dispatched = await this.#dispatchedOf(page.jobs)
     const rows = await this.#reread(page.jobs, dispatched)
-    const at = now()
-    const shown = rows.map(row => snapshot(row, dispatched, at))
+    const shown = rows.map(row => shownRow(row, dispatched))
     const jobs = shown.filter(
       ({ status }) => statuses?.includes(status) ?? (status !== "DELETED" || filter.deleted),
     )
-    const { next, scannedTo } = page
-    return {
-      jobs,
-      next,
-      scanned_to: scannedTo === null ? null : isoTime(scannedTo),
-      complete: page.complete && (next === null || jobs.length === shown.length),
-    }
+    const complete = page.complete && (page.next === null || jobs.length === shown.length)
+    return { ...page, jobs, complete }
   }
 
   /** Up to `limit` jobs, however many pages they take. */
@@ -73,7 +81,7 @@ export class JobLists {
   async snapshot(row: JobRow): Promise<JobSnapshot> {
     const dispatched = await this.#dispatchedOf([row])
     const [current] = await this.#reread([row], dispatched)
-    return snapshot(current!, dispatched, this.#parts.now())
+    return rowSnapshot(shownRow(current!, dispatched), this.#parts.now())
   }
 
   /** A QUEUED job that is not in its owner's memory waits as a row, or has ended since its row was read. */
@@ -87,11 +95,11 @@ export class JobLists {
     return rows.map(row => current.get(row.id) ?? row)
   }
 
-  /** A page of PROCESSING jobs, with those whose row says QUEUED. */
-  async #withDispatched(filter: JobFilter): Promise<JobPage> {
+  /** A page of PROCESSING jobs, with those whose row has status QUEUED. */
+  async #withDispatched(filter: JobFilter, bound: ListBound | undefined): Promise<JobPage> {
     const { journal } = this.#parts
     const { owner, workflow, after: below = HIGHEST_ID, limit } = filter
-    if (limit === 0 || !(await hasQueuedJobs(journal))) return journal.listJobs(filter)
+    if (limit === 0 || !(await hasQueuedJobs(journal))) return journal.listJobs(filter, bound)
     const query = { owner, workflow, below, limit: Math.min(limit + 1, MOST_IDS) }
     const { ids, from } = (await this.#parts.dispatched?.(query)) ?? { ids: [], from: null }
     // Read before the page: a job whose dispatch is recorded meanwhile is found twice, not missed.
@@ -99,7 +107,7 @@ export class JobLists {
       ids.length === 0
         ? []
         : (await journal.listJobs({ ...filter, statuses: ["QUEUED"], limit: ids.length }, { ids })).jobs
-    return joined(await journal.listJobs(filter), queued, from, limit)
+    return joined(await journal.listJobs(filter, bound), queued, from, limit)
   }
 
   /** Those of the QUEUED ones that were dispatched. */
@@ -114,16 +122,29 @@ export class JobLists {
   }
 }
 
+/** Of outputs, errors and labels: a page ends early after that many. */
+const PAGE_BYTES = 4 * 1024 * 1024
+
+/** The first job is in the page in any case. */
+function withinBytes(page: JobPage): JobPage {
+  let bytes = 0
+  const end = page.jobs.findIndex(({ output, error, labels }, index) => {
+    bytes += (output?.length ?? 0) + (error?.length ?? 0) + JSON.stringify(labels).length
+    return bytes > PAGE_BYTES && index > 0
+  })
+  if (end === -1) return page
+  const jobs = page.jobs.slice(0, end)
+  const next = jobs.at(-1)!.id
+  return { jobs, next, scannedTo: idTime(next), complete: false }
+}
+
 /** Ids of one answer. */
 const MOST_IDS = 1000
 /** A query must fit into one notification of 8 KB. */
 const IDS_IN_QUERY = 150
 
-function snapshot(row: JobRow, dispatched: ReadonlySet<string>, now: number): JobSnapshot {
-  const shown = rowSnapshot(row, now)
-  return row.status === "QUEUED" && dispatched.has(row.id)
-    ? { ...shown, status: "PROCESSING", usage: null }
-    : shown
+function shownRow(row: JobRow, dispatched: ReadonlySet<string>): JobRow {
+  return row.status === "QUEUED" && dispatched.has(row.id) ? { ...row, status: "PROCESSING" } : row
 }
 
 /** Adds the rows that are within the page. `from`: rows below it may be missing; null: none is. */

@@ -15,11 +15,13 @@ const PAGE_BYTES = 4 * 1024 * 1024
 const MOST_CALLS = 100_000
 
 /** What is not recorded is null. */
-export interface PastRoute extends Omit<RouteView, "in_flight" | "rate" | "latency_ms" | "concurrency"> {
+export interface PastRoute
+  extends Omit<RouteView, "in_flight" | "rate" | "latency_ms" | "concurrency" | "held_up_by"> {
   readonly in_flight: null
   readonly rate: null
   readonly latency_ms: null
   readonly concurrency: null
+  readonly held_up_by: null
 }
 
 /** null: the execution has not begun, is too large, or its messages or lineage are not kept any more. */
@@ -32,7 +34,7 @@ export async function routesAt(
   const { routes: tails } = decodeProgress(execution.progress)
   if (tails.reduce((sum, { tail }) => sum + tail, 0) > MOST_MESSAGES) return null
   const routes: PastRoute[] = []
-  for (const [route, { name, inbound, outbound, adapters }] of pipeline.routes.entries()) {
+  for (const [route, { name, inbound, outbound, adapters, backpressure }] of pipeline.routes.entries()) {
     const counts = await countsAt(pipelines, {
       execution: execution.execution,
       route,
@@ -46,6 +48,7 @@ export async function routesAt(
       adapters: adapters.map(({ type }) => ({ type, breaker: null })),
       ...counts,
       ...{ in_flight: null, rate: null, latency_ms: null, concurrency: null },
+      ...{ max_queued: backpressure.maxQueued, held_up_by: null },
     })
   }
   return routes
@@ -102,7 +105,7 @@ async function callsOf(
   return bySeq
 }
 
-/** The last call of an attempt tells how it ended. */
+/** The last call of an attempt shows how the attempt ended. */
 function triesBy(
   calls: readonly LineageRow[],
   at: number,

@@ -35,8 +35,9 @@ import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { noSuchJob } from "./arguments.ts"
 import { JobComparisons } from "./compare/compare.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
-import { JobFacts } from "./facts.ts"
+import { JobFacts, nodePosition } from "./facts.ts"
 import { type JobListParts, JobLists, type JobSnapshotPage, queuePosition } from "./job-lists.ts"
+import { JobLogs } from "./logs/logs.ts"
 import { StatisticsQueries } from "./statistics.ts"
 import type { Watchers } from "./watchers.ts"
 
@@ -90,6 +91,7 @@ export class Queries {
   readonly facts: JobFacts
   readonly statistics: StatisticsQueries
   readonly comparisons: JobComparisons
+  readonly logs: JobLogs
   readonly #parts: QueryParts
   readonly #lists: JobLists
 
@@ -99,6 +101,7 @@ export class Queries {
     this.statistics = new StatisticsQueries(parts)
     this.#lists = new JobLists(parts)
     this.comparisons = new JobComparisons(parts.journal, this.facts)
+    this.logs = new JobLogs({ journal: parts.journal, events: (...given) => this.eventPage(...given) })
   }
 
   async fold(jobId: string): Promise<FoldedJob> {
@@ -128,6 +131,11 @@ export class Queries {
     return this.#parts.journal.listJobs(filter)
   }
 
+  /** The same with the status that people see. */
+  shownRows(filter: JobFilter): Promise<JobPage> {
+    return this.#lists.rows(filter)
+  }
+
   /** The same as users see it. */
   jobPage(filter: JobFilter): Promise<JobSnapshotPage> {
     return this.#lists.page(filter)
@@ -136,7 +144,8 @@ export class Queries {
   /** Points of a chart: how long jobs took, over the time of their creation. */
   durations(query: DurationsQuery): Promise<JobDurations> {
     const { journal, now } = this.#parts
-    return jobDurations((filter, bound) => journal.listJobs(filter, bound), now(), query)
+    const times = { now: now(), begin: (row: JobRow) => readEnd(row).startAt ?? row.createdAt }
+    return jobDurations((filter, bound) => journal.listJobs(filter, bound), times, query)
   }
 
   /** Up to `limit` jobs, however many pages they take. */
@@ -231,6 +240,11 @@ export class Queries {
     return live && { at: live.at, nodes: live.nodes }
   }
 
+  /** Does no live engine own the job? */
+  async isAway(jobId: string): Promise<boolean> {
+    return ((await this.#parts.awayOwner?.(jobId)) ?? null) !== null
+  }
+
   /** `view`: of the state as it was read; `only`: positions in queues for slots are needed for this node alone. */
   async #withOverlay(
     jobId: string,
@@ -299,7 +313,7 @@ export class Queries {
     const rows = await this.#rows(jobId)
     const { plan, facts, state } = await foldJob(this.#parts, rows)
     const now = this.#parts.now()
-    const node = this.#position(jobId, state, id)
+    const node = nodePosition(state, jobId, id)
     const list = state.lists.get(node)
     if (item !== undefined && !(item < (list?.items.length ?? 0)))
       throw new UmbraError("E310", `Node "${id}" of job ${jobId} has no item ${item}.`)
@@ -341,7 +355,7 @@ export class Queries {
   async items(jobId: string, id: string, { after = -1, limit = 100 }: ItemPageQuery = {}): Promise<ItemPage> {
     const now = this.#parts.now()
     const { items, next, node, state, hasEnded } = await this.#ofDurable(jobId, ({ state }) => {
-      const node = this.#position(jobId, state, id)
+      const node = nodePosition(state, jobId, id)
       const items = itemViews(state, node, { after, limit, now })
       const last = after + items.length
       const next = items.length > 0 && last + 1 < state.lists.get(node)!.items.length ? last : null
@@ -363,12 +377,6 @@ export class Queries {
     const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
     const slots = await this.#slotPositions(items, ({ index }) => ({ jobId, node, item: index }))
     return { ...live, items: [...tasks, ...slots.map(([{ index }, slot]) => ({ index, ...slot }))] }
-  }
-
-  #position(jobId: string, state: JobState, id: string): number {
-    const node = state.graph.nodes.findIndex(found => found.id === id)
-    if (node >= 0) return node
-    throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists its nodes.`)
   }
 
   async events(jobId: string): Promise<JobEvent[]> {

@@ -1,3 +1,5 @@
+import { readingMovedFacts } from "../artifacts/moved-facts.ts"
+import { artifactsInText } from "../core/artifacts.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import { systemClock } from "../engine/clock.ts"
@@ -16,11 +18,13 @@ import { UmbraError } from "../errors.ts"
 import type { DurationsQuery, JobDurations } from "../journal/job-durations.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
-import { checkCommand, checkFilter } from "./arguments.ts"
+import { checkFilter } from "./arguments.ts"
 import type { Compared, CompareQuery } from "./compare/compare.ts"
 import type { JobFacts } from "./facts.ts"
+import { isoLogPage } from "./iso-times.ts"
 import type { JobSnapshotPage } from "./job-lists.ts"
-import { type NodeDetails, Queries } from "./queries.ts"
+import type { LogPageQuery } from "./logs/logs.ts"
+import { type ItemPage, type ItemPageQuery, type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
 import { type WaitPage, type WaitsRequest, Why, type WhyQuery, type WhyView } from "./why/why.ts"
 
@@ -32,12 +36,18 @@ const ANSWER_MS = 5_000
  * folder can still be open in one process only.
  */
 export async function openReader(location: string, options: ReaderOptions = {}): Promise<Reader> {
-  return new Reader(await openJournal(location), options)
+  return new Reader(readingMovedFacts(await openJournal(location), location), options)
 }
 
 export interface ReaderOptions {
   /** The limit for the data of a signal; default 16 MiB, as for an output. */
   readonly maxSignalBytes?: number
+}
+
+/** A content store of artifacts. */
+export interface ContentSizes {
+  /** null: there is no content at the key. */
+  size(key: string): Promise<number | null>
 }
 
 export class Reader {
@@ -99,12 +109,12 @@ export class Reader {
     return this.#queries.graph(mustBeJobId(jobId))
   }
 
-  /** Why the job, or one of its nodes, does not go on: now, or at a past moment. */
+  /** Why the job, or one of its nodes, makes no progress: now, or at a past moment. */
   why(jobId: string, query?: WhyQuery): Promise<WhyView> {
     return this.#why().why(mustBeJobId(jobId), query)
   }
 
-  /** Why unfinished jobs do not go on, grouped by cause; of all owners unless one is given. */
+  /** Why unfinished jobs make no progress, grouped by cause; of all owners unless one is given. */
   waits(request: WaitsRequest = {}): Promise<WaitPage> {
     return this.#why().waits(request)
   }
@@ -120,6 +130,21 @@ export class Reader {
   }
 
   /** The journal of jobs, and their past. */
+  async logPage(
+    jobId: string,
+    {
+      until,
+      limit = 100,
+      ...query
+    }: Omit<LogPageQuery, "until" | "limit"> & {
+      readonly until?: string | undefined
+      readonly limit?: number | undefined
+    },
+  ) {
+    const bounds = { until: until === undefined ? undefined : Date.parse(until), limit }
+    return isoLogPage(await this.#queries.logs.page(jobId, { ...query, ...bounds }))
+  }
+
   get facts(): JobFacts {
     return this.#queries.facts
   }
@@ -130,6 +155,10 @@ export class Reader {
 
   node(jobId: string, node: string, of?: { readonly item?: number | undefined }): Promise<NodeDetails> {
     return this.#queries.node(mustBeJobId(jobId), node, of)
+  }
+
+  items(jobId: string, node: string, query?: ItemPageQuery): Promise<ItemPage> {
+    return this.#queries.items(mustBeJobId(jobId), node, query)
   }
 
   events(jobId: string): Promise<JobEvent[]> {
@@ -149,6 +178,46 @@ export class Reader {
     return this.#queries.verify(await this.#queries.row(mustBeJobId(jobId)))
   }
 
+  /** What is wrong with the artifacts that the job refers to, and with their content; null: that is not known here. */
+  async verifyArtifacts(jobId: string, content: ContentSizes | null): Promise<string[]> {
+    const { owner } = await this.#queries.row(mustBeJobId(jobId))
+    const unknown = await this.#references(jobId)
+    const wrong: string[] = []
+    for (let after: string | undefined; ; ) {
+      const page = await this.#journal.artifacts.list({ owner, jobId, after, limit: VERIFY_PAGE })
+      for (const { hash, key, bytes } of page) {
+        unknown.delete(hash)
+        const found = key === null || content === null ? bytes : await content.size(key)
+        if (found === null) wrong.push(`artifact ${hash} has no content`)
+        else if (found !== bytes)
+          wrong.push(`artifact ${hash} has ${found} bytes of content instead of ${bytes}`)
+      }
+      after = page.at(-1)?.hash
+      if (page.length < VERIFY_PAGE) break
+    }
+    for (const hash of unknown) wrong.push(`artifact ${hash} is referred to, and not held`)
+    return wrong
+  }
+
+  /** The hashes in the facts of the job. */
+  async #references(jobId: string): Promise<Set<string>> {
+    const found = new Set<string>()
+    for (let after = -1; ; ) {
+      const rows = await this.#journal.readFactPage({
+        jobId,
+        after,
+        limit: VERIFY_PAGE,
+        inlineBytes: INLINE_BYTES,
+      })
+      for (const { seq, data } of rows) {
+        const text = data ?? (await this.#journal.readFact(jobId, seq)) ?? ""
+        for (const hash of artifactsInText(text)) found.add(hash)
+      }
+      if (rows.length < VERIFY_PAGE) return found
+      after = rows.at(-1)!.seq
+    }
+  }
+
   /** Every job of the store, deleted ones too, in pages. */
   async *verifyAll(): AsyncGenerator<{ readonly jobId: string; readonly differences: string[] }> {
     for (let after: string | undefined; ; ) {
@@ -164,8 +233,14 @@ export class Reader {
    * been withdrawn.
    */
   async sendCommand(jobId: string, requested: JobCommand): Promise<boolean> {
-    const command = checkCommand(requested, this.#maxSignalBytes)
     await this.#queries.row(mustBeJobId(jobId))
+    return this.#queries.facts.send(jobId, requested, {
+      ...{ maxSignalBytes: this.#maxSignalBytes, live: () => undefined },
+      send: command => this.#send(jobId, command),
+    })
+  }
+
+  async #send(jobId: string, command: JobCommand): Promise<boolean> {
     const partitions = await this.#journal.readPartitions()
     const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
     if (!owned || this.isExclusive) return false
@@ -214,6 +289,8 @@ export class Reader {
 }
 
 const VERIFY_PAGE = 200
+/** Larger facts are read one at a time. */
+const INLINE_BYTES = 64 * 1024
 
 export function mustBeJobId(text: string): string {
   if (!isJobId(text))

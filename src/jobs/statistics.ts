@@ -2,15 +2,16 @@
  * What the jobs of a workflow usually take, use and fail with. Everything is read from roll-ups by hour, never from jobs:
  * the work depends on the hours, nodes and engines, not on the number of jobs. "No data" is null, never 0.
  */
+import { valueIn } from "../core/maps.ts"
 import { criticalPath } from "../core/statistics/critical-path.ts"
 import type { Histogram } from "../core/statistics/histogram.ts"
 import {
-  decodeTotals,
+  addStored,
   JOB,
-  mergeTotals,
   newTotals,
   OTHER_NODES,
   type Totals,
+  type UsageTotals,
 } from "../core/statistics/totals.ts"
 import type { Plan } from "../definition/plan.ts"
 import { isoTime } from "../engine/clock.ts"
@@ -42,12 +43,24 @@ export interface StatisticsRequest {
 export interface Percentiles {
   readonly p50: number
   readonly p90: number
+  readonly p95: number
   readonly p99: number
 }
 
-/** A kind of usage: in total, and on average per job, or per run of the node. */
+/** By kind of usage. */
 export interface UsageStatistics {
-  readonly [key: string]: { readonly total: number; readonly mean: number }
+  readonly [key: string]: UsageFigures
+}
+
+export interface UsageFigures {
+  readonly total: number
+  /** Per job, or per run of the node, however it ended. */
+  readonly mean: number
+  /** Of those that completed and reported it, within 5 %; null: no data. */
+  readonly p50: number | null
+  readonly p90: number | null
+  readonly p95: number | null
+  readonly p99: number | null
 }
 
 interface Statistics {
@@ -107,6 +120,8 @@ export interface StatisticsParts {
 /** The functions below, for one store. */
 export class StatisticsQueries {
   readonly #parts: StatisticsParts
+  /** By owner and workflow; the one that was used last is at the end. */
+  readonly #recent = new Map<string, Recent>()
 
   constructor(parts: StatisticsParts) {
     this.#parts = parts
@@ -119,6 +134,69 @@ export class StatisticsQueries {
   failures(request: FailuresRequest): Promise<FailurePage> {
     return failureGroups(this.#parts, request)
   }
+
+  /**
+   * The nodes of the workflow in the last week, of all versions together. A node without runs is left out. At most
+   * `RECENT_MS` old, beyond the delay of statistics: every request for the reasons of a job reads them.
+   */
+  recentNodes({ owner, workflow }: WorkflowOf): Promise<readonly NodeStatistics[]> {
+    const key = JSON.stringify([owner, workflow])
+    const now = this.#parts.now()
+    const known = this.#recent.get(key)
+    this.#recent.delete(key)
+    const recent =
+      known !== undefined && known.until > now ? known : this.#readRecent(key, { owner, workflow }, now)
+    this.#recent.set(key, recent)
+    return recent.nodes
+  }
+
+  #readRecent(key: string, of: WorkflowOf, now: number): Recent {
+    const recent: Recent = { until: now + RECENT_MS, size: 0, nodes: lastWeek(this.#parts, of) }
+    const forget = () => {
+      if (this.#recent.get(key) === recent) this.#recent.delete(key)
+    }
+    recent.nodes.then(nodes => {
+      recent.size = nodes.length
+      // Cheap to read again, and the first run of a node is known at once.
+      if (nodes.length === 0) forget()
+      this.#evict()
+    }, forget)
+    return recent
+  }
+
+  #evict(): void {
+    let size = 0
+    for (const recent of this.#recent.values()) size += recent.size
+    for (const [oldest, recent] of this.#recent) {
+      if (size <= MOST_RECENT) return
+      this.#recent.delete(oldest)
+      size -= recent.size
+    }
+  }
+}
+
+const RECENT_MS = 10_000
+/** Nodes of all workflows that are kept in memory, about 1 KB each. */
+const MOST_RECENT = 10_000
+
+type WorkflowOf = Pick<StatisticsRequest, "owner" | "workflow">
+
+interface Recent {
+  readonly until: number
+  /** 0: being read. */
+  size: number
+  readonly nodes: Promise<readonly NodeStatistics[]>
+}
+
+async function lastWeek(parts: StatisticsParts, of: WorkflowOf): Promise<readonly NodeStatistics[]> {
+  const { owner, workflow } = of
+  const from = parts.now() - 7 * 24 * HOUR_MS
+  const found = await workflowStatistics(parts, { owner, workflow, from }).catch(error => {
+    // The workflow was deleted, and has no data.
+    if (error instanceof UmbraError && error.code === "E305") return { nodes: [] }
+    throw error
+  })
+  return found.nodes
 }
 
 /** Throws E305 if there is neither such a workflow nor data of one. */
@@ -140,24 +218,10 @@ export async function workflowStatistics(
   const job = byNode.get(JOB) ?? newTotals()
   return {
     ...{ workflow, version: version ?? null, from: isoTime(from), to: isoTime(to) },
-    jobs: { ...statistics(job), cancelled: job.cancelled, expired: job.expired },
+    jobs: { ...statistics(job, job.count), cancelled: job.cancelled, expired: job.expired },
     nodes,
     critical_path: nodes.length === 0 ? [] : slowestPath(plan, nodes),
   }
-}
-
-/** The nodes of the workflow in the last week, of all versions together. A node without runs is left out. */
-export async function recentNodes(
-  parts: StatisticsParts,
-  { owner, workflow }: { readonly owner: string; readonly workflow: string },
-): Promise<readonly NodeStatistics[]> {
-  const from = parts.now() - 7 * 24 * HOUR_MS
-  const found = await workflowStatistics(parts, { owner, workflow, from }).catch(error => {
-    // The workflow was deleted, and has no data.
-    if (error instanceof UmbraError && error.code === "E305") return { nodes: [] }
-    throw error
-  })
-  return found.nodes
 }
 
 function* merged(rows: readonly StoredTotals[]): Work<{ byNode: Map<string, Totals>; latest?: number }> {
@@ -166,9 +230,10 @@ function* merged(rows: readonly StoredTotals[]): Work<{ byNode: Map<string, Tota
   for (const { version, node, data } of rows) {
     // 0: forks with a definition of their own.
     if (version > 0 && (latest === undefined || version > latest)) latest = version
-    const known = byNode.get(node)
-    if (known === undefined) byNode.set(node, decodeTotals(data))
-    else mergeTotals(known, decodeTotals(data))
+    addStored(
+      valueIn(byNode, node, () => newTotals()),
+      data,
+    )
     yield
   }
   return latest === undefined ? { byNode } : { byNode, latest }
@@ -182,10 +247,12 @@ function orderOf({ nodes }: Plan, byNode: ReadonlyMap<string, Totals>): string[]
 }
 
 function nodeStatistics(node: string, totals: Totals): NodeStatistics {
-  return { node, ...statistics(totals), cancelled: totals.cancelled }
+  const { count, cancelled } = totals
+  return { node, ...statistics(totals, count + cancelled), cancelled }
 }
 
-function statistics(totals: Totals): Statistics {
+/** `runs`: of which usage is counted. */
+function statistics(totals: Totals, runs: number): Statistics {
   const { count, failed, attempts, losses, errors } = totals
   return {
     ...{ count, failed, failure_rate: count === 0 ? null : failed / count },
@@ -195,20 +262,23 @@ function statistics(totals: Totals): Statistics {
     errors: [...errors]
       .map(([code, count]) => ({ code, count }))
       .sort((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
-    usage: usageStatistics(totals),
+    usage: usageStatistics(totals, runs),
   }
 }
 
 function percentiles(histogram: Histogram): Percentiles | null {
-  const found = histogram.quantiles([0.5, 0.9, 0.99])
-  return found === null ? null : { p50: found[0]!, p90: found[1]!, p99: found[2]! }
+  const found = histogram.quantiles([0.5, 0.9, 0.95, 0.99])
+  return found === null ? null : { p50: found[0]!, p90: found[1]!, p95: found[2]!, p99: found[3]! }
 }
 
-/** Cancelled runs may have usage too. */
-function usageStatistics({ usage, count, cancelled }: Totals): UsageStatistics | null {
+function usageStatistics({ usage }: Totals, runs: number): UsageStatistics | null {
   if (usage.size === 0) return null
-  const runs = Math.max(1, count === 0 ? cancelled : count)
-  return Object.fromEntries([...usage].map(([key, total]) => [key, { total, mean: total / runs }]))
+  const none = { p50: null, p90: null, p95: null, p99: null }
+  const figures = ({ sum, histogram }: UsageTotals): UsageFigures => ({
+    ...{ total: sum, mean: sum / Math.max(1, runs) },
+    ...((histogram && percentiles(histogram)) ?? none),
+  })
+  return Object.fromEntries([...usage].map(([key, totals]) => [key, figures(totals)]))
 }
 
 function slowestPath(plan: Plan, nodes: readonly NodeStatistics[]): CriticalNode[] {

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto"
+import { artifactsInValue } from "../core/artifacts.ts"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import type { RetryPolicy } from "../core/plan.ts"
@@ -6,11 +7,12 @@ import { sortedCopy } from "../definition/document/json-value.ts"
 import { type CheckedRequest, checkSubmission, type Plan } from "../definition/index.ts"
 import type { MustFit } from "../engine/dispatch/pipeline-needs.ts"
 import type { Engine } from "../engine/engine.ts"
+import { JobArtifacts } from "../engine/owner/job-artifacts.ts"
 import type { Stored } from "../engine/owner/snapshot.ts"
 import { anyExecution, type ClaimExecution } from "../engine/pipeline-places.ts"
-import type { Hurry } from "../engine/remote/remote-engines.ts"
 import { UmbraError } from "../errors.ts"
 import type { KeyClaim } from "../journal/port/journal.ts"
+import { traceTick } from "../trace.ts"
 import { checkOptions, hasStart, type StartOptions, startFields } from "./arguments.ts"
 import type { ForksParts } from "./fork/forks.ts"
 import {
@@ -72,10 +74,12 @@ export class Submissions {
   readonly #parts: SubmissionsParts
   readonly #turns = new Map<string, Promise<Submitted>>()
   readonly registrations: Registrations
+  readonly #artifacts: JobArtifacts
 
   constructor(parts: SubmissionsParts) {
     this.#parts = parts
     this.registrations = new Registrations({ ...parts, plans: parts.engine.plans })
+    this.#artifacts = new JobArtifacts(parts.journal, parts.now)
   }
 
   async submit(
@@ -86,11 +90,12 @@ export class Submissions {
   ): Promise<Submitted> {
     const stored = await this.#resolve(source, options)
     this.#mustFit(stored, options)
-    const checking = checkSubmission(stored.plan, input, options)
+    const checking = this.#check(stored.plan, input, options)
     const checked = checking instanceof Promise ? await checking : checking
+    if (options.idempotencyKey === undefined) return this.#submitNew(stored, checked, options, admit)
     const content =
       typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
-    return this.#submit(stored, { input: checked, content }, options, admit)
+    return this.#submitKeyed(stored, { input: checked, content }, options, admit)
   }
 
   /** As `submit`, for a plan that is in no registry. `content`: what submissions with the same key have in common. */
@@ -102,10 +107,13 @@ export class Submissions {
   ): Promise<Submitted> {
     this.#parts.engine.mustBeOpen()
     checkOptions(options)
-    return this.#submit(stored, given, options, admit)
+    await this.#artifacts.check(options.owner, given.input)
+    return options.idempotencyKey === undefined
+      ? this.#submitNew(stored, given.input, options, admit)
+      : this.#submitKeyed(stored, given, options, admit)
   }
 
-  async #submit(
+  async #submitKeyed(
     stored: StoredPlan,
     { input, content }: { readonly input: Json; readonly content: readonly unknown[] },
     options: SubmitOptions & { owner: string },
@@ -115,23 +123,66 @@ export class Submissions {
     if (!engine.takesJobs) await engine.whenReady()
     const { plan } = stored
     const command = this.#command(stored, input, options)
-    if (options.idempotencyKey !== undefined)
-      return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
-        const jobId = await this.#claim(content, options)
-        if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
-        return this.#admitted(jobId, { plan, admit }, () => engine.commands.submitOnce(jobId, plan, command))
-      })
-    const asNew = (hurry?: Hurry) => {
-      const jobId = engine.newJobId()
-      return this.#admitted(jobId, { plan, admit }, () => engine.commands.submit(jobId, plan, command, hurry))
-    }
+    return this.#serialize(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
+      const jobId = await this.#claim(content, options)
+      if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
+      return this.#admitted(jobId, { plan, admit }, () => engine.commands.submitOnce(jobId, plan, command))
+    })
+  }
+
+  async #submitNew(
+    stored: StoredPlan,
+    input: Json,
+    options: SubmitOptions & { owner: string },
+    admit: Admit | undefined,
+  ): Promise<Submitted> {
+    const { engine } = this.#parts
+    if (!engine.takesJobs) await engine.whenReady()
+    const { plan } = stored
+    const command = this.#command(stored, input, options)
+    const jobId = engine.newJobId()
     try {
-      return await asNew("hurry")
+      if (plan.pipeline !== null || admit !== undefined)
+        return await this.#admitted(jobId, { plan, admit }, () =>
+          engine.commands.submit(jobId, plan, command, "hurry"),
+        )
+      return { jobId, isNew: true, stored: await engine.commands.submit(jobId, plan, command, "hurry") }
     } catch (error) {
       // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
       if (!isUnanswered(error)) throw error
-      return asNew()
+      const other = engine.newJobId()
+      return this.#admitted(other, { plan, admit }, () => engine.commands.submit(other, plan, command))
     }
+  }
+
+  /** As `submit`, under an id that follows from the cause of the job: a repetition finds the job, and `input` is not called. */
+  async submitOnce(
+    jobId: string,
+    source: string,
+    input: () => Json | undefined,
+    {
+      schedule,
+      operation,
+      ...options
+    }: SubmitOptions & { owner: string } & Pick<Submit, "schedule" | "operation">,
+    admit?: Admit,
+  ): Promise<Submitted> {
+    const { engine } = this.#parts
+    if (!engine.takesJobs) await engine.whenReady()
+    if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
+    const stored = await this.#resolve(source, options)
+    this.#mustFit(stored, options)
+    const { plan } = stored
+    const checked = await this.#check(plan, input(), options)
+    const { name: workflow } = stored
+    const traceparent =
+      schedule && traceTick({ jobId, workflow, schedule: schedule.name, tick: schedule.tick })
+    const command: Submit = {
+      ...this.#command(stored, checked, { ...options, traceparent }),
+      ...(schedule === undefined ? {} : { schedule }),
+      ...(operation === undefined ? {} : { operation }),
+    }
+    return this.#admitted(jobId, { plan, admit }, () => engine.commands.submitOnce(jobId, plan, command))
   }
 
   /** Submits many jobs, each accepted or refused for itself. `admit`: absent if no limit applies to them. */
@@ -145,7 +196,7 @@ export class Submissions {
         return stored
       },
       command: ({ input, options }, stored) => {
-        const checked = checkSubmission(stored.plan, input, options)
+        const checked = this.#check(stored.plan, input, options)
         return checked instanceof Promise
           ? checked.then(value => this.#command(stored, value, options))
           : this.#command(stored, checked, options)
@@ -168,7 +219,7 @@ export class Submissions {
     return (await this.#exists(jobId)) ? { jobId, isNew: false, stored: null } : null
   }
 
-  /** Submits a fork in the partition of its origin. `content`: what the idempotency key stands for. */
+  /** Submits a fork in the partition of its origin. `content`: the submission that the idempotency key identifies. */
   async submitFork({
     plan,
     partition,
@@ -182,8 +233,9 @@ export class Submissions {
     engine.mustBeOpen()
     checkOptions({ ...options, labels: given.labels })
     mustFit?.(plan, options.owner)
+    await this.#artifacts.check(options.owner, [given.input, ...(given.pinned ?? [])])
     if (!engine.takesJobs) await engine.whenReady()
-    if (given.definition !== undefined) engine.plans.addDefinition(plan)
+    if (given.definition !== undefined) engine.plans.addDefinition(given.definition.hash, plan)
     const command: Submit = {
       ...given,
       ...(retryDefaults === undefined ? {} : { retryDefaults }),
@@ -206,6 +258,18 @@ export class Submissions {
     this.#parts.engine.mustBeOpen()
     checkOptions(options)
     return this.registrations.resolve(source, options.owner)
+  }
+
+  /** Returns a promise only if the schema needs one, or the input refers to artifacts. */
+  #check(plan: Plan, input: unknown, options: AcceptOptions & { owner: string }): Json | Promise<Json> {
+    const checked = checkSubmission(plan, input, options)
+    if (checked instanceof Promise) return checked.then(value => this.#withArtifacts(value, options.owner))
+    return this.#withArtifacts(checked, options.owner)
+  }
+
+  #withArtifacts(input: Json, owner: string): Json | Promise<Json> {
+    const hashes = artifactsInValue(input)
+    return hashes.length === 0 ? input : this.#artifacts.check(owner, input).then(() => input)
   }
 
   #mustFit({ plan }: StoredPlan, { owner }: { readonly owner: string }): void {
@@ -241,7 +305,7 @@ export class Submissions {
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
     const { retryDefaults } = this.#parts
-    const command: Submit = {
+    const command: NewCommand = {
       type: "submit",
       owner: options.owner,
       workflow: stored.name,
@@ -252,12 +316,14 @@ export class Submissions {
           ? (stored.plan.ttlSeconds ?? this.#parts.ttlSeconds)
           : options.ttlSeconds,
       priority: options.priority ?? 0,
-      ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
-      ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
-      ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
-      ...(retryDefaults === undefined ? {} : { retryDefaults }),
-      ...this.#parts.engine.pauses.fields(options.owner, stored.name),
     }
+    // Set one by one: most jobs have none of them, and each spread copies the command.
+    if (options.labels !== undefined) command.labels = { ...options.labels }
+    if (options.traceparent !== undefined) command.traceparent = options.traceparent
+    if (options.submittedBy !== undefined) command.submittedBy = options.submittedBy
+    if (retryDefaults !== undefined) command.retryDefaults = retryDefaults
+    const { paused } = this.#parts.engine.pauses.fields(options.owner, stored.name)
+    if (paused !== undefined) command.paused = paused
     return hasStart(options) ? delayed(command, stored.plan, options) : command
   }
 
@@ -303,6 +369,8 @@ export class Submissions {
   }
 }
 
+type NewCommand = { -readonly [Field in keyof Submit]: Submit[Field] }
+
 function delayed(command: Submit, { pipeline }: Plan, options: StartOptions): Submit {
   // Its place among the executions is claimed when it is submitted, and would be held until it starts.
   if (pipeline !== null)
@@ -316,8 +384,11 @@ function delayed(command: Submit, { pipeline }: Plan, options: StartOptions): Su
 function fingerprintOf(submitted: readonly unknown[], options: SubmitOptions): string {
   const { labels = {}, priority = 0, ttlSeconds = null } = options
   const content = [...submitted, labels, priority, ttlSeconds]
-  // As given: the same delay, sent again, is the same submission.
-  if (hasStart(options)) content.push(options.startAt ?? null, options.delaySeconds ?? null)
+  // The same delay, sent again, is the same submission; a time is the same in every zone.
+  if (hasStart(options)) {
+    const { startAt = null, delayMs = null } = startFields(options)
+    content.push(startAt, delayMs)
+  }
   return createHash("sha256")
     .update(JSON.stringify(sortedCopy(content)))
     .digest("hex")

@@ -47,7 +47,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "los
     return { settled, cancel: () => done(null) }
   }
 
-  /** This process does not own the partition any more: callers must look elsewhere. */
+  /** This process does not own the partition any more: callers must query another process. */
   lost(partition: number): void {
     for (const jobId of [...this.#byJob.keys()])
       if (partitionOf(jobId) === partition) this.notify(jobId, null)

@@ -1,4 +1,5 @@
 /** Stored workflows, their versions and aliases, as the API shows them; for the server and for commands on the store. */
+import { isDeepStrictEqual } from "node:util"
 import { isoTime } from "../engine/clock.ts"
 import { noSuchWorkflow } from "../engine/versions.ts"
 import type { WorkflowRow } from "../journal/port/journal.ts"
@@ -11,6 +12,7 @@ import type {
   VersionRow,
   WorkflowPause,
 } from "../journal/port/registry.ts"
+import { inTurns, type Work } from "../turns.ts"
 import { checkPause } from "./arguments.ts"
 
 type Query<List extends "listWorkflows" | "listVersions"> = Parameters<Registry[List]>[0]
@@ -137,4 +139,85 @@ function pausedView(pause: WorkflowPause | undefined) {
 
 function weights(targets: readonly AliasTarget[]): Record<string, number> {
   return Object.fromEntries(targets.map(({ version, weight }) => [String(version), weight]))
+}
+
+/** The differences between two versions of a workflow, by key. */
+export interface WorkflowDiff {
+  readonly name: string
+  readonly from: number
+  readonly to: number
+  readonly nodes_added: string[]
+  readonly nodes_removed: string[]
+  readonly nodes_changed: { readonly id: string; readonly keys: string[] }[]
+  readonly routes_added: string[]
+  readonly routes_removed: string[]
+  readonly routes_changed: { readonly name: string; readonly keys: string[] }[]
+  readonly keys_changed: string[]
+}
+
+type Keys = Record<string, unknown>
+type Differences = Omit<WorkflowDiff, "name" | "from" | "to">
+
+export async function workflowDiff(
+  workflows: Pick<Workflows, "workflow">,
+  { from, to, ...key }: Omit<VersionKey, "version"> & { readonly from: number; readonly to: number },
+): Promise<WorkflowDiff> {
+  const before = await storedWorkflow(workflows, { ...key, version: from })
+  const after = await storedWorkflow(workflows, { ...key, version: to })
+  return { name: key.name, from, to, ...(await inTurns(diffOf(before.definition, after.definition))) }
+}
+
+interface Changes {
+  readonly added: string[]
+  readonly removed: string[]
+  readonly changed: [name: string, keys: string[]][]
+}
+
+/** Both are canonical, except for values of `retry` that were written although they are the default. */
+function* diffOf(before: string, after: string): Work<Differences> {
+  const old = divided(before)
+  yield
+  const now = divided(after)
+  const nodes = yield* changes(old.nodes, now.nodes)
+  const routes = yield* changes(old.routes, now.routes)
+  return {
+    nodes_added: nodes.added,
+    nodes_removed: nodes.removed,
+    nodes_changed: nodes.changed.map(([id, keys]) => ({ id, keys })),
+    routes_added: routes.added,
+    routes_removed: routes.removed,
+    routes_changed: routes.changed.map(([name, keys]) => ({ name, keys })),
+    keys_changed: changedKeys(old.rest, now.rest),
+  }
+}
+
+/** A document has nodes or routes; a later version may have the other. */
+function divided(definition: string) {
+  const {
+    nodes = [],
+    routes = [],
+    ...rest
+  } = JSON.parse(definition) as Keys & Record<"nodes" | "routes", Keys[]>
+  const by = (key: string, entries: readonly Keys[]) =>
+    new Map(entries.map(entry => [String(entry[key]), entry]))
+  return { nodes: by("id", nodes), routes: by("name", routes), rest }
+}
+
+function* changes(old: ReadonlyMap<string, Keys>, now: ReadonlyMap<string, Keys>): Work<Changes> {
+  const changed: Changes["changed"] = []
+  for (const [name, entry] of now) {
+    const keys = changedKeys(old.get(name) ?? entry, entry)
+    if (keys.length > 0) changed.push([name, keys])
+    yield
+  }
+  return {
+    added: [...now.keys()].filter(name => !old.has(name)),
+    removed: [...old.keys()].filter(name => !now.has(name)),
+    changed,
+  }
+}
+
+function changedKeys(before: Keys, after: Keys): string[] {
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)])
+  return [...keys].filter(key => !isDeepStrictEqual(before[key], after[key])).sort()
 }

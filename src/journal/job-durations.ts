@@ -12,7 +12,7 @@ export interface DurationsQuery extends Omit<JobFilter, "after" | "limit"> {
   readonly points?: number | undefined
 }
 
-/** Stands for `count` jobs of one status that were created and took about as long; the other fields are those of the slowest. */
+/** Represents `count` jobs of one status that were created and took about as long; the other fields are those of the slowest. */
 export interface DurationPoint {
   readonly at: number
   readonly durationMs: number
@@ -40,11 +40,17 @@ const BOUND: ListBound = { entries: 1_000, ms: 20 }
 
 type ListJobs = (filter: JobFilter, bound: ListBound) => Promise<JobPage>
 
-/** `now`: jobs that have not ended took so long until now. */
+interface Times {
+  /** Jobs that have not ended took so long until now. */
+  readonly now: number
+  /** When the job was submitted, or was to start. */
+  begin(row: JobRow): number
+}
+
 export async function jobDurations(
   list: ListJobs,
-  now: number,
-  { points = 500, createdBefore: before = now + 1, createdFrom, ...filter }: DurationsQuery,
+  times: Times,
+  { points = 500, createdBefore: before = times.now + 1, createdFrom, ...filter }: DurationsQuery,
 ): Promise<JobDurations> {
   const first = createdFrom ?? before - DAY_MS
   const width = Math.max(1, Math.ceil((before - first) / SLICES))
@@ -54,14 +60,15 @@ export async function jobDurations(
     const slice = { createdFrom: from, createdBefore: Math.min(from + width, before) }
     const page = await list({ ...filter, ...slice, limit: JOBS_OF_A_SLICE }, BOUND)
     if (page.next !== null) complete = false
-    for (const row of page.jobs) jobs.push(pointOf(row, now))
+    for (const row of page.jobs) jobs.push(pointOf(row, times))
   }
   const joined = join(jobs, points, { from: first, width: before - first })
   return { from: first, before, points: joined.sort((a, b) => a.at - b.at), jobs: jobs.length, complete }
 }
 
-function pointOf({ id: jobId, createdAt: at, finishedAt, status }: JobRow, now: number): DurationPoint {
-  return { at, durationMs: Math.max(0, (finishedAt ?? now) - at), status, count: 1, jobId }
+function pointOf(row: JobRow, { now, begin }: Times): DurationPoint {
+  const { id: jobId, createdAt: at, finishedAt, status } = row
+  return { at, durationMs: Math.max(0, (finishedAt ?? now) - begin(row)), status, count: 1, jobId }
 }
 
 /** Joins points of the same cell of a grid over time and the logarithm of the duration, in ever larger cells. */

@@ -4,7 +4,7 @@
  * contains U+001E or U+001F unescaped, and a text that does is rejected (joined-text.ts).
  */
 import { FIELD, json, plain } from "./joined-text.ts"
-import type { LineageRow, MessageKey } from "./port/pipelines.ts"
+import type { Attempt, Invocation, LineageRow, MessageKey } from "./port/pipelines.ts"
 
 /** One attempt at a message, or a part of it, as it is stored. */
 export interface AttemptRow extends MessageKey {
@@ -13,26 +13,28 @@ export interface AttemptRow extends MessageKey {
   steps: string
 }
 
-/** The calls of an attempt are nearly always consecutive; those that are not become separate rows. */
-export function groupAttempts(lineage: readonly LineageRow[]): AttemptRow[] {
-  const attempts: AttemptRow[] = []
-  let last: AttemptRow | undefined
-  for (const row of lineage) {
-    const { route, seq, attempt, into } = row
-    const isSame = last?.seq === seq && last.route === route && last.attempt === attempt && last.into === into
-    if (isSame) last!.steps += FIELD + encodeStep(row)
-    else {
-      last = { route, seq, attempt, into, steps: encodeStep(row) }
-      attempts.push(last)
+/** One row for each attempt; a call that was gathered into another message has a row of its own. */
+export function attemptRows(lineage: readonly Attempt[]): AttemptRow[] {
+  const rows: AttemptRow[] = []
+  for (const { route, seq, attempt, invocations, emitted } of lineage) {
+    let row: AttemptRow | undefined
+    for (const call of invocations) {
+      const step = encodeStep(call, emitted)
+      if (row?.into === call.into) row.steps += FIELD + step
+      else {
+        row = { route, seq, attempt, into: call.into, steps: step }
+        rows.push(row)
+      }
     }
   }
-  return attempts
+  return rows
 }
 
-function encodeStep({ adapter, at, durationUs, status, emitted, error }: LineageRow): string {
+function encodeStep(call: Invocation, emitted: Attempt["emitted"]): string {
+  const { adapter, at, durationUs, status, error } = call
+  const sent = emitted?.get(adapter)
   const letter = status === "failed" ? "f" : "c"
-  const [sent, fault] = [emitted === null ? "" : plain(emitted), error === null ? "" : json(error)]
-  return `${adapter},${at},${durationUs},${letter};${sent};${fault}`
+  return `${adapter},${at},${durationUs},${letter};${sent === undefined ? "" : plain(sent)};${error === null ? "" : json(error)}`
 }
 
 /** The calls of a stored attempt. */

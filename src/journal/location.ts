@@ -9,6 +9,13 @@ export function isPostgres(location: string): boolean {
   return /^postgres(ql)?:/i.test(location)
 }
 
+/** The folder of an embedded database; null: it is in memory; undefined: other processes may use it. */
+export function dataFolder(location: string | Journal): string | null | undefined {
+  if (typeof location !== "string") return location.capabilities.durable ? undefined : null
+  if (location === "memory:") return null
+  return isPostgres(location) ? undefined : location
+}
+
 /** Host and database only: user, password and options of a URL do not appear in messages. */
 export function storeLabel(url: string): string {
   if (!URL.canParse(url)) {

@@ -84,10 +84,22 @@ export function bucketOf(jobId: string): number {
   return Number.parseInt(jobId.slice(0, 8) + jobId.slice(9, BUCKET_DIGITS + 1), 16)
 }
 
-/** The time in the id. */
+/** The time in the id, read digit by digit: no text is made. */
 export function idTime(jobId: string): number {
-  return Number.parseInt(jobId.slice(0, 8) + jobId.slice(9, 13), 16)
+  return hexNumber(jobId, 0, 8) * 0x1_0000 + hexNumber(jobId, 9, 13)
 }
+
+function hexNumber(text: string, from: number, to: number): number {
+  let value = 0
+  for (let i = from; i < to; i++) {
+    const code = text.charCodeAt(i)
+    const digit = code <= NINE ? code - ZERO : (code | LOWER_CASE) - LOWER_A + 10
+    value = value * 16 + digit
+  }
+  return value
+}
+
+const [ZERO, NINE, LOWER_A, LOWER_CASE] = [0x30, 0x39, 0x61, 0x20]
 
 /** The lowest job id of this bucket; behind the last bucket: an id above all others. */
 export function firstIdOf(bucket: number): string {
@@ -136,6 +148,7 @@ function rareMarks(job: MarkedJob, at: number, isNew: boolean): readonly Mark[] 
   const { owner, status, createdAt } = job
   const hasEnded = jobHasEnded(status)
   const isLate = isNew && Math.abs(createdAt - at) > LATE_MS
+  // Of a delayed job longer than it took: a mark may find too much, never too little.
   const took = hasEnded && job.finishedAt !== null ? job.finishedAt - createdAt : 0
   const hasError = job.error !== null && status !== "COMPLETED"
   const forkedFrom = isNew ? (job.forkedFrom ?? null) : null
@@ -171,22 +184,35 @@ function errorMarks({ owner, error, fingerprint }: MarkedJob): Mark[] {
 class MarkLists {
   static readonly #MOST = 10_000
   readonly #lists = new Map<string, readonly Mark[]>()
+  /** The next job is often of the same workflow: then no key is made. */
+  #lastBirth: LastList | null = null
+  #lastEnd: LastList | null = null
 
-  birth({ owner, workflow, workflowVersion }: MarkedJob): readonly Mark[] {
-    return this.#list(`${workflowVersion}\u001f${owner}\u001f${workflow}`, () => [
+  birth(job: MarkedJob): readonly Mark[] {
+    const last = this.#lastBirth
+    if (last !== null && isLike(last.job, job)) return last.list
+    const { owner, workflow, workflowVersion } = job
+    const list = this.#list(`${workflowVersion}\u001f${owner}\u001f${workflow}`, () => [
       marks.workflow(owner, workflow),
       marks.version(owner, workflow, workflowVersion),
     ])
+    this.#lastBirth = { job: { owner, workflow, workflowVersion }, status: null, list }
+    return list
   }
 
   /** null: the job has not ended. */
-  end({ owner, workflow, workflowVersion, status }: MarkedJob): readonly Mark[] | null {
+  end(job: MarkedJob): readonly Mark[] | null {
+    const { owner, workflow, workflowVersion, status } = job
     if (!jobHasEnded(status)) return null
-    return this.#list(`${status}\u001f${workflowVersion}\u001f${owner}\u001f${workflow}`, () => [
+    const last = this.#lastEnd
+    if (last !== null && last.status === status && isLike(last.job, job)) return last.list
+    const list = this.#list(`${status}\u001f${workflowVersion}\u001f${owner}\u001f${workflow}`, () => [
       marks.status(owner, status),
       marks.workflow(owner, workflow, status),
       marks.version(owner, workflow, workflowVersion, status),
     ])
+    this.#lastEnd = { job: { owner, workflow, workflowVersion }, status, list }
+    return list
   }
 
   #list(key: string, create: () => readonly Mark[]): readonly Mark[] {
@@ -198,6 +224,18 @@ class MarkLists {
     }
     return list
   }
+}
+
+type MarkedWorkflow = Pick<MarkedJob, "owner" | "workflow" | "workflowVersion">
+
+interface LastList {
+  readonly job: MarkedWorkflow
+  readonly status: JobStatus | null
+  readonly list: readonly Mark[]
+}
+
+function isLike(a: MarkedWorkflow, b: MarkedWorkflow): boolean {
+  return a.workflowVersion === b.workflowVersion && a.workflow === b.workflow && a.owner === b.owner
 }
 
 /** What was written for a bucket: lists of `MarkLists`, and single marks. */
@@ -230,16 +268,13 @@ export class MarkWriter {
     const at = idTime(job.id)
     const prefix = job.id.slice(0, BUCKET_DIGITS + 1)
     const known = job.updatedAt - at <= REMEMBERED_MS ? this.#written.get(prefix) : undefined
-    const add = (added: readonly Mark[] | Mark) => {
-      if (known?.has(added)) return
-      const bucket = found.get(prefix)
-      if (bucket === undefined) found.set(prefix, new Set([added]))
-      else bucket.add(added)
+    if (isNew) {
+      const birth = this.#lists.birth(job)
+      if (!known?.has(birth)) addTo(found, prefix, birth)
     }
-    if (isNew) add(this.#lists.birth(job))
     const end = this.#lists.end(job)
-    if (end !== null) add(end)
-    for (const rare of rareMarks(job, at, isNew)) add(rare)
+    if (end !== null && !known?.has(end)) addTo(found, prefix, end)
+    for (const rare of rareMarks(job, at, isNew)) if (!known?.has(rare)) addTo(found, prefix, rare)
   }
 
   #remember(found: ReadonlyMap<string, Written>): void {
@@ -260,6 +295,12 @@ export class MarkWriter {
       this.#written.delete(prefix)
     }
   }
+}
+
+function addTo(found: Map<string, Written>, prefix: string, added: readonly Mark[] | Mark): void {
+  const bucket = found.get(prefix)
+  if (bucket === undefined) found.set(prefix, new Set([added]))
+  else bucket.add(added)
 }
 
 const NO_ENTRIES: MarkEntries = { pairs: [], written: () => {} }

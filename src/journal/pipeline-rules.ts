@@ -1,7 +1,7 @@
 /** The rules that every pipeline store applies in the same way. */
 import { createHash } from "node:crypto"
 import { JournalDataError } from "./errors.ts"
-import type { LineageRow, MessageKey, PipelineCommit } from "./port/pipelines.ts"
+import type { LineageRow, ListedExecution, MessageKey, PipelineCommit } from "./port/pipelines.ts"
 import { BEFORE_ALL_KEYS } from "./values.ts"
 
 /**
@@ -97,4 +97,24 @@ export async function* deadLetterPages(
     if (found.length < CLAIM_PAGE) return
     after = found.at(-1)!
   }
+}
+
+/** A row of a list of executions; one without an execution, if none was found. */
+export interface ScannedExecution extends Omit<ListedExecution, "execution" | "jobId"> {
+  readonly execution: number | null
+  readonly jobId: string | null
+  /** The oldest execution that was read; null: none was. */
+  readonly scanned: number | null
+  /** There are no older ones. */
+  readonly isEnd: boolean
+}
+
+export function executionPage(rows: readonly ScannedExecution[], limit: number) {
+  const executions = rows.flatMap(({ execution, jobId, progress, endedAt }): ListedExecution[] =>
+    execution === null ? [] : [{ execution, jobId: jobId!, progress, endedAt }],
+  )
+  const { scanned, isEnd } = rows[0]!
+  const isFull = executions.length === limit
+  const last = isFull ? executions.at(-1)!.execution : scanned
+  return { executions, next: isEnd && !(isFull && last !== scanned) ? null : last }
 }

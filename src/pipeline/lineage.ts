@@ -33,10 +33,11 @@ export async function walkLineage(
   source: LineageSource,
   open: OpenSource,
   name: string,
-  limit: number,
+  { limit = 100, depth = Number.POSITIVE_INFINITY, width = limit, from = 0, direction }: LineageQuery,
 ): Promise<LineageView> {
   const start = { source: source, ...messageKey(source.plan, name) }
-  const [message] = await new Walk(open, limit, Number.POSITIVE_INFINITY).read([start])
+  const bounds = { limit, depth, width, from }
+  const [message] = await new Walk(open, bounds, Number.POSITIVE_INFINITY).read([start])
   if (message === undefined) {
     // The job may have been submitted only a moment ago.
     if (!source.hasEnded) return { message: null, inputs: [], outputs: [], is_cut: false }
@@ -45,10 +46,10 @@ export async function walkLineage(
       `Job ${source.jobId} has no message ${name}, or its lineage has been removed.`,
     )
   }
-  const up = new Walk(open, limit)
-  const inputs = await up.follow(message, known => up.findInputs(known))
-  const down = new Walk(open, limit)
-  const outputs = await down.follow(message, known => down.findOutputs(known))
+  const up = new Walk(open, bounds)
+  const inputs = direction === "outputs" ? [] : await up.follow(message, known => up.findInputs(known))
+  const down = new Walk(open, bounds)
+  const outputs = direction === "inputs" ? [] : await down.follow(message, known => down.findOutputs(known))
   return {
     message: viewOf(message),
     inputs: inputs.map(viewOf),
@@ -57,33 +58,43 @@ export async function walkLineage(
   }
 }
 
+interface Bounds {
+  readonly limit: number
+  readonly depth: number
+  readonly width: number
+  readonly from: number
+}
+
 class Walk {
   readonly #open: OpenSource
-  readonly #limit: number
+  readonly #bounds: Bounds
   readonly #bodyCharacters: number
   isCut = false
 
-  constructor(open: OpenSource, limit: number, bodyCharacters = BODY_CHARACTERS) {
+  constructor(open: OpenSource, bounds: Bounds, bodyCharacters = BODY_CHARACTERS) {
     this.#open = open
-    this.#limit = limit
+    this.#bounds = bounds
     this.#bodyCharacters = bodyCharacters
   }
 
-  /** Breadth first, each message once, without the start. */
-  async follow(start: Known, next: (known: readonly Known[]) => Promise<readonly Ref[]>): Promise<Known[]> {
+  /** Breadth first, each message once, without the start and the first `from` messages next to it. */
+  async follow(start: Known, next: (known: readonly Known[]) => Promise<Iterable<Ref>>): Promise<Known[]> {
+    const { limit, depth, width, from } = this.#bounds
     const seen = new Set([nameOf({ source: start.source, ...start.message })])
     const found: Known[] = []
     let edge: readonly Known[] = [start]
-    while (edge.length > 0) {
+    for (let step = 1; edge.length > 0 && step <= depth; step++) {
       const fresh: Ref[] = []
+      let skipped = step === 1 ? 0 : from
       for (const ref of await next(edge)) {
         if (seen.has(nameOf(ref))) continue
-        if (found.length + fresh.length >= this.#limit) {
+        if (skipped >= from && (fresh.length >= width || found.length + fresh.length >= limit)) {
           this.isCut = true
           break
         }
         seen.add(nameOf(ref))
-        fresh.push(ref)
+        if (skipped < from) skipped++
+        else fresh.push(ref)
       }
       edge = await this.read(fresh)
       found.push(...edge)
@@ -102,27 +113,22 @@ class Walk {
     ])
   }
 
-  async findOutputs(known: readonly Known[]): Promise<Ref[]> {
-    const refs: Ref[] = []
-    for (const { source, message, rows, replayedBy } of known) {
-      for (const { emitted, into } of rows) {
-        if (into !== null) refs.push({ source, route: message.route, seq: into })
-        for (const key of this.#keysOf(emitted)) refs.push({ source, ...key })
+  /** One at a time: a message may have emitted a hundred thousand, of which a page is wanted. */
+  async findOutputs(known: readonly Known[]): Promise<Iterable<Ref>> {
+    const replays = await Promise.all(
+      known.map(({ replayedBy }) => (replayedBy === null ? null : this.#open(replayedBy.jobId))),
+    )
+    return (function* () {
+      for (const [at, { source, message, rows, replayedBy }] of known.entries()) {
+        for (const { emitted, into } of rows) {
+          if (into !== null) yield { source, route: message.route, seq: into }
+          for (const { route, from, to } of emittedRanges(emitted))
+            for (let seq = from; seq <= to; seq++) yield { source, route, seq }
+        }
+        const other = replays[at]!
+        if (other !== null) yield { source: other, ...replayedBy!.key }
       }
-      const other = replayedBy === null ? null : await this.#open(replayedBy.jobId)
-      if (other !== null) refs.push({ source: other, ...replayedBy!.key })
-    }
-    return refs
-  }
-
-  #keysOf(emitted: string | null): MessageKey[] {
-    const keys: MessageKey[] = []
-    for (const { route, from, to } of emittedRanges(emitted)) {
-      const end = Math.min(to, from + this.#limit)
-      if (end < to) this.isCut = true
-      for (let seq = from; seq <= end; seq++) keys.push({ route, seq })
-    }
-    return keys
+    })()
   }
 
   async read(refs: readonly Ref[]): Promise<Known[]> {
@@ -145,7 +151,7 @@ class Walk {
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
       store.readLineage({ execution, keys, limit: keys.length * ROWS_PER_MESSAGE }),
-      store.readGathered({ execution, into: keys, limit: this.#limit }),
+      store.readGathered({ execution, into: keys, limit: this.#bounds.from + this.#bounds.limit }),
     ])
     const rowsByMessage = groupBy(rows, formatKey)
     const intoByMember = await this.#leaders(source, gathered)
@@ -294,6 +300,20 @@ export interface MessageView {
   readonly body: Json
   /** The body is too large to be shown in a list: request this message itself. */
   readonly body_left_out?: true
+}
+
+/** How much of the lineage is walked, in each direction. */
+export interface LineageQuery {
+  /** The largest number of messages; default 100. */
+  readonly limit?: number | undefined
+  /** The largest number of steps from the message; default: as many as there are. */
+  readonly depth?: number | undefined
+  /** The largest number of messages of one step; default `limit`. */
+  readonly width?: number | undefined
+  /** Leaves out the first messages of the first step: those of earlier pages. */
+  readonly from?: number | undefined
+  /** Default: both. */
+  readonly direction?: "inputs" | "outputs" | undefined
 }
 
 export interface LineageView {

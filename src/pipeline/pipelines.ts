@@ -4,6 +4,7 @@ import type { BrokerHost, RemoteWorkers } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { Clock } from "../engine/clock.ts"
+import { JobArtifacts } from "../engine/owner/job-artifacts.ts"
 import type { Plans } from "../engine/plans.ts"
 import type { LiveMessages, MessagesQuery } from "../engine/remote/live-messages.ts"
 import { Versions } from "../engine/versions.ts"
@@ -11,8 +12,9 @@ import { UmbraError } from "../errors.ts"
 import type { Queries } from "../jobs/queries.ts"
 import type { Admit, SubmitOptions, Submitted } from "../jobs/submit.ts"
 import type { Journal } from "../journal/port/journal.ts"
-import type { PipelineStore } from "../journal/port/pipelines.ts"
+import type { MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
 import type { Log } from "../log.ts"
+import { checkOutput } from "../worker/output.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions, type ExecutionsParts } from "./execution/executions.ts"
@@ -61,7 +63,13 @@ export class Pipelines extends PipelineQueries {
 
   constructor(parts: PipelinesParts) {
     const { journal, plans, queries, clock } = parts
-    super({ store: journal.pipelines, plans, row: id => queries.row(id), live: parts.live })
+    super({
+      store: journal.pipelines,
+      plans,
+      row: id => queries.row(id),
+      now: () => clock.now(),
+      live: parts.live,
+    })
     this.#parts = parts
     this.#versions = new Versions(journal, () => clock.random())
   }
@@ -102,9 +110,16 @@ export class Pipelines extends PipelineQueries {
     admit: Admit = (_, store) => store(),
   ): Promise<Submitted & { readonly replayed: number }> {
     const { plan, execution } = await this.openSource(jobId)
-    const keys = options.messages?.map(name => messageKey(plan, name)) ?? null
+    const { maxMessageBytes: maxBytes } = this.#parts.settings
+    const bodies = Object.entries(options.bodies ?? {}).map(([name, body]) => {
+      return { ...messageKey(plan, name), body: checkedBody(name, body, maxBytes) }
+    })
     const { state } = await this.#parts.queries.fold(jobId)
-    const { clock } = this.#parts
+    const { clock, journal } = this.#parts
+    const artifacts = new JobArtifacts(journal, () => clock.now())
+    await artifacts.check(state.owner, Object.values(options.bodies ?? {}))
+    const named = options.messages?.map(name => messageKey(plan, name))
+    const keys = named === undefined && bodies.length === 0 ? null : uniqueKeys([...(named ?? []), ...bodies])
     let replayed = 0
     const submitted = await this.#parts.submit(
       options.workflow === undefined
@@ -118,9 +133,9 @@ export class Pipelines extends PipelineQueries {
       },
       (replayedBy, store) =>
         admit(replayedBy, async () => {
-          const claim = { execution, keys, replayedBy, at: clock.now(), claimMs: CLAIM_MS }
+          const claim = { execution, keys, bodies, replayedBy, at: clock.now(), claimMs: CLAIM_MS }
           replayed = await this.#store.claimDeadLetters(claim)
-          if (replayed === 0) throw nothingToReplay(jobId, options.messages)
+          if (replayed === 0) throw nothingToReplay(jobId, keys === null)
           await store()
         }),
     )
@@ -145,8 +160,21 @@ export class Pipelines extends PipelineQueries {
   }
 }
 
-function nothingToReplay(jobId: string, messages: readonly string[] | undefined): UmbraError {
-  const none = messages === undefined ? "has no dead letters to replay" : "has none of these dead letters"
+function checkedBody(name: string, body: Json, maxBytes: number): string {
+  try {
+    return checkOutput(body, { maxBytes, what: "body" }).text
+  } catch (error) {
+    throw new UmbraError("E309", `The body of ${name} cannot be used: ${(error as Error).message}`)
+  }
+}
+
+/** Keys and nothing else, each once: a store may send them to a thread. */
+function uniqueKeys(keys: readonly MessageKey[]): MessageKey[] {
+  return [...new Map(keys.map(({ route, seq }) => [`${route}:${seq}`, { route, seq }])).values()]
+}
+
+function nothingToReplay(jobId: string, isAll: boolean): UmbraError {
+  const none = isAll ? "has no dead letters to replay" : "has none of these dead letters"
   return new UmbraError(
     "E708",
     `Job ${jobId} ${none}, or they have been replayed. List them to see which job has them.`,

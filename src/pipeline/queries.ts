@@ -5,17 +5,21 @@
 
 import type { Json } from "../core/json.ts"
 import { valueIn } from "../core/maps.ts"
+import { type DeadLettersView, routeViews } from "../core/pipeline/view.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { isoTime } from "../engine/clock.ts"
+import { type JobSnapshot, rowSnapshot } from "../engine/owner/snapshot.ts"
 import type { Plans } from "../engine/plans.ts"
 import type { LiveMessages, MessagesQuery } from "../engine/remote/live-messages.ts"
 import { UmbraError } from "../errors.ts"
+import { noSuchJob } from "../jobs/arguments.ts"
 import type { Queries } from "../jobs/queries.ts"
 import { mustBeJobId } from "../jobs/reader.ts"
 import type { JobRow } from "../journal/port/journal.ts"
-import type { DeadLetterRow, MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
+import type { DeadLetterRow, ListedExecution, MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
 import {
   type InvocationView,
+  type LineageQuery,
   type LineageSource,
   type LineageView,
   type MessageView,
@@ -26,7 +30,7 @@ import { messageKey, messageName, replayedJob, routePosition } from "./message-n
 /** The error codes for a job, or a version of its workflow, that no longer exists. */
 const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E707"])
 /**
- * Stands for the number of an execution that has not begun. Executions are numbered from 1: nothing is stored
+ * Used as the number of an execution that has not begun. Executions are numbered from 1: nothing is stored
  * under it.
  */
 const NOT_BEGUN = 0
@@ -45,10 +49,45 @@ export interface DeadLettersQuery {
   readonly limit?: number | undefined
 }
 
+export interface ExecutionsQuery {
+  /** Only those with dead letters that no job has replayed. */
+  readonly dead_letters?: boolean | undefined
+  /** `next` of the page before, or the job id of an execution. */
+  readonly after?: string | undefined
+  readonly limit?: number | undefined
+}
+
+/** A job of a pipeline, and the sums of its routes as they were last stored. */
+export interface ExecutionView
+  extends Pick<
+    JobSnapshot,
+    | ("job_id" | "workflow" | "workflow_version" | "status" | "error" | "reason" | "labels" | "paused")
+    | ("created_at" | "finished_at")
+  > {
+  readonly messages: {
+    /** Those in flight included. */
+    readonly queued: number
+    readonly waiting: number
+    readonly done: number
+    readonly failed: number
+  }
+  readonly dead_letters: DeadLettersView
+}
+
+export interface ExecutionPage {
+  readonly executions: readonly ExecutionView[]
+  /** `after` of the next page. */
+  readonly next: string | null
+  /** false: the page ended before it was full, after a bounded search; `next` continues it. */
+  readonly complete: boolean
+}
+
 /** Selects the dead letters of an execution that a new one begins with. */
 export interface ReplayWhich {
-  /** Names of messages; absent: all that have not been replayed. */
+  /** Names of messages; absent: those of `bodies`, or all that have not been replayed. */
   readonly messages?: readonly string[] | undefined
+  /** Other bodies, by the names of messages, which are replayed too. */
+  readonly bodies?: { readonly [message: string]: Json } | undefined
   /** Another version of the pipeline: its routes have the same names in the same order, and more may follow. */
   readonly workflow?: string | undefined
 }
@@ -57,6 +96,7 @@ export interface PipelineQueriesParts {
   readonly store: PipelineStore
   readonly plans: Pick<Plans, "get">
   readonly row: Queries["row"]
+  readonly now: () => number
   /** The messages that are in flight; null: the process that runs the execution did not answer. */
   readonly live: (query: MessagesQuery) => Promise<LiveMessages | null>
 }
@@ -72,11 +112,11 @@ export class PipelineQueries {
    * P5: what a message derives from, and what derives from it. `message` is null while the job may still get
    * it.
    */
-  async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
+  async lineage(jobId: string, message: string, query: LineageQuery = {}): Promise<LineageView> {
     const start = await this.#lineageOf(jobId)
     const sources = new Map([[jobId, Promise.resolve<LineageSource | null>(start)]])
     const open = (id: string) => valueIn(sources, id, () => this.#relative(id, start.owner))
-    return walkLineage(start, open, message, limit)
+    return walkLineage(start, open, message, query)
   }
 
   async #lineageOf(jobId: string): Promise<LineageSource> {
@@ -122,6 +162,75 @@ export class PipelineQueries {
     return { dead_letters: letters, next: rows.length > letters.length ? letters.at(-1)!.id : null }
   }
 
+  /** Newest first. Those of other owners are read too, so a page is bounded by `SCANS`. */
+  async executions(owner: string, query: ExecutionsQuery = {}): Promise<ExecutionPage> {
+    const { store } = this.#parts
+    const { dead_letters: hasDeadLetters = false, limit = 50, after } = query
+    const found: ListedExecution[] = []
+    let before: number | null = await this.#place(owner, after)
+    for (let scan = 0; scan < SCANS && before !== null && found.length < limit; scan++) {
+      const page = { owner, hasDeadLetters, before, limit: limit - found.length, scan: SCAN }
+      const { executions, next } = await store.listExecutions(page)
+      found.push(...executions)
+      before = next
+    }
+    const executions = await Promise.all(found.map(execution => this.#execution(execution)))
+    const isFull = found.length === limit
+    // However many executions other owners have, the next page continues where this one stopped.
+    const next = before === null ? null : isFull ? found.at(-1)!.jobId : String(before)
+    return {
+      executions: executions.filter(each => each !== null),
+      ...{ next, complete: isFull || before === null },
+    }
+  }
+
+  async #place(owner: string, jobId: string | undefined): Promise<number> {
+    if (jobId === undefined) return Number.MAX_SAFE_INTEGER
+    if (executionNumber.test(jobId)) return Number(jobId)
+    const row = await this.#parts.row(mustBeJobId(jobId))
+    const execution = await this.#parts.store.readExecution(jobId)
+    if (row.owner !== owner || execution === null) throw noSuchJob(jobId)
+    return execution.execution
+  }
+
+  /** null: it was removed meanwhile. */
+  async #execution({ execution, jobId, progress }: ListedExecution): Promise<ExecutionView | null> {
+    try {
+      const { plan, row } = await this.openSource(jobId)
+      const job = rowSnapshot(row, this.#parts.now())
+      const routes = routeViews(plan.routes, progress, false)
+      const sum = (field: "queued" | "waiting" | "done" | "failed" | "dead_lettered") =>
+        routes.reduce((total, route) => total + route[field], 0)
+      const { count, first } =
+        sum("dead_lettered") === 0
+          ? { count: 0, first: null }
+          : await this.#parts.store.deadLettersLeft({ execution, most: DEAD_LETTERS })
+      const fault = first === null ? null : (JSON.parse(first.error) as { code: string; message: string })
+      const { job_id, workflow, workflow_version, status, error, reason, labels, paused } = job
+      return {
+        ...{ job_id, workflow, workflow_version, status, error, reason, labels, paused },
+        ...{ created_at: job.created_at, finished_at: job.finished_at },
+        messages: {
+          ...{ queued: sum("queued"), waiting: sum("waiting") },
+          ...{ done: sum("done"), failed: sum("failed") },
+        },
+        dead_letters: {
+          count,
+          first:
+            fault === null
+              ? null
+              : {
+                  message: messageName(plan, first!),
+                  error: { code: fault.code, message: fault.message },
+                },
+        },
+      }
+    } catch (error) {
+      if (error instanceof UmbraError && isGone.has(error.code)) return null
+      throw error
+    }
+  }
+
   protected async openSource(
     jobId: string,
   ): Promise<{ readonly plan: PipelinePlan; readonly execution: number; readonly row: JobRow }> {
@@ -137,6 +246,15 @@ export class PipelineQueries {
     return { plan: pipeline, execution: row?.execution ?? NOT_BEGUN, row: job }
   }
 }
+
+/** `next` of a page that ended before it was full: the number of the execution that it has reached. */
+export const executionNumber = /^\d{1,15}$/
+
+/** The number of executions, of all owners, that one query of the store reads, and of such queries for a page. */
+const SCAN = 1000
+const SCANS = 20
+/** Dead letters of an execution in a list are counted up to this number. */
+const DEAD_LETTERS = 1000
 
 /** A page is parsed and sent in one piece. */
 const PAGE_BYTES = 4 * 1024 * 1024
@@ -160,6 +278,8 @@ function toDeadLetter(plan: PipelinePlan, row: DeadLetterRow) {
     error: JSON.parse(row.error) as Json,
     /** The job that replays it. */
     replayed_by: row.replayedBy,
+    /** It was replayed with another body. */
+    edited: row.isEdited,
     body: JSON.parse(row.body) as Json,
   }
 }

@@ -4,16 +4,26 @@
  * 1. Nothing is thrown: whatever the function does, the answer is a result or a fault.
  * 2. A function that ignores its signal is not waited for beyond its time.
  */
+
+import type { Artifacts } from "../artifacts/artifacts.ts"
 import type { OperationResult } from "../core/commands.ts"
 import { cut, type Fault, toFault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
-import type { Operation, ProviderCall, Providers, ProviderTerms } from "../engine/providers/providers.ts"
+import type {
+  Keep,
+  Operation,
+  ProviderCall,
+  Providers,
+  ProviderTerms,
+} from "../engine/providers/providers.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { finalError, HandlerError } from "../worker/fail.ts"
+import type { HttpClient } from "../worker/http/client.ts"
 import { checkOutput } from "../worker/output.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
+import { UrlKeeper } from "./keep.ts"
 import type { OperationNews, Provider, ProviderContext } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
 import { signingSecrets } from "./signature.ts"
@@ -25,6 +35,9 @@ interface ProviderCallsParts {
   readonly log: Log
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
+  readonly http: HttpClient
+  /** Absent: this process only polls, and another one stores results. */
+  readonly artifacts?: Pick<Artifacts, "put">
 }
 
 /**
@@ -45,9 +58,11 @@ export function declaredSecrets(provider: Provider | undefined, source: Provider
 
 export class ProviderCalls implements Providers {
   readonly #parts: ProviderCallsParts
+  readonly #keeper: UrlKeeper
 
   constructor(parts: ProviderCallsParts) {
     this.#parts = parts
+    this.#keeper = new UrlKeeper(parts.http)
   }
 
   names(): readonly string[] {
@@ -76,6 +91,15 @@ export class ProviderCalls implements Providers {
     } finally {
       call.end()
     }
+  }
+
+  async keep(result: OperationResult, { provider, owner, signal }: Keep): Promise<OperationResult> {
+    const { registry, artifacts, now } = this.#parts
+    if (artifacts === undefined || registry.get(provider)?.store !== true) return result
+    return this.#keeper.result(result, {
+      put: (name, body, options) => artifacts.put(name, body, { ...options, owner, signal }),
+      ...{ owner, signal, now },
+    })
   }
 
   async cancel(operation: Operation, given: ProviderCall): Promise<Fault | null> {

@@ -73,6 +73,7 @@ function limitsFrom(spec: HttpProviderSpec): Partial<ProviderDefinition> {
     concurrencyPerOwner: spec.concurrency_per_owner ?? null,
     ratePerOwner: spec.rate_per_owner ?? null,
     honoursKeys: spec.honours_keys,
+    store: spec.store,
     pollSeconds: poll_seconds,
     pollJitter: poll_jitter,
     maxPollErrors: max_poll_errors,

@@ -88,6 +88,10 @@ const httpProviderSchema = z.strictObject({
     .min(1)
     .max(16 * 1024 * 1024)
     .default(10 * 1024 * 1024),
+  store: z
+    .boolean()
+    .default(false)
+    .describe("Stores what URLs in results and previews point to, as artifacts; a webhook is then a hint."),
   honours_keys: z
     .boolean()
     .default(false)

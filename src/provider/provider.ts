@@ -98,6 +98,11 @@ export interface ProviderDefinition {
   /** A webhook is only a hint: its content is not trusted, and the provider is polled. */
   readonly webhookIsHint?: boolean
   /**
+   * URLs in its results and previews are downloaded and stored as artifacts, whose references replace them: URLs of
+   * providers expire. A webhook is then a hint.
+   */
+  readonly store?: boolean
+  /**
    * The names of secrets that its functions read. They are removed from a webhook that echoes one of them.
    */
   readonly secrets?: readonly string[]
@@ -168,6 +173,7 @@ const functions = ["submit", "poll", "cancel", "webhook", "externalIdOf"] as con
 
 function problemOf(definition: ProviderDefinition): string | undefined {
   const { name, verify, webhook, poll, webhookIsHint, pollSeconds, owners, origins, account } = definition
+  const isHint = webhookIsHint === true || (definition.store === true && webhook !== undefined)
   if (typeof name !== "string" || !/^[a-z0-9][a-z0-9._-]{0,99}$/i.test(name))
     return 'a name is needed: letters, digits, ".", "_" and "-", at most 100. It is part of the webhook\'s URL.'
   const wrong = functions.find(key => definition[key] !== undefined && typeof definition[key] !== "function")
@@ -176,8 +182,8 @@ function problemOf(definition: ProviderDefinition): string | undefined {
     return `provider "${name}" needs both verify and webhook, or neither: an unverified webhook is not accepted.`
   if (typeof verify === "object" && verify.scheme === "ed25519" && !verify.publicKeys.every(isPublicKey))
     return `a public key of provider "${name}" is not an ed25519 key: a PEM text, or 32 bytes as hex or base64.`
-  if (webhookIsHint === true && poll === undefined)
-    return `provider "${name}" has webhookIsHint, so it needs poll: a hint is followed by a poll.`
+  if (isHint && poll === undefined)
+    return `provider "${name}" has ${webhookIsHint === true ? "webhookIsHint" : "store"}, so it needs poll: a hint is followed by a poll.`
   if (pollSeconds !== undefined && !(pollSeconds.length > 0 && pollSeconds.every(seconds => seconds > 0)))
     return `pollSeconds of provider "${name}" must be a list of numbers above 0.`
   if (owners !== undefined && !(owners.length > 0 && owners.every(owner => typeof owner === "string")))

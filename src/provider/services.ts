@@ -3,6 +3,7 @@
  * calls.
  */
 
+import type { Artifacts } from "../artifacts/artifacts.ts"
 import { toFault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { isoTime } from "../engine/clock.ts"
@@ -16,12 +17,14 @@ import { defineHandler, type Handler, type HandlerContext } from "../worker/hand
 import type { SubmissionRules } from "../worker/handlers/call-external-service.ts"
 import { builtinHandlers } from "../worker/handlers/index.ts"
 import { externalSpec } from "../worker/handlers/specs.ts"
+import { HttpClient } from "../worker/http/client.ts"
 import { checkOutput } from "../worker/output.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret, type SecretSource } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
 import { externalIdProblem, isWait, submitted } from "../worker/waiting.ts"
 import { declaredSecrets, ProviderCalls } from "./calls.ts"
+import { UrlKeeper } from "./keep.ts"
 import type { Provider, Submission, SubmitContext } from "./provider.ts"
 import { ProviderRegistry } from "./registry.ts"
 import { type ProviderSettings, providerSettings } from "./settings.ts"
@@ -59,7 +62,7 @@ export class ExternalServices {
   handlers(): Handler[] {
     return [
       ...builtinHandlers(this.#worker, name => submissionRules(this.#registry.get(name))),
-      externalHandler(this.#registry, this.#providerSecrets),
+      externalHandler(this.#registry, this.#providerSecrets, new UrlKeeper(new HttpClient(this.#worker))),
     ]
   }
 
@@ -78,8 +81,10 @@ export class ExternalServices {
     )
   }
 
-  calls(log: Log): ProviderCalls {
-    return new ProviderCalls({ ...this.#shared(), log })
+  /** `artifacts`: where results are stored, for providers with `store`; absent: another process does that. */
+  calls(log: Log, artifacts?: Pick<Artifacts, "put">): ProviderCalls {
+    const http = new HttpClient(this.#worker)
+    return new ProviderCalls({ ...this.#shared(), log, http, ...(artifacts && { artifacts }) })
   }
 
   webhooks(parts: Pick<WebhooksParts, "store" | "inboxChanged">): Webhooks {
@@ -120,7 +125,11 @@ function submissionRules(provider: Provider | undefined): SubmissionRules | null
 }
 
 /** `external`: the node's provider does the work (X1). */
-function externalHandler(registry: ProviderRegistry, secrets: ProviderSecretSource): Handler {
+function externalHandler(
+  registry: ProviderRegistry,
+  secrets: ProviderSecretSource,
+  keeper: UrlKeeper,
+): Handler {
   return defineHandler({
     ...externalSpec,
     async run(config, ctx) {
@@ -135,7 +144,9 @@ function externalHandler(registry: ProviderRegistry, secrets: ProviderSecretSour
       try {
         const submission = await provider.submit!((config ?? {}) as Json, context)
         const concluded = await conclude(submission, provider, context)
-        return known.length === 0 || isWait(concluded) ? concluded : withoutSecrets(concluded, known)
+        if (isWait(concluded)) return concluded
+        const output = known.length === 0 ? concluded : withoutSecrets(concluded, known)
+        return provider.store === true ? await keeper.output(output, ctx) : output
       } catch (thrown) {
         throw known.length === 0 ? thrown : cleaned(thrown, ctx.now(), known)
       }

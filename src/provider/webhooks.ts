@@ -130,7 +130,7 @@ export class Webhooks {
   ): ParsedWebhook {
     const problem = externalIdProblem(externalId)
     if (problem !== undefined) throw new TypeError(`it does not name an operation: ${problem}.`)
-    const isHint = provider.webhookIsHint === true || news === undefined
+    const isHint = provider.webhookIsHint === true || provider.store === true || news === undefined
     const result: OperationResult = isHint
       ? { type: "hint" }
       : parseResult(news, { ...this.#parts, redactor })

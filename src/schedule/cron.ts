@@ -2,14 +2,14 @@
  * Cron expressions in a time zone. The rule for changes of the clock:
  *
  * 1. A local time that does not exist fires at the first instant after the gap; one that exists twice, at the first.
- * 2. An expression for every hour (`*`) follows real time instead: it fires whenever the clock shows a time that matches.
+ * 2. An expression for every hour (`*`) follows elapsed time instead: it fires whenever the clock shows a time that matches.
  */
 import { findZone, type Zone } from "./zone.ts"
 
 const SECOND = 1000
 const DAY = 86_400_000
-/** 29 February is at most eight years away: 2100 is no leap year. What does not match for longer never does. */
-const SEARCH_DAYS = 8 * 366 + 1
+/** A 29 February on a given day of the week is at most forty years away: 2100 is no leap year. What does not match for longer never does. */
+const SEARCH_MS = (40 * 366 + 1) * DAY
 
 export class CronError extends Error {}
 
@@ -45,10 +45,10 @@ export class Cron {
 
   /** Throws a CronError that says what is wrong with the expression or the zone. */
   constructor(expression: string, zone: string) {
-    const fields = expression.trim().split(/\s+/)
+    const fields = expression.split(/\s+/).filter(text => text !== "")
     if (fields.length !== 5 && fields.length !== 6)
       throw new CronError(
-        `"${expression}" has ${fields.length} fields; write five (minute, hour, day of the month, month, day of the week), or six with seconds first.`,
+        `"${expression}" has ${fields.length === 1 ? "1 field" : `${fields.length} fields`}; write five (minute, hour, day of the month, month, day of the week), or six with seconds first.`,
       )
     const texts = fields.length === 5 ? ["0", ...fields] : fields
     const [seconds, minutes, hours, days, months, weekdays] = FIELDS.map((rule, index) =>
@@ -64,7 +64,7 @@ export class Cron {
     try {
       this.#zone = findZone(zone)
     } catch {
-      throw new CronError(`"${zone}" is no IANA time zone; write one like "Europe/Berlin" or "UTC".`)
+      throw new CronError(`"${zone}" is not an IANA time zone; write one like "Europe/Berlin" or "UTC".`)
     }
     if (this.#nextLocal(Date.UTC(2000, 0, 1)) === null)
       throw new CronError(`"${expression}" never fires: no month has such a day.`)
@@ -81,6 +81,8 @@ export class Cron {
 
   #nextInRealTime(after: number): number {
     for (let from = after + 1; ; ) {
+      // No clock is more than a day from UTC: what matches next matches at the earliest a day before UTC shows it.
+      from = Math.max(from, this.#nextLocal(from - DAY)! - DAY)
       const { end, offset } = this.#zone.segment(from)
       const at = this.#nextLocal(from + offset)! - offset
       if (at < end) return at
@@ -92,17 +94,20 @@ export class Cron {
   #nextLocal(from: number): number | null {
     const first = Math.ceil(from / SECOND) * SECOND
     const day = Math.floor(first / DAY) * DAY
-    if (this.#matchesDay(day)) {
+    if (this.#matchesDay(new Date(day))) {
       const time = this.#nextTime((first - day) / SECOND)
       if (time !== null) return day + time * SECOND
     }
-    for (let index = 1; index <= SEARCH_DAYS; index++)
-      if (this.#matchesDay(day + index * DAY)) return day + index * DAY + this.#nextTime(0)! * SECOND
+    const date = new Date(day + DAY)
+    for (let at = day + DAY; at <= day + SEARCH_MS; at = date.getTime()) {
+      if (!this.#months.has(date.getUTCMonth() + 1)) date.setUTCMonth(date.getUTCMonth() + 1, 1)
+      else if (this.#matchesDay(date)) return at + this.#nextTime(0)! * SECOND
+      else date.setTime(at + DAY)
+    }
     return null
   }
 
-  #matchesDay(day: number): boolean {
-    const date = new Date(day)
+  #matchesDay(date: Date): boolean {
     if (!this.#months.has(date.getUTCMonth() + 1)) return false
     const isDay = this.#days.has(date.getUTCDate())
     const isWeekday = this.#weekdays.has(date.getUTCDay())
@@ -151,6 +156,6 @@ function parseValue(text: string, rule: FieldRule): number {
 
 function invalid(text: string, { name, min, max }: FieldRule): CronError {
   return new CronError(
-    `"${text}" is no valid ${name}; write numbers from ${min} to ${max}, lists (1,2), ranges (1-5), steps (*/5) or *.`,
+    `"${text}" is not a valid ${name}; write numbers from ${min} to ${max}, lists (1,2), ranges (1-5), steps (*/5) or *.`,
   )
 }

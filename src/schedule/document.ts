@@ -7,6 +7,8 @@ import { Cron, CronError } from "./cron.ts"
 import type { Rules } from "./policy.ts"
 
 const MAX_NAME = 200
+/** A document is part of every list of schedules. */
+const MAX_DOCUMENT_BYTES = 65_536
 const units = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const seconds = z.int().min(0)
 
@@ -30,9 +32,11 @@ export const scheduleDocument = z.strictObject({
   }),
   every: z
     .string()
-    .regex(/^\d{1,6}[smhd]$/, "write a number and s, m, h or d, such as 15m")
+    .regex(/^\d{1,6}[smhd]$/, "must be a number and s, m, h or d, such as 15m")
     .optional()
-    .describe("A period of real time, such as 15m, counted from `start`, or else from 1970 in UTC."),
+    .describe(
+      "A period of elapsed time, such as 15m, counted from `start`; without `start`, from 1970 in UTC.",
+    ),
   input: (z.json() as z.ZodType<Json>).optional().meta({
     description: "The input of the jobs; templates may use `schedule.time` and `schedule.name`.",
     example: { day: "{{ schedule.time }}" },
@@ -40,12 +44,12 @@ export const scheduleDocument = z.strictObject({
   labels: z.record(z.string(), z.string()).optional(),
   priority: z.int().optional(),
   ttl_seconds: z.number().positive().max(1e10).nullable().optional(),
-  start: moment.optional().describe("No tick is before it."),
-  end: moment.optional().describe("No tick comes from then on."),
+  start: moment.optional().describe("No tick before this time."),
+  end: moment.optional().describe("No tick at or after this time."),
   jitter_seconds: seconds
     .max(86_400)
     .default(0)
-    .describe("Each tick fires up to this much later, the same tick always by the same time."),
+    .describe("Each tick fires with a delay of up to this time; the same tick always has the same delay."),
   overlap: z
     .enum(["allow", "skip", "queue_one", "cancel_running"])
     .default("skip")
@@ -71,7 +75,7 @@ export function checkScheduleName(name: string): void {
   if (!/^[A-Za-z0-9_][A-Za-z0-9_.-]*$/.test(name) || name.length > MAX_NAME)
     throw new UmbraError(
       "E330",
-      `"${name.slice(0, MAX_NAME)}" is no name of a schedule: use letters, digits, _, - and ., at most ${MAX_NAME} of them, and begin with a letter, a digit or _.`,
+      `"${name.slice(0, MAX_NAME)}" is not a valid schedule name: use letters, digits, _, - and ., at most ${MAX_NAME} of them, and begin with a letter, a digit or _.`,
     )
 }
 
@@ -95,6 +99,29 @@ export function parseSchedule(given: unknown): ScheduleDocument {
   scheduleRules("", document)
   return document
 }
+
+/** Of a document that is not valid: without fields that are not known; those with another value have their defaults. */
+export function knownFields(given: { readonly [name: string]: unknown }): ScheduleDocument {
+  const shape: { readonly [name: string]: z.ZodType } = scheduleDocument.shape
+  const fields = Object.entries(shape).map(([name, field]) => {
+    const { data = field.safeParse(undefined).data } = field.safeParse(given[name])
+    return [name, data] as const
+  })
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined)) as ScheduleDocument
+}
+
+/** Throws E330 with what to change. Not for stored documents: an earlier release may have accepted larger ones. */
+export function checkScheduleSize(document: unknown): void {
+  const bytes = Buffer.byteLength(JSON.stringify(document) ?? "")
+  if (bytes > MAX_DOCUMENT_BYTES)
+    throw new UmbraError(
+      "E330",
+      `The schedule has ${bytes} bytes of JSON, and at most ${MAX_DOCUMENT_BYTES} are allowed: put large values into the workflow, or store them elsewhere and pass a reference in "input".`,
+    )
+}
+
+/** A document of which only the times count: the workflow may be left out. */
+export type PreviewRequest = Omit<ScheduleRequest, "workflow"> & { readonly workflow?: string | undefined }
 
 /** `id`: that of the schedule, which the jitter depends on. */
 export function scheduleRules(id: string, document: ScheduleDocument): Rules {

@@ -2,9 +2,11 @@
  * What a schedule does at a moment. Pure: the calendar, the time and whether a job runs are given.
  *
  * 1. Ticks are decided in their order, each once: `lastTick` only rises.
- * 2. A tick that has come fires, is skipped, queued or missed. Nothing else happens to it, except that a queued one
+ * 2. A tick that is due fires, is skipped, queued or missed. Nothing else happens to it, except that a queued one
  *    starts later.
  */
+import type { Work } from "../turns.ts"
+
 export interface Rules {
   readonly id: string
   /** The first tick after this instant. */
@@ -44,8 +46,12 @@ export interface Decision extends Progress {
 
 /** A tick is late after this time: an engine that restarts has missed nothing. */
 const LATE_MS = 60_000
+/** No tick is later than the year 9999: times have years of four digits. */
+const NEVER = Date.UTC(10_000, 0)
 /** What is decided at once; the rest follows in further decisions. */
 const MAX_TICKS = 500
+const LATER_TICK = "a later tick was due too"
+const NOT_ENDED = "the job before it had not ended"
 
 export function decideTicks(
   rules: Rules,
@@ -55,57 +61,73 @@ export function decideTicks(
   const outcomes: TickOutcome[] = []
   let running = isRunning
   let queuedTick = progress.queuedTick
-  let cancelsRunning = false
   const add = (tick: number, outcome: FireOutcome, reason: string | null = null) =>
     outcomes.push({ tick, outcome, reason, count: 1 })
-  if (queuedTick !== null && !running) {
-    add(queuedTick, "started")
-    running = true
-    queuedTick = null
-  }
   const { due, lastTick, nextAt } = dueTicks(rules, progress.lastTick, now)
   const isWhole = nextAt === null || nextAt > now
-  const firing: number[] = []
-  for (const [index, tick] of due.entries()) {
-    const isLast = isWhole && index === due.length - 1
-    const reason = missedReason(rules, { tick, now, isLast })
-    if (reason === null) firing.push(tick)
-    else addMissed(outcomes, tick, reason)
+  const reasons = due.map((tick, index) =>
+    missedReason(rules, { tick, now, isLast: isWhole && index === due.length - 1 }),
+  )
+  const firing = due.filter((_, index) => reasons[index] === null)
+  // Only the last of several ticks starts: it would cancel the others.
+  const isCancelling = rules.overlap === "cancel_running"
+  const isReplaced = isCancelling && firing.length > 0
+  if (queuedTick !== null && (isReplaced || !running)) {
+    if (isReplaced) add(queuedTick, "skipped", LATER_TICK)
+    else add(queuedTick, "started")
+    running ||= !isReplaced
+    queuedTick = null
   }
+  for (const [index, tick] of due.entries())
+    if (reasons[index] !== null) addMissed(outcomes, tick, reasons[index]!)
   for (const [index, tick] of firing.entries()) {
-    if (rules.overlap === "allow" || !running) add(tick, "started")
-    else if (rules.overlap === "skip") add(tick, "skipped", "the job before it had not ended")
-    else if (rules.overlap === "queue_one") {
-      if (queuedTick === null) add(tick, "queued", "the job before it had not ended")
+    if (isCancelling && (index < firing.length - 1 || !isWhole)) add(tick, "skipped", LATER_TICK)
+    else if (isCancelling || rules.overlap === "allow" || !running) {
+      add(tick, "started")
+      running = true
+    } else if (rules.overlap === "skip") add(tick, "skipped", NOT_ENDED)
+    else {
+      if (queuedTick === null) add(tick, "queued", NOT_ENDED)
       else add(tick, "skipped", "another tick was queued")
       queuedTick ??= tick
-    } else if (index < firing.length - 1 || !isWhole) add(tick, "skipped", "a later tick was due too")
-    else {
-      cancelsRunning = true
-      add(tick, "started")
     }
-    running = true
   }
+  const cancelsRunning = isReplaced && isRunning && isWhole
   return { outcomes, lastTick, queuedTick, cancelsRunning, nextAt }
 }
 
 /** When the next tick after `lastTick` fires; null: never. */
 export function nextFire(rules: Rules, lastTick: number): number | null {
   const tick = nextTick(rules, lastTick)
-  return tick === null ? null : tick + jitter(rules, tick)
+  return tick === null ? null : fireTime(rules, tick)
 }
 
-/** The next ticks, without their jitter. */
-export function nextTicks(rules: Rules, after: number, count: number): number[] {
+/** When a tick fires: with its jitter. */
+export function fireTime(rules: Rules, tick: number): number {
+  return tick + jitter(rules, tick)
+}
+
+/** The next ticks, without their jitter: at most `count`, and before `to`. */
+export function* nextTicks(
+  rules: Rules,
+  after: number,
+  { count, to = NEVER }: { readonly count: number; readonly to?: number },
+): Work<number[]> {
   const ticks: number[] = []
-  for (let tick = nextTick(rules, after); tick !== null && ticks.length < count; tick = nextTick(rules, tick))
+  while (ticks.length < count) {
+    const tick = nextTick(rules, ticks.at(-1) ?? after)
+    if (tick === null || tick >= to) break
     ticks.push(tick)
+    yield
+  }
   return ticks
 }
 
 function nextTick({ next, start, end }: Rules, after: number): number | null {
-  const tick = next(start === null ? after : Math.max(after, start - 1))
-  return end !== null && tick >= end ? null : tick
+  const from = start === null ? after : Math.max(after, start - 1)
+  if (from >= NEVER) return null
+  const tick = next(from)
+  return tick >= (end ?? NEVER) || tick >= NEVER ? null : tick
 }
 
 function dueTicks(rules: Rules, from: number, now: number) {
@@ -121,12 +143,15 @@ function dueTicks(rules: Rules, from: number, now: number) {
   }
 }
 
-/** null: it fires. */
+/**
+ * null: it fires. Ticks fire in their order, so one whose predecessor has more jitter waits for it: a tick is late once all of the
+ * time over which ticks are spread has passed, and never because of its jitter.
+ */
 function missedReason(
-  { catchUp, windowMs, ...rules }: Rules,
+  { catchUp, windowMs, jitterMs }: Rules,
   { tick, now, isLast }: { readonly tick: number; readonly now: number; readonly isLast: boolean },
 ): string | null {
-  const late = now - tick - jitter(rules, tick)
+  const late = now - tick - jitterMs
   if (late <= LATE_MS) return null
   if (late > windowMs) return "no engine ran within the time for catching up"
   if (catchUp === "all" || (catchUp === "last" && isLast)) return null

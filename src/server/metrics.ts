@@ -52,8 +52,20 @@ function exposeJobs(metrics: Metrics, umbra: Umbra, taken: Taken): void {
   metrics.counter("umbra_jobs_ended_total", "Jobs that ended in this process, by state", () =>
     byLabel("status", Object.fromEntries(taken().engine.jobsEnded)),
   )
-  const took = "Time from submission to end of jobs that ended in this process"
+  const took =
+    "Time from submission, or the start time of a delayed job, to end of jobs that ended in this process"
   metrics.histogram("umbra_job_seconds", took, () => [[taken().engine.jobSeconds]])
+  metrics.counter(
+    "umbra_schedule_fires_total",
+    "Ticks, runs and backfills of schedules in this process, by outcome",
+    () =>
+      [...taken().engine.fires].map(([labels, value]) => {
+        const [kind = "", outcome = ""] = labels.split(" ")
+        return { value, labels: { kind, outcome } }
+      }),
+  )
+  const late = "Time from when a tick was to fire until its job was stored"
+  metrics.histogram("umbra_schedule_lateness_seconds", late, () => [[taken().engine.fireSeconds]])
   metrics.gauge("umbra_partitions", "Partitions that this process owns", () => umbra.health().partitions)
 }
 
@@ -78,7 +90,7 @@ function exposeAttempts(metrics: Metrics, umbra: Umbra, taken: Taken): void {
   metrics.counter("umbra_retries_total", "Failed attempts that are retried", () => taken().engine.retries)
   metrics.counter(
     "umbra_jobs_without_reason_total",
-    "Jobs that did not go on although the engine knew no reason: defects of the engine",
+    "Jobs without progress for which the engine found no reason: defects of the engine",
     () => taken().engine.jobsWithoutReason,
   )
 }
@@ -139,7 +151,7 @@ function exposeRequests(metrics: Metrics, app: FastifyInstance): void {
   const requests = new Map<string, readonly [seconds: Histogram, labels: Labels]>()
   app.addHook("onResponse", (request, reply, done) => {
     const { method } = request
-    const route = request.routeOptions.url ?? "none"
+    const route = request.route?.url ?? "none"
     const key = `${method} ${reply.statusCode} ${route}`
     const labels = () => ({ method, route, status: String(reply.statusCode) })
     const [seconds] = valueIn(requests, key, () => [new Histogram(secondsBounds), labels()])

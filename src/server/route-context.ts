@@ -51,6 +51,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** For a route with `:job`: the job, which the caller may see. */
     job: JobSnapshot
+    /** `routeOptions.config`, which fastify builds again for each access. */
+    route: FastifyRequest["routeOptions"]["config"]
   }
   interface FastifyContextConfig {
     /** The route answers also if the job was removed from the store; `job` is undefined then. */
@@ -61,7 +63,7 @@ declare module "fastify" {
 /** S3: for every route that takes a job's id, another owner's job is reported as not found. */
 export function readJobs(app: App, umbra: Umbra): void {
   const read = async (request: FastifyRequest, id: string) => {
-    const { mayLackJob } = request.routeOptions.config
+    const { mayLackJob } = request.route
     try {
       request.job = await umbra.summary(id)
     } catch (error) {

@@ -26,12 +26,14 @@ import { forkBounds, ownerBounds, Unfinished } from "./http/unfinished.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi/document.ts"
 import { type App, type RouteContext, readJobs, Stopping } from "./route-context.ts"
+import { artifactRoutes, uploadRoute } from "./routes/artifacts.ts"
 import { bulkRoutes } from "./routes/bulk.ts"
 import { compareRoutes } from "./routes/compare.ts"
 import { factRoutes } from "./routes/facts.ts"
 import { forkRoutes } from "./routes/forks.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
+import { logRoutes } from "./routes/logs.ts"
 import { pipelineRoutes } from "./routes/pipelines.ts"
 import { documentRoutes, processRoutes, workerRoutes } from "./routes/process.ts"
 import { providerRoutes, webhookRoute } from "./routes/providers.ts"
@@ -148,8 +150,10 @@ async function makeApp(
   takeBodies(app, settings.maxBodyBytes)
   app.decorateRequest("caller")
   app.decorateRequest("job")
+  app.decorateRequest("route")
   // Hooks that need not wait are called back instead of async: a promise each would cost as much as the hook.
-  app.addHook("onRequest", (_, reply, done) => {
+  app.addHook("onRequest", (request, reply, done) => {
+    request.route = request.routeOptions.config
     reply.headers(protections)
     done()
   })
@@ -183,6 +187,9 @@ async function makeApp(
     statisticsRoutes(routes, context)
     compareRoutes(routes, context)
     jobRoutes(routes, context)
+    logRoutes(routes, context, streams)
+    artifactRoutes(routes, context)
+    await routes.register(async upload => uploadRoute(upload as App, context))
     factRoutes(routes, { ...context, reports: { folder: dashboard, version } }, streams)
     streamRoutes(routes, context, streams)
     jobCommandRoutes(routes, context)
@@ -206,7 +213,7 @@ function boundRequests(app: App, most: number, stopping: Stopping): (raw: Server
   const uncounted = new WeakSet<ServerResponse>()
   app.addHook("onRequest", (request, reply, done) => {
     // A server at its limit is alive: health checks must not take it for dead.
-    if (alwaysAnswered.has(request.routeOptions.url ?? "")) return done()
+    if (alwaysAnswered.has(request.route.url ?? "")) return done()
     open++
     reply.raw.once("close", () => {
       if (!uncounted.has(reply.raw)) open--

@@ -29,6 +29,8 @@ export const serverTable = {
   maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
   /** Unfinished jobs submitted with one token, for tokens without their own limit; null: no limit. */
   maxUnfinishedJobsPerToken: amountOrNever("max_unfinished_jobs_per_token", null),
+  /** Schedules of one owner; a new one beyond that is rejected. null: no limit. */
+  maxSchedules: amountOrNever("max_schedules", 10_000),
   /** Requests in progress, including waiting ones; more are rejected. */
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
   /** Checks in progress of workflows of more than 32 KiB; more are rejected. */

@@ -5,10 +5,12 @@
  * 2. Members are getters that return bound functions, so a handler may destructure the context.
  * 3. After the attempt has ended nothing more is reported.
  */
+import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
 import { type Log, type LogLevel, logTo } from "../log.ts"
+import { attemptArtifacts, type HandlerArtifacts, type WorkerArtifacts } from "./artifacts.ts"
 import { finalError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"
 import { checkOutput } from "./output.ts"
@@ -17,8 +19,7 @@ import type { Redactor } from "./redact.ts"
 /** What a handler may know about the task it works on. */
 export interface Call {
   readonly jobId: string
-  /** The owner of the job; a thread does not know it. */
-  readonly owner?: string
+  readonly owner: string
   readonly nodeId: string
   readonly item?: number | undefined
   /** The fence. */
@@ -40,9 +41,14 @@ export interface Reports {
    * request one.
    */
   place?(): Promise<void>
+  /** Asks the engine for artifacts of the job's owner. Rejects if there is no answer. */
+  ask(question: ArtifactQuestion): Promise<ArtifactAnswer>
   progress(progress: Progress): void
   preview(data: Json): void
+  /** `fields`: those of the handler alone. */
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
+  /** The handler has printed with `console`, which is captured. */
+  printed(level: LogLevel, text: string): void
   /** For a handler that may be killed: its total usage so far. */
   usage?(used: JsonObject): void
 }
@@ -52,6 +58,7 @@ interface ContextOptions {
   readonly reports: Reports
   readonly redactor: Redactor | null
   readonly maxPreviewBytes: number
+  readonly artifacts: WorkerArtifacts
   readonly now: () => number
 }
 
@@ -72,6 +79,7 @@ export class Context implements HandlerContext {
   #input: Json | undefined
   #parents: JsonObject | undefined
   #log: Log | undefined
+  #artifacts: HandlerArtifacts | undefined
   #amounts: Record<string, number> | undefined
   #ended = false
 
@@ -110,7 +118,7 @@ export class Context implements HandlerContext {
   }
 
   /** For built-in handlers only. */
-  get owner(): string | undefined {
+  get owner(): string {
     return this.#options.call.owner
   }
 
@@ -183,9 +191,24 @@ export class Context implements HandlerContext {
     }
   }
 
+  get artifacts(): HandlerArtifacts {
+    const { artifacts, call, reports, now } = this.#options
+    this.#artifacts ??= attemptArtifacts({
+      ...{ now, artifacts, owner: call.owner, clean: text => this.#clean(text), signal: () => this.signal },
+      ask: question => (this.#ended ? Promise.reject(attemptOver()) : reports.ask(question)),
+    })
+    return this.#artifacts
+  }
+
   get log(): Log {
     this.#log ??= this.#makeLog()
     return this.#log
+  }
+
+  /** What is printed after the end may be about anything: a timer of a module runs on in the context that has started it. */
+  printed(level: LogLevel, text: string): void {
+    if (this.#ended) return
+    this.#options.reports.printed(level, this.#clean(text))
   }
 
   /** The sum of `usage` calls; undefined if there were none. */
@@ -216,23 +239,15 @@ export class Context implements HandlerContext {
   }
 
   #makeLog(): Log {
-    const { call, reports, redactor } = this.#options
-    const item = call.item === undefined ? {} : { item: call.item }
-    const own = {
-      job_id: call.jobId,
-      node_id: call.nodeId,
-      ...item,
-      attempt: call.shownAttempt,
-      handler: call.handler,
-    }
-    if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message), own)
-    return logTo(
-      (level, fields, message) =>
-        reports.log(level, redactor.fields(fields), message && redactor.clean(message)),
-      own,
+    const { reports, redactor } = this.#options
+    if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message))
+    return logTo((level, fields, message) =>
+      reports.log(level, redactor.fields(fields), message && redactor.clean(message)),
     )
   }
 }
+
+const attemptOver = () => new Error("The attempt has ended: it cannot use artifacts.")
 
 /**
  * A handler gets its own copy of its arguments and may change it. The lists and mappings of a config, an

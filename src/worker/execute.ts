@@ -26,8 +26,13 @@ export interface Execution {
 }
 
 export function execute(execution: Execution): Outcome | Promise<Outcome> {
+  let config: unknown
   try {
-    const config = checkConfig(execution)
+    config = checkConfig(execution)
+  } catch (thrown) {
+    return { ...failed(execution, thrown), isUnbegun: true }
+  }
+  try {
     const returned =
       config instanceof Promise
         ? config.then(late => {
@@ -83,12 +88,10 @@ function conclusion(execution: Execution, returned: unknown, wait?: Wait): Outco
   const usage = context.used
   context.end()
   if (wait !== undefined) {
-    return { ...outcomeOfWait(wait, value, redactor?.clean ?? asItIs), usage }
+    return { ...outcomeOfWait(wait, value, redactor), usage }
   }
   return { type: "completed", output: value, text, usage }
 }
-
-const asItIs = (text: string) => text
 
 function redacted(checked: Checked, redactor: Redactor): Checked {
   const value = redactor.value(checked.value)
@@ -99,11 +102,12 @@ function redacted(checked: Checked, redactor: Redactor): Checked {
 export function failed(
   execution: Pick<Execution, "handler" | "context" | "redactor">,
   thrown: unknown,
-): Outcome {
+): Extract<Outcome, { type: "failed" }> {
   const { handler, context, redactor } = execution
   const fault = toFault(thrown, { now: context.now(), clean: redactor?.cleanError })
   if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
-    context.log.debug({ code: fault.code, stack: String(thrown.stack) }, "the handler threw")
+    const stack = String(thrown.stack)
+    context.log.debug({ code: fault.code, stack: redactor?.cleanError(stack) ?? stack }, "the handler threw")
   }
   const usage = context.used
   context.end()

@@ -5,6 +5,7 @@ import type { Json, JsonObject } from "../core/json.ts"
 import type { HandlerSpec } from "../definition/handler.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
+import type { HandlerArtifacts } from "./artifacts.ts"
 import type { Wait } from "./waiting.ts"
 
 /** The second argument of `run`. It can be destructured: `run(config, { signal, log })`. */
@@ -52,6 +53,8 @@ export interface HandlerContext {
    * first. The first has its place when `run` is called.
    */
   place(): Promise<void>
+  /** Files and other large content, beside the job: outputs refer to it. */
+  readonly artifacts: HandlerArtifacts
   readonly log: Log
 }
 

@@ -60,12 +60,15 @@ function hostForms(secret: string): string[] {
 /** Fields passed to a logger, which may contain anything: values that are not JSON become text. */
 export function plainFields(fields: object): JsonObject {
   try {
-    return JSON.parse(
-      JSON.stringify(fields, (_, value) => (value instanceof Error ? errorFields(value) : printable(value))),
-    )
+    return JSON.parse(JSON.stringify(fields, jsonReplacer))
   } catch {
     return { fields: String(fields) }
   }
+}
+
+/** For `JSON.stringify`: errors with their stack, large integers as text. */
+export function jsonReplacer(_: string, value: unknown): unknown {
+  return value instanceof Error ? errorFields(value) : printable(value)
 }
 
 const printable = (value: unknown) => (typeof value === "bigint" ? value.toString() : value)

@@ -1,17 +1,23 @@
 /** Runs attempts: in this process, or in a thread for handlers that require one. */
+import { artifactSettings } from "../artifacts/settings.ts"
 import type { Limit } from "../broker/fair-queue.ts"
 import type { Outcome, Task } from "../broker/port.ts"
 import type { AttemptEvents, Runner, RunningAttempt } from "../broker/runner.ts"
+import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import type { Json } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
-import { type Log, type LogLevel, silentLog } from "../log.ts"
+import { type Log, type LoggedLines, type LogLevel, silentLog } from "../log.ts"
 import { attemptSpan } from "../trace.ts"
+import { type WorkerArtifacts, workerArtifacts } from "./artifacts.ts"
 import { Attempt, Deadlines, outcomeInTime, type TimeLimits, type Work } from "./attempt.ts"
 import { Context, ownCopy, type Reports } from "./context.ts"
 import { secretsFromEnvironment } from "./environment-secrets.ts"
 import { execute, failed, withRule } from "./execute.ts"
 import type { Handler } from "./handler.ts"
 import { pureHandlers } from "./handlers/index.ts"
+import { AttemptLog, type LogLimits } from "./logs/attempt-log.ts"
+import type { LogBuffer } from "./logs/buffer.ts"
+import { capturingConsole } from "./logs/console.ts"
 import { Redactor, type Secret } from "./redact.ts"
 import type { HandlerRegistry } from "./registry.ts"
 import { fillIn, type SecretSource, secretsOf } from "./secrets.ts"
@@ -23,6 +29,12 @@ export interface TaskRunnerOptions {
   readonly settings?: Partial<WorkerSettings>
   readonly secrets?: SecretSource
   readonly log?: Log
+  /** Stores what handlers log; absent: only the process log has it. */
+  readonly logs?: LogBuffer
+  /** Handlers log with `console`, too. */
+  readonly capturesConsole?: boolean
+  /** Absent: handlers cannot use artifacts. */
+  readonly artifacts?: WorkerArtifacts
   /** Milliseconds since 1970. */
   readonly now?: () => number
 }
@@ -35,6 +47,10 @@ export class TaskRunner implements Runner {
   readonly #handlers: HandlerRegistry
   readonly #secrets: SecretSource
   readonly #log: Log
+  readonly #logs: LogBuffer | undefined
+  readonly #logLimits: LogLimits
+  readonly #capturesConsole: boolean
+  readonly #artifacts: WorkerArtifacts
   readonly #now: () => number
   readonly #deadlines = new Deadlines()
   readonly #threads: ThreadPool
@@ -52,6 +68,10 @@ export class TaskRunner implements Runner {
     this.#handlers = options.handlers
     this.#secrets = options.secrets ?? secretsFromEnvironment()
     this.#log = options.log ?? silentLog
+    this.#logs = options.logs
+    this.#logLimits = { maxBytes: this.settings.maxLogBytes, maxLines: this.settings.maxLogLines }
+    this.#capturesConsole = options.logs !== undefined && options.capturesConsole === true
+    this.#artifacts = options.artifacts ?? workerArtifacts(null, artifactSettings(), this.settings)
     this.#now = options.now ?? Date.now
     this.#threads = new ThreadPool({ memoryMb: this.settings.threadMemoryMb })
   }
@@ -77,19 +97,39 @@ export class TaskRunner implements Runner {
     const handler = this.#handlers.get(task.handler)
     if (handler === undefined) throw new Error(`dispatched to a worker without handler ${task.handler}`)
     const span = attemptSpan(task)
-    const ended: AttemptEvents["ended"] = (outcome, at) => events.ended(outcome, at)
-    if (span === null) return this.#start(handler, task, events, ended)
+    const begunAt = this.#deadlines.now()
+    const reports = new EventReports({ task, events, begunAt, runner: this })
+    const ended: AttemptEvents["ended"] = (outcome, at) => {
+      reports.end()
+      events.ended(outcome, at)
+    }
+    const call = { handler, task, reports }
+    if (span === null) return this.#start(call, events, ended)
     return span.run(() =>
-      this.#start(handler, task, events, (outcome, at) => span.end(outcome, () => ended(outcome, at))),
+      this.#start(call, events, (outcome, at) => span.end(outcome, () => ended(outcome, at))),
     )
   }
 
-  #start(handler: Handler, task: Task, events: AttemptEvents, ended: AttemptEvents["ended"]): RunningAttempt {
-    const begunAt = this.#deadlines.now()
-    const reports = new EventReports(events, this.#log, begunAt)
+  /** Lines that another process has packed. */
+  logged(rows: readonly LoggedLines[]): void {
+    this.#logs?.addRows(rows)
+  }
+
+  get processLog(): Log {
+    return this.#log
+  }
+
+  /** null: nothing is stored. */
+  logOf(task: Task): AttemptLog | null {
+    return this.#logs === undefined ? null : new AttemptLog(task, this.#logs, this.#logLimits)
+  }
+
+  #start(call: TaskCall, events: AttemptEvents, ended: AttemptEvents["ended"]): RunningAttempt {
+    const { handler, task, reports } = call
+    const { begunAt } = reports
     const isHere = !handler.thread
     if (isHere) this.#come(begunAt)
-    const work = this.#begin({ handler, task, reports })
+    const work = this.#begin(call)
     const limits = this.#limits(handler, task)
     const now = this.#deadlines.now()
     const atFirst = isHere ? reports.silentMs(now) : 0
@@ -194,8 +234,10 @@ export class TaskRunner implements Runner {
     return work
   }
 
+  /** The handler has not begun. */
   #failed({ handler, task, reports }: TaskCall, redactor: Redactor | null, thrown: unknown): Outcome {
-    return failed({ handler, redactor, context: this.#context(task, reports, redactor) }, thrown)
+    const context = this.#context(task, reports, redactor)
+    return { ...failed({ handler, redactor, context }, thrown), isUnbegun: true }
   }
 
   #run(run: Run): Outcome | Work {
@@ -203,10 +245,23 @@ export class TaskRunner implements Runner {
     const { maxOutputBytes, maxPreviewBytes } = this.settings
     if (handler.thread) {
       const module = String(handler.thread)
-      return this.#threads.run({ ...run, module, maxOutputBytes, maxPreviewBytes })
+      const { content: _content, http: _http, ...artifacts } = this.#artifacts
+      const capturesConsole = this.#capturesConsole
+      return this.#threads.run({
+        ...run,
+        module,
+        maxOutputBytes,
+        maxPreviewBytes,
+        capturesConsole,
+        artifacts,
+      })
     }
     const context = this.#context(task, run.reports, redactor)
-    const outcome = execute({ handler, config: ownCopy(config), context, redactor, maxOutputBytes })
+    const execution = { handler, config: ownCopy(config), context, redactor, maxOutputBytes }
+    const outcome =
+      this.#capturesConsole && !pureHandlers.has(handler)
+        ? capturingConsole(context, () => execute(execution))
+        : execute(execution)
     if (!(outcome instanceof Promise)) return outcome
     return {
       outcome,
@@ -218,7 +273,8 @@ export class TaskRunner implements Runner {
 
   #context(task: Task, reports: Reports, redactor: Redactor | null): Context {
     const { maxPreviewBytes } = this.settings
-    return new Context({ call: task, reports, redactor, maxPreviewBytes, now: this.#now })
+    const artifacts = this.#artifacts
+    return new Context({ call: task, reports, redactor, maxPreviewBytes, artifacts, now: this.#now })
   }
 
   #limits(handler: Handler, task: Task): TimeLimits {
@@ -248,14 +304,18 @@ class EventReports implements Reports {
   /** By the clock of the deadlines; undefined: there was none. */
   heartbeatAt: number | undefined
   #longestMs = 0
-  readonly #begunAt: number
+  readonly begunAt: number
+  readonly #task: Task
   readonly #events: AttemptEvents
-  readonly #log: Log
+  readonly #runner: TaskRunner
+  /** undefined: the attempt has not logged yet; null: nothing is stored. */
+  #stored: AttemptLog | null | undefined
 
-  constructor(events: AttemptEvents, log: Log, begunAt: number) {
-    this.#begunAt = begunAt
+  constructor({ task, events, begunAt, runner }: EventReportsParts) {
+    this.begunAt = begunAt
+    this.#task = task
     this.#events = events
-    this.#log = log
+    this.#runner = runner
   }
 
   heartbeat(): void {
@@ -266,7 +326,7 @@ class EventReports implements Reports {
 
   /** The last heartbeat, or else the beginning. */
   get lastAt(): number {
-    return this.heartbeatAt ?? this.#begunAt
+    return this.heartbeatAt ?? this.begunAt
   }
 
   /** The longest time between two heartbeats until `now`. */
@@ -276,6 +336,11 @@ class EventReports implements Reports {
 
   place(): Promise<void> {
     return this.#events.place()
+  }
+
+  ask(question: ArtifactQuestion): Promise<ArtifactAnswer> {
+    this.heartbeat()
+    return this.#events.ask?.(question) ?? Promise.reject(new Error("This process cannot use artifacts."))
   }
 
   progress(progress: Progress): void {
@@ -289,14 +354,48 @@ class EventReports implements Reports {
   }
 
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void {
-    this.#log[level](fields, message)
+    const { processLog } = this.#runner
+    if (processLog !== silentLog) processLog[level]({ ...ownFields(this.#task), ...fields }, message)
+    this.#store(level, fields, message)
   }
+
+  printed(level: LogLevel, text: string): void {
+    this.#store(level, {}, text)
+  }
+
+  /** The attempt has ended. */
+  end(): void {
+    this.#stored?.end(this.#runner.now())
+  }
+
+  #store(level: LogLevel, fields: object, message: string | undefined): void {
+    if (this.#stored === undefined) this.#stored = this.#runner.logOf(this.#task)
+    this.#stored?.line(this.#runner.now(), level, fields, message)
+  }
+}
+
+/** The fields of each entry of an attempt in the process log. */
+function ownFields({ jobId, nodeId, item, shownAttempt, handler }: Task): Record<string, unknown> {
+  return {
+    job_id: jobId,
+    node_id: nodeId,
+    ...(item !== undefined && { item }),
+    attempt: shownAttempt,
+    handler,
+  }
+}
+
+interface EventReportsParts {
+  readonly task: Task
+  readonly events: AttemptEvents
+  readonly begunAt: number
+  readonly runner: TaskRunner
 }
 
 interface TaskCall {
   readonly handler: Handler
   readonly task: Task
-  readonly reports: Reports
+  readonly reports: EventReports
 }
 
 interface Run extends TaskCall {

@@ -22,6 +22,11 @@ export const workerTable = {
   maxOutputBytes: wholeNumber("UMBRA_MAX_OUTPUT_BYTES", 16 * 1024 * 1024),
   /** Larger previews are rejected. */
   maxPreviewBytes: wholeNumber("UMBRA_MAX_PREVIEW_BYTES", 256 * 1024),
+  /** The log lines of one attempt that are stored; the rest is dropped, which the last line reports. */
+  maxLogLines: wholeNumber("max_log_lines", 10_000),
+  maxLogBytes: wholeNumber("max_log_bytes", 1024 * 1024),
+  /** Log lines of this process that are not stored yet: beyond this the oldest are dropped. */
+  logBufferBytes: wholeNumber("log_buffer_bytes", 16 * 1024 * 1024),
   /** The number of worker threads for handlers that require one. */
   threads: wholeNumber("UMBRA_THREADS", Math.max(1, availableParallelism() - 1)),
   /** The heap of one thread; a thread that needs more ends, and its attempt fails. */

@@ -2,7 +2,11 @@
 import type { Outcome } from "../broker/port.ts"
 import { wholeTime } from "../core/decide/backoff.ts"
 import type { Waiting } from "../core/facts.ts"
-import type { Json } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
+import { dataSchemaProblem } from "../definition/input/input-schema.ts"
+import { formatPath } from "../definition/problem.ts"
+import { checkOutput } from "./output.ts"
+import type { Redactor } from "./redact.ts"
 
 /** A registered symbol: a user's module may have loaded a second copy of this one. */
 const brand = Symbol.for("umbra.wait")
@@ -15,7 +19,13 @@ export type Wait =
       readonly isPipeline?: true
     }
   | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
-  | { readonly [brand]: "signal"; readonly name: string; readonly until?: number; readonly default?: unknown }
+  | {
+      readonly [brand]: "signal"
+      readonly name: string
+      readonly until?: number
+      readonly default?: unknown
+      readonly schema?: JsonObject
+    }
   | { readonly [brand]: "external"; readonly externalId: string }
 
 /** Returned by the built-in handler `workflow`: a child job does the work, and its end is the node's. */
@@ -37,24 +47,46 @@ export function waitUntil(time: Date | number, output: unknown = null): Wait {
   return { [brand]: "timer", until: wholeTime(until), output }
 }
 
+/** A schema is stored with the wait, and read whenever the job is. */
+const MAX_SCHEMA_BYTES = 64 * 1024
+
 /**
  * `return waitForSignal(name)`: the node waits for a signal and completes with its data. At `until` it
- * completes with `default`, or fails (E416) where there is none.
+ * completes with `default`, or fails (E416) where there is none. `schema`: a JSON Schema; while the node waits, other data
+ * is rejected (E317), and the defaults in it are applied.
  */
 export function waitForSignal(
   name: string,
-  options: { readonly until?: Date | number; readonly default?: unknown } = {},
+  options: {
+    readonly until?: Date | number
+    readonly default?: unknown
+    readonly schema?: Readonly<Record<string, unknown>>
+  } = {},
 ): Wait {
   if (typeof name !== "string" || name === "") throw new TypeError("waitForSignal expects the signal's name.")
+  const schema = options.schema === undefined ? {} : { schema: checkedSchema(options.schema) }
   if (options.until === undefined) {
-    if (options.default === undefined) return { [brand]: "signal", name }
+    if (options.default === undefined) return { [brand]: "signal", name, ...schema }
     throw new TypeError("waitForSignal: the node completes with default at until, so until is required.")
   }
   const until = Number(options.until)
   if (!Number.isFinite(until))
     throw new TypeError("waitForSignal: until must be a Date or milliseconds since 1970.")
-  const wait = { [brand]: "signal", name, until: wholeTime(until) } as const
+  const wait = { [brand]: "signal", name, until: wholeTime(until), ...schema } as const
   return options.default === undefined ? wait : { ...wait, default: options.default }
+}
+
+function checkedSchema(given: unknown): JsonObject {
+  const limits = { maxBytes: MAX_SCHEMA_BYTES, what: "schema of waitForSignal" }
+  const { value } = checkOutput(given, limits)
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new TypeError("waitForSignal: schema must be a JSON Schema, an object.")
+  const problem = dataSchemaProblem(value as JsonObject)
+  if (problem !== undefined) {
+    const path = formatPath(["schema", ...problem.path])
+    throw new TypeError(`waitForSignal: ${path}: ${problem.message}`)
+  }
+  return value as JsonObject
 }
 
 /**
@@ -94,7 +126,8 @@ export function isWait(value: unknown): value is Wait {
 }
 
 /** `value` is already checked: the output of the node when its time comes, or the child's input. */
-export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => string): Outcome {
+export function outcomeOfWait(wait: Wait, value: Json, redactor: Redactor | null): Outcome {
+  const clean = (text: string) => redactor?.clean(text) ?? text
   switch (wait[brand]) {
     case "child":
       return {
@@ -106,19 +139,21 @@ export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => 
     case "external":
       return { type: "submitted", externalId: clean(wait.externalId) }
     default:
-      return { type: "waiting", waiting: waitingOf(wait as Timed, value, clean) }
+      return { type: "waiting", waiting: waitingOf(wait as Timed, value, redactor) }
   }
 }
 
 type Timed = Extract<Wait, { readonly [brand]: "timer" | "signal" }>
 
-/** `clean` removes secrets from a name. */
-function waitingOf(wait: Timed, output: Json, clean: (text: string) => string): Waiting {
+/** Secrets are removed from the name and the schema. */
+function waitingOf(wait: Timed, output: Json, redactor: Redactor | null): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
-  const { until } = wait
-  const name = clean(wait.name)
-  if (until === undefined) return { kind: "signal", name }
-  const waiting = { kind: "signal", name, until } as const
+  const { until, schema: given } = wait
+  const name = redactor?.clean(wait.name) ?? wait.name
+  const schema =
+    given === undefined ? {} : { schema: (redactor === null ? given : redactor.value(given)) as JsonObject }
+  if (until === undefined) return { kind: "signal", name, ...schema }
+  const waiting = { kind: "signal", name, until, ...schema } as const
   return wait.default === undefined ? waiting : { ...waiting, default: output }
 }
 

@@ -40,6 +40,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
   const settings = redisSettings({ ...stage.redis, ...figures })
   const broker = new RedisBroker({
     ...{ url: stage.url, settings, host, partitionOf, log: silentLog },
+    storeLogs: async () => {},
     store: stage.announced,
   })
   onTestFinished(() => broker.close())
@@ -188,7 +189,7 @@ it("S6 who had something looked up elsewhere does not wait until Redis is back",
     workflow: "",
     config: null,
   }
-  const outcome = broker.call(call, new AbortController().signal)
+  const outcome = broker.call(call, { signal: new AbortController().signal })
   await redis.kill()
   expect(await outcome).toBeNull()
   expect(broker.queued).toBe(0)

@@ -42,6 +42,7 @@ it("S7 a new owner asks nobody elsewhere for nodes that only compute: they ended
       url: process.env.UMBRA_TEST_REDIS_URL!,
       settings: redisSettings({ prefix: `test-${randomUUID().slice(0, 8)}` }),
       store: { id: async () => randomUUID(), label: "test" },
+      storeLogs: async () => {},
       partitionOf: () => 0,
       log: silentLog,
     },

@@ -26,6 +26,7 @@ async function sendingStage() {
     url: stage.url,
     settings: redisSettings(stage.redis),
     store: stage.announced,
+    storeLogs: async () => {},
     partitionOf,
     log: silentLog,
     host: {

@@ -1,7 +1,7 @@
 /** Several stores on one Redis: whatever another database has left there, a fleet works. */
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import { storesKey } from "../../src/broker/redis/keys.ts"
+import { oldEpochsKey, storesKey } from "../../src/broker/redis/keys.ts"
 import { announcementField, announceStore, shortStoreId } from "../../src/broker/redis/worker/stores.ts"
 import { withLive } from "../../src/core/view/live-view.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
@@ -190,7 +190,29 @@ describe("a worker of release 0.1", () => {
     expect(umbra.workers()).toMatchObject([{ id: "worker-old", version: "0.1.0", state: "outdated" }])
     expect(umbra.workerCounts).toEqual({ live: 0, dead: 0, outdated: 1 })
     expect(said("a worker of an earlier release is connected and gets no tasks")).toBe(true)
+    // A job that needs it says so instead of asking for a worker that seems to be there.
+    const job = await umbra.submit(one)
+    const cause =
+      "worker worker-old has handler where, but it is of an earlier release (0.1.0) and gets no tasks"
+    const waits = async () => withLive(await umbra.graph(job.id)).nodes[0]!.waiting_on
+    await until("the job waits for a worker", async () => (await waits())?.kind === "worker")
+    expect(await waits()).toMatchObject({ kind: "worker", handler: "where", reason: "none", cause })
+    expect((await umbra.why(job.id)).sentence).toBe(`Node a: ${cause}.`)
   })
+})
+
+it("a worker that finds only engines of release 0.1 says that these send it nothing", async () => {
+  const stage = new FleetStage()
+  const { connection } = await bareConnection(stage)
+  const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
+  await connection.send(["ZADD", oldEpochsKey(stage.redis.prefix!, runId!), "1", "0"])
+  for (const store of [{}, { store: storeId(stage.store) }]) {
+    const { log, lines, said } = collectLog()
+    const worker = stage.worker({ handlers: [where("here")], log, ...store })
+    await until("it says so", () => said("engines of release 0.1 have used it"))
+    expect(lines).toHaveLength(1)
+    expect(worker.notReady).toContain("they send no tasks to this worker: replace them")
+  }
 })
 
 describe("a task that workers refuse", () => {

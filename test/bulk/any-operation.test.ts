@@ -5,17 +5,11 @@
 import { expect, it } from "vitest"
 import { type JobStatus, jobHasEnded } from "../../src/core/states.ts"
 import type { BulkRequest, BulkVerb } from "../../src/jobs/bulk/operation.ts"
-import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import fc from "../support/property.ts"
+import { type Crash, mortalJournal } from "./mortal-journal.ts"
 import { ended, forksOf, handlers, type Kind, kinds, refusals, submit, touched } from "./stage.ts"
-
-interface Crash {
-  /** The append, counted from the start of the operation, with which the process dies. */
-  readonly at: number
-  readonly isApplied: boolean
-}
 
 const job = fc.record({
   kind: fc.constantFrom<Kind[]>("fails", "fails", "completes", "waits"),
@@ -163,31 +157,4 @@ async function run<T>(
     if (await Promise.race([alive, mortal.death.then(() => false)])) return { ...result!, umbra, operation }
   }
   throw new Error("the last process does not die")
-}
-
-/** The journal of a process that dies with one of its appends: nothing is answered from then on. */
-function mortalJournal(store: MemoryStore, crash: Crash | null): { journal: Journal; death: Promise<void> } {
-  const journal = openMemory(store)
-  let appends = 0
-  let isDead = false
-  let die!: () => void
-  const death = new Promise<void>(resolve => {
-    die = resolve
-  })
-  const never = new Promise<never>(() => {})
-  const append = journal.append.bind(journal)
-  const verbs = ["beat", "takePartitions", "readFacts", "readFactPage", "listJobs", "readJob", "readMessages"]
-  for (const verb of verbs as "beat"[]) {
-    const send = journal[verb].bind(journal)
-    journal[verb] = (...given) => (isDead ? never : send(...given))
-  }
-  journal.append = async batch => {
-    if (isDead) return never
-    if (crash === null || ++appends < crash.at) return append(batch)
-    isDead = true
-    if (crash.isApplied) await append(batch)
-    die()
-    return never
-  }
-  return { journal, death }
 }

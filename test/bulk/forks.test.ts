@@ -3,8 +3,9 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest"
-import { bulkForkId, isJobId, partitionOf } from "../../src/engine/ids.ts"
+import { backfillJobId, bulkForkId, idTime, isJobId, newJobId, partitionOf } from "../../src/engine/ids.ts"
 import type { UmbraError } from "../../src/errors.ts"
+import { bucketOf } from "../../src/journal/marks.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
@@ -337,8 +338,30 @@ it("the id of a fork follows from the operation and the origin, in the partition
   const id = bulkForkId(operation, origin)
   expect(isJobId(id)).toBe(true)
   expect(partitionOf(id)).toBe(partitionOf(origin))
-  expect(id.slice(0, 18)).toBe("0198c0de-7a11-7a3f")
+  expect(id.slice(13, 18)).toBe("-7a3f")
   expect(bulkForkId(operation, origin)).toBe(id)
   expect(bulkForkId(origin, operation)).not.toBe(id)
   expect(bulkForkId(operation, operation)).not.toBe(id)
+})
+
+it("the jobs of one operation are spread over buckets of ids, so that lists need not read all of them", () => {
+  const at = Date.parse("2026-11-18T12:00:00Z")
+  const operation = newJobId(5, at, 3)
+  const origins = Array.from({ length: 20_000 }, (_, i) => newJobId(i % 64, at - i, 2))
+  const forks = origins.map(origin => bulkForkId(operation, origin))
+  const ticks = origins.map((_, i) => backfillJobId(operation, at - i * 60_000, 64))
+  for (const ids of [forks, ticks]) {
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(ids.every(isJobId)).toBe(true)
+    const later = ids.map(id => idTime(id) - at)
+    // Below it they would be looked at as targets.
+    expect(Math.min(...later)).toBeGreaterThanOrEqual(0)
+    expect(Math.max(...later)).toBeLessThan(4096)
+    const buckets = new Map<number, number>()
+    for (const id of ids) buckets.set(bucketOf(id), (buckets.get(bucketOf(id)) ?? 0) + 1)
+    expect(Math.max(...buckets.values())).toBeLessThan(200)
+  }
+  expect(forks.map(id => id.slice(14, 18))).toEqual(origins.map(id => id.slice(14, 18)))
+  expect(new Set(ticks.map(id => id.slice(14, 16)))).toEqual(new Set(["73"]))
+  expect(new Set(ticks.map(partitionOf)).size).toBe(64)
 })

@@ -9,15 +9,16 @@ import { fileURLToPath } from "node:url"
 import { expect, it, onTestFinished } from "vitest"
 import { bulkForkId } from "../../src/engine/ids.ts"
 import { openUmbra } from "../../src/umbra.ts"
+import { programArguments } from "../support/program.ts"
 import { freshDatabase } from "../support/services.ts"
-import { ended, handlers, kinds, touched } from "./stage.ts"
+import { backfillRange, ended, handlers, kinds, touched } from "./stage.ts"
 
 const script = fileURLToPath(new URL("./kill-child.ts", import.meta.url))
 const TARGETS = 600
 
 /** Starts the child and kills it once it has processed so many targets, or more. Returns the operation. */
 async function killed(args: readonly string[], processed: number): Promise<string> {
-  const child = spawn(process.execPath, ["--import", "tsx", script, ...args], {
+  const child = spawn(process.execPath, [...programArguments(script), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   onTestFinished(() => void child.kill("SIGKILL"))
@@ -74,5 +75,30 @@ it.each([
     }
     const { jobs } = await umbra.queries.list({ workflow: "fails", limit: 2 * TARGETS + 1 })
     expect(jobs).toHaveLength(verb === "fork" ? 2 * TARGETS : TARGETS)
+  },
+)
+
+it.each(["sqlite", "postgres"])(
+  "%s: killed twice in the middle, a backfill starts one job for each tick",
+  { timeout: 600_000 },
+  async store => {
+    const location = await place(store)
+    const first = await openUmbra(location, { handlers })
+    await first.register(kinds.completes)
+    await first.schedules.put("s", { workflow: "completes", every: "1m", end: backfillRange.to })
+    await first.close()
+    const operation = await killed([location, "backfill", "400"], 30)
+    expect(await killed([location, "resume"], 200)).toBe(operation)
+
+    const umbra = await openUmbra(location, { handlers, engine: { leaseSeconds: 2, beatSeconds: 0.1 } })
+    onTestFinished(() => umbra.close())
+    const view = await ended(umbra, operation)
+    expect(view).toMatchObject({ status: "COMPLETED", processed: TARGETS, done: TARGETS, refused: 0 })
+    const from = Date.parse(backfillRange.from)
+    const ticks = Array.from({ length: TARGETS }, (_, index) => from + index * 60_000)
+    const { jobs } = await umbra.queries.list({ workflow: "completes", limit: TARGETS + 1 })
+    const { ticks: found } = await umbra.schedules.ticks("s", { ...backfillRange, limit: TARGETS + 1 })
+    expect(found.map(({ tick }) => Date.parse(tick))).toEqual(ticks)
+    expect(found.map(({ job_id }) => job_id).sort()).toEqual(jobs.map(({ id }) => id).sort())
   },
 )

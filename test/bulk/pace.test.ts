@@ -31,6 +31,7 @@ it("keeps the rate, newest job first", async () => {
   const { bulk_id } = await umbra.bulk.start({ verb: "retry", filter: { workflow: "fails" }, rate: 1 })
   await until("the first has its command", async () => (await reached(bulk_id)) === 1)
   expect(await touched(umbra, ids[2]!, bulk_id)).toBe(1)
+  await until("it is counted", async () => (await umbra.bulk.get(bulk_id)).processed === 1)
   for (let advanced = 0; advanced < 900; advanced += 100) clock.advance(100)
   expect(await reached(bulk_id)).toBe(1)
   for (let i = 2; i <= 3; i++)

@@ -14,6 +14,9 @@ export const kinds = {
   waits: flow([{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }], { name: "waits" }),
 }
 
+/** 600 ticks of a schedule for every minute. */
+export const backfillRange = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-01T10:00:00.000Z" }
+
 export type Kind = keyof typeof kinds
 
 /** Submits the job, and resolves when it has ended or waits. */

@@ -9,12 +9,11 @@ import { join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
 import pg from "pg"
 import { FakeProvider } from "../../src/testing/fake-provider.ts"
-import type { Verdict } from "../crash/check.ts"
 import { randomFrom } from "../crash/random.ts"
 import { Clients } from "./clients.ts"
 import { Faults, subjectOf } from "./faults.ts"
 import { Fleet, quickSettings, SLOTS } from "./fleet.ts"
-import { judge } from "./judge.ts"
+import { type ChaosVerdict, judge } from "./judge.ts"
 import { plan, told } from "./plan.ts"
 import { filmScript, workload } from "./workload.ts"
 
@@ -28,7 +27,7 @@ export interface ChaosOptions {
   readonly tell?: (line: string) => void
 }
 
-export interface ChaosReport extends Verdict {
+export interface ChaosReport extends ChaosVerdict {
   /** How often each fault was carried out. */
   readonly faults: ReadonlyMap<string, number>
   /** How many processes, services and connections the plan names. The first fault of each is always carried out. */

@@ -11,6 +11,9 @@ import { type Kind, Member, type Service } from "./member.ts"
 
 export const SLOTS = 20
 
+/** Where the artifacts of a fleet are. */
+export const contentIn = (folder: string) => join(folder, "content")
+
 /** Deaths are noticed within a few seconds; the rest follows from that. */
 export const quickSettings: Readonly<Record<string, string | number>> = {
   lease_seconds: 3,
@@ -35,6 +38,9 @@ export const quickSettings: Readonly<Record<string, string | number>> = {
   loss_limit: 10_000,
   park_after_ms: 200,
   large_output_bytes: 2000,
+  // Sweeps run all the time. An attempt may wait for as long as a fault lasts.
+  artifact_sweep_seconds: 1,
+  artifact_orphan_hours: 0.1,
 }
 
 export const members: readonly { readonly name: string; readonly kind: Kind }[] = [
@@ -96,6 +102,7 @@ export class Fleet {
           env: {
             UMBRA_PROVIDER_SECRET_FAKE_PROVIDER_SECRET: options.fake.secret,
             CHAOS_FOLDER: options.folder,
+            UMBRA_ARTIFACTS: contentIn(options.folder),
           },
           url: port === null ? null : `http://127.0.0.1:${port}`,
         }),

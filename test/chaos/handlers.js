@@ -6,7 +6,7 @@
 import { openSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { defineHandler } from "../../dist/index.js"
-import { loggedHandlers } from "../crash/handlers.js"
+import { keptIn, loggedHandlers } from "../crash/handlers.js"
 
 const file = openSync(join(process.env.CHAOS_FOLDER, `executions-${process.pid}-${Date.now()}.log`), "a")
 
@@ -26,4 +26,4 @@ export const patient = defineHandler({
   },
 })
 
-export const handlers = loggedHandlers(write)
+export const handlers = loggedHandlers(write, keptIn(join(process.env.CHAOS_FOLDER, "kept")))

@@ -2,22 +2,29 @@
  * What must hold at the end, from four witnesses: what clients were told, what handlers wrote down when they ran, what the
  * provider saw, and the journal, with the times of its commits.
  */
+import { join } from "node:path"
 import pg from "pg"
 import type { FoldedJob } from "../../src/engine/recovery/fold.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { judgeJobs, nameOf, type Verdict } from "../crash/check.ts"
+import { judgeKept, type KeptVerdict } from "../crash/kept.ts"
 import type { Shape, Workload } from "../crash/workload.ts"
 import { capacityProblems } from "../provider/campaign/judge.ts"
 import { type Execution, readExecutions } from "./executions.ts"
-import { SLOTS } from "./fleet.ts"
+import { contentIn, SLOTS } from "./fleet.ts"
+
+export interface ChaosVerdict extends Verdict {
+  /** What is left of log lines and artifacts; its violations are among all others. */
+  readonly kept: Omit<KeptVerdict, "violations">
+}
 
 export async function judge(parts: {
   readonly postgresUrl: string
   readonly folder: string
   readonly workload: Workload
   readonly fake: FakeProvider
-}): Promise<Verdict> {
+}): Promise<ChaosVerdict> {
   const { postgresUrl, folder, workload, fake } = parts
   const executions = byJob(await readExecutions(folder))
   const commits = await commitTimes(postgresUrl)
@@ -35,10 +42,15 @@ export async function judge(parts: {
         return found.length === 0 && row.finishedAt !== null ? [] : [...found, storyOf(folded, row.wakeAt)]
       },
     })
-    const violations = [...judged.violations, ...(await capacityProblems(journal, fake, SLOTS))]
+    // While Redis or PostgreSQL is away lines wait in memory, and die with it.
+    const { violations: wrong, ...kept } = await judgeKept({
+      ...{ journal, folder: join(folder, "kept"), content: contentIn(folder) },
+      mostLostMs: Number.POSITIVE_INFINITY,
+    })
+    const violations = [...judged.violations, ...(await capacityProblems(journal, fake, SLOTS)), ...wrong]
     const all = [...executions.values()].flat().filter(({ what }) => what === "start")
     const distinct = new Set(all.map(({ job, node }) => `${job}/${node}`))
-    return { ...judged, executions: all.length, repeated: all.length - distinct.size, violations }
+    return { ...judged, executions: all.length, repeated: all.length - distinct.size, violations, kept }
   } finally {
     await journal.close()
   }

@@ -61,6 +61,9 @@ it("a node that was cancelled says why, and so does its attempt", () => {
   const lines = shown({ ...node, status: "CANCELLED", error: null, reason, attempts: [ended] }, 200)
   expect(lines).toContain(`reason    ${reason}`)
   expect(lines.at(-1)).toContain(reason)
+  expect(lines.at(-1)).not.toContain("not started")
+  const queued = { ...ended, started_at: null, duration_ms: null, worker: null }
+  expect(shown({ ...node, status: "CANCELLED", attempts: [queued] }, 200).at(-1)).toContain("not started")
 })
 
 const liveTask = { worker: null, started_at: null, progress: null, waiting_on: null }

@@ -3,7 +3,8 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openUmbra } from "../../src/umbra.ts"
 import { handlers, kinds } from "../bulk/stage.ts"
-import { type Ended, folderWith, type Running, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { type Ended, folderWith, type Running, startUmbra } from "./umbra.ts"
 
 const files = folderWith({})
 const data = join(files.path, "data")

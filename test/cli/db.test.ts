@@ -5,7 +5,8 @@ import { openJournal } from "../../src/journal/open.ts"
 import { openDatabase } from "../../src/journal/sqlite/driver.ts"
 import { flow, gate, open, until } from "../engine/stage.ts"
 import { freshDatabase } from "../support/services.ts"
-import { folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, startUmbra } from "./umbra.ts"
 
 describe("umbra db restored", () => {
   it("fences the engine that runs, which begins anew; what it had in hand goes on, nothing else is repeated", async () => {
@@ -165,7 +166,7 @@ describe("a Node.js without SQLite", () => {
     const database = await freshDatabase()
     onTestFinished(database.drop)
     const env = { NODE_OPTIONS: `--require ${join(folder.path, "hide.cjs")}` }
-    const start = (...parameters: string[]) => umbra(parameters, { cwd: folder.path, env })
+    const start = (...parameters: string[]) => startUmbra(parameters, { cwd: folder.path, env }).ended
     const refused = await start("run", "one.yaml", "--data-dir", "data")
     expect(refused).toMatchObject({
       code: 1,

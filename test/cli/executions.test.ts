@@ -1,14 +1,15 @@
 import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
-import { lineagePicture } from "../../src/cli/commands/pipelines.ts"
 import { liveView } from "../../src/cli/live/view.ts"
 import { routesTable } from "../../src/cli/output/routes-table.ts"
 import { paintFor, width } from "../../src/cli/output/terminal.ts"
+import { lineagePicture } from "../../src/cli/pipelines/commands.ts"
 import type { Lineage, Message } from "../../src/client/index.ts"
 import type { RouteView } from "../../src/core/pipeline/view.ts"
 import { adapter, numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith } from "./umbra.ts"
 
 const plain = paintFor({}, { NO_COLOR: "1" })
 const at = "2026-11-15T12:00:00.000Z"
@@ -102,7 +103,7 @@ describe("the table of routes", () => {
   const view = (name: string, more: Partial<RouteView> = {}): RouteView => ({
     ...{ name, inbound: name, outbound: {}, adapters: [{ type: "http_fetch", breaker: "closed" }] },
     ...{ queued: 0, in_flight: 0, waiting: 0, done: 0, failed: 0, failed_tries: 0, dead_lettered: 0 },
-    ...{ rate: 0, latency_ms: 0, concurrency: null, ...more },
+    ...{ rate: 0, latency_ms: 0, concurrency: null, max_queued: 10_000_000, held_up_by: null, ...more },
   })
   const routes = [
     view("fetch", {
@@ -153,6 +154,8 @@ describe("on a terminal", () => {
         rate: 0,
         latency_ms: 0,
         concurrency: 1,
+        max_queued: 10_000_000,
+        held_up_by: null,
       },
     ]
     const graph = { nodes: [{ id: "pipeline" }], order: new Int32Array(1), dependencies: noEdges }
@@ -235,8 +238,89 @@ describe("through a server", () => {
     expect(again.stdout).not.toContain("--replay")
   })
 
+  it("lists the jobs with dead letters, a page at a time, until they have been replayed", async () => {
+    const list = async (...parameters: string[]) => (await run("dead-letters", ...parameters)).stdout
+    const jobs: string[] = []
+    for (let n = 0; n < 2; n++) {
+      jobs.unshift((await stage.umbra.submit(flow as never)).id)
+      await stage.umbra.wait(jobs[0]!)
+    }
+    const [newest, older] = jobs as [string, string]
+    expect(await list()).toMatch(
+      new RegExp(`^${newest}  flow@1  COMPLETED  1 dead letter\\n  work:2  E\\d+ two\\n${older}  `),
+    )
+    const first = await list("--limit", "1")
+    expect(first).toMatch(new RegExp(`^${newest}  `))
+    expect(first).not.toContain(older)
+    const after = /More: umbra dead-letters --after (\S+)/.exec(first)![1]!
+    expect(await list("--limit", "1", "--after", after)).toMatch(new RegExp(`^${older}  `))
+    const json = JSON.parse(await list("--json"))
+    expect(json.executions.slice(0, 2)).toMatchObject(
+      jobs.map(job_id => ({ job_id, dead_letters: { count: 1, first: { message: "work:2" } } })),
+    )
+    for (const each of jobs)
+      await stage.umbra.wait(
+        (await run("dead-letters", each, "--replay", "--body", 'work:2={"n":5}')).stdout.trim(),
+      )
+    const left = await list()
+    for (const each of jobs) expect(left).not.toContain(each)
+  })
+
+  it("lists all executions, a page at a time, with what became of their messages", async () => {
+    const all = JSON.parse((await run("executions", "--json")).stdout).executions as { job_id: string }[]
+    expect(all.map(({ job_id }) => job_id)).toContain(job)
+    const healthy = (
+      await stage.umbra.submit({ ...flow, name: "calm", init: { body: { count: 1 } } } as never)
+    ).id
+    await stage.umbra.wait(healthy)
+    const failing = (await stage.umbra.submit(flow as never)).id
+    await stage.umbra.wait(failing)
+    const { stdout } = await run("executions", "--limit", "2")
+    expect(stdout).toMatch(
+      new RegExp(
+        `^${failing}  flow@1  COMPLETED  3 done, 1 failed  1 dead letter\\n  work:2  E\\d+ two\\n` +
+          `${healthy}  calm@1  COMPLETED  2 done\\nMore: umbra executions --after ${healthy} --server \\S+\\n$`,
+      ),
+    )
+    const next = JSON.parse((await run("executions", "--after", failing, "--limit", "1", "--json")).stdout)
+    expect(next).toMatchObject({ executions: [{ job_id: healthy }], complete: true })
+  })
+
+  it("replays messages with other bodies, as JSON or from a file", async () => {
+    const folder = folderWith({ "body.json": '{"n": 7}', "broken.json": "{" })
+    onTestFinished(folder.remove)
+    const bodyAfter = async (body: string) => {
+      const { id } = await stage.umbra.submit(flow as never)
+      await stage.umbra.wait(id)
+      const start = { cwd: folder.path }
+      const replayed = await umbra(
+        ["dead-letters", id, "--replay", "--body", body, "--server", stage.server.url],
+        start,
+      )
+      if (replayed.code !== 0) return `${replayed.code} ${replayed.stderr}`
+      const job = await stage.umbra.wait(replayed.stdout.trim())
+      const { message } = await stage.umbra.pipelines.lineage(job.job_id, "work:1")
+      return [job.status, message!.status, message!.body]
+    }
+    expect(await bodyAfter('work:2={"n": 6}')).toEqual(["COMPLETED", "completed", { n: 6 }])
+    expect(await bodyAfter("work:2=@body.json")).toEqual(["COMPLETED", "completed", { n: 7 }])
+    expect(await bodyAfter("work:2=@absent.json")).toMatch(/^2 .*absent\.json/s)
+    expect(await bodyAfter("work:2=@broken.json")).toMatch(/^2 .*E604.*the body of work:2 is not JSON/s)
+    expect(await bodyAfter("work:2")).toMatch(/^2 .*E604.*use ROUTE:NUMBER=JSON/s)
+    expect(await bodyAfter("work:1={}")).toMatch(/^1 .*E708/)
+  })
+
   it("refuses what does not go together", async () => {
-    for (const parameters of [["--wait"], ["--workflow", "flow"], ["--replay", "--route", "work"]]) {
+    for (const parameters of [["--replay"], ["--route", "work"], ["--body", "work:2=1"]]) {
+      const { code, stderr } = await run("dead-letters", ...parameters)
+      expect([code, stderr], parameters.join(" ")).toEqual([2, expect.stringContaining("E604")])
+    }
+    for (const parameters of [
+      ["--wait"],
+      ["--workflow", "flow"],
+      ["--body", "work:2=1"],
+      ["--replay", "--route", "work"],
+    ]) {
       const { code, stderr } = await run("dead-letters", job, ...parameters)
       expect([code, stderr], parameters.join(" ")).toEqual([2, expect.stringContaining("E604")])
     }
@@ -290,6 +374,10 @@ describe("on a folder", () => {
     expect([ran.code, dead_letters.count, dead_letters.first.message]).toEqual([1, 1, "work:2"])
     expect(output.routes.work).toEqual({ messages: 3, done: 2, failed: 1, failed_tries: 1, dead_lettered: 1 })
     expect(routes).toMatchObject([{ name: "source" }, { name: "work", dead_lettered: 1 }])
+    const listed = await umbra(["executions"], start)
+    expect(listed.stdout).toMatch(
+      new RegExp(`^${job_id}  flow@1  COMPLETED  3 done, 1 failed  1 dead letter\\n`),
+    )
     const left = await umbra(["dead-letters", job_id, "--replay", "--json"], start)
     const first = JSON.parse(left.stdout)
     expect(first).toMatchObject({ replayed: 1, labels: { replay_of: job_id } })

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { previewText } from "../../src/cli/commands/fork.ts"
 import { paintFor, width } from "../../src/cli/output/terminal.ts"
 import type { ForkPreview } from "../../src/client/index.ts"
-import { folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith } from "./umbra.ts"
 
 const plain = paintFor({}, { NO_COLOR: "1" })
 
@@ -28,6 +29,7 @@ const preview: ForkPreview = {
       items: { reused: 97, run: 3 },
       effects: "unknown",
       duration_ms: null,
+      usage: { cost_usd: { mean: 0.003, p50: 0.0021, p90: 0.0035 } },
     },
   ],
   pinned: [{ node: "price", reason: { code: "pinned" }, because: "the request sets its output" }],
@@ -43,7 +45,10 @@ const preview: ForkPreview = {
   removed: ["fax"],
   expected: {
     duration_ms: null,
-    usage: { tokens: 1234.5678 },
+    usage: {
+      tokens: { mean: 1234.5678, p50: 987.654, p90: 2345.678 },
+      images: { mean: 2.25, p50: null, p90: null },
+    },
     critical_path: ["charge-the-card-of-the-customer-once", "mail"],
     without_data: ["resize", "mail"],
   },
@@ -60,7 +65,8 @@ describe("the preview of a fork", () => {
       expect(joined).toContain(node.because)
     expect(joined).toContain("97 items reused, 3 run")
     expect(joined).toContain("1.2 s to 1 min 5 s")
-    expect(joined).toContain("usage tokens 1230")
+    expect(joined).toContain("usage tokens 988 to 2350, images 2.25 on average")
+    expect(joined).toContain("no data; cost_usd 0.0021 to 0.0035")
     expect(joined).toContain("time no data")
     expect(joined).toContain("a changed definition")
     expect(text.replace(/\s+/g, "")).toContain(

@@ -1,10 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { setTimeout } from "node:timers/promises"
 import pg from "pg"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
-import { folderWith, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, startUmbra } from "./umbra.ts"
 
 const folder = folderWith({ "handlers.mjs": handlersModule })
 const path = (name: string) => join(folder.path, name)
@@ -219,6 +221,37 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("E302") })
   })
 })
+
+it("commands on a folder start neither delayed jobs that are due nor ticks of schedules", async () => {
+  const folder = ["--data-dir", path("later")]
+  const run = async (...command: string[]) => {
+    const { code, stdout, stderr } = await umbra([...command, ...folder])
+    expect(code, stderr).toBe(0)
+    return stdout
+  }
+  writeFileSync(path("echo.json"), oneNode("echo"))
+  await run("push", path("echo.json"), ...handlers)
+  const submit = async (delay: string) =>
+    JSON.parse(await run("submit", "echo", "--delay", delay, "--ttl", "600", "--json"))
+  const due = await submit("1s")
+  const other = await submit("2h")
+  await run("schedule", "create", "often", "--workflow", "echo", "--every", "1s")
+  await setTimeout(Math.max(0, Date.parse(due.start_at) - Date.now()) + 1500)
+  // Each of them is an engine: one for another job, one for the job itself.
+  await run("jobs", "cancel", other.job_id)
+  await run("jobs", "describe", due.job_id, "--note", "still waits")
+  const { jobs } = JSON.parse(await run("jobs", "list", "--json"))
+  expect(jobs.map(({ job_id, status }: Record<string, unknown>) => [job_id, status])).toEqual([
+    [other.job_id, "CANCELLED"],
+    [due.job_id, "PENDING"],
+  ])
+  expect(JSON.parse(await run("schedule", "show", "often", "--json")).fires).toEqual([])
+  expect(await run("why", due.job_id)).toMatch(/no live engine owns the job[\s\S]*umbra serve/)
+  await run("schedule", "delete", "often")
+  // Its time to live has not begun: an engine with the handlers completes it.
+  await run("resume", ...handlers)
+  expect(JSON.parse(await run("jobs", "show", due.job_id, "--json")).status).toBe("COMPLETED")
+}, 120_000)
 
 describe("umbra jobs beside an engine on PostgreSQL", () => {
   it("reads while the engine runs, and has it carry out commands", async () => {

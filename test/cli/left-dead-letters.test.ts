@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import { folderWith, root, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, root } from "./umbra.ts"
 
 async function folderOf(files: Readonly<Record<string, string>>): Promise<string> {
   const folder = folderWith(files)

@@ -1,5 +1,6 @@
 /** Modules of handlers that do what a command cannot foresee. */
-import { expect, it, onTestFinished } from "vitest"
+import { expect, it, onTestFinished, vi } from "vitest"
+import { validate } from "../../src/cli/commands/validate.ts"
 import { folderWith, root, umbra } from "./umbra.ts"
 
 const talks = `
@@ -15,6 +16,10 @@ function files() {
     "waits.mjs": "await new Promise(() => {})\n",
     "exits.mjs": "process.exit(0)\n",
     "really-exits.mjs": "process.reallyExit(0)\n",
+    "fails.mjs": "process.exit(3)\n",
+    "really-fails.mjs": "process.reallyExit(3)\n",
+    "throws-later.mjs": "setTimeout(() => { throw new Error('late') }); await new Promise(() => {})\n",
+    "hangs.mjs": "setInterval(() => {}, 1000); await new Promise(() => {})\n",
     "exits-later.mjs": `
 import { defineHandler } from "${root}/dist/index.js"
 export const talk = defineHandler({ name: "talk", run: () => process.exit(0) })
@@ -52,6 +57,8 @@ it("S2 with --json a module that cannot be loaded is a problem in the JSON", asy
     ["./waits.mjs", "never settles"],
     ["./exits.mjs", "process.exit"],
     ["./really-exits.mjs", "process.exit"],
+    ["./fails.mjs", "exit code 3"],
+    ["./really-fails.mjs", "exit code 3"],
     ["./missing.mjs", "missing.mjs"],
   ] as const) {
     const command = ["validate", "flow.yaml", "--json", "--handlers", module]
@@ -65,6 +72,26 @@ it("S2 with --json a module that cannot be loaded is a problem in the JSON", asy
     })
   }
 }, 240_000)
+
+it("S2 with --json an error that a module throws later is in the JSON too", async () => {
+  const command = ["validate", "flow.yaml", "--json", "--handlers", "./throws-later.mjs"]
+  const { code, stdout, stderr } = await umbra(command, files())
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("Error: late") })
+  expect(JSON.parse(stdout)).toMatchObject({ valid: null, errors: [{ code: "E602" }] })
+}, 240_000)
+
+it("S2 validate ends although a module never finishes loading", async () => {
+  const { cwd } = files()
+  const written = vi.spyOn(process.stdout, "write").mockReturnValue(true)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const options = { json: true, handlers: [`${cwd}/hangs.mjs`] }
+  expect(await validate(`${cwd}/flow.yaml`, options, 200)).toBe(2)
+  expect(JSON.parse(String(written.mock.calls[0]![0]))).toMatchObject({
+    valid: null,
+    errors: [{ code: "E602", message: "the given modules are not loaded after 0.2 s." }],
+  })
+  await expect(validate(`${cwd}/flow.yaml`, { ...options, json: false }, 200)).rejects.toThrow("0.2 s")
+})
 
 it("S2 a module that ends the process does not make the command succeed", async () => {
   const start = files()

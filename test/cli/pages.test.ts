@@ -2,7 +2,8 @@
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
-import { folderWith, root, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, root } from "./umbra.ts"
 
 const read = (path: string) => readFileSync(join(root, path), "utf8")
 
@@ -57,6 +58,17 @@ describe("docs/reference/embedding.md", () => {
     const fields = fieldsOf(file, name)
     expect(fields.length).toBeGreaterThan(2)
     expect(fields.filter(field => !page.includes(`\`${field}\``))).toEqual([])
+  })
+})
+
+describe("docs/reference/embedding.md", () => {
+  it("has no member of Umbra that the package does not export", () => {
+    const page = read("docs/reference/embedding.md")
+    const [, exported] = /^export type Umbra = (.*?)^}/ms.exec(read("src/index.ts"))!
+    const members = [...exported!.matchAll(/"(\w+)"|readonly (\w+):/g)].map(([, a, b]) => a ?? b!)
+    const named = [...page.matchAll(/\bumbra\.(\w+)(?=[.(])/g)].map(([, name]) => name!)
+    expect(new Set(named).size).toBeGreaterThan(15)
+    expect(named.filter(name => !members.includes(name))).toEqual([])
   })
 })
 

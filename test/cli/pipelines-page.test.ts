@@ -4,7 +4,8 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import { folderWith, root, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, root } from "./umbra.ts"
 
 const page = readFileSync(join(root, "docs/reference/pipelines.md"), "utf8")
 const sample = (language: string) => new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(page)![1]!

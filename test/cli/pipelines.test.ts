@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest"
-import { folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith } from "./umbra.ts"
 
 const crawl = `name: crawl
 max_hops: 3

@@ -1,7 +1,8 @@
 /** With `--json` the problems of a workflow are what the server answers, wherever they are found. */
 import { expect, it, onTestFinished } from "vitest"
 import { openStage } from "../server/stage.ts"
-import { folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith } from "./umbra.ts"
 
 const wrong = `name: hello
 nodes:

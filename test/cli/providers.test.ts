@@ -3,7 +3,8 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../engine/stage.ts"
 import { fakeProvider, make } from "../provider/stage.ts"
 import { freshDatabase } from "../support/services.ts"
-import { folderWith, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, startUmbra } from "./umbra.ts"
 
 async function place() {
   const database = await freshDatabase()

@@ -3,7 +3,8 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openStage, type Stage } from "../server/stage.ts"
-import { type Ended, folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { type Ended, folderWith } from "./umbra.ts"
 
 const files = folderWith({})
 const path = (name: string) => join(files.path, name)

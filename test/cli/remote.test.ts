@@ -6,7 +6,8 @@ import { text } from "node:stream/consumers"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { json as answer, problem, scripted } from "../client/scripted.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { type Ended, folderWith, root, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { type Ended, folderWith, root, startUmbra } from "./umbra.ts"
 
 const hello = `name: hello
 nodes:
@@ -80,6 +81,24 @@ describe("commands on a server", () => {
     expect((await json("jobs", "list", "--label", "team=shop")).jobs).toEqual([])
   })
 
+  it("jobs signal says what is wrong with data that fails the schema of the signal", async () => {
+    const config = { signal: "ok", schema: { required: ["by"], properties: { by: { type: "string" } } } }
+    const flow = { name: "checked", nodes: [{ id: "ask", handler: "wait_for_signal", config }] }
+    await stage.umbra.register(flow as never, "ada")
+    const id = (await run("submit", "checked")).stdout.trim()
+    const wrong = await run("jobs", "signal", id, "ok", "--data", '{"by": 1}')
+    expect(wrong).toMatchObject({ code: 2, stdout: "" })
+    expect(wrong.stderr).toMatch(/^umbra: E317 .*data\.by: Expected string, found number\./)
+    expect((await run("jobs", "signal", id, "ok", "--data", '{"by": "Ada"}')).code).toBe(0)
+    const events = (await run("jobs", "events", id, "--json")).stdout.trim().split("\n")
+    expect(events.map(line => JSON.parse(line)).find(({ type }) => type === "signal.received")).toMatchObject(
+      {
+        payload: { by: expect.stringMatching(/^token /) },
+      },
+    )
+    expect((await run("workflows", "delete", "checked")).code).toBe(0)
+  })
+
   it("submit with the same key gives the same job", async () => {
     const submit = () => run("submit", "hello@1", "--input", '{"name":"Ada"}', "--idempotency-key", "k-1")
     const [first, second] = [await submit(), await submit()]
@@ -99,7 +118,7 @@ describe("commands on a server", () => {
     expect(next.jobs).toHaveLength(1)
   })
 
-  it("J20 alias set, list and history; workflows list, show and delete", async () => {
+  it("J20 alias set, list and history; workflows list, show, diff and delete", async () => {
     expect((await run("alias", "set", "hello", "stable", "1")).stdout).toContain(
       "hello@stable now points at version 1",
     )
@@ -118,6 +137,19 @@ describe("commands on a server", () => {
     expect((await run("workflows", "show", "hello@1")).stdout).toMatch(
       /version +1 of 2 versions, the newest is 2[\s\S]*Hello \{\{/,
     )
+    expect((await run("workflows", "diff", "hello", "1", "2")).stdout).toBe("~ node greet  config\n")
+    expect((await run("workflows", "diff", "hello", "2", "2")).stdout).toBe(
+      "The versions have the same content.\n",
+    )
+    expect(await json("workflows", "diff", "hello", "1", "2")).toMatchObject({
+      ...{ name: "hello", from: 1, to: 2, nodes_added: [], nodes_removed: [] },
+      nodes_changed: [{ id: "greet", keys: ["config"] }],
+    })
+    expect((await run("workflows", "diff", "hello", "1", "7")).stderr).toContain("E305")
+    expect(await run("workflows", "diff", "hello", "1", "stable")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('"stable" is not a version'),
+    })
     expect((await run("workflows", "delete", "approval")).code).toBe(0)
     expect((await run("workflows", "show", "approval")).stderr).toMatch(
       /E305 There is no workflow "approval"/,
@@ -290,7 +322,12 @@ describe("umbra watch", () => {
     const server = await scripted(response => {
       response.writeHead(200, { "content-type": "text/event-stream" })
       response.write(stream(told("snapshot", { jobs: [job("QUEUED")] }, "1")))
-      const more = setInterval(() => response.write(stream(told("job", job("PROCESSING"), "2"))), 50)
+      // Each is a change: it ends when it writes a line that has no reader.
+      let id = 1
+      const more = setInterval(() => {
+        const status = ++id % 2 === 0 ? "PROCESSING" : "QUEUED"
+        response.write(stream(told("job", job(status), String(id))))
+      }, 50)
       response.on("close", () => clearInterval(more))
     })
     const watch = `${process.execPath} ${join(root, "dist/cli/main.js")} watch --server ${server.url}`
@@ -313,11 +350,16 @@ describe("umbra watch", () => {
           finished_at: "2026-11-15T12:00:02.000Z",
           error: { code: "E401", message: "no", node: "n" },
         })
+        const delayed = {
+          ...job("COMPLETED", { finished_at: over.finished_at, start_at: "2026-11-15T12:00:00.900Z" }),
+          job_id: "0198c0de-7a11-7012-9abc-0123456789ac",
+        }
         response.write(
           stream(
             told("reset", { reason: "too_far_behind" }),
             told("snapshot", { jobs: [job("PROCESSING")] }, "3"),
-            told("job", over, "4"),
+            told("job", delayed, "4"),
+            told("job", over, "5"),
           ),
         )
       }
@@ -332,7 +374,12 @@ describe("umbra watch", () => {
         .trim()
         .split("\n")
         .map(line => line.replace(/^\S+ {2}\S+ {2}/, "")),
-    ).toEqual(["QUEUED       w@3", "PROCESSING   w@3", "FAILED       w@3  2.0 s  node n: E401 no"])
+    ).toEqual([
+      "QUEUED       w@3",
+      "PROCESSING   w@3",
+      "COMPLETED    w@3  1.1 s",
+      "FAILED       w@3  2.0 s  node n: E401 no",
+    ])
     expect(stderr).toMatch(/lost.* Trying again/)
     expect(server.requests[1]?.headers["last-event-id"]).toBe("2")
   })

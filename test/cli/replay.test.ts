@@ -7,16 +7,20 @@ import { Replay } from "../../src/cli/live/replay.ts"
 import { paintFor, width } from "../../src/cli/output/terminal.ts"
 import { compiledGraph } from "../../src/core/compiled-graph.ts"
 import type { FactRecord } from "../../src/core/payloads.ts"
+import { atOnce } from "../../src/turns.ts"
 import { graphOf } from "../core/graphs.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { folderWith, root, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, root } from "./umbra.ts"
 
 const plain = paintFor({}, { NO_COLOR: "1" })
-const graph = compiledGraph(
-  graphOf([
-    { id: "fetch-the-prices-of-every-supplier", dependencies: [] },
-    { id: "sum", dependencies: ["fetch-the-prices-of-every-supplier"] },
-  ]),
+const graph = atOnce(
+  compiledGraph(
+    graphOf([
+      { id: "fetch-the-prices-of-every-supplier", dependencies: [] },
+      { id: "sum", dependencies: ["fetch-the-prices-of-every-supplier"] },
+    ]),
+  ),
 )
 const fault = { code: "E401", message: "no answer", retryable: true }
 const second = 1000
@@ -65,13 +69,15 @@ describe("the life of a job", () => {
   })
 
   it("shows siblings that were cancelled, as text too", () => {
-    const siblings = compiledGraph(
-      graphOf([
-        { id: "bad", dependencies: [] },
-        { id: "ran", dependencies: [] },
-        { id: "ready", dependencies: [] },
-        { id: "later", dependencies: ["ran"] },
-      ]),
+    const siblings = atOnce(
+      compiledGraph(
+        graphOf([
+          { id: "bad", dependencies: [] },
+          { id: "ran", dependencies: [] },
+          { id: "ready", dependencies: [] },
+          { id: "later", dependencies: ["ran"] },
+        ]),
+      ),
     )
     const running = [{ node: 1, ran_ms: 700, worker: "w1" }]
     const facts = [

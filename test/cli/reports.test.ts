@@ -2,7 +2,8 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { folderWith, type Running, root, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, type Running, root, startUmbra } from "./umbra.ts"
 
 const files = folderWith({
   "flow.yaml": `name: flow

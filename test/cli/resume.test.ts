@@ -3,10 +3,13 @@ import { join } from "node:path"
 import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import { Reader } from "../../src/jobs/reader.ts"
 import { openJournal } from "../../src/journal/open.ts"
+import { openUmbra } from "../../src/umbra.ts"
+import { defineHandler } from "../../src/worker/handler.ts"
 import { until } from "../engine/stage.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
-import { folderWith, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, startUmbra } from "./umbra.ts"
 
 const folder = folderWith({ "handlers.mjs": handlersModule })
 const path = (name: string) => join(folder.path, name)
@@ -42,6 +45,36 @@ describe("umbra resume", () => {
     expect(resumed.stdout).toMatch(/✓ \S+ {2}two {2}COMPLETED\n1 job completed\.\n$/)
     expect(readFileSync(log, "utf8").trim().split("\n")).toEqual(["first 1", "second 1", "second 3"])
     expect((await umbra(["resume", ...handlers, ...flags])).stdout).toMatch(/^No unfinished jobs in /)
+  })
+
+  it("S9 has the artifacts of the folder, and outputs that were moved there", async () => {
+    const data = path("kept")
+    // It runs until its process stops.
+    const keep = defineHandler({ name: "keep", run: () => new Promise<null>(() => {}) })
+    const large = defineHandler({ name: "large", run: () => "x".repeat(50_000) })
+    const first = await openUmbra(data, {
+      ...{ handlers: [keep, large], engine: { drainSeconds: 0 }, artifacts: { outputBytes: 10_000 } },
+    })
+    const nodes = [
+      { id: "large", handler: "large" },
+      { id: "kept", handler: "keep", config: { text: "{{ large }}" } },
+    ]
+    const { id } = await first.submit({ name: "keeps", nodes } as never)
+    await until("it runs", async () => (await first.graph(id)).nodes[1]!.status === "RUNNING")
+    await first.close()
+    writeFileSync(
+      path("keep.mjs"),
+      `export const keep = { name: "keep", run: ({ text }, ctx) => ctx.artifacts.put("kept", text) }
+       export const large = { name: "large", run: () => { throw new Error("it was done") } }`,
+    )
+    const resumed = await umbra(["resume", "--handlers", path("keep.mjs"), "--data-dir", data])
+    expect(resumed.stdout).toMatch(/✓ \S+ {2}keeps {2}COMPLETED/)
+    const node = await umbra(["jobs", "show", id, "kept", "--json", "--data-dir", data])
+    expect(node.stdout).toContain('"bytes": 50000')
+    const verified = await umbra(["jobs", "verify", id, "--data-dir", data])
+    expect(verified).toMatchObject({ code: 0 })
+    const removed = await umbra(["jobs", "delete", id, "--data-dir", data])
+    expect(removed.code).toBe(0)
   })
 
   it("J5 does so on PostgreSQL, and leaves what waits for long", async () => {

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { storeLabel } from "../../src/journal/location.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
-import { folderWith, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, startUmbra } from "./umbra.ts"
 
 const greeting = `
 name: greeting
@@ -187,7 +188,8 @@ it("ignores DATABASE_URL, and says so in one line on standard error", async () =
   const cwd = path("beside-an-application")
   mkdirSync(cwd)
   const parameters = ["run", path("greeting.yaml"), "--input", '{"name":"Ada"}', "--json"]
-  const { stdout, stderr } = await umbra(parameters, { cwd, env: { DATABASE_URL: database.url } })
+  // It says so once in a process.
+  const { stdout, stderr } = await startUmbra(parameters, { cwd, env: { DATABASE_URL: database.url } }).ended
   const { job_id: id } = JSON.parse(stdout)
   expect(stderr.split("\n").filter(line => line.includes("DATABASE_URL"))).toEqual([
     expect.stringMatching(/^umbra: DATABASE_URL is ignored; jobs are in \.\/\.umbra\./),

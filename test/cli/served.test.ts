@@ -8,7 +8,8 @@ import { UmbraError } from "../../src/errors.ts"
 import { announceServer, findHolder } from "../../src/journal/folder-lock.ts"
 import { ownIdentity } from "../../src/process-identity.ts"
 import { ask } from "../server/stage.ts"
-import { type Ended, folderWith, type Running, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { type Ended, folderWith, type Running, startUmbra } from "./umbra.ts"
 
 const workflow = (handler: string) => `name: ${handler}\nnodes: [{ id: n, handler: ${handler} }]\n`
 const files = folderWith({

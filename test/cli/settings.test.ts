@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import { artifactTable } from "../../src/artifacts/settings.ts"
 import { redisTable } from "../../src/broker/redis/settings.ts"
 import { runningFlags, storeFlags, storeLocation, storeName } from "../../src/cli/input/store.ts"
 import { engineSettings, engineTable } from "../../src/engine/settings.ts"
@@ -16,7 +17,7 @@ import { workerTable } from "../../src/worker/settings.ts"
 import { root } from "./umbra.ts"
 
 const rooms = [engineTable, workerTable, journalTable, serverTable, feedTable, providerTable]
-const others = [rolesTable, redisTable, adapterTable, pipelineTable]
+const others = [artifactTable, rolesTable, redisTable, adapterTable, pipelineTable]
 const all: SettingTable<Record<string, unknown>>[] = [...rooms, ...others]
 const tables = all.flatMap(table => Object.values(table))
 

@@ -6,12 +6,15 @@ import { width } from "../../src/cli/output/terminal.ts"
 import type { WorkflowStatistics } from "../../src/client/index.ts"
 
 const paint = pc.createColors(false)
-const percentiles = { p50: 1240, p90: 2310, p99: 65_120 }
+const percentiles = { p50: 1240, p90: 2310, p95: 9800, p99: 65_120 }
 const counts = {
   ...{ count: 1200, failed: 12, failure_rate: 0.01, cancelled: 3, attempts: 1230, losses: 1 },
-  ...{ duration_ms: percentiles, queued_ms: { p50: 4, p90: 12, p99: 40 } },
+  ...{ duration_ms: percentiles, queued_ms: { p50: 4, p90: 12, p95: 20, p99: 40 } },
   errors: [{ code: "E405", count: 12 }],
-  usage: { tokens: { total: 120_000, mean: 100 } },
+  usage: {
+    tokens: { total: 120_000, mean: 100, p50: 94.5, p90: 164, p95: 180, p99: 12_560 },
+    cost_usd: { total: 0.6, mean: 0.0005, p50: null, p90: null, p95: null, p99: null },
+  },
 }
 const statistics: WorkflowStatistics = {
   ...{ workflow: "order", version: null, from: "2026-11-16T13:00:00.000Z", to: "2026-11-17T14:00:00.000Z" },
@@ -29,7 +32,9 @@ const statistics: WorkflowStatistics = {
 const widest = (text: string) => Math.max(...text.split("\n").map(width))
 
 it("umbra stats fits into 40 and 100 columns", () => {
-  expect(widest(statisticsText(statistics, 40, paint))).toBeLessThanOrEqual(40)
+  const narrow = statisticsText(statistics, 40, paint)
+  expect(widest(narrow)).toBeLessThanOrEqual(40)
+  expect(narrow).toContain("  tokens 94.5 / 164 / 12,560\n  cost_usd no data\n")
   const wide = statisticsText(statistics, 100, paint)
   expect(widest(wide)).toBeLessThanOrEqual(100)
   expect(wide).toBe(`order, all versions
@@ -37,7 +42,8 @@ it("umbra stats fits into 40 and 100 columns", () => {
 jobs      1,200 ended, 12 failed (1.0 %), 3 cancelled
 took      p50 1.2 s, p90 2.3 s, p99 1 min 5 s
 waited    p50 4 ms, p90 12 ms, p99 40 ms
-usage     tokens 120,000 (100 per job)
+usage     tokens 120,000, 100 per job, p50 94.5, p90 164, p99 12,560
+          cost_usd 0.6, 0.0005 per job
 errors    E405 12
 slowest   price → never: 1.2 s
 
@@ -45,6 +51,12 @@ NODE                      RUNS   FAILED      P50    P90    P99        WAIT P50  
 price                     1,200  12 (1.0 %)  1.2 s  2.3 s  1 min 5 s  4 ms      12 ms     1,230
 a_node_with_a_very_long…  1,200  0           1.2 s  2.3 s  1 min 5 s  4 ms      12 ms     1,230
 never                     0      0           -      -      -          -         -         1,230
+
+NODE   USAGE     TOTAL    MEAN    P50   P90  P99
+price  tokens    120,000  100     94.5  164  12,560
+price  cost_usd  0.6      0.0005  -     -    -
+never  tokens    120,000  100     94.5  164  12,560
+never  cost_usd  0.6      0.0005  -     -    -
 `)
 })
 

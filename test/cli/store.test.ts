@@ -4,12 +4,19 @@ import { openUmbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
 import { freshDatabase } from "../support/services.ts"
-import { folderWith, startUmbra, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, startUmbra } from "./umbra.ts"
 
 const files = folderWith({
   "double.yaml":
     "name: double\nnodes: [{ id: d, handler: double, config: { n: '{{ input.n }}' } }]\noutput: '{{ d }}'\n",
-  "handlers.mjs": 'export const double = { name: "double", run: ({ n }) => 2 * n }\n',
+  "next.yaml":
+    "name: double\ndescription: twice\nnodes: [{ id: e, handler: double, config: { n: '{{ input.n }}' } }]\noutput: '{{ e }}'\n",
+  "list.yaml":
+    "name: list\nnodes: [{ id: each, handler: picky, for_each: '{{ input.list }}', fail_fast: false, retry: { max_attempts: 1 }, config: { n: '{{ item }}' } }]\n",
+  "handlers.mjs":
+    'export const picky = { name: "picky", run: ({ n }) => { if (n === 5) throw new Error("five"); return n } }\n' +
+    'export const double = { name: "double", run: ({ n }) => 2 * n }\n',
 })
 afterAll(() => files.remove())
 const handlers = ["--handlers", "./handlers.mjs"]
@@ -17,6 +24,22 @@ const approval = defineHandler({ name: "approval", run: () => waitForSignal("app
 
 describe("a folder without a server", () => {
   const command = (...parameters: string[]) => umbra(parameters, { cwd: files.path })
+
+  it("lists the items of a node, a page at a time, now and at a past moment", async () => {
+    const ran = await command("run", "list.yaml", "--input", '{"list": [3, 5, 8]}', "--json", ...handlers)
+    const { job_id } = JSON.parse(ran.stdout)
+    const { stdout } = await command("jobs", "items", job_id, "each", "--limit", "2")
+    expect(stdout).toMatch(
+      new RegExp(
+        `^ +0  COMPLETED  .* 3\\n +1  FAILED +.* 5  E401 five\\nMore: umbra jobs items ${job_id} each --after 1\\n$`,
+      ),
+    )
+    const next = await command("jobs", "items", job_id, "each", "--after", "1", "--json")
+    expect(JSON.parse(next.stdout)).toMatchObject({ items: [{ index: 2, item: 8 }], next: null })
+    const first = JSON.parse((await command("jobs", "items", job_id, "each", "--at", "#1", "--json")).stdout)
+    expect(first).toMatchObject({ moment: { index: 1 } })
+    expect((await command("jobs", "items", job_id, "nothing")).stderr).toContain("E310")
+  })
 
   it("takes workflows and jobs, runs them with --wait, and says who else would", async () => {
     expect((await command("push", "double.yaml")).stderr).toMatch(
@@ -97,6 +120,10 @@ describe("a database without a server", () => {
     )
     expect((await command("alias", "set", "double", "stable", "1=5,2=0")).stderr).toContain(
       "has no version 2",
+    )
+    await command("push", "next.yaml", ...handlers)
+    expect((await command("workflows", "diff", "double", "1", "2")).stdout).toBe(
+      "- node d\n+ node e\n~ description\n~ output\n",
     )
     const others = await umbra(["workflows", "list", "--database-url", database.url])
     expect(others.stdout).toContain("No workflows.")

@@ -34,8 +34,10 @@ export interface Running {
 
 export function startUmbra(parameters: readonly string[], start: Start = {}): Running {
   const { main = join(root, "dist/cli/main.js"), cwd, stdin, env } = start
-  const { NO_COLOR: _no, FORCE_COLOR: _force, DATABASE_URL: _url, ...clean } = process.env
-  const child = spawn(process.execPath, [main, ...parameters], { cwd, env: { ...clean, ...env } })
+  const child = spawn(process.execPath, [main, ...parameters], {
+    cwd,
+    env: { ...cleanEnvironment(), ...env },
+  })
   child.stdin.on("error", () => {}) // A program that never reads its input may be gone before it is written.
   child.stdin.end(stdin ?? "")
   const closed = new Promise<number | null>(done => child.on("close", done))
@@ -59,6 +61,12 @@ export function startUmbra(parameters: readonly string[], start: Start = {}): Ru
         )
       }),
   }
+}
+
+/** Ours, without what would change the program's output. */
+export function cleanEnvironment(): NodeJS.ProcessEnv {
+  const { NO_COLOR: _no, FORCE_COLOR: _force, DATABASE_URL: _url, ...clean } = process.env
+  return clean
 }
 
 function listen(stream: NodeJS.ReadableStream): { text: string } {

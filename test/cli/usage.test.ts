@@ -2,7 +2,8 @@ import { cpSync, readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { loadedWith } from "../shape/built.ts"
-import { folderWith, root, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith, root, startUmbra } from "./umbra.ts"
 
 describe("the command line", () => {
   it("lists its commands", async () => {
@@ -14,7 +15,7 @@ describe("the command line", () => {
 
   it("says its version", async () => {
     const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string }
-    expect(await umbra(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" })
+    expect(await startUmbra(["--version"]).ended).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" })
   })
 
   it.each([
@@ -49,8 +50,12 @@ describe("the command line", () => {
       const { files, sources } = loadedWith("dist/cli/main.js")
       expect(sources).toEqual(
         [
-          ...["main", "action", "exit", "program", "jobs/program"].map(name => `cli/${name}`),
-          ...["input/options", "output/terminal"].map(name => `cli/${name}`),
+          ...["main", "action", "exit", "program", "artifacts/program", "jobs/program"].map(
+            name => `cli/${name}`,
+          ),
+          ...["input/options", "output/terminal", "pipelines/program", "schedules/program"].map(
+            name => `cli/${name}`,
+          ),
           ...["errors", "roles", "settings", "version", "core/states"],
         ]
           .map(name => `src/${name}.ts`)
@@ -58,7 +63,8 @@ describe("the command line", () => {
       )
       for (const file of ["package.json", ...files]) cpSync(join(root, file), join(folder.path, file))
       symlinkSync(join(root, "node_modules"), join(folder.path, "node_modules"))
-      const { stdout, code } = await umbra(["--help"], { main: join(folder.path, "dist/cli/main.js") })
+      const { stdout, code } = await startUmbra(["--help"], { main: join(folder.path, "dist/cli/main.js") })
+        .ended
       expect(code).toBe(0)
       expect(stdout).toContain("Usage: umbra")
     } finally {

@@ -1,7 +1,8 @@
 import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
-import { folderWith, umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
+import { folderWith } from "./umbra.ts"
 
 const good = `name: greet
 input:

@@ -6,6 +6,7 @@ import { freePort } from "../../scripts/services/port.ts"
 import { storesKey } from "../../src/broker/redis/keys.ts"
 import { bareConnection, FleetStage } from "../broker/stage.ts"
 import { until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
 import { handlersModule } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
 
@@ -81,6 +82,16 @@ describe("umbra worker", () => {
     // Stopped in order: gone, not dead.
     await until("it is gone", () => engines[1].workers().length === 0)
   }, 240_000)
+
+  it("does not say that it takes tasks of a store that no engine has announced", async () => {
+    const stage = new FleetStage(undefined, {})
+    const { connection, keys } = await bareConnection(stage)
+    const running = worker(stage.redis.prefix!, "--store", storeId(stage.store))
+    await running.wrote(/no engine has announced store [0-9a-f]{12} on this Redis yet/)
+    await until("it is registered", async () => (await connection.send(["SCARD", keys.workers])) === 1)
+    running.kill("SIGTERM")
+    expect((await running.ended).stdout).not.toContain("takes tasks")
+  })
 
   it("waits for a Redis that is not there, and says so once", async () => {
     const running = startUmbra(["worker", "--redis-url", `redis://127.0.0.1:${await freePort()}`])

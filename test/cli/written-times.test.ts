@@ -22,8 +22,8 @@ const waits: readonly (readonly [WaitingOn, times: object, shown: string])[] = [
   [{ kind: "timer", until: 6 }, { until: iso(6) }, `until ${iso(6)}`],
   [{ kind: "signal", name: "approved", until: null }, {}, "waits for signal approved"],
   [
-    { ...external, next_poll_at: 7, until: 8 },
-    { next_poll_at: iso(7), until: iso(8) },
+    { ...external, last_poll_at: 3, next_poll_at: 7, until: 8 },
+    { last_poll_at: iso(3), next_poll_at: iso(7), until: iso(8) },
     `waits for op-1 of provider acme, next poll at ${iso(7)}`,
   ],
   [{ kind: "slot", provider: "acme", position: 3 }, {}, "waits for a slot of provider acme, position 3"],

@@ -84,9 +84,13 @@ describe("the client", () => {
     expect(error).toMatchObject({ status: 422, name: "UmbraClientError" })
     expect(error.problems.length).toBeGreaterThan(1)
     expect(error.message).toMatch(/problem.*\n {2}E103 nodes\[0\]\.handler: There is no handler "nope"/)
-    expect(await umbra.workflows.validate("name: y\nnodes: [{ id: a, handler: input }]")).toMatchObject({
-      ...{ valid: true, name: "y" },
+    const valid = "name: y\nnodes: [{ id: a, handler: input }]"
+    expect(await umbra.workflows.validate(valid)).toEqual({
+      ...{ valid: true, name: "y", hash: expect.any(String), nodes: 1, routes: 0 },
     })
+    expect((await umbra.workflows.validate(valid, { graph: true })).graph?.nodes).toMatchObject([
+      { id: "a", handler: "input", depends_on: [] },
+    ])
   })
 
   it("commands a job: signal, cancel, retry, delete", async () => {

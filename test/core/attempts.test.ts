@@ -41,6 +41,19 @@ const eventsFor = (job: Job) => [
 const viewOf = (job: Job, id: string) => graphView(job.state, { now: job.now }).nodes[job.node(id)]!
 
 describe("the times of an attempt", () => {
+  it("are those of the run, also if it began after the job was cancelled, before that was stored", () => {
+    const job = new Job(chain("a"))
+    job.now += 1000
+    job.send({ type: "cancel" } as Command)
+    const cancelledAt = job.now
+    job.now += 200
+    job.send({ type: "aborted", node: job.node("a"), attempt: 1, times: times(150) } as Command)
+    const times150 = { started_at: cancelledAt, duration_ms: 150 }
+    expect(viewOf(job, "a")).toMatchObject({ status: "CANCELLED", ...times150 })
+    expect(historyOf(job, "a").attempts).toMatchObject([{ outcome: "cancelled", ...times150 }])
+    expect(eventsFor(job).at(-1)).toMatchObject({ type: "attempt.aborted", payload: times150 })
+  })
+
   it("are reckoned backwards from the owner's clock: start, run time and queue time", () => {
     const job = new Job(chain("a"))
     const queuedAt = job.now

@@ -7,7 +7,7 @@ import fc from "../support/property.ts"
 
 function node(id: string, changed: Partial<ComparedNode> = {}): ComparedNode {
   return {
-    ...{ id, definition: "d", reads: [], status: "COMPLETED", attempts: 1, took_ms: 10 },
+    ...{ id, definition: "d", reads: [], status: "COMPLETED", attempts: 1, began_ms: 0, took_ms: 10 },
     ...{ usage: {}, error: null, output: `${id} out` },
     ...changed,
   }
@@ -63,12 +63,44 @@ describe("the comparison of two jobs", () => {
     ])
   })
 
+  it("names the node that failed, not those that its failure has cancelled", () => {
+    const cancelled = { status: "CANCELLED", output: null } as const
+    const failed = { status: "FAILED", output: null } as const
+    const whole = job([node("early"), node("cause"), node("late")])
+    const half = [node("early", cancelled), node("cause", failed), node("late", cancelled)]
+    const a = job(half, { status: "FAILED" })
+    const cause = [{ kind: "status", node: "cause" }]
+    expect(compareJobs(a, whole).divergences).toEqual(cause)
+    expect(compareJobs(whole, a).divergences).toEqual(cause)
+    expect(compareJobs(a, whole).nodes.map(({ divergence }) => divergence)).toEqual([null, "status", null])
+    // Two jobs that failed at different nodes.
+    const other = job([node("early", failed), node("cause", cancelled), node("late", cancelled)], {
+      status: "FAILED",
+    })
+    expect(compareJobs(a, other).divergences).toEqual([{ kind: "status", node: "early" }, ...cause])
+    // A user cancelled the job: nothing in it is the cause.
+    const stopped = job([node("early"), node("cause", cancelled), node("late")], { status: "CANCELLED" })
+    expect(compareJobs(whole, stopped).divergences).toEqual(cause)
+  })
+
   it("does not guess about outputs that were not compared", () => {
     const { output: _, ...unknown } = node("b", { reads: ["a"] })
     const nodes = [node("a"), unknown, node("c", { reads: ["b"], output: "other" })]
     const compared = compareJobs(job(nodes), job(chain()))
     expect(compared).toMatchObject({ complete: false, divergence: null })
     expect(compared.nodes[2]).toMatchObject({ same_inputs: null, same_output: false })
+  })
+
+  it("does not guess about inputs that were not compared", () => {
+    const { input: _, ...unknown } = job(chain())
+    for (const [a, b] of [
+      [unknown, unknown],
+      [unknown, job(chain())],
+    ] as const) {
+      const compared = compareJobs(a, b)
+      expect(compared).toMatchObject({ same_input: null, complete: false, divergences: [] })
+      expect(compared.nodes.map(({ same_inputs }) => same_inputs)).toEqual([null, null, null])
+    }
   })
 
   it("gives the differences of b from a", () => {

@@ -55,7 +55,7 @@ const everyRefusal = Object.keys({
   settled: true,
   unchanged: true,
   already_started: true,
-} satisfies Record<Exclude<RefusalReason, "job_exists" | "job_changed">, true>)
+} satisfies Record<Exclude<RefusalReason, "job_exists" | "job_changed" | "other_schema">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)
 

@@ -365,9 +365,9 @@ export class Model {
     this.jobFault = null
     this.jobOutput = undefined
     this.finishedAt = null
-    this.wasOver = false
-    this.isPreview = false
+    this.wasOver = this.isPreview = false
     this.expiresAt = expiry(this.ttlSeconds, now)
+    if (this.startAt !== null) this.startAt = Math.min(this.startAt, now)
     this.hasStarted = true
     for (const id of this.unfinished()) {
       const { spec, attempt, operations } = this.nodes.get(id)!

@@ -6,9 +6,10 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
-import { failpointNames } from "../../src/failpoints.ts"
+import { artifactFailpointNames, failpointNames } from "../../src/failpoints.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { check, type Verdict } from "./check.ts"
+import { judgeKept, type KeptVerdict } from "./kept.ts"
 import { Life, type LifeOptions } from "./life.ts"
 import { type Random, randomFrom } from "./random.ts"
 import { writeTask } from "./task.ts"
@@ -28,9 +29,16 @@ export interface CampaignOptions {
 export interface Report extends Verdict {
   /** How many died at each place. */
   readonly deaths: ReadonlyMap<string, number>
+  /** What is left of log lines and artifacts; its violations are among all others. */
+  readonly kept: Omit<KeptVerdict, "violations">
 }
 
+/** Where processes die in turn. */
+export const places = [...failpointNames, ...artifactFailpointNames]
+
 const SHAPES = 24
+/** Lines are stored 200 ms after they were logged; a busy machine, on which everything waits, is allowed more. */
+const MOST_LOST_MS = 5000
 const OPEN_MS = 180_000
 /** Nothing in the workload takes a second by itself: longer means stuck. */
 const IDLE_MS = 180_000
@@ -40,12 +48,19 @@ export async function campaign(options: CampaignOptions): Promise<Report> {
   const location = options.location ?? join(folder, "store")
   try {
     const work = workload(options.seed, { shapes: SHAPES, jobs: options.jobs })
-    const task = await writeTask({ folder, location, workload: work })
+    const content = join(folder, "content")
+    // Sweeps run all the time. What nothing refers to is kept for a minute: no attempt of the workload takes as long.
+    const artifacts = { location: content, orphanHours: 1 / 60, sweepSeconds: 1 }
+    const task = await writeTask({ folder, location, workload: work, artifacts })
     const deaths = await killAll(task, options)
     await finish(task, options)
     const journal = await openJournal(location)
     try {
-      return { ...(await check({ journal, folder, workload: work })), deaths }
+      const verdict = await check({ journal, folder, workload: work })
+      const { violations, ...kept } = await judgeKept({
+        ...{ journal, content, folder: join(folder, "kept"), mostLostMs: MOST_LOST_MS },
+      })
+      return { ...verdict, violations: [...verdict.violations, ...violations], kept, deaths }
     } finally {
       await journal.close()
     }
@@ -94,8 +109,8 @@ function drawFate(random: Random, number: number): Fate {
       ? { since: "start", afterMs: random.between(50, 1500) }
       : { since: "open", afterMs: random.between(0, 250) }
   const turn = number - Math.ceil(number / 4)
-  const name = failpointNames[turn % failpointNames.length]!
-  const isFirst = turn < failpointNames.length || name.startsWith("recover")
+  const name = places[turn % places.length]!
+  const isFirst = turn < places.length || name.startsWith("recover")
   const count = isFirst ? 1 : random.pick([1, 2, 3, random.between(4, 12), random.between(4, 40)])
   return { failpoint: `${name}:${count}` }
 }

@@ -13,7 +13,7 @@
 import { openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { openUmbra } from "../../dist/index.js"
-import { loggedHandlers } from "./handlers.js"
+import { keptIn, loggedHandlers } from "./handlers.js"
 import { loggedAdapters } from "./pipelines/adapters.js"
 
 const [file, from, to, step] = process.argv.slice(2)
@@ -39,7 +39,11 @@ function begun() {
 }
 
 const umbra = await openUmbra(task.location, {
-  handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
+  handlers: loggedHandlers(
+    (what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`),
+    task.artifacts === undefined ? null : keptIn(join(task.folder, "kept")),
+  ),
+  ...(task.artifacts === undefined ? {} : { artifacts: task.artifacts }),
   adapters: loggedAdapters(lines => {
     const at = Date.now()
     const isHeld = process.env.UMBRA_TEST_HOLD === "1" && !hasBegun

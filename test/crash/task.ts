@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import type { ArtifactSettings } from "../../src/artifacts/settings.ts"
 import type { WorkerSettings } from "../../src/worker/settings.ts"
 
 export interface TaskWorkload {
@@ -16,8 +17,10 @@ export async function writeTask(parts: {
   readonly lossLimit?: number
   readonly window?: number
   readonly worker?: Partial<WorkerSettings>
+  /** Handlers log, and store artifacts here. */
+  readonly artifacts?: Partial<ArtifactSettings>
 }): Promise<string> {
-  const { folder, location, workload, window, worker, lossLimit = 3 } = parts
+  const { folder, location, workload, window, worker, artifacts, lossLimit = 3 } = parts
   const file = join(folder, "task.json")
   const task = {
     folder,
@@ -26,6 +29,7 @@ export async function writeTask(parts: {
     jobs: workload.jobs,
     window,
     worker,
+    artifacts,
     engine: {
       lossLimit,
       parkAfterMs: 200,

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
 import { compileWorkflow } from "../../src/definition/compile.ts"
 import { decideFork, type ForkTarget } from "../../src/definition/fork.ts"
+import { atOnce } from "../../src/turns.ts"
 import fc from "../support/property.ts"
 
 const handlers = { get: (name: string) => ({ name }), names: () => [] }
@@ -39,7 +40,7 @@ function decided({
   ...target
 }: Given = {}) {
   const plan = planOf(before)
-  const decisions = decideFork(
+  const work = decideFork(
     {
       plan,
       input: was,
@@ -53,12 +54,34 @@ function decided({
       ...{ items: new Map(), readsInput: () => false, ...target },
     },
   )
+  const decisions = atOnce(work)
   return Object.fromEntries(decisions.map(({ node, action, reason }) => [node, [action, reason]]))
 }
 
 const reused = ["reuse", { code: "unchanged" }]
 
 describe("what a fork takes over", () => {
+  it("a part of the input that many nodes read is compared once, in pieces", () => {
+    const nodes = Array.from({ length: 300 }, (_, i) => ({
+      ...{ id: `n${i}`, handler: "h", config: { n: "{{ input.list }}" } },
+    }))
+    const plan = planOf(nodes)
+    const listFrom = (first: number) => Array.from({ length: 30_000 }, (_, i) => [i === 0 ? first : i])
+    const work = decideFork(
+      { plan, input: { list: listFrom(0) }, done: () => "all" },
+      {
+        ...{ plan, input: { list: listFrom(-1) }, from: new Set(), pinned: new Set(), reuse: new Set() },
+        ...{ items: new Map(), readsInput: () => false },
+      },
+    )
+    let pieces = 0
+    let step = work.next()
+    for (; !step.done; step = work.next()) pieces++
+    expect(step.value.every(({ action }) => action === "run")).toBe(true)
+    expect(pieces).toBeGreaterThan(300)
+    expect(pieces).toBeLessThan(1000)
+  })
+
   it("everything that is done, and nothing behind what is not", () => {
     expect(decided()).toEqual({ a: reused, b: reused, c: reused })
     expect(decided({ undone: ["b", "c"] })).toEqual({

@@ -1,7 +1,7 @@
 /** What the command line takes, as it says itself: for files that start it with flags and variables. */
 import { expect } from "vitest"
 import { roleNames } from "../../src/roles.ts"
-import { umbra } from "../cli/umbra.ts"
+import { umbra } from "../cli/same-process.ts"
 
 interface CommandHelp {
   /** Each option, and whether it takes a value. */

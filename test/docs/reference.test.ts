@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { artifactTable } from "../../src/artifacts/settings.ts"
 import { defaultLimits } from "../../src/definition/limits.ts"
 import { engineTable } from "../../src/engine/settings.ts"
 import { errorTable } from "../../src/errors.ts"
@@ -41,7 +42,7 @@ describe("docs/reference/limits.md", () => {
   const rows = [...page.matchAll(/^\| (.+?) \| (.+?) \| (?:`(\w+)`|–) \| (.+?) \|$/gm)].map(
     ([, limit, standard, setting, error]) => ({ limit: limit!, standard: standard!, setting, error: error! }),
   )
-  const tables = [engineTable, workerTable, pipelineTable, providerTable, serverTable] as const
+  const tables = [artifactTable, engineTable, workerTable, pipelineTable, providerTable, serverTable] as const
   const settings = new Map(
     tables.flatMap(table => Object.values(table).map(({ name, default: standard }) => [name, standard])),
   )

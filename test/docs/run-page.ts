@@ -10,10 +10,10 @@
  */
 import { spawn } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { type AddressInfo, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { expect } from "vitest"
+import { freePort } from "../../scripts/services/port.ts"
 
 const root = resolve(import.meta.dirname, "../..")
 
@@ -129,15 +129,6 @@ async function freePorts(): Promise<Record<string, string>> {
   const ports = await Promise.all([freePort(), freePort(), freePort()])
   const named = Object.fromEntries(ports.map((port, index) => [`707${index}`, String(port)]))
   return { "umbra serve": `umbra serve --port ${ports[0]}`, ...named }
-}
-
-function freePort(): Promise<number> {
-  return new Promise(done => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo
-      server.close(() => done(port))
-    })
-  })
 }
 
 function replaceAll(text: string, texts: Readonly<Record<string, string>>): string {

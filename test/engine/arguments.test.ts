@@ -86,6 +86,31 @@ describe("objects that the caller keeps", () => {
     expect(await job.wait()).toMatchObject({ output: { read: { list: [1] } }, labels: { team: "a" } })
   })
 
+  it("a definition is the same version until something in it changes, however deep", async () => {
+    const umbra = await open()
+    const config: Record<string, unknown> = { value: { list: [1, { deep: "a" }], when: null } }
+    const definition = { name: "changing", nodes: [{ id: "a", handler: "transform", config }] }
+    const version = async () =>
+      (await umbra.job((await umbra.submit(definition as never, null)).id)).workflow_version
+    const value = config.value as { list: unknown[]; when: unknown; more?: unknown }
+    const changes: readonly (() => unknown)[] = [
+      () => {},
+      () => Object.assign(value.list[1] as object, { deep: "b" }),
+      () => value.list.push(2),
+      () => value.list.pop(),
+      () => Object.assign(value, { when: false }),
+      () => Object.assign(value, { more: [] }),
+      () => delete value.more,
+      () => Object.assign(config, { value: [value] }),
+    ]
+    const versions: (number | null)[] = []
+    for (const change of changes) {
+      change()
+      versions.push(await version(), await version())
+    }
+    expect(versions).toEqual([1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8])
+  })
+
   it("a definition changed after submit is a new version", async () => {
     const umbra = await open()
     const definition = flow([{ id: "a", handler: "transform", config: { value: 1 } }])

@@ -8,6 +8,7 @@ import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { expect, it, onTestFinished } from "vitest"
 import { openJournal } from "../../src/journal/open.ts"
+import { programArguments } from "../support/program.ts"
 import { handler, open } from "./stage.ts"
 
 const script = fileURLToPath(new URL("./bulk-child.ts", import.meta.url))
@@ -17,7 +18,7 @@ async function killed(
   args: readonly string[],
   isTime: (line: string, lines: number) => boolean,
 ): Promise<string[]> {
-  const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, ...args], {
+  const child: ChildProcess = spawn(process.execPath, [...programArguments(script), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   onTestFinished(() => void child.kill("SIGKILL"))

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { openJournal } from "../../src/journal/open.ts"
 import { stores } from "../server/stage.ts"
+import { programArguments } from "../support/program.ts"
 import { handler, open } from "./stage.ts"
 
 const script = fileURLToPath(new URL("./delayed-child.ts", import.meta.url))
@@ -14,7 +15,7 @@ const JOBS = 40
 
 /** Runs the child until it kills itself. Returns what it printed: ids by word. */
 async function killed(...args: string[]): Promise<ReadonlyMap<string, string[]>> {
-  const child = spawn(process.execPath, ["--import", "tsx", script, ...args], {
+  const child = spawn(process.execPath, [...programArguments(script), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   onTestFinished(() => void child.kill("SIGKILL"))

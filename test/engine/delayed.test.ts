@@ -150,7 +150,7 @@ describe("a delayed job", () => {
     const why = await job.why()
     expect(why).toMatchObject({
       status: "PENDING",
-      sentence: `Node a: start time of the job, ${startAt}.`,
+      sentence: `Node a waits for the start time of the job, ${startAt}.`,
       action: expect.stringContaining(`umbra jobs reschedule ${job.id} --delay 0s`),
     })
     expect(why.reasons[0]).toMatchObject({ kind: "start_time", nodes: ["a"], until: startAt })
@@ -191,6 +191,19 @@ describe("a delayed job", () => {
       await expect(umbra.submit(chain, {}, { idempotencyKey: "k", ...other })).rejects.toMatchObject({
         code: "E306",
       })
+  })
+
+  it("keeps its key: the same moment in another zone is the same job, another moment is refused", async () => {
+    const umbra = await open({ handlers: acting().handlers })
+    const submit = (startAt: string | Date) => umbra.submit(chain, {}, { startAt, idempotencyKey: "k" })
+    const { id } = await submit("2040-01-01T12:00:00+01:00")
+    for (const startAt of [
+      "2040-01-01T11:00:00Z",
+      "2040-01-01T11:00:00.000Z",
+      new Date("2040-01-01T11:00:00Z"),
+    ])
+      expect((await submit(startAt)).id).toBe(id)
+    await expect(submit("2040-01-01T11:00:00+01:00")).rejects.toMatchObject({ code: "E306" })
   })
 
   it("is refused for a pipeline, whose place is claimed when it is submitted", async () => {
@@ -255,6 +268,15 @@ describe("before its start a job", () => {
     await job.retry()
     expect((await job.wait()).status).toBe("COMPLETED")
     expect(runs).toEqual(["a", "b"])
+  })
+
+  it("starts when it is retried, if that is before its start time", async () => {
+    const { clock, job } = await delayed()
+    await job.cancel()
+    clock.advance(60_000)
+    const at = clock.now()
+    await job.retry()
+    expect(Date.parse((await job.wait()).start_at!)).toBe(at)
   })
 
   it("can be deleted, and never runs", async () => {

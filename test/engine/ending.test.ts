@@ -150,8 +150,8 @@ async function processOne(store: MemoryStore, jobId: string, at: number): Promis
     messages: [{ ...key, parent: null, root: 1, hops: 0, at, body: "1" }],
     lineage: [
       {
-        ...{ ...key, attempt: 1, adapter: 0, at, durationUs: 1, status: "completed" },
-        ...{ into: null, emitted: null, error: null },
+        ...{ ...key, attempt: 1, emitted: null },
+        invocations: [{ adapter: 0, at, durationUs: 1, status: "completed", into: null, error: null }],
       },
     ],
   })

@@ -10,6 +10,7 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import type { Failpoint } from "../../src/failpoints.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { countAll } from "../journal/fixture.ts"
+import { programArguments } from "../support/program.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handler, open } from "./stage.ts"
 
@@ -22,7 +23,7 @@ interface Killed {
 
 /** A process that makes forks and is killed when it reaches the failpoint for the `count`th time. */
 async function killed(location: string, failpoint: Failpoint, count: number): Promise<Killed> {
-  const args = ["--import", "tsx", script, location, failpoint, String(count)]
+  const args = [...programArguments(script), location, failpoint, String(count)]
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] })
   onTestFinished(() => void child.kill("SIGKILL"))
   const exit = once(child, "exit")

@@ -66,6 +66,31 @@ describe("requests for forks", () => {
     expect(await umbra.node(fork.id, "each")).toMatchObject({ output: ["each", "each"] })
   })
 
+  it("needs no confirmation for a fork of a job that ended before anything of it began", async () => {
+    const charge = defineHandler({ name: "charge", effects: true, run: () => "charged" })
+    const umbra = await open({ handlers: [charge] })
+    const pay = flow([{ id: "pay", handler: "charge" }])
+    await umbra.register(pay as never)
+    const delayed = await umbra.submit("flow", {}, { delaySeconds: 3600 })
+    // It is yet to run.
+    await expect(umbra.fork(delayed.id)).rejects.toMatchObject({ code: "E314" })
+    await delayed.cancel()
+    await umbra.pauseWorkflow("flow")
+    const paused = await umbra.submit("flow", {})
+    await paused.cancel()
+    await umbra.resumeWorkflow("flow")
+    for (const { id } of [delayed, paused]) {
+      const preview = await umbra.previewFork(id)
+      expect(preview).toMatchObject({ effects: { unsafe: ["pay"] }, unconfirmed: { unsafe: [] } })
+      const fork = await umbra.fork(id)
+      expect((await fork.wait()).status).toBe("COMPLETED")
+      await expect(umbra.fork(fork.id, { from: ["pay"] })).rejects.toMatchObject({ code: "E314" })
+    }
+    await delayed.retry()
+    await delayed.wait()
+    await expect(umbra.fork(delayed.id, { from: ["pay"] })).rejects.toMatchObject({ code: "E314" })
+  })
+
   it("says for every node what happens to it, and why", async () => {
     const { work, failing } = counting()
     const charge = defineHandler({ name: "charge", effects: true, run: () => "charged" })

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import { workflowWithAliases } from "../../src/jobs/workflows.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { stores } from "../server/stage.ts"
+import { programArguments } from "../support/program.ts"
 import { handler, open, until } from "./stage.ts"
 
 const script = fileURLToPath(new URL("./pause-child.ts", import.meta.url))
@@ -15,7 +16,7 @@ const JOBS = 450
 
 /** Runs the child until it kills itself. Returns what it printed: ids by word. */
 async function killed(...args: string[]): Promise<ReadonlyMap<string, string[]>> {
-  const child = spawn(process.execPath, ["--import", "tsx", script, ...args], {
+  const child = spawn(process.execPath, [...programArguments(script), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   onTestFinished(() => void child.kill("SIGKILL"))

@@ -16,17 +16,18 @@ async function submit(umbra: Umbra, count: number, options = {}): Promise<string
   return results.map(({ job }) => job!.id)
 }
 
-/** The first `free` jobs end at once; the others run until the gate opens. */
+/** The first `free` jobs run until all are submitted (`endFirst`), so the others wait as rows; these run until the gate opens. */
 function stage(free: number) {
-  const rest = gate()
+  const [first, rest] = [gate(), gate()]
   const begun = new Set<number>()
   return {
     begun,
+    endFirst: first.open,
     open: rest.open,
     handler: handler("late", async (_config, { input }) => {
       const { x } = input as { x: number }
       begun.add(x)
-      if (x >= free) await rest.left
+      await (x >= free ? rest.left : first.left)
     }),
   }
 }
@@ -44,17 +45,19 @@ async function allIds(umbra: Umbra, statuses: readonly ("PROCESSING" | "QUEUED")
 
 it("a job that waited as a row and is dispatched is PROCESSING in every process, also in lists", async () => {
   const store = createMemoryStore()
-  const { begun, handler: run, open } = stage(WINDOW)
+  const { begun, endFirst, handler: run, open } = stage(WINDOW)
   const owner = await openOn(store, {
     handlers: [run],
     worker: { concurrency: 100, startedAfterSeconds: 3600 },
   })
   const api = await openOn(store, { roles: ["api"] })
   const ids = await submit(owner, 3 * WINDOW)
+  endFirst()
   const isBegun = (id: string) => begun.has(ids.indexOf(id))
   await until("jobs that waited as rows run", () => [...begun].filter(x => x >= WINDOW).length === 100)
   const first = ids[Math.min(...[...begun].filter(x => x >= WINDOW))]!
   const last = ids.at(-1)!
+  expect((await owner.queries.row(first)).status).toBe("QUEUED")
   const written = messagesSent(store)
   for (const umbra of [owner, api]) {
     expect((await umbra.job(first)).status).toBe("PROCESSING")
@@ -79,19 +82,22 @@ it("a job that waited as a row and is dispatched is PROCESSING in every process,
     expect((await umbra.jobPage({ statuses: ["PROCESSING"], owner: "other" })).jobs).toEqual([])
   }
   expect(messagesSent(store)).toBe(written)
+  const { jobs, nodes } = owner.metrics().states()
+  expect([jobs.QUEUED, nodes.RUNNING]).toEqual([undefined, 100])
   open()
   for (const id of ids) expect((await owner.wait(id)).status).toBe("COMPLETED")
 })
 
 it("a job that begins and ends while a list is read is not shown as QUEUED", async () => {
   const journal = openMemory()
-  const { begun, handler: run, open: release } = stage(WINDOW)
+  const { begun, endFirst, handler: run, open: release } = stage(WINDOW)
   const umbra = await open({
     at: journal,
     handlers: [run],
     worker: { concurrency: 100, startedAfterSeconds: 3600 },
   })
   const ids = await submit(umbra, WINDOW + 50)
+  endFirst()
   const rows = ids.slice(WINDOW)
   await until("jobs that waited as rows run", () => [...begun].filter(x => x >= WINDOW).length === 50)
   const { listJobs } = journal
@@ -108,6 +114,33 @@ it("a job that begins and ends while a list is read is not shown as QUEUED", asy
   // PROCESSING: it has ended and is still in memory.
   expect(jobs.filter(({ status }) => status === "QUEUED")).toEqual([])
   expect((await umbra.jobPage({ statuses: ["QUEUED"], limit: 50 })).jobs).toEqual([])
+})
+
+it("a bulk operation on QUEUED or PROCESSING jobs reaches the jobs that lists show as such", async () => {
+  const { begun, endFirst, handler: run, open: release } = stage(WINDOW)
+  const umbra = await open({ handlers: [run], worker: { concurrency: 50, startedAfterSeconds: 3600 } })
+  const ids = await submit(umbra, 3 * WINDOW)
+  endFirst()
+  await until("jobs that waited as rows run", () => [...begun].filter(x => x >= WINDOW).length === 50)
+  const running = [...begun].filter(x => x >= WINDOW).map(x => ids[x]!)
+  for (const id of running) expect((await umbra.queries.row(id)).status).toBe("QUEUED")
+  const states = ["QUEUED", "PROCESSING"] as const
+  const request = (status: (typeof states)[number]) =>
+    ({ verb: "cancel", filter: { statuses: [status] }, rate: 10_000 }) as const
+  await until("no more jobs are loaded", async () => {
+    const counts = await Promise.all(
+      states.map(async status => (await umbra.bulk.count(request(status))).count),
+    )
+    const listed = await Promise.all(states.map(async status => (await allIds(umbra, [status], 1000)).length))
+    return JSON.stringify(counts) === JSON.stringify(listed) && listed.every(count => count > 0)
+  })
+  await umbra.wait((await umbra.bulk.start(request("QUEUED"))).bulk_id)
+  expect(await allIds(umbra, ["QUEUED"], 1000)).toEqual([])
+  for (const id of running) expect((await umbra.job(id)).status).toBe("PROCESSING")
+  await umbra.wait((await umbra.bulk.start(request("PROCESSING"))).bulk_id)
+  for (const id of running) expect((await umbra.job(id)).status).toBe("CANCELLED")
+  expect(await allIds(umbra, states, 1000)).toEqual([])
+  release()
 })
 
 it("lists of one engine show what another has dispatched", async () => {
@@ -148,8 +181,10 @@ it("its nodes name the position of the job in its queue, in every process", asyn
     expect((await umbra.node(last, "a")).live!.nodes[0]!.waiting_on).toEqual(wait)
     expect((await umbra.queries.live(last))!.nodes[0]!.waiting_on).toEqual(wait)
     expect((await umbra.graph(waiting)).live!.nodes[0]!.waiting_on).toMatchObject({ position: 1 })
-    // In memory: the task waits in the queue of the workers.
-    expect((await umbra.graph(urgent[0]!)).live!.nodes[0]!.waiting_on).toMatchObject({ reason: "busy" })
+    // In memory: the task waits in the queue of the workers, once it is dispatched.
+    await expect
+      .poll(async () => (await umbra.graph(urgent[0]!)).live!.nodes[0]!.waiting_on)
+      .toMatchObject({ reason: "busy" })
   }
   open()
   for (const id of ids) await owner.wait(id)

@@ -10,6 +10,7 @@ import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.t
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import {
   factsOf,
+  jobOf,
   partitionAt,
   putEngine,
   removeFact,
@@ -253,6 +254,53 @@ describe("take-over", () => {
     })
     clock.advance(60_000)
     expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
+  })
+
+  describe("by an engine whose clock is behind", () => {
+    const BEHIND_MS = 10_000
+
+    /** The row of the job has the time of its timer, which had come for the engine that ran the task behind it. */
+    async function takenOver() {
+      const store = createMemoryStore({ partitions: 1 })
+      const [ahead, stuck] = [new VirtualClock(), gate()]
+      const first = await openOn(store, {
+        clock: ahead,
+        handlers: [stuck.handler],
+        engine: { drainSeconds: 0.01 },
+      })
+      const job = await first.submit(
+        flow([
+          { id: "nap", handler: "sleep", config: { seconds: 60 } },
+          { id: "after", handler: "gate", dependencies: ["nap"] },
+        ]),
+      )
+      await until("it has left memory", () => !first.activity(job.id).isHere)
+      ahead.advance(60_000)
+      await stuck.came()
+      await first.close()
+      const clock = new VirtualClock({ start: ahead.now() - BEHIND_MS })
+      const second = await openOn(store, { clock, handlers: [handler("gate", () => "again")] })
+      await until("it owns the job", () => {
+        clock.advance(20)
+        return second.owns(job.id)
+      })
+      expect(jobOf(store, job.id)!.wakeAt).toBeGreaterThan(clock.now())
+      return { second, clock, id: job.id, stuck }
+    }
+
+    it("continues the tasks of a job when the time in its row has come", async () => {
+      const { second, clock, id, stuck } = await takenOver()
+      clock.advance(BEHIND_MS)
+      expect(await second.wait(id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
+      stuck.open()
+    })
+
+    it("continues them when a command loads the job before that time", async () => {
+      const { second, id, stuck } = await takenOver()
+      await second.signal(id, "any", null)
+      expect(await second.wait(id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
+      stuck.open()
+    })
   })
 
   it("does not follow an outage of the database for all engines", () => {

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest"
 import { RUNNING } from "../../src/core/state.ts"
+import type { JobArtifacts } from "../../src/engine/owner/job-artifacts.ts"
 import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 import { type ReportedOwner, TaskReports } from "../../src/engine/owner/reports.ts"
 
@@ -10,7 +11,7 @@ it("X6 a worker that asks again for a place leaves no rejected promise behind wh
     state: { owner: "local", attempt: [1], nodeStatus: [RUNNING], held: new Set() },
   } as unknown as LiveJob
   let waits = 0
-  const reports = new TaskReports({
+  const owner = {
     jobs: new Map([["j", job]]),
     command: () => {},
     durable: () => {
@@ -19,7 +20,8 @@ it("X6 a worker that asks again for a place leaves no rejected promise behind wh
     },
     broker: { runningTask: () => null },
     external: { providers: { terms: () => ({}) }, capacity: {}, leftSubmissions: {} },
-  } as unknown as ReportedOwner)
+  } as unknown as ReportedOwner
+  const reports = new TaskReports(owner, {} as JobArtifacts)
   const task = { jobId: "j", node: 0, attempt: 1, announce: true, place: true }
   const answers = [reports.started(task, "worker"), reports.started(task, "worker")]
   for (const answer of answers) await expect(answer).rejects.toThrow("the partition has moved")

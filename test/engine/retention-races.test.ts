@@ -55,6 +55,37 @@ describe("retention", () => {
     expect(facts.map(({ type }) => type).slice(0, 3)).toEqual(["job_submitted", "node_failed", "job_retried"])
   })
 
+  it("J17 a job that is forked in the moment it would be purged goes soon after its fork", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const found = holding(journal, "endedJobs")
+    const seconds = 1000
+    // No walk over all old jobs meanwhile.
+    const engine = { ttlSeconds: null, retentionSeconds: seconds, retentionSweepSeconds: 1000 * seconds }
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine })
+    const job = await umbra.submit(
+      flow([
+        { id: "reused", handler: "input" },
+        { id: "a", handler: "broken", dependencies: ["reused"] },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("FAILED")
+    await counted(journal, clock)
+    found.hold()
+    clock.advance((seconds + 200) * 1000)
+    await until("the purge has found it", () => found.held.length === 1)
+    const fork = await umbra.fork(job.id, { overrides: { a: { output: 1 } } })
+    expect((await fork.wait()).status).toBe("COMPLETED")
+    const forkedAt = clock.now()
+    found.letGo()
+    const isThere = async (id: string) => (await journal.readJob(id)) !== null
+    await until("the fork is removed, and then its origin", async () => {
+      if (clock.now() - forkedAt < 2 * seconds * 1000) clock.advance(10_000)
+      const [origin, late] = [await isThere(job.id), await isThere(fork.id)]
+      expect(origin || !late).toBe(true)
+      return !origin
+    })
+  })
+
   it("J17 a job that is being loaded for a retry is not purged", async () => {
     const [clock, journal] = [new VirtualClock(), openMemory()]
     const [reads, purges] = [holding(journal, "readFacts"), holding(journal, "endedJobs")]

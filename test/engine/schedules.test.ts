@@ -1,38 +1,16 @@
 /** Schedules: one job per tick, whatever happens to the engines. */
-import { describe, expect, it } from "vitest"
-import { UmbraError } from "../../src/errors.ts"
-import { JournalDataError } from "../../src/journal/errors.ts"
-import type { Batch } from "../../src/journal/port/journal.ts"
-import type { NewFire } from "../../src/journal/port/schedules.ts"
+import { cp, rm } from "node:fs/promises"
+import pg from "pg"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { ScheduleRequests } from "../../src/jobs/schedules/schedules.ts"
+import { openJournal } from "../../src/journal/open.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
+import { stores } from "../server/stage.ts"
+import { freshDatabase, postgresUrl } from "../support/services.ts"
+import { HOUR, inputs, noop, opened, outcomes, simple, start, waiting, whenFired } from "./schedule-stage.ts"
 import { collectLog, flow, gate, handler, open, openOn, until } from "./stage.ts"
-
-const HOUR = 3_600_000
-const start = Date.parse("2026-11-17T12:00:00Z")
-/** The inputs of the jobs that ran, by job. */
-const inputs = new Map<string, unknown>()
-const noop = handler("noop", ({ input }: { input: unknown }, ctx) => void inputs.set(ctx.jobId, input))
-const simple = flow([{ id: "a", handler: "noop", config: { input: "{{ input }}" } }])
-const waiting = flow([{ id: "a", handler: "gate" }])
-
-async function opened(options: Parameters<typeof open>[0] = {}) {
-  const clock = new VirtualClock({ start })
-  const umbra = await open({ handlers: [noop], clock, ...options })
-  await umbra.register(simple)
-  return { clock, umbra }
-}
-
-/** The outcomes of its ticks, oldest first. */
-async function outcomes(umbra: Umbra, name = "s"): Promise<string[]> {
-  const { fires } = await umbra.schedules.fires(name)
-  return fires.map(({ tick, outcome }) => `${tick.slice(11, 16)} ${outcome}`).reverse()
-}
-
-function whenFired(umbra: Umbra, expected: readonly string[], name = "s"): Promise<void> {
-  return expect.poll(() => outcomes(umbra, name), { timeout: 8000 }).toEqual(expected)
-}
 
 describe("a schedule", () => {
   it("starts a job at each tick, with its input, labels and priority", async () => {
@@ -62,6 +40,18 @@ describe("a schedule", () => {
     clock.advance(HOUR)
     await whenFired(umbra, ["13:00 started", "14:00 started"])
     expect((await umbra.schedules.get("s")).next_at).toBe("2026-11-17T15:00:00.000Z")
+  })
+
+  it("counts ticks by outcome, and how late they were", async () => {
+    const { umbra, clock } = await opened()
+    await umbra.schedules.put("s", { workflow: "flow", every: "1h", catch_up: "all" })
+    await umbra.schedules.put("t", { workflow: "flow", every: "1h", catch_up: "none" })
+    clock.advance(2 * HOUR + 120_000)
+    await whenFired(umbra, ["13:00 started", "14:00 skipped"])
+    await whenFired(umbra, ["14:00 missed"], "t")
+    const { fires, fireSeconds } = umbra.metrics().engine
+    expect(Object.fromEntries(fires)).toEqual({ "tick started": 1, "tick skipped": 1, "tick missed": 2 })
+    expect(fireSeconds.sum).toBe(HOUR / 1000 + 120)
   })
 
   it("skips a tick while its job runs", async () => {
@@ -109,6 +99,37 @@ describe("a schedule", () => {
     await whenFired(umbra, ["13:00 started", "14:00 started"])
     expect((await umbra.wait(first)).status).toBe("CANCELLED")
     work.open()
+  })
+
+  it("with several ticks that would cancel each other starts the last of them", async () => {
+    const { clock, umbra } = await opened()
+    await umbra.schedules.put("s", {
+      workflow: "flow",
+      every: "1h",
+      overlap: "cancel_running",
+      catch_up: "all",
+    })
+    clock.advance(3 * HOUR)
+    await whenFired(umbra, ["13:00 skipped", "14:00 skipped", "15:00 started"])
+    clock.advance(HOUR)
+    await expect.poll(async () => (await outcomes(umbra)).at(-1)).toBe("16:00 started")
+    expect(await umbra.jobs()).toHaveLength(2)
+  })
+
+  it("does not cancel the job that runs for a tick that is refused", async () => {
+    const work = gate()
+    const { umbra, clock } = await opened({ handlers: [noop, work.handler] })
+    await umbra.register({ ...waiting, input: { type: "object", required: ["n"] } })
+    const document = { workflow: "flow", every: "1h", overlap: "cancel_running" } as const
+    await umbra.schedules.put("s", { ...document, input: { n: 1 } })
+    clock.advance(HOUR)
+    await work.came()
+    await umbra.schedules.put("s", { ...document, input: {} })
+    clock.advance(HOUR)
+    await whenFired(umbra, ["13:00 started", "14:00 refused"])
+    work.open()
+    const job = await umbra.wait((await umbra.schedules.get("s")).last_job!)
+    expect(job.status).toBe("COMPLETED")
   })
 
   it("that cannot start its job records why, and goes on", async () => {
@@ -179,9 +200,26 @@ describe("a schedule", () => {
     expect(await umbra.wait(job_id)).toMatchObject({ status: "COMPLETED", schedule: null })
     expect(inputs.get(job_id)).toEqual({ at: "2026-11-17T12:00:00.000Z" })
     const { fires } = await umbra.schedules.fires("s")
-    expect(fires).toMatchObject([{ kind: "run", outcome: "started", job_id }])
+    expect(fires).toMatchObject([{ kind: "run", bulk_id: null, outcome: "started", job_id }])
     clock.advance(HOUR)
     await whenFired(umbra, ["12:00 started", "13:00 started"])
+  })
+
+  it("lists runs that two processes started in the same millisecond", async () => {
+    const store = createMemoryStore()
+    const clock = new VirtualClock({ start })
+    const engines = [await openOn(store, { handlers: [noop], clock }), await openOn(store, { clock })]
+    await engines[0]!.register(simple)
+    await engines[0]!.schedules.put("s", { workflow: "flow", every: "1h" })
+    const runs = Promise.all(engines.map(engine => engine.schedules.run("s")))
+    await until("both have started", async () => {
+      clock.advance(1)
+      return (await engines[0]!.schedules.fires("s")).fires.length === 2
+    })
+    const started = (await runs).map(({ job_id }) => job_id)
+    const { fires } = await engines[1]!.schedules.fires("s")
+    expect(fires.map(({ job_id }) => job_id).sort()).toEqual(started.sort())
+    expect(new Set(fires.map(({ tick }) => tick)).size).toBe(1)
   })
 
   it("is gone once it is deleted, with its outcomes; another of that name begins anew", async () => {
@@ -215,128 +253,6 @@ describe("a schedule", () => {
       await umbra.schedules.put(`s${index}`, { workflow: "flow", every: "1h" })
     clock.advance(HOUR)
     await expect.poll(async () => (await umbra.jobs({ limit: 200 })).length, { timeout: 8000 }).toBe(120)
-  })
-})
-
-describe("ticks over a limit of unfinished jobs", () => {
-  /** `room.jobs`: how many more jobs may start. */
-  async function limited() {
-    const { umbra, clock } = await opened()
-    const room = { jobs: 0 }
-    umbra.schedules.limits.admit = () => async (_, store) => {
-      if (room.jobs === 0) throw new UmbraError("E646", "no room")
-      room.jobs--
-      await store()
-    }
-    const passed = async (expected: readonly string[]) =>
-      until(expected.join(), async () => {
-        clock.advance(1000)
-        return JSON.stringify(await outcomes(umbra)) === JSON.stringify(expected)
-      })
-    return { umbra, clock, room, passed }
-  }
-
-  it("wait, and start late when there is room", async () => {
-    const { umbra, clock, room, passed } = await limited()
-    await umbra.schedules.put("s", { workflow: "flow", every: "1h" })
-    clock.advance(HOUR)
-    await until(
-      "it is retried later",
-      async () => (await umbra.schedules.get("s")).next_at === "2026-11-17T13:00:01.000Z",
-    )
-    expect(await outcomes(umbra)).toEqual([])
-    room.jobs = 1
-    await passed(["13:00 started"])
-    expect((await umbra.schedules.fires("s")).fires[0]!.reason).toContain("limit of unfinished jobs")
-    expect((await umbra.schedules.get("s")).next_at).toBe("2026-11-17T14:00:00.000Z")
-    expect(await umbra.jobs()).toHaveLength(1)
-  })
-
-  it("are refused once catch_up leaves them out", async () => {
-    const { umbra, clock, passed } = await limited()
-    await umbra.schedules.put("s", { workflow: "flow", every: "1h", catch_up: "none" })
-    clock.advance(HOUR)
-    await passed(["13:00 refused"])
-    expect((await umbra.schedules.fires("s")).fires[0]!.reason).toContain("limit of unfinished jobs")
-    expect(await umbra.jobs()).toEqual([])
-  })
-
-  it("do not hold up the ticks before them", async () => {
-    const { umbra, clock, room, passed } = await limited()
-    await umbra.schedules.put("s", { workflow: "flow", every: "20s", overlap: "allow" })
-    room.jobs = 2
-    clock.advance(60_000)
-    await until("two have started", async () => (await umbra.jobs()).length === 2)
-    expect(await umbra.schedules.fires("s")).toMatchObject({ fires: [{}, {}] })
-    room.jobs = 1
-    await passed(["12:00 started", "12:00 started", "12:01 started"])
-  })
-})
-
-describe("ticks that the database rejects", () => {
-  /** Rejects appends with such an outcome of the schedule `bad`. */
-  async function openedWith(isBad: (fire: NewFire) => boolean) {
-    const journal = openMemory()
-    let bad = ""
-    const refuse = ({ fires = [] }: Batch) => {
-      if (fires.some(fire => fire.scheduleId === bad && isBad(fire))) throw new JournalDataError("no")
-    }
-    const { append, tryAppend } = journal
-    journal.append = async batch => {
-      refuse(batch)
-      return append.call(journal, batch)
-    }
-    journal.tryAppend = async batch => {
-      refuse(batch)
-      return tryAppend.call(journal, batch)
-    }
-    const { umbra, clock } = await opened({ at: journal, log: collectLog().log })
-    await umbra.register({ ...simple, name: "strict", input: { type: "object", required: ["n"] } })
-    const put = async (workflow: string) => {
-      await umbra.schedules.put("bad", { workflow, every: "1h" })
-      bad = (await journal.schedules.read({ owner: "local", name: "bad" }))!.id
-      for (let index = 0; index < 8; index++)
-        await umbra.schedules.put(`s${index}`, { workflow, every: "1h" })
-    }
-    return { umbra, clock, put }
-  }
-
-  const others = Array.from({ length: 8 }, (_, index) => `s${index}`)
-
-  it("are refused, and those of other schedules are not, where no tick starts a job", async () => {
-    const { umbra, clock, put } = await openedWith(({ reason }) => reason?.includes("schema") === true)
-    await put("strict")
-    clock.advance(HOUR)
-    for (const name of [...others, "bad"]) await whenFired(umbra, ["13:00 refused"], name)
-    expect((await umbra.schedules.fires("s0")).fires[0]!.reason).toContain("schema")
-    expect((await umbra.schedules.fires("bad")).fires[0]!.reason).toContain("the database rejected")
-    clock.advance(HOUR)
-    for (const name of [...others, "bad"]) await whenFired(umbra, ["13:00 refused", "14:00 refused"], name)
-  })
-
-  it("start no job", async () => {
-    const { umbra, clock, put } = await openedWith(({ outcome }) => outcome === "started")
-    await put("flow")
-    clock.advance(HOUR)
-    for (const name of others) await whenFired(umbra, ["13:00 started"], name)
-    await whenFired(umbra, ["13:00 refused"], "bad")
-    expect((await umbra.schedules.get("bad")).last_job).toBeNull()
-    expect(await umbra.jobs({ limit: 100 })).toHaveLength(8)
-  })
-
-  it("are decided again later if even that is rejected, and hold up no other schedule", async () => {
-    let isBroken = true
-    const { umbra, clock, put } = await openedWith(() => isBroken)
-    await put("flow")
-    clock.advance(HOUR)
-    for (const name of others) await whenFired(umbra, ["13:00 started"], name)
-    expect(await outcomes(umbra, "bad")).toEqual([])
-    isBroken = false
-    await until("it is retried", async () => {
-      clock.advance(1000)
-      return (await outcomes(umbra, "bad")).length === 1
-    })
-    expect((await outcomes(umbra, "bad"))[0]).toMatch(/^13:00 (started|refused)$/)
   })
 })
 
@@ -443,5 +359,142 @@ describe("an engine", () => {
       "18:00 started",
     ])
     expect(await umbra.jobs({ limit: 100 })).toHaveLength(6)
+  })
+})
+
+it("an engine whose clock is set forward, or whose computer was suspended, starts what has come within ten seconds", async () => {
+  let offset = 0
+  const clock = new VirtualClock({ start })
+  const shifted = {
+    now: () => clock.now() + offset,
+    random: () => clock.random(),
+    after: (ms: number, fire: () => void) => clock.after(ms, fire),
+  }
+  const umbra = await open({ handlers: [noop], clock: shifted })
+  await umbra.register(simple)
+  await umbra.schedules.put("s", { workflow: "flow", every: "1h" })
+  const job = await umbra.submit("flow", {}, { delaySeconds: 3600 })
+  clock.advance(60_000)
+  offset = HOUR
+  clock.advance(10_000)
+  await whenFired(umbra, ["13:00 started"])
+  expect((await job.wait()).status).toBe("COMPLETED")
+})
+
+it("jobs in memory notice within ten seconds that their clock was set forward", async () => {
+  let offset = 0
+  const clock = new VirtualClock({ start })
+  const shifted = {
+    now: () => clock.now() + offset,
+    random: () => clock.random(),
+    after: (ms: number, fire: () => void) => clock.after(ms, fire),
+  }
+  const work = gate()
+  let tries = 0
+  const flaky = handler("flaky", () => {
+    if (++tries === 1) throw Object.assign(new Error("not yet"), { retryable: true })
+  })
+  const umbra = await open({ handlers: [flaky, work.handler], clock: shifted })
+  const retry = { max_attempts: 2, initial_seconds: 3000, max_seconds: 3000, jitter: 0 }
+  await umbra.register(
+    flow([
+      { id: "a", handler: "flaky", retry },
+      { id: "b", handler: "gate" },
+    ]),
+  )
+  // The node that runs keeps the job in memory.
+  const job = await umbra.submit("flow", {}, { ttlSeconds: 7200 })
+  await work.came()
+  await until("the first try has failed", () => tries === 1)
+  await expect.poll(async () => (await job.graph()).nodes[0]!.status).toBe("QUEUED")
+  offset = HOUR
+  clock.advance(10_000)
+  await until("the second try has begun", () => tries === 2)
+  offset = 2 * HOUR
+  clock.advance(10_000)
+  expect((await job.wait()).status).toBe("EXPIRED")
+})
+
+describe("a restored backup", () => {
+  /** A copy of a store that no process has open. */
+  const backups: Readonly<Record<string, (location: string) => Promise<string>>> = {
+    SQLite: async location => {
+      const copy = `${location}-backup`
+      onTestFinished(() => rm(copy, { recursive: true, force: true }))
+      await cp(location, copy, { recursive: true })
+      return copy
+    },
+    PostgreSQL: async location => {
+      const { name, url, drop } = await freshDatabase()
+      onTestFinished(drop)
+      await drop()
+      const client = new pg.Client({ connectionString: postgresUrl() })
+      await client.connect()
+      await client.query(`create database ${name} template ${new URL(location).pathname.slice(1)}`)
+      await client.end()
+      return url
+    },
+  }
+
+  it.each(["SQLite", "PostgreSQL"])(
+    "on %s fires no tick again that it knows of; later ones have the jobs that they had, and one each",
+    async kind => {
+      const { location, remove } = await stores[kind]!()
+      onTestFinished(() => remove())
+      const clock = new VirtualClock({ start })
+      const engine = { beatSeconds: 1, leaseSeconds: 10 }
+      const begin = (at: string) => open({ at, handlers: [noop], clock, engine })
+      const passed = async (umbra: Umbra, expected: readonly string[]) => {
+        await until(expected.join(), async () => {
+          clock.advance(100)
+          return JSON.stringify(await outcomes(umbra)) === JSON.stringify(expected)
+        })
+        const { fires } = await umbra.schedules.fires("s")
+        return fires.map(({ tick, job_id }) => [tick.slice(11, 16), job_id]).reverse()
+      }
+      const first = await begin(location)
+      await first.register(simple)
+      await first.schedules.put("s", { workflow: "flow", every: "1h", overlap: "allow", catch_up: "all" })
+      clock.advance(HOUR)
+      await passed(first, ["13:00 started"])
+      await first.close()
+      const backup = await backups[kind]!(location)
+      const lost = await begin(location)
+      clock.advance(2 * HOUR)
+      const all = ["13:00 started", "14:00 started", "15:00 started"]
+      const before = await passed(lost, all)
+      await lost.close()
+      const journal = await openJournal(backup)
+      await journal.restored()
+      await journal.close()
+      const restored = await begin(backup)
+      expect(await passed(restored, all)).toEqual(before)
+      clock.advance(HOUR)
+      await passed(restored, [...all, "16:00 started"])
+      expect(await restored.jobs()).toHaveLength(4)
+    },
+  )
+
+  it("fires none of the ticks since the backup if its schedules are paused first", async () => {
+    const store = createMemoryStore()
+    const clock = new VirtualClock({ start })
+    const journal = openMemory(store)
+    const first = await openOn(store, { handlers: [noop], clock })
+    await first.register(simple)
+    await first.schedules.put("s", { workflow: "flow", every: "1h" })
+    await first.close()
+    clock.advance(3 * HOUR)
+    const requests = new ScheduleRequests({
+      journal,
+      firing: { changed() {} },
+      submit: () => Promise.reject(new Error("no engine runs")),
+      startBackfill: () => Promise.reject(new Error("no engine runs")),
+      now: () => clock.now(),
+    })
+    await requests.pause("s")
+    const umbra = await openOn(store, { handlers: [noop], clock })
+    await umbra.schedules.resume("s")
+    clock.advance(HOUR)
+    await whenFired(umbra, ["16:00 started"])
   })
 })

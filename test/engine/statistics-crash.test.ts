@@ -7,13 +7,14 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { expect, it, onTestFinished } from "vitest"
 import { openJournal } from "../../src/journal/open.ts"
+import { programArguments } from "../support/program.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handler, open, until } from "./stage.ts"
 
 const script = fileURLToPath(new URL("./statistics-child.ts", import.meta.url))
 
 async function killed(...args: string[]): Promise<void> {
-  const child = spawn(process.execPath, ["--import", "tsx", script, ...args], { stdio: "inherit" })
+  const child = spawn(process.execPath, [...programArguments(script), ...args], { stdio: "inherit" })
   onTestFinished(() => void child.kill("SIGKILL"))
   const [, signal] = await once(child, "exit")
   expect(signal).toBe("SIGKILL")

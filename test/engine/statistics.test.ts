@@ -9,7 +9,7 @@ import { graphView, type NodeView } from "../../src/core/view/view.ts"
 import type { Plan } from "../../src/definition/plan.ts"
 import { type Clock, systemClock } from "../../src/engine/clock.ts"
 import { Plans } from "../../src/engine/plans.ts"
-import { type Percentiles, workflowStatistics } from "../../src/jobs/statistics.ts"
+import { type Percentiles, type UsageStatistics, workflowStatistics } from "../../src/jobs/statistics.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { atOnce } from "../../src/turns.ts"
@@ -72,6 +72,8 @@ interface Expected {
   queued: number[]
   errors: Record<string, number>
   usage: Record<string, number>
+  /** What each of those that completed used, by key. */
+  used: Record<string, number[]>
 }
 
 class Evaluator {
@@ -95,7 +97,10 @@ class Evaluator {
     const before = retry === -1 ? null : seenAfter(plan, facts.slice(0, retry))
     const begin = facts[Math.max(0, retry)]!.fact.at
     this.job.count++
-    if (status === "COMPLETED") this.job.durations.push(Date.parse(finished_at!) - begin)
+    if (status === "COMPLETED") {
+      this.job.durations.push(Date.parse(finished_at!) - begin)
+      addEach(this.job.used, now.usage, before?.usage)
+    }
     if (status === "CANCELLED") this.job.cancelled++
     if (status === "FAILED") {
       this.job.failed++
@@ -123,7 +128,10 @@ class Evaluator {
     }
     found.attempts += begun
     this.job.attempts += begun
-    if (node.status === "COMPLETED") found.durations.push(node.finished_at! - node.started_at!)
+    if (node.status === "COMPLETED") {
+      found.durations.push(node.finished_at! - node.started_at!)
+      addEach(found.used, node.usage ?? {}, before?.usage)
+    }
     if (node.queued_ms !== null) found.queued.push(node.queued_ms)
     addTo(found.usage, node.usage ?? {}, before?.usage)
   }
@@ -150,7 +158,7 @@ function seenAfter(plan: Plan, facts: readonly { readonly fact: Fact }[]) {
 function none(): Expected {
   return {
     ...{ count: 0, failed: 0, cancelled: 0, attempts: 0, durations: [], queued: [] },
-    ...{ errors: {}, usage: {} },
+    ...{ errors: {}, usage: {}, used: {} },
   }
 }
 
@@ -163,6 +171,15 @@ function addTo(
     const added = amount - (less[key] ?? 0)
     if (added !== 0) sums[key] = (sums[key] ?? 0) + added
   }
+}
+
+function addEach(
+  used: Record<string, number[]>,
+  ...amounts: [object, Readonly<Record<string, number>>?]
+): void {
+  const added: Record<string, number> = {}
+  addTo(added, ...amounts)
+  for (const [key, amount] of Object.entries(added)) used[key] = [...(used[key] ?? []), amount]
 }
 
 interface Found {
@@ -189,10 +206,23 @@ function expectWithin(found: Percentiles | null, values: readonly number[]): voi
   for (const [name, rank] of [
     ["p50", 0.5],
     ["p90", 0.9],
+    ["p95", 0.95],
     ["p99", 0.99],
   ] as const) {
     const exact = sorted[Math.max(1, Math.ceil(rank * sorted.length)) - 1]!
     expect(Math.abs(found![name] - exact)).toBeLessThanOrEqual(0.05 * exact)
+  }
+}
+
+function expectUsage(
+  usage: UsageStatistics | null,
+  used: Readonly<Record<string, number[]>>,
+  runs: number,
+): void {
+  for (const [key, { total, mean, ...found }] of Object.entries(usage ?? {})) {
+    expect(mean).toBeCloseTo(total / runs)
+    if (found.p50 === null) expect([found.p99, used[key]]).toEqual([null, undefined])
+    else expectWithin(found as Percentiles, used[key]!)
   }
 }
 
@@ -247,12 +277,14 @@ describe("statistics", () => {
         await Promise.all(jobs.map(run))
         await umbra.close()
         const found = await statisticsOf(store)
-        const { durations, queued: _, ...job } = evaluator.job
+        const { durations, queued: _, used, ...job } = evaluator.job
         expect(counted(found.jobs)).toEqual(job)
+        expectUsage(found.jobs.usage, used, job.count)
         expectWithin(found.jobs.duration_ms, durations)
         expect(found.nodes.map(({ node }) => node)).toEqual(nodeIds.filter(id => evaluator.nodes.has(id)))
         for (const node of found.nodes) {
-          const { durations, queued, ...rest } = evaluator.nodes.get(node.node)!
+          const { durations, queued, used, ...rest } = evaluator.nodes.get(node.node)!
+          expectUsage(node.usage, used, rest.count + rest.cancelled)
           expect(counted(node)).toEqual(rest)
           expectWithin(node.duration_ms, durations)
           expectWithin(node.queued_ms, queued)

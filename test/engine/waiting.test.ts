@@ -122,7 +122,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
       clock,
       recovery,
       schedules: { alarm: () => {}, partitionsAdded: () => {} },
-      partitions: { all: () => [...owned] },
+      partitions: { all: () => [...owned], owns: partition => owned.includes(partition) },
       log: silentLog,
     })
     return { clock, looks, owned, wakeups }
@@ -130,7 +130,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
 
   it("queries before its cursor when it gets partitions that were recovered until then", async () => {
     const { clock, looks, owned, wakeups } = alarmClock()
-    wakeups.parked(2_000)
+    wakeups.parked(0, 2_000)
     clock.advance(4_000)
     looks[0]!.answer()
     await new Promise(resolve => setImmediate(resolve))
@@ -141,7 +141,7 @@ describe("the alarm clock of jobs that are not in memory", () => {
 
   it("queries again when it gets partitions during a query", async () => {
     const { clock, looks, owned, wakeups } = alarmClock()
-    wakeups.parked(2_000)
+    wakeups.parked(0, 2_000)
     clock.advance(4_000)
     expect(looks).toHaveLength(1)
     owned.push(1)
@@ -149,5 +149,31 @@ describe("the alarm clock of jobs that are not in memory", () => {
     looks[0]!.answer()
     await new Promise(resolve => setImmediate(resolve))
     expect(looks[1]).toMatchObject({ partitions: [0, 1], after: 1_500 })
+  })
+
+  it("finds a job that is parked during a query which passes its time, when the clock was set back", async () => {
+    const { clock, looks, wakeups } = alarmClock()
+    wakeups.parked(0, 2_000)
+    clock.advance(1_000)
+    expect(looks[0]).toMatchObject({ after: 1_000 })
+    // The job was due when it was queried, and is not any more.
+    wakeups.parked(0, 1_500)
+    looks[0]!.answer()
+    await new Promise(resolve => setImmediate(resolve))
+    clock.advance(1_000)
+    expect(looks[1]).toMatchObject({ after: 1_499 })
+  })
+
+  it("finds a job that was parked in a partition while that was recovered, when the clock was set back", async () => {
+    const { clock, looks, owned, wakeups } = alarmClock()
+    wakeups.parked(1, 2_000)
+    clock.advance(1_000)
+    expect(looks[0]).toMatchObject({ partitions: [0] })
+    looks[0]!.answer()
+    await new Promise(resolve => setImmediate(resolve))
+    owned.push(1)
+    // The clock read 9,000 when the recovery began.
+    void wakeups.partitionsAdded(9_000)
+    expect(looks[1]).toMatchObject({ partitions: [0, 1], after: 1_999 })
   })
 })

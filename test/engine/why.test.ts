@@ -29,7 +29,6 @@ const undriven: readonly ReasonKind[] = [
   // Reserved: no part of the engine gives them yet.
   "limit",
   "budget",
-  "start_time",
 ]
 
 describe("a driver for each reason", () => {
@@ -76,6 +75,9 @@ describe("a driver for each reason", () => {
     await other.close()
     const umbra = await openOn(store, { handlers: [noop] })
     const job = await umbra.submit("rare")
+    // Without Redis a worker could not reach this store.
+    await until("it waits", async () => (await umbra.why(job.id)).reasons[0]?.kind === "no_worker")
+    expect((await umbra.why(job.id)).action).toContain("umbra serve --handlers FILE")
     await leaves({ umbra, clock }, { jobId: job.id, node: "a", kind: "no_worker" }, () =>
       umbra.addHandlers([handler("rare", () => 1)]),
     )
@@ -105,9 +107,28 @@ describe("a driver for each reason", () => {
     expect(all.reasons.map(({ kind }) => kind).sort()).toEqual(["dependency", "retry", "signal", "timer"])
     const retry = (await umbra.why(job.id, { node: "again" })).reasons[0]!
     expect(retry.sentence).toMatch(/attempt 2 of 3 at .*not now/)
+    expect(retry.details).toMatchObject({ attempt: 2, max_attempts: 3, error: { code: "E401" } })
     await leaves(stage, of("again", "retry"), () => clock.advance(50_000))
     await leaves(stage, of("slept", "timer"), () => clock.advance(50_000))
     await job.pause({ by: "ada", reason: "lunch" })
+    const both = await umbra.why(job.id)
+    expect(both.reasons.map(({ kind, count }) => [kind, count])).toEqual([
+      ["signal", 1],
+      ["dependency", 1],
+      ["paused", 0],
+    ])
+    expect(both.sentence).toMatch(
+      /^Node asked waits for signal go\. The job is paused since .* by ada: lunch\.$/,
+    )
+    expect(both.reasons[2]).toMatchObject({
+      sentence: expect.stringMatching(/^The job is paused since .* by ada: lunch\.$/),
+      action: `umbra jobs resume ${job.id}`,
+      details: { by: "ada", reason: "lunch" },
+    })
+    expect((await umbra.why(job.id, { node: "end" })).sentence).toContain(
+      "Node end waits for asked. The cause: Node asked waits for signal go. The job is paused",
+    )
+    expect((await umbra.waits()).groups.map(({ kind }) => kind)).toEqual(["signal"])
     await umbra.signal(job.id, "go")
     await leaves(stage, of("end", "paused"), () => umbra.resume(job.id))
     const other = await umbra.submit(
@@ -116,11 +137,47 @@ describe("a driver for each reason", () => {
     const asked = { jobId: other.id, node: "asked", kind: "signal" } as const
     await until("it waits", async () => (await kindOf(umbra, other.id, "asked")) === "signal")
     expect((await other.why()).action).toContain(`umbra jobs signal ${other.id} go`)
+    // The signal alone would not make a paused job go on.
+    await other.pause({ by: "ada", reason: "lunch" })
+    const alone = await other.why()
+    expect(alone.reasons.map(({ kind }) => kind)).toEqual(["signal", "paused"])
+    expect(alone.sentence).toMatch(
+      /^Node asked waits for signal go\. The job is paused since .* by ada: lunch\.$/,
+    )
+    expect(alone.action).toContain(`umbra jobs resume ${other.id}`)
+    await umbra.resume(other.id)
+    expect((await other.why()).sentence).toBe("Node asked waits for signal go.")
     await leaves(stage, asked, () => umbra.signal(other.id, "go"))
     // What was, from the facts alone.
     const past = await umbra.why(job.id, { at: { index: 1 } })
     expect(past.unknown.length).toBeGreaterThan(0)
     expect(past.reasons.some(({ kind }) => kind === "worker")).toBe(true)
+  })
+
+  it("start_time, by the clock and by another start time", async () => {
+    const clock = new VirtualClock()
+    const umbra = await open({ handlers: [noop], clock })
+    const later = flow([
+      { id: "a", handler: "noop" },
+      { id: "b", handler: "noop", dependencies: ["a"] },
+    ])
+    const job = await umbra.submit(later, {}, { delaySeconds: 90 })
+    const until = new Date(clock.now() + 90_000).toISOString()
+    const why = await job.why()
+    expect(why).toMatchObject({
+      sentence: `Node a waits for the start time of the job, ${until}.`,
+      action: expect.stringContaining(`umbra jobs reschedule ${job.id}`),
+      reasons: [
+        { kind: "start_time", nodes: ["a"], until, usual: null, details: { until } },
+        { kind: "dependency", nodes: ["b"] },
+      ],
+    })
+    const of = (jobId: string) => ({ jobId, node: "a", kind: "start_time" }) as const
+    await leaves({ umbra, clock }, of(job.id), () => clock.advance(90_000))
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const other = await umbra.submit(later, {}, { delaySeconds: 86_400 })
+    await leaves({ umbra, clock }, of(other.id), () => umbra.reschedule(other.id, { delaySeconds: 0 }))
+    expect((await other.wait()).status).toBe("COMPLETED")
   })
 
   it("child, with the reasons of the child; items", async () => {
@@ -133,6 +190,7 @@ describe("a driver for each reason", () => {
       flow(
         [
           { id: "run", handler: "workflow", config: { workflow: "inner" } },
+          { id: "after", handler: "noop", dependencies: ["run"] },
           { id: "all", handler: "sleep", config: { seconds: "{{ item }}" }, for_each: "{{ [30, 40] }}" },
         ],
         { name: "outer" },
@@ -146,6 +204,16 @@ describe("a driver for each reason", () => {
     ])
     const child = why.reasons[0]!.child!
     expect(why.action).toBe(child.action)
+    const after = await umbra.why(job.id, { node: "after" })
+    expect(after.chain.map(({ node }) => node)).toEqual(["after", "run", "ask"])
+    expect(after.sentence).toMatch(
+      /^Node after waits for run\. The cause: Node run waits for child .* Node ask waits for signal go\.$/,
+    )
+    expect(after.action).toBe(child.action)
+    // The timers have nothing to do with the child.
+    const whole = await umbra.why(job.id)
+    const [first] = whole.reasons
+    expect(whole.chain.map(({ node }) => node)).toEqual(first!.kind === "child" ? ["run", "ask"] : ["all"])
     await leaves({ umbra, clock }, { jobId: job.id, node: "run", kind: "child" }, () =>
       umbra.signal(child.job_id, "go"),
     )
@@ -188,7 +256,14 @@ describe("a driver for each reason", () => {
       const { reasons } = await umbra.why(paced.id)
       return reasons[0]?.kind === "rate" && reasons[0].count === 2
     })
-    const node = (await umbra.why(paced.id)).reasons[0]!.nodes[0]!
+    await until("the time of the next place is known", async () => {
+      return (await umbra.why(paced.id)).reasons[0]!.until !== null
+    })
+    const { nodes, until: placeAt, sentence } = (await umbra.why(paced.id)).reasons[0]!
+    const next = (1000 + 50) / 0.1
+    expect(Date.parse(placeAt!) - clock.now()).toBe(next)
+    expect(sentence).toContain(`the rate of provider slow, not before ${placeAt}`)
+    const node = nodes[0]!
     await leaves({ umbra, clock }, { jobId: paced.id, node, kind: "rate" }, () => clock.advance(10_500))
   })
 
@@ -217,6 +292,7 @@ describe("a driver for each reason", () => {
       Array.from({ length: 1100 }, () => ({})),
     )
     const last = results.at(-1)!.job!
+    expect((await umbra.why(last.id)).sentence).toMatch(/waits in the store for its turn, position \d+: jobs/)
     await leaves({ umbra, clock }, { jobId: last.id, node: "a", kind: "job_queue" }, () => work.open())
   })
 

@@ -46,6 +46,16 @@ const inSeconds = (time: string): number => {
   return 60 * Number(minutes) + Number(seconds)
 }
 
+interface ListedJob {
+  readonly job_id: string
+  readonly status: string
+  readonly workflow: string
+  readonly workflow_version: number | null
+  readonly parent_id: string | null
+  readonly forked_from: string | null
+  readonly paused?: object | null
+}
+
 describe("the examples run as they are", () => {
   it("memory.js", async () => {
     expect(await run("examples/memory.js")).toEqual({ code: 0, stdout: "COMPLETED HELLO ADA!\n", stderr: "" })
@@ -69,6 +79,22 @@ describe("the examples run as they are", () => {
     } finally {
       await database.drop()
     }
+  })
+
+  it("nightly/main.js: a tick in the hour that clocks leave out, an outage and a backfill", async () => {
+    const { code, stdout, stderr } = await run("examples/nightly/main.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).toBe(
+      [
+        "next: 2026-03-27T01:00:00.000Z 2026-03-28T01:00:00.000Z 2026-03-29T01:00:00.000Z 2026-03-30T00:00:00.000Z",
+        "2026-03-27T01:00:00.000Z started: Report of the night to 2026-03-27",
+        "2026-03-28T01:00:00.000Z started: Report of the night to 2026-03-28",
+        "2026-03-29T01:00:00.000Z started: Report of the night to 2026-03-29",
+        "2026-03-30T00:00:00.000Z missed: no engine ran within the time for catching up",
+        "2026-03-31T00:00:00.000Z started",
+        "backfill of 1: 2026-03-30T00:00:00.000Z Report of the night to 2026-03-30\n",
+      ].join("\n"),
+    )
   })
 
   it("watch.js", async () => {
@@ -180,6 +206,19 @@ describe("the examples run as they are", () => {
     expect(stdout).toContain("5 operations, at most 2 at once\n")
   })
 
+  it("media/: S9 pictures of a provider are stored before their URLs expire, made small in threads, and shown", async () => {
+    const { code, stdout, stderr } = await run("examples/media/main.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).toMatch(/^COMPLETED\n/)
+    for (const motif of ["sunrise", "dunes", "waves"])
+      expect(stdout).toMatch(
+        new RegExp(
+          `\\n${motif}: ${motif}\\.png image/png, \\d+ bytes, made small: \\d+ bytes\\n(.{32}\\n){16}`,
+        ),
+      )
+    expect(stdout).toContain("6 artifacts belong to the job; the painter has answered 3 downloads\n")
+  })
+
   it("crawl/: P2 to P4 a site is crawled, embedded and stored, whatever fails; a dead letter is replayed", async () => {
     const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-crawl-"))
     const before = left()
@@ -209,18 +248,40 @@ describe("the examples run as they are", () => {
     expect(left()).toEqual(before)
   })
 
-  it("demo --ui: serves the jobs of the demo until it is stopped, and leaves nothing behind", async () => {
+  it("demo --ui: serves jobs of every kind until it is stopped, and leaves nothing behind", async () => {
     const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
     const before = left()
     const demo = startUmbra(["--ui"], { main: join(root, "examples/demo/main.js") })
     try {
       const [, url] = await demo.wrote(/Open (http:\/\/127\.0\.0\.1:\d+)\//)
-      const { jobs } = (await (await fetch(`${url}/jobs`)).json()) as {
-        jobs: { status: string; workflow: string }[]
-      }
-      expect(jobs.map(({ workflow, status }) => [workflow, status])).toEqual([
-        ["film", "COMPLETED"],
-        ["order", "COMPLETED"],
+      const get = async (path: string) =>
+        (await (await fetch(`${url}${path}`)).json()) as { readonly [field: string]: readonly never[] }
+      const { jobs } = (await get("/jobs?limit=100")) as unknown as { jobs: ListedJob[] }
+      const statuses = (workflow: string) =>
+        [...new Set(jobs.filter(job => job.workflow === workflow).map(({ status }) => status))].sort()
+      expect(
+        Object.fromEntries(
+          ["film", "order", "checkout", "article", "pages", "watch"].map(name => [name, statuses(name)]),
+        ),
+      ).toEqual({
+        ...{ film: ["COMPLETED"], order: ["COMPLETED"], checkout: ["COMPLETED", "FAILED"] },
+        // One waits for a person, the other for its start.
+        ...{ article: ["PENDING", "PROCESSING"], pages: ["FAILED"] },
+        watch: ["CANCELLED", "EXPIRED", "PROCESSING"],
+      })
+      expect(jobs.filter(job => job.paused != null)).toHaveLength(1)
+      expect(jobs.filter(job => job.forked_from !== null)).toHaveLength(1)
+      expect(jobs.filter(job => job.parent_id !== null)).toHaveLength(1)
+      expect(jobs.filter(job => job.workflow === "umbra.bulk")).toHaveLength(1)
+      const versions = jobs
+        .filter(job => job.workflow === "checkout")
+        .map(({ workflow_version }) => workflow_version)
+      // A fork with another config runs a definition of its own.
+      expect(new Set(versions)).toEqual(new Set([1, 2, null]))
+      const readings = jobs.find(job => job.workflow === "readings")!
+      expect((await get(`/jobs/${readings.job_id}/dead-letters`)).dead_letters!.length).toBeGreaterThan(0)
+      expect((await get("/schedules")).schedules!.map(({ name }: { name: string }) => name)).toEqual([
+        ...["heartbeat", "nightly-pages"],
       ])
     } finally {
       demo.kill("SIGINT")

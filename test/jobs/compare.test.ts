@@ -49,6 +49,80 @@ it("two jobs with the same input and the same outputs do not diverge; nor does a
   }
 })
 
+const turned = (first: boolean, text = "") =>
+  first ? { x: [{ a: 1, b: text }] } : { x: [{ b: text, a: 1 }] }
+
+it("objects with their keys in another order are the same, as inputs, outputs and items", async () => {
+  let runs = 0
+  const each = handler("turned", () => turned(runs++ < 3))
+  const umbra = await open({ handlers: [...handlers, each] })
+  const workflow = flow([
+    { id: "a", handler: "turned" },
+    { id: "items", handler: "turned", for_each: "{{ [1, 2] }}", dependencies: ["a"] },
+    { id: "b", handler: "echo", config: { value: "{{ a.x }}" }, dependencies: ["items"] },
+  ])
+  const ids: string[] = []
+  for (const isFirst of [true, false]) {
+    const job = await umbra.submit(workflow, turned(isFirst))
+    await job.wait()
+    ids.push(job.id)
+  }
+  const compared = await umbra.compare(ids[0]!, ids[1]!, { diff: ["a", "input"] })
+  expect(compared).toMatchObject({ same_input: true, divergences: [], complete: true })
+  for (const node of compared.nodes) {
+    expect(node).toMatchObject({ same_inputs: true, same_output: true, divergence: null })
+    expect(node.a!.output).not.toBe(node.b!.output)
+    expect(node).not.toHaveProperty("by_hash")
+  }
+  expect(compared.diffs).toMatchObject([{ changes: [] }, { changes: [] }])
+})
+
+it("what is too large to compare by value keeps the verdict of the hash, and says so", async () => {
+  const journal = openMemory()
+  const umbra = await open({ handlers, at: journal })
+  const jobs = []
+  for (const isFirst of [true, false])
+    jobs.push(await umbra.submit(echoes, turned(isFirst, "x".repeat(3000))))
+  for (const job of jobs) await job.wait()
+  const hashedBytes = 1e6
+  for (const { isInputCompared, ...bounds } of [
+    { hashedBytes, diffBytes: 2000, facts: 100, isInputCompared: false },
+    { hashedBytes, diffBytes: 1e6, facts: 0, isInputCompared: false },
+    { hashedBytes: 20_000, diffBytes: 1e6, facts: 100, isInputCompared: true },
+  ]) {
+    const comparisons = new JobComparisons(journal, umbra.queries.facts, bounds)
+    const compared = await comparisons.compare({ a: jobs[0]!.id, b: jobs[1]!.id })
+    expect(compared).toMatchObject({ same_input: isInputCompared })
+    expect(compared.input_by_hash).toBe(isInputCompared ? undefined : true)
+    expect(compared.nodes[1]).toMatchObject({ id: "b", same_output: false, by_hash: true })
+  }
+})
+
+it("inputs that are too large to hash are not compared, and not said to be the same", async () => {
+  const journal = openMemory()
+  const umbra = await open({ handlers, at: journal })
+  const ids: string[] = []
+  for (const text of ["a".repeat(3000), "b".repeat(3000), "short"]) {
+    const job = await umbra.submit(flow([{ id: "a", handler: "echo", config: { value: 1 } }]), { text })
+    await job.wait()
+    ids.push(job.id)
+  }
+  const bounds = { hashedBytes: 2000, diffBytes: 1e6, facts: 100 }
+  const comparisons = new JobComparisons(journal, umbra.queries.facts, bounds)
+  for (const [a, b] of [
+    [ids[0]!, ids[1]!],
+    [ids[0]!, ids[2]!],
+  ] as const) {
+    const compared = await comparisons.compare({ a, b })
+    expect(compared).toMatchObject({ same_input: null, complete: false, divergence: null })
+    expect(compared.a).not.toHaveProperty("input")
+    expect(compared).not.toHaveProperty("input_by_hash")
+    expect(compared.nodes[0]!.same_inputs).toBeNull()
+  }
+  const moments = await comparisons.compare({ a: ids[0]!, b: ids[0]!, atA: { index: 1 } })
+  expect(moments).toMatchObject({ same_input: true, divergence: { kind: "status", node: "a" } })
+})
+
 it("a handler with another result for the same inputs is the first divergence; attempts and usage differ", async () => {
   const workflow = flow([
     { id: "a", handler: "count" },
@@ -92,6 +166,51 @@ it("jobs of other versions and workflows are aligned by the ids of their nodes",
   expect(compared.nodes[0]).toMatchObject({ id: "a", same_output: true, same_definition: true })
 })
 
+it("a node that never began has no attempt: behind a failure, or with a result that was taken over", async () => {
+  let isBroken = true
+  const shaky = handler("shaky", () => {
+    if (isBroken) throw new Error("broken")
+    return 1
+  })
+  const umbra = await open({ handlers: [...handlers, shaky] })
+  const failed = await umbra.submit(
+    flow([
+      { id: "a", handler: "echo", config: { value: 1 } },
+      { id: "b", handler: "shaky", dependencies: ["a"], retry: { max_attempts: 1 } },
+      { id: "c", handler: "echo", config: { value: 2 }, dependencies: ["b"] },
+      { id: "d", handler: "echo", config: { value: 3 }, when: "{{ false }}", dependencies: ["a"] },
+    ]),
+  )
+  await failed.wait()
+  isBroken = false
+  const fork = await umbra.fork(failed.id, { confirm: { unknown: true } })
+  await fork.wait()
+  const { nodes } = await umbra.compare(failed.id, fork.id)
+  expect(nodes.map(({ id, a, b }) => [id, a!.attempts, b!.attempts])).toEqual([
+    ["a", 1, 0],
+    ["b", 1, 1],
+    ["d", 0, 0],
+    ["c", 0, 1],
+  ])
+})
+
+it("a list with more items done is not equally far", async () => {
+  const list = { id: "list", handler: "echo", for_each: [1, 2, 3], config: { value: "{{ item }}" } }
+  const { umbra, ids } = await run(flow([list]), [null])
+  const compare = (a: number, b: number) =>
+    umbra.compare(ids[0], ids[0], { atA: { index: a }, atB: { index: b } })
+  // Facts: submitted, expanded, then one for each item.
+  const compared = await compare(3, 4)
+  expect(compared.divergences).toEqual([{ kind: "status", node: "list" }])
+  expect(compared.nodes[0]).toMatchObject({
+    a: { items: { done: 1, total: 3 } },
+    b: { items: { done: 2, total: 3 } },
+  })
+  const { nodes, divergences } = await compare(5, 5)
+  expect([nodes[0]!.a!.status, divergences]).toEqual(["COMPLETED", []])
+  expect(nodes[0]!.a).not.toHaveProperty("items")
+})
+
 it("two moments of one job show what happened in between", async () => {
   const workflow = flow([
     { id: "a", handler: "flaky", retry },
@@ -103,7 +222,7 @@ it("two moments of one job show what happened in between", async () => {
   expect(compared.moments).toMatchObject({ a: { index: 1 } })
   expect(compared.divergence).toEqual({ kind: "status", node: "a" })
   expect(compared.nodes[0]).toMatchObject({
-    a: { status: "QUEUED", attempts: 0, output: null },
+    a: { status: "QUEUED", attempts: 0, began_ms: expect.any(Number), output: null },
     b: { status: "COMPLETED", attempts: 2 },
     delta: { attempts: 2, took_ms: null },
   })
@@ -161,6 +280,50 @@ it("outputs of items are compared, also many of them", async () => {
   expect(compared.diffs![0]!.changes).toEqual([{ path: "$[150]", kind: "added", b: "-1" }])
 })
 
+it("a changed definition has no version", async () => {
+  const { umbra, ids } = await run(echoes, [{ x: 1 }])
+  const [node] = (echoes as { nodes: { id: string }[] }).nodes
+  const overrides = { [node!.id]: { config: { value: 2 } } }
+  const fork = await umbra.fork(ids[0], { overrides, confirm: { unknown: true } })
+  await fork.wait()
+  const { a, b } = await umbra.compare(ids[0], fork.id)
+  expect([a.workflow_version, b.workflow_version]).toEqual([1, null])
+})
+
+it("a list that a fork sets equals the same outputs of items", async () => {
+  const workflow = flow([
+    { id: "each", handler: "echo", for_each: "{{ input }}", config: { value: "{{ item }}" } },
+    { id: "empty", handler: "echo", for_each: "{{ [] }}", config: { value: "{{ item }}" } },
+  ])
+  const umbra = await open({ handlers })
+  const input = [1, [2, { x: "]," }], "ä".repeat(900), "b".repeat(900)]
+  const origin = await umbra.submit(workflow, input)
+  await origin.wait()
+  const same = async (each: readonly unknown[], empty: unknown = []) => {
+    const overrides = { each: { output: each as never }, empty: { output: empty as never } }
+    const fork = await umbra.fork(origin.id, { overrides })
+    await fork.wait()
+    const compared = [await umbra.compare(origin.id, fork.id), await umbra.compare(fork.id, origin.id)]
+    return compared.map(({ nodes }) => nodes.map(({ same_output }) => same_output))
+  }
+  expect(await same(input)).toEqual([
+    [true, true],
+    [true, true],
+  ])
+  expect(await same(input.slice(0, 3), null)).toEqual([
+    [false, false],
+    [false, false],
+  ])
+  expect(await same([...input, 5], 0)).toEqual([
+    [false, false],
+    [false, false],
+  ])
+  expect(await same([...input].reverse())).toEqual([
+    [false, true],
+    [false, true],
+  ])
+})
+
 it("what is beyond the bounds is not compared, and said to be unknown", async () => {
   const workflow = flow([
     { id: "small", handler: "echo", config: { value: "s" } },
@@ -173,7 +336,7 @@ it("what is beyond the bounds is not compared, and said to be unknown", async ()
   const query = { a: jobs[0].id, b: jobs[1].id, diff: ["large", "small"] }
   const whole = await umbra.queries.comparisons.compare(query)
   expect(whole).toMatchObject({ complete: true, divergence: null })
-  const bounds = { hashedBytes: 10_000, diffBytes: 1000 }
+  const bounds = { hashedBytes: 10_000, diffBytes: 1000, facts: 100 }
   const bounded = await new JobComparisons(journal, umbra.queries.facts, bounds).compare(query)
   expect(bounded).toMatchObject({ complete: false, divergence: null })
   expect(bounded.nodes.find(({ id }) => id === "large")).toMatchObject({ same_output: null })

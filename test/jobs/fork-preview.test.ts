@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import { compileWorkflow } from "../../src/definition/compile.ts"
 import type { NodeDecision } from "../../src/definition/fork.ts"
 import { forkPreview, type NodeExpectation } from "../../src/jobs/fork/preview.ts"
+import { atOnce } from "../../src/turns.ts"
 
 const handlers = { get: (name: string) => ({ name, effects: name === "pay" }), names: () => [] }
 const { plan } = compileWorkflow(
@@ -29,15 +30,26 @@ const decisions: readonly NodeDecision[] = plan!.nodes.map(({ id }, position) =>
 }))
 
 const preview = (statistics: Readonly<Record<string, NodeExpectation>>) =>
-  forkPreview({
-    ...{ originId: "job", origin: plan!, plan: plan!, version: 1, decisions, handlers, confirm: {} },
-    items: () => null,
-    statistics: new Map(Object.entries(statistics)),
-  })
+  atOnce(
+    forkPreview({
+      ...{
+        originId: "job",
+        origin: plan!,
+        plan: plan!,
+        version: 1,
+        decisions,
+        handlers,
+        confirm: {},
+        repeats: true,
+      },
+      items: () => null,
+      statistics: new Map(Object.entries(statistics)),
+    }),
+  )
 
 const took = (p50: number, p90: number, tokens?: number): NodeExpectation => ({
   duration_ms: { p50, p90 },
-  usage: tokens === undefined ? null : { tokens },
+  usage: tokens === undefined ? null : { tokens: { mean: tokens, p50: tokens - 1, p90: tokens * 2 } },
 })
 
 describe("the expectation of a fork", () => {
@@ -48,11 +60,26 @@ describe("the expectation of a fork", () => {
     })
     expect(expected).toEqual({
       duration_ms: { p50: 1005, p90: 4006 },
-      usage: { tokens: 7 },
+      usage: { tokens: { mean: 7, p50: 5, p90: 14 } },
       critical_path: ["slow", "end"],
       without_data: [],
     })
     expect(effects).toEqual({ safe: ["slow", "quick", "end"], unsafe: ["longer"], unknown: [] })
+  })
+
+  it("has no percentile of usage if a node that runs has none", () => {
+    const old = {
+      ...took(20, 30),
+      usage: { tokens: { mean: 3, p50: null, p90: null }, cost: { mean: 1, p50: 1, p90: 2 } },
+    }
+    const { expected, will_run } = preview({ slow: took(1000, 4000, 5), longer: old })
+    expect(expected.usage).toEqual({
+      tokens: { mean: 8, p50: null, p90: null },
+      cost: { mean: 1, p50: 1, p90: 2 },
+    })
+    expect(will_run.find(({ node }) => node === "slow")!.usage).toEqual({
+      tokens: { mean: 5, p50: 4, p90: 10 },
+    })
   })
 
   it("is null without data, never 0, and names the nodes that have none", () => {

@@ -6,11 +6,15 @@ import type { Fact } from "../../src/core/facts.ts"
 import { apply, type FactRecord, type GraphView, graphView, newState } from "../../src/core/index.ts"
 import { payloadFields } from "../../src/core/payloads.ts"
 import type { Graph } from "../../src/core/plan.ts"
-import { newJobState } from "../../src/core/state.ts"
+import { type JobState, newJobState } from "../../src/core/state.ts"
 import { expand } from "../../src/core/view/events.ts"
+import { itemViews } from "../../src/core/view/item-view.ts"
 import { eventPage } from "../../src/jobs/event-page.ts"
+import type { ItemsAt } from "../../src/jobs/facts.ts"
+import type { Place } from "../../src/jobs/history.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
+import { atOnce } from "../../src/turns.ts"
 import { actions } from "../core/actions.ts"
 import { dags, graphOf } from "../core/graphs.ts"
 import { Mirror } from "../core/mirror.ts"
@@ -110,6 +114,24 @@ async function recordsOf({ facts, jobId }: StoredJob): Promise<FactRecord[]> {
   }
 }
 
+async function sameItems(
+  { facts, jobId }: StoredJob,
+  whole: JobState,
+  { index, at }: Pick<Place, "index" | "at">,
+) {
+  for (const [node, { id }] of whole.graph.nodes.entries()) {
+    const all = written(itemViews(whole, node, { after: -1, limit: 1000, now: at }))
+    const found = []
+    for (let after: number | null = -1; after !== null; ) {
+      const page: ItemsAt = await facts.itemsAt(jobId, id, { at: { index }, after, limit: 2 })
+      expect(page.moment).toMatchObject({ index, at })
+      found.push(...page.items)
+      after = page.next
+    }
+    expect(written(found)).toEqual(all)
+  }
+}
+
 async function sameAtEveryMoment(
   { graph, facts, recorded }: Life,
   isLarge: boolean,
@@ -119,7 +141,7 @@ async function sameAtEveryMoment(
   const job = await storeJob(journal, graph, given, { spacing: 4 })
   const records = await recordsOf(job)
   expect(records.map(({ index }) => index)).toEqual(given.map((_, i) => i + 1))
-  const compiled = written(compiledGraph(graph))
+  const compiled = written(atOnce(compiledGraph(graph)))
   for (const pick of picks) {
     const index = 1 + (pick % given.length)
     const { at } = given[index - 1]!
@@ -131,6 +153,7 @@ async function sameAtEveryMoment(
     for (const record of records.slice(0, index)) apply(referring, record)
     expect(answered).toEqual(written(graphView(whole, { now: at })))
     expect(answered).toEqual(await resolved(written(graphView(referring, { now: at })), job))
+    await sameItems(job, whole, { index, at })
     const then = recorded.find(found => found.index === index)
     if (then !== undefined && !isLarge) expect(answered).toEqual(then.graph)
     const bySeq = await job.facts.graphAt(job.jobId, { seq: job.seq(index) })
@@ -203,14 +226,14 @@ describe("events from the middle of a job", () => {
 
 const each = graphOf([{ id: "each", dependencies: [] }])
 
-/** One node, and two facts for each of its items. */
-function ofItems(count: number, output: unknown): Fact[] {
+/** One node, and two facts for each of its items, or for the first ones. */
+function ofItems(count: number, output: unknown, ended = count): Fact[] {
   const submitted = { workflow: "w", workflow_version: 1, input: null, expires_at: null, ttl_seconds: null }
   const facts: unknown[] = [
     { type: "job_submitted", at: 1000, owner: "a", priority: 0, ...submitted },
     { type: "node_expanded", at: 1001, node: 0, attempt: 1, items: new Array(count).fill(0) },
   ]
-  for (let item = 0; item < count; item++) {
+  for (let item = 0; item < ended; item++) {
     const of = { node: 0, item, attempt: 1 }
     facts.push({ type: "item_started", at: 1002 + item, ...of, worker: "w1" })
     facts.push({ type: "item_completed", at: 1003 + item, ...of, ran_ms: 1, output })
@@ -270,6 +293,20 @@ describe("what is read for it", () => {
     }
   })
 
+  it("so do those of a list with 500,000 items", async () => {
+    const job = await storeJob(journal, each, ofItems(500_000, 0, 3000))
+    const page = (seq: number) =>
+      eventPage(job.parts, job.facts.history, job.jobId, {
+        ...{ after: { seq, place: Number.POSITIVE_INFINITY }, limit: 10, maxBytes: 1e6 },
+      })
+    await page(job.seq(5500))
+    for (const index of [5501, 4010, 2003]) {
+      job.taken()
+      expect((await page(job.seq(index))).events[0]!.seq).toBe(job.seq(index + 1))
+      expect(job.taken().rows).toBeLessThanOrEqual(1010)
+    }
+  })
+
   it("after the first request every moment is near a checkpoint, within the memory that there is", async () => {
     const cacheBytes = 2_000_000
     const job = await storeJob(journal, each, ofItems(5000, 0), { cacheBytes })
@@ -313,7 +350,7 @@ describe("what is read for it", () => {
     const job = await storeJob(journal, each, facts)
     const { moment, ...view } = await job.facts.graphAt(job.jobId, { index: facts.length })
     expect(written(view)).toEqual(written(graphView(fold(each, facts), { now: 2000 })))
-    const state = newState(compiledGraph(each))
+    const state = newState(atOnce(compiledGraph(each)))
     for (const record of await recordsOf(job)) apply(state, record)
     expect(state.unknownFacts).toBe(1)
     expect(state.status).toBe("COMPLETED")

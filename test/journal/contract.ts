@@ -1,12 +1,14 @@
 /** The port's contract. An adapter is what passes all of it; each adapter's test file opens one store for it. */
 import { afterAll, beforeAll, describe } from "vitest"
 import { appendContract } from "./contract/append.ts"
+import { artifactsContract } from "./contract/artifacts.ts"
 import { dataContract } from "./contract/data.ts"
 import { feedContract } from "./contract/feed.ts"
 import { forksContract } from "./contract/forks.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
 import { listsContract } from "./contract/lists.ts"
+import { logsContract } from "./contract/logs.ts"
 import { ownershipContract } from "./contract/ownership.ts"
 import { pipelineClaimsContract } from "./contract/pipeline-claims.ts"
 import { pipelineCommitsContract } from "./contract/pipeline-commits.ts"
@@ -41,6 +43,8 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
   suite(`${name} keeps the contract of lists`, open, [listsContract])
   suite(`${name} keeps the contract of statistics`, open, [statisticsContract])
   suite(`${name} keeps the contract of schedules`, open, [schedulesContract])
+  suite(`${name} keeps the contract of logs`, open, [logsContract])
+  suite(`${name} keeps the contract of artifacts`, open, [artifactsContract])
   suite(`${name} keeps the contract of forks`, open, [forksContract])
   // On a store of their own: tests that take a partition each leave none.
   suite(`${name} keeps the contract of pipelines`, open, [

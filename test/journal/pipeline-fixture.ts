@@ -2,6 +2,8 @@
 import { onTestFinished } from "vitest"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import type {
+  Attempt,
+  Invocation,
   LineageRow,
   NewMessageRow,
   ParkedRow,
@@ -28,22 +30,25 @@ export interface Execution {
   readonly execution: number
   readonly pipelines: PipelineStore
   /** The next commit. */
-  next(over?: Partial<PipelineCommit>): PipelineCommit
+  next(over?: Content): PipelineCommit
   /** The next commit, sent. */
-  commit(over: Partial<PipelineCommit>): Promise<PipelineCommit>
+  commit(over: Content): Promise<PipelineCommit>
 }
 
 /** A running job with its execution; ended with the test, so that it does not count against the next one's limit. */
-export async function startExecution(journal: Journal, jobId = newId()): Promise<Execution> {
+export async function startExecution(
+  journal: Journal,
+  jobId = newId(),
+  over: Parameters<typeof newJob>[2] = {},
+): Promise<Execution> {
   const { pipelines } = journal
   const held = await holdForPipelines(journal)
-  await storeJob(journal, jobId)
+  await storeJob(journal, jobId, over)
   const execution = await pipelines.claimExecution({ jobId, at: NOW, limit: 1000, claimMs: 1000 })
   if (execution === null) throw new Error("1000 executions are open")
   onTestFinished(() => pipelines.endExecution({ jobId, at: NOW }))
   let last = 0
-  const next = (over: Partial<PipelineCommit> = {}) =>
-    commitOf(held, { execution, commit: last + 1, ...over })
+  const next = (over: Content = {}) => commitOf(held, { execution, commit: last + 1, ...over })
   return {
     ...{ held, jobId, execution, pipelines, next },
     async commit(over) {
@@ -71,14 +76,17 @@ export async function finishJob(journal: Journal, id: string, finishedAt: number
   await journal.append({ fences: [held], ...empty, changedJobs })
 }
 
-function commitOf(held: Held, over: Partial<PipelineCommit>): PipelineCommit {
+/** The content of a commit, with its lineage by call. */
+type Content = Partial<Omit<PipelineCommit, "lineage"> & { readonly lineage: readonly LineageRow[] }>
+
+function commitOf(held: Held, { lineage = [], ...over }: Content): PipelineCommit {
   return {
     fence: { partition: held.partition, epoch: held.epoch },
     execution: 0,
     commit: 1,
     progress: `{"commit":${over.commit ?? 1}}`,
     messages: [],
-    lineage: [],
+    lineage: attempts(lineage),
     parked: [],
     unparked: [],
     stored: [],
@@ -88,6 +96,22 @@ function commitOf(held: Held, over: Partial<PipelineCommit>): PipelineCommit {
 
 export function message(route: number, seq: number, over: Partial<NewMessageRow> = {}): NewMessageRow {
   return { route, seq, parent: null, root: seq, hops: 0, at: NOW, body: `{"seq":${seq}}`, ...over }
+}
+
+/** Consecutive calls of one attempt at a message belong together. */
+export function attempts(rows: readonly LineageRow[]): Attempt[] {
+  const found: (Attempt & { readonly invocations: Invocation[]; readonly emitted: Map<number, string> })[] =
+    []
+  for (const { route, seq, attempt, emitted, ...call } of rows) {
+    let last = found.at(-1)
+    if (last?.route !== route || last.seq !== seq || last.attempt !== attempt) {
+      last = { route, seq, attempt, invocations: [], emitted: new Map() }
+      found.push(last)
+    }
+    last.invocations.push(call)
+    if (emitted !== null) last.emitted.set(call.adapter, emitted)
+  }
+  return found
 }
 
 export function invocation(route: number, seq: number, over: Partial<LineageRow> = {}): LineageRow {

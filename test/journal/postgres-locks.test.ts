@@ -1,4 +1,5 @@
 /** What two processes do to each other at the same moment, made to happen with real locks. */
+import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { batch, change, fact, hold, newJob, store } from "./fixture.ts"
@@ -54,6 +55,61 @@ describe("PostgreSQL under concurrency", () => {
     await bystander.query("commit")
     expect(await append).toEqual({ held: new Set([kept.partition]), inserted: 1 })
     expect(await journal.readFacts([facts[0]!.jobId])).toEqual([])
+  })
+
+  it("an append that waited for a pause of its schedule does not queue a tick", async () => {
+    const { open, bystander, waitingForLock } = await postgresStage()
+    const journal = await open()
+    const held = await hold(journal)
+    const id = randomUUID()
+    const base = { id, partition: held.partition, lastTick: 100, nextAt: 200 }
+    await journal.schedules.create({ ...base, owner: "ada", name: "s", document: "{}", createdAt: 1 })
+    await bystander.query("begin")
+    await bystander.query("update umbra.schedules set paused_at = 150, revision = 2 where id = $1", [id])
+    const reason = "the job before it had not ended"
+    const append = journal.append(
+      batch(held, {
+        facts: [fact(held, 1)],
+        schedules: [
+          { ...base, revision: 1, lastTick: 200, queuedTick: 200, lastJob: null, startedTick: null },
+        ],
+        fires: [
+          {
+            ...{ scheduleId: id, partition: held.partition, tick: 200, kind: "tick", at: 200 },
+            ...{ outcome: "queued", jobId: null, reason, count: 1 },
+          },
+        ],
+      }),
+    )
+    await waitingForLock()
+    await bystander.query("commit")
+    await append
+    expect(await journal.schedules.fires({ scheduleId: id, limit: 10 })).toMatchObject([
+      { tick: 200, outcome: "skipped", reason: "the schedule was paused" },
+    ])
+    expect(await journal.schedules.read({ owner: "ada", name: "s" })).toMatchObject({ queuedTick: null })
+  })
+
+  it("a pause that waited for an append skips the tick that it queued", async () => {
+    const { open, bystander, waitingForLock } = await postgresStage()
+    const journal = await open()
+    const { partition } = await hold(journal)
+    const id = randomUUID()
+    const created = { id, partition, owner: "ada", name: "s", document: "{}", createdAt: 1 }
+    await journal.schedules.create({ ...created, lastTick: 100, nextAt: 200 })
+    await bystander.query("begin")
+    await bystander.query("update umbra.schedules set last_tick = 200, queued_tick = 200 where id = $1", [id])
+    await bystander.query("insert into umbra.fires values ($1, 200, 'tick', 200, 'queued', null, null, 1)", [
+      id,
+    ])
+    const edit = { id, revision: 1, document: "{}", updatedAt: 210, pausedAt: 210, lastTick: 100 }
+    const change = journal.schedules.change({ ...edit, nextAt: null, dropsQueued: true })
+    await waitingForLock()
+    await bystander.query("commit")
+    expect(await change).toBe(true)
+    expect(await journal.schedules.fires({ scheduleId: id, limit: 10 })).toMatchObject([
+      { tick: 200, outcome: "skipped", at: 210, reason: "the schedule was paused" },
+    ])
   })
 
   it("X7 a connection killed in mid-append loses nothing: sent again, each fact is stored once", async () => {

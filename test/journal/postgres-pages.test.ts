@@ -1,10 +1,10 @@
-/** How PostgreSQL reads a page of facts: by index, and no row more. */
+/** How PostgreSQL reads pages of facts and of logs: by index, and no row more. */
 import pg from "pg"
 import { expect, it, onTestFinished } from "vitest"
 import { openPostgres } from "../../src/journal/postgres/open.ts"
 import { sql } from "../../src/journal/postgres/sql.generated.ts"
 import { freshDatabase } from "../support/services.ts"
-import { batch, fact, hold, newId } from "./fixture.ts"
+import { batch, fact, hold, newId, newJob, store } from "./fixture.ts"
 
 interface PlanNode {
   readonly "Node Type": string
@@ -38,5 +38,63 @@ it("a page in the middle of 20,000 facts reads as many rows as it has, and sorts
     const nodes = nodesOf(rows[0]["QUERY PLAN"][0].Plan as PlanNode)
     expect(nodes.map(node => node["Node Type"])).toEqual(["Limit", "Index Scan"])
     expect(nodes.map(node => node["Actual Rows"])).toEqual([10, 10])
+  }
+})
+
+it("a page in the middle of 20,000 log rows reads as many rows as it has, in both directions", async () => {
+  const { url, drop } = await freshDatabase()
+  onTestFinished(drop)
+  const journal = await openPostgres(url)
+  onTestFinished(() => journal.close())
+  const held = await hold(journal)
+  const job = newJob(held, 1)
+  await store(journal, held, [job])
+  const row = { jobId: job.id, fence: 1, attempt: 1, level: 1, lines: `["${"x".repeat(100)}"]` }
+  for (let from = 1; from < 20_000; from += 2000)
+    await journal.logs.write(
+      Array.from({ length: 2000 }, (_, i) => {
+        const line = from + i
+        return {
+          ...row,
+          nodeId: line % 2 === 0 ? "a" : "b",
+          item: line % 200,
+          firstLine: line,
+          lastLine: line,
+        }
+      }),
+    )
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  onTestFinished(() => client.end())
+  const pageOf = (direction: number) => [job.id, 10_000, 0, 10, 1_000_000, direction].map(String)
+  let count = 0
+  // Without statistics, and with them.
+  for (const prepare of ["select 1", "analyze umbra.node_logs"]) {
+    await client.query(prepare)
+    const scans = async (text: string, values: readonly (string | null)[]) => {
+      await client.query("set plan_cache_mode = force_generic_plan")
+      const { rows } = await client.query({
+        name: `page ${++count}`,
+        text: `explain (analyze, format json) ${text}`,
+        values: [...values],
+      })
+      const nodes = nodesOf(rows[0]["QUERY PLAN"][0].Plan as PlanNode)
+      return nodes.filter(node => / Scan$/.test(node["Node Type"]) && node["Node Type"] !== "Subquery Scan")
+    }
+    for (const direction of [1, -1]) {
+      const page = pageOf(direction)
+      for (const [text, values] of [
+        [sql.readLogs, page],
+        [sql.readNodeLogs, [...page, "a", null]],
+      ] as const) {
+        // The page, and for each of its rows the one before it of the same attempt.
+        const found = (await scans(text, values)).filter(scan => scan["Actual Rows"] > 0)
+        expect(found.map(scan => scan["Actual Rows"]).toSorted((one, other) => other - one)).toEqual([10, 1])
+        expect(found.map(scan => scan["Node Type"])).toContain("Index Scan")
+      }
+      // 100 rows of one item, of which those after the position are sorted.
+      const ofItem = await scans(sql.readItemLogs, [...page, "a", null, "4"])
+      for (const scan of ofItem) expect(scan["Actual Rows"]).toBeLessThanOrEqual(100)
+    }
   }
 })

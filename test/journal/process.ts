@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import { programArguments } from "../support/program.ts"
 
 export interface Child {
   readonly pid: number
@@ -17,7 +18,7 @@ export interface Child {
 const script = fileURLToPath(new URL("./child.ts", import.meta.url))
 
 export function startChild(location: string, mode = "append"): Child {
-  const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, location, mode], {
+  const child: ChildProcess = spawn(process.execPath, [...programArguments(script), location, mode], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   const lines: string[] = []

@@ -5,6 +5,7 @@
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it } from "vitest"
+import { programArguments } from "../support/program.ts"
 import { freshFolder } from "./folder.ts"
 import { type Call, isSync, traced } from "./strace.ts"
 
@@ -96,7 +97,7 @@ async function run(synchronous: "full" | "normal"): Promise<Disk> {
   const folder = join(await freshFolder(), "data")
   const disk = new Disk(folder)
   const trace = join(folder, "..", "trace")
-  for (const call of await traced(["--import", "tsx", child, folder, synchronous], trace)) disk.see(call)
+  for (const call of await traced([...programArguments(child), folder, synchronous], trace)) disk.see(call)
   return disk
 }
 

@@ -175,11 +175,16 @@ describe("a folder's database", () => {
        alter table jobs drop column forked_from;
        alter table jobs drop column definition;
        drop table held;
+       drop table artifacts;
        drop table definitions;
        drop table sessions;
        drop table workflow_pauses;
        drop table fires;
        drop table schedules;
+       drop table node_logs;
+       drop table log_orphans;
+       drop index pipeline_parked_left;
+       alter table pipeline_parked drop column replay_body;
        drop index idempotency_keys_job;
        create index idempotency_keys_created_at on idempotency_keys (created_at);
        pragma user_version = 1`,

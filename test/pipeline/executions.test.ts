@@ -4,6 +4,7 @@ import type { Plan } from "../../src/definition/plan.ts"
 import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { Executions, type ExecutionsParts } from "../../src/pipeline/execution/executions.ts"
+import { PipelineQueries, type PipelineQueriesParts } from "../../src/pipeline/queries.ts"
 import { AdapterRegistry } from "../../src/pipeline/registry/registry.ts"
 import { pipelineSettings } from "../../src/pipeline/settings.ts"
 import { recorder, route } from "./scene.ts"
@@ -43,4 +44,41 @@ it("P2 begins nothing when the process stops while an execution is being opened"
   await new Promise(resolve => setTimeout(resolve, 20))
   expect(seen.seen).toEqual([])
   expect((await memory.pipelines.readExecution(jobId))?.commit ?? 0).toBe(0)
+})
+
+it("P1 however many executions other owners have, the pages of an owner reach its own", async () => {
+  const jobId = "00000000-0000-7000-8000-000000000001"
+  const asked: number[] = []
+  const store = {
+    listExecutions: async ({ before, scan }: { before: number; scan: number }) => {
+      const from = Math.min(before, 50_001)
+      asked.push(from)
+      const next = from > scan ? from - scan : null
+      const executions = next === null ? [{ execution: 1, jobId, progress: null, endedAt: null }] : []
+      return { executions, next }
+    },
+    readExecution: async () => null,
+  }
+  const pipeline = { routes: [] }
+  const row = {
+    ...{ id: jobId, owner: "bob", workflow: "flow", workflowVersion: 1, status: "COMPLETED" },
+    ...{ error: null, output: "null", labels: null, createdAt: 0, updatedAt: 0, finishedAt: 0, wakeAt: null },
+  }
+  const queries = new PipelineQueries({
+    ...{ store, now: () => 0, live: async () => null },
+    plans: { get: async () => ({ pipeline }) },
+    row: async () => row,
+  } as unknown as PipelineQueriesParts)
+  const pages: boolean[] = []
+  let found: readonly unknown[] = []
+  for (let after: string | undefined; ; ) {
+    const page = await queries.executions("bob", { after })
+    pages.push(page.complete)
+    found = page.executions
+    if (page.next === null) break
+    after = page.next
+  }
+  expect(pages).toEqual([false, false, true])
+  expect(asked).toHaveLength(51)
+  expect(found).toHaveLength(1)
 })

@@ -50,6 +50,47 @@ describe("routes that run on workers", () => {
     })
   })
 
+  it("P5 lineage shows the calls of a message that a worker has, and the one that runs", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine({ adapters: [numbers, recorder()] })
+    const inside: (() => void)[] = []
+    const slow = adapter("slow", ({ body }, { emit }) => {
+      emit({ extra: true })
+      return new Promise(resolve => inside.push(() => resolve(body)))
+    })
+    stage.worker({ adapters: [double, slow] })
+    await stage.served(umbra, "adapter:double")
+    const routes = { adapters: [{ type: "double" }, { type: "slow" }, { type: "double" }] }
+    const job = await umbra.submit(flow(routes, 1))
+    await until("the worker has it", () => inside.length === 1)
+    const shown = async () => (await umbra.pipelines.lineage(job.id, "work:1")).message!
+    await until("its calls are reported", async () => (await shown()).invocations.length === 2)
+    const { status, invocations } = await shown()
+    expect({ status, invocations }).toMatchObject({
+      status: "running",
+      invocations: [
+        { adapter: "double", attempt: 1, status: "completed", emitted: 0 },
+        { adapter: "slow", attempt: 1, status: "running", emitted: 1, error: null },
+      ],
+    })
+    const running = invocations[1]!
+    expect(running.duration_ms).toBeGreaterThan(0)
+    expect(Math.abs(running.at + running.duration_ms - Date.now())).toBeLessThan(60_000)
+    // It goes on while no report arrives.
+    await until(
+      "it runs longer",
+      async () => (await shown()).invocations[1]!.duration_ms > running.duration_ms,
+    )
+    inside[0]!()
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const ended = (await shown()).invocations.map(call => [call.adapter, call.status, call.emitted])
+    expect(ended).toEqual([
+      ["double", "completed", 0],
+      ["slow", "completed", 1],
+      ["double", "completed", 1],
+    ])
+  })
+
   it("waits for a worker, and goes on when one comes; what a worker took and was lost is delivered again", async () => {
     const stage = new FleetStage()
     const store = recorder()

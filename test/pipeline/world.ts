@@ -248,6 +248,7 @@ export function world(drawn: Drawn) {
             return () => clearTimeout(timer)
           },
           submit: async () => "",
+          artifactFault: async () => null,
         },
         events: {
           drained: resolve,

@@ -147,6 +147,64 @@ describe("a job that ends while its submission is in flight", () => {
     expect([fake.operations.size, fake.mostAtOnce]).toEqual([2, 1])
   })
 
+  it("X5 a grant that arrives before its end is durable does not give its slot away", async () => {
+    const fake = await fakeProvider({
+      limit: 1,
+      script: ({ request }) =>
+        (request as { scene: string }).scene === "film"
+          ? { submit: [{ silence: "cut", afterwards: true }] }
+          : {},
+    })
+    const store = createMemoryStore()
+    const journal = openMemory(store)
+    const retry = { max_attempts: 5, initial_seconds: 3600, jitter: 0 }
+    const options = optionsFor(fake, { over: { concurrency: 1, honours_keys: true } })
+    const umbra = await openUmbra(journal, options)
+    onTestFinished(() => umbra.close())
+    const job = await umbra.submit({ name: "make", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it got no answer", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
+    const other = await next(umbra)
+    await until("the other waits", isWaiting(umbra, other.id))
+
+    const order: string[] = []
+    const append = journal.append.bind(journal)
+    const end = gate()
+    onTestFinished(() => end.open())
+    journal.append = (async batch => {
+      order.push("append")
+      await end.left
+      const stored = await append(batch)
+      order.push("durable")
+      return stored
+    }) as typeof append
+    const release = journal.providers.releaseSlot.bind(journal.providers)
+    journal.providers.releaseSlot = slot => {
+      order.push("released")
+      return release(slot)
+    }
+    const read = journal.readMessages.bind(journal)
+    journal.readMessages = async query => {
+      const found = await read(query)
+      if (found.some(message => message.jobId === job.id)) order.push("read")
+      return found
+    }
+    const cancelled = job.cancel()
+    await until("its end is on its way", () => order.includes("append"))
+    const command = JSON.stringify({ type: "grant_slot", node: "film" })
+    const { partition } = await umbra.queries.row(job.id)
+    await openMemory(store).sendMessages([{ partition, jobId: job.id, command, sentAt: Date.now() }])
+    await until("the grant was read", () => order.includes("read"))
+    // Time for an engine that would release the slot now.
+    await new Promise(resolve => setTimeout(resolve, 100))
+    expect(order).toEqual(["append", "read"])
+    end.open()
+    await cancelled
+    await until("the grant was refused", () => order.includes("released"))
+    expect(order.indexOf("durable")).toBeLessThan(order.indexOf("released"))
+    await waiting(umbra, fake, other.id, 1)
+    expect([fake.mostAtOnce, fake.overLimit]).toEqual([1, 0])
+  })
+
   it("X5 X6 is repeated also when no worker is free at once: it takes another place in the rate", async () => {
     const fake = await fakeProvider({ script: () => ({ submit: [{ silence: "cut", afterwards: true }] }) })
     const retry = { max_attempts: 5, initial_seconds: 3600, jitter: 0 }

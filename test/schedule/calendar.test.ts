@@ -104,29 +104,81 @@ describe("an expression", () => {
     ])
   })
 
+  it("finds a 29 February on a Sunday after forty years", () => {
+    expect(ticks("0 0 29 2 */7", "UTC", "2088-03-01T00:00Z", 2)).toEqual([
+      "2128-02-29T00:00",
+      "2156-02-29T00:00",
+    ])
+  })
+
   it("finds 29 February across a century without it", () => {
     expect(ticks("0 0 29 2 *", "UTC", "2096-03-01T00:00Z", 1)).toEqual(["2104-02-29T00:00"])
   })
 
   it.each([
     ["* * * *", "has 4 fields"],
-    ["60 * * * *", "no valid minute"],
-    ["* 24 * * *", "no valid hour"],
-    ["* * 0 * *", "no valid day of the month"],
-    ["* * * foo *", "no valid month"],
-    ["* * * * mon-sun", "no valid day of the week"],
-    ["*/0 * * * *", "no valid minute"],
-    ["*-5 * * * *", "no valid minute"],
-    ["1,, * * * *", "no valid minute"],
-    ["0 0 L * *", "no valid day of the month"],
+    [" ", "has 0 fields"],
+    ["@daily", "has 1 field;"],
+    ["60 * * * *", "not a valid minute"],
+    ["* 24 * * *", "not a valid hour"],
+    ["* * 0 * *", "not a valid day of the month"],
+    ["* * * foo *", "not a valid month"],
+    ["* * * * mon-sun", "not a valid day of the week"],
+    ["*/0 * * * *", "not a valid minute"],
+    ["*-5 * * * *", "not a valid minute"],
+    ["1,, * * * *", "not a valid minute"],
+    ["0 0 L * *", "not a valid day of the month"],
     ["0 0 30 2 *", "never fires"],
   ])("%s is refused", (expression, message) => {
     expect(() => new Cron(expression, "UTC")).toThrow(message)
   })
 
   it("in an unknown zone is refused", () => {
-    expect(() => new Cron("0 0 * * *", "Europe/Atlantis")).toThrow('"Europe/Atlantis" is no IANA time zone')
+    expect(() => new Cron("0 0 * * *", "Europe/Atlantis")).toThrow(
+      '"Europe/Atlantis" is not an IANA time zone',
+    )
   })
+})
+
+/** How often `Intl` is asked for a time: that is what ticks cost. */
+function countFormats(work: () => void): number {
+  const { DateTimeFormat } = Intl
+  let count = 0
+  class Counting extends DateTimeFormat {
+    override formatToParts(date?: Date | number) {
+      count++
+      return super.formatToParts(date)
+    }
+  }
+  const { get } = Object.getOwnPropertyDescriptor(DateTimeFormat.prototype, "format")!
+  Object.defineProperty(Counting.prototype, "format", {
+    get() {
+      const format = get!.call(this)
+      return (date: Date | number) => {
+        count++
+        return format(date)
+      }
+    },
+  })
+  Intl.DateTimeFormat = Counting as typeof DateTimeFormat
+  try {
+    work()
+  } finally {
+    Intl.DateTimeFormat = DateTimeFormat
+  }
+  return count
+}
+
+// No other test uses these zones: their times are not known yet.
+it.each([
+  ["0 0 29 2 *", "Asia/Beirut"],
+  ["0 * 29 2 *", "Africa/Cairo"],
+  ["0 0 1 1 *", "America/Havana"],
+])("%s in %s: what is far away costs what is near", (expression, zone) => {
+  const count = countFormats(() => void ticks(expression, zone, "3000-01-01T00:00Z", 20))
+  expect(count).toBeGreaterThan(0)
+  // Each tick is in a year of its own, or there are 20 in one: at most four chunks of four days, and a change of the clock.
+  expect(count).toBeLessThan(20 * 60)
 })
 
 /** Not every minute: the naive search of years would be slow. */

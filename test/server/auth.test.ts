@@ -43,6 +43,7 @@ async function operations(stage: Stage, values: Readonly<Record<string, string>>
   )
 }
 
+const range = { from: "2026-11-15T00:00:00Z", to: "2026-11-15T02:00:00Z" }
 const bodies: Readonly<Record<string, Asked>> = {
   "POST /jobs": { body: { workflow: "secret" } },
   "POST /jobs/bulk": { body: { jobs: [{ workflow: "secret" }] } },
@@ -53,12 +54,15 @@ const bodies: Readonly<Record<string, Asked>> = {
   "POST /workflows/validate": { body: hello },
   "PUT /workflows/{name}/aliases/{alias}": { body: { version: 1 } },
   "PUT /schedules/{name}": { body: { workflow: "secret", every: "1h" } },
+  "POST /schedules/preview": { body: { workflow: "secret", every: "1h" } },
+  "POST /schedules/{name}/backfill": { body: range },
 }
 
 /** What a route does not do without. */
 const queries: Readonly<Record<string, string>> = {
   "/workflows/{name}/diff": "?from=1&to=1",
   "/jobs/{job}/lineage": "?message=route:1",
+  "/schedules/{name}/ticks": `?${new URLSearchParams(range)}`,
 }
 
 describe("owners", () => {
@@ -91,6 +95,7 @@ describe("owners", () => {
       node: "ask",
       signal: "approved",
       seq: "1",
+      hash: `sha256:${"0".repeat(64)}`,
     })
   const askStep = ({ method, path, scope }: Step, token?: string) => {
     const query = queries[scope] ?? ""
@@ -141,6 +146,7 @@ describe("owners", () => {
         if ((await askStep(step, token)).status !== 403) opened[scope]!.push(`${step.method} ${step.scope}`)
     }
     expect(opened.submit!.sort()).toEqual([
+      "POST /artifacts",
       "POST /jobs",
       "POST /jobs/bulk",
       "POST /jobs/{job}/dead-letters/replay",
@@ -148,6 +154,7 @@ describe("owners", () => {
       "POST /schedules/{name}/run",
     ])
     expect(opened.manage!.sort()).toEqual([
+      "DELETE /artifacts/{hash}",
       "DELETE /jobs/{job}",
       "DELETE /schedules/{name}",
       "DELETE /workflows/{name}",
@@ -161,6 +168,7 @@ describe("owners", () => {
       "POST /jobs/{job}/reschedule",
       "POST /jobs/{job}/resume",
       "POST /jobs/{job}/retry",
+      "POST /schedules/{name}/backfill",
       "POST /schedules/{name}/pause",
       "POST /schedules/{name}/resume",
       "POST /workflows",
@@ -169,9 +177,14 @@ describe("owners", () => {
       "PUT /schedules/{name}",
       "PUT /workflows/{name}/aliases/{alias}",
     ])
-    expect(opened.read!.filter(step => !step.startsWith("GET "))).toEqual(["POST /workflows/validate"])
-    expect(opened.admin).toHaveLength((await steps()).length)
-    for (const { method, scope: path, needs } of await steps())
+    expect(opened.read!.filter(step => !step.startsWith("GET "))).toEqual([
+      "POST /workflows/validate",
+      "POST /schedules/preview",
+    ])
+    // A sweep of artifacts is for all owners: no token opens it.
+    const open = (await steps()).filter(({ scope }) => scope !== "/artifacts/sweep")
+    expect(opened.admin).toEqual(open.map(({ method, scope }) => `${method} ${scope}`))
+    for (const { method, scope: path, needs } of open)
       expect(opened[needs!], `${method} ${path} needs ${needs}`).toContain(`${method} ${path}`)
   })
 

@@ -2,6 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import type { JobStatus } from "../../src/core/states.ts"
 import { type DurationPoint, jobDurations } from "../../src/journal/job-durations.ts"
 import type { JobFilter, JobPage, JobRow } from "../../src/journal/port/journal.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { flow, gate, open } from "../engine/stage.ts"
 import { hello, openStage, stores } from "./stage.ts"
 
 /** A store of jobs in memory, which counts what is read. */
@@ -27,6 +29,8 @@ const row = (n: number, createdAt: number, took: number | null, status: JobStatu
     status,
   }) as Partial<JobRow>
 
+const times = (now: number) => ({ now, begin: ({ createdAt }: JobRow) => createdAt })
+
 const sum = (points: readonly DurationPoint[]) => points.reduce((all, { count }) => all + count, 0)
 
 describe("points of jobs", () => {
@@ -36,7 +40,11 @@ describe("points of jobs", () => {
       row(2, 2000, 7000, "FAILED"),
       row(3, 9000, null, "PROCESSING"),
     ])
-    const found = await jobDurations(list, 10_000, { createdFrom: 0, createdBefore: 10_000, points: 20 })
+    const found = await jobDurations(list, times(10_000), {
+      createdFrom: 0,
+      createdBefore: 10_000,
+      points: 20,
+    })
     expect(found).toEqual({
       from: 0,
       before: 10_000,
@@ -57,7 +65,7 @@ describe("points of jobs", () => {
     )
     for (const points of [20, 100, 500, 2000]) {
       const { list } = listOf(rows)
-      const found = await jobDurations(list, 50_000, { createdFrom: 0, createdBefore: 40_000, points })
+      const found = await jobDurations(list, times(50_000), { createdFrom: 0, createdBefore: 40_000, points })
       expect(found.points.length).toBeLessThanOrEqual(points)
       expect(found.points.length).toBeGreaterThan(points / 10)
       expect(sum(found.points)).toBe(4000)
@@ -75,7 +83,7 @@ describe("points of jobs", () => {
   it("reads a bounded number of jobs, spread over the whole range, and says so", async () => {
     const rows = Array.from({ length: 200_000 }, (_, n) => row(n, n, 5))
     const { list, asked } = listOf(rows)
-    const found = await jobDurations(list, 300_000, { createdFrom: 0, createdBefore: 200_000 })
+    const found = await jobDurations(list, times(300_000), { createdFrom: 0, createdBefore: 200_000 })
     expect(found.complete).toBe(false)
     expect(found.jobs).toBeLessThanOrEqual(4800)
     expect(asked.length).toBeLessThanOrEqual(48)
@@ -86,10 +94,29 @@ describe("points of jobs", () => {
 
   it("takes any range, also one of a millisecond", async () => {
     const { list } = listOf([row(1, 5, 1), row(2, 6, 1)])
-    const found = await jobDurations(list, 10, { createdFrom: 5, createdBefore: 6 })
+    const found = await jobDurations(list, times(10), { createdFrom: 5, createdBefore: 6 })
     expect(found.points.map(({ jobId }) => jobId)).toEqual(["job-1"])
-    expect((await jobDurations(list, 10, { createdFrom: 9, createdBefore: 9 })).points).toEqual([])
+    expect((await jobDurations(list, times(10), { createdFrom: 9, createdBefore: 9 })).points).toEqual([])
   })
+})
+
+it("a delayed job takes as long as it did since its start time, in the chart, lists and metrics", async () => {
+  const clock = new VirtualClock()
+  const work = gate()
+  const umbra = await open({ handlers: [work.handler], clock })
+  const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), {}, { delaySeconds: 3600 })
+  const chart = async () => (await umbra.queries.durations({})).points.map(({ durationMs }) => durationMs)
+  expect(await chart()).toEqual([0])
+  clock.advance(3_600_000)
+  await work.came()
+  clock.advance(5000)
+  expect(await chart()).toEqual([5000])
+  work.open()
+  await job.wait()
+  expect(await chart()).toEqual([5000])
+  const found = async (minDurationMs: number) => (await umbra.jobPage({ minDurationMs })).jobs.length
+  expect([await found(5000), await found(5001)]).toEqual([1, 0])
+  expect(umbra.metrics().engine.jobSeconds.sum).toBe(5)
 })
 
 describe.each(Object.keys(stores))("GET /jobs/durations on %s", kind => {

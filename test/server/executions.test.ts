@@ -201,6 +201,84 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
     isMended = false
   })
 
+  it("P4 replays dead letters with other bodies, alone or with others", async () => {
+    const { job_id } = await run("flow", { count: 8 })
+    const replay = (body: unknown) => post(stage, `/jobs/${job_id}/dead-letters/replay`, body)
+    expect((await replay({ bodies: { "work:99": 1 } })).body.code).toBe("E708")
+    expect((await replay({ bodies: { "none:1": 1 } })).body.code).toBe("E706")
+    expect((await replay({ bodies: { work: 1 } })).body.code).toBe("E706")
+    expect((await replay({ bodies: { "work:2": "x".repeat(1_048_576) } })).body.code).toBe("E309")
+    const odd = { n: 1, text: "\u001e\u0000" }
+    const one = await replay({ bodies: { "work:2": odd } })
+    expect(one).toMatchObject({ status: 201, body: { replayed: 1 } })
+    expect((await ask(`/jobs/${one.body.job_id}?wait=30`)).body.output.routes.work).toMatchObject({ done: 1 })
+    const message = (await ask(`/jobs/${one.body.job_id}/lineage?message=work:1`)).body
+    expect(message.message).toMatchObject({ body: odd, replay_of: { job_id, message: "work:2" } })
+    expect(message.inputs[0].body).toEqual({ n: 2 })
+    const rest = await replay({ messages: ["work:4", "work:6"], bodies: { "work:6": { n: 7 } } })
+    expect(rest.body.replayed).toBe(2)
+    const { routes } = (await ask(`/jobs/${rest.body.job_id}?wait=30`)).body.output
+    expect(routes.work).toMatchObject({ done: 1, dead_lettered: 1 })
+    const { dead_letters } = (await ask(`/jobs/${job_id}/dead-letters`)).body
+    expect(dead_letters.map((letter: { edited: boolean }) => letter.edited)).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ])
+    expect(dead_letters[0].body).toEqual({ n: 2 })
+  })
+
+  it("P5 goes step by step through the messages next to one", async () => {
+    const { job_id } = await run("flow", { count: 9 })
+    const walk = async (query: string) => {
+      const { inputs, outputs, is_cut } = (await ask(`/jobs/${job_id}/lineage?${query}`)).body
+      return { inputs: idsOf(inputs), outputs: idsOf(outputs), is_cut }
+    }
+    const works = (...seqs: number[]) => seqs.map(seq => `work:${seq}`)
+    expect(await walk("message=source:1&depth=1&limit=4")).toEqual({
+      ...{ inputs: [], outputs: works(1, 2, 3, 4), is_cut: true },
+    })
+    expect((await walk("message=source:1&depth=1&limit=4&from=4")).outputs).toEqual(works(5, 6, 7, 8))
+    expect(await walk("message=source:1&depth=1&limit=4&from=8")).toMatchObject({
+      ...{ outputs: works(9), is_cut: false },
+    })
+    expect((await walk("message=source:1&depth=1&limit=4&from=9")).outputs).toEqual([])
+    const { outputs, is_cut } = await walk("message=source:1&width=3")
+    expect(outputs.slice(0, 3)).toEqual(works(1, 2, 3))
+    expect(outputs.slice(3).every(id => id.startsWith("store:"))).toBe(true)
+    expect([outputs.length, is_cut]).toEqual([5, true])
+    const middle = await walk("message=work:3&direction=inputs")
+    expect(middle).toEqual({ inputs: ["source:1"], outputs: [], is_cut: false })
+    expect((await walk("message=work:3&direction=outputs")).outputs).toHaveLength(1)
+    expect((await ask(`/jobs/${job_id}/lineage?message=work:3&direction=up`)).body.code).toBe("E633")
+  })
+
+  it("P1 lists executions with the sums of their routes, and those with dead letters", async () => {
+    const { job_id } = await run("flow", { count: 4 })
+    const { job_id: newer } = await run("flow", { count: 1 })
+    await run("hello")
+    const list = async (query = "") => (await ask(`/executions${query}`)).body
+    const all = await list("?limit=2")
+    expect(all.executions.map((each: { job_id: string }) => each.job_id)).toEqual([newer, job_id])
+    expect(all.executions[1]).toMatchObject({
+      ...{ workflow: "flow", status: "COMPLETED" },
+      messages: { queued: 0, waiting: 0, done: 5, failed: 2 },
+      dead_letters: { count: 2, first: { message: "work:2", error: { message: "2 is even" } } },
+    })
+    expect((await list(`?limit=1&after=${newer}`)).executions[0].job_id).toBe(job_id)
+    const dead = await list("?dead_letters=true")
+    expect(dead.executions[0].job_id).toBe(job_id)
+    expect(dead.complete).toBe(true)
+    isMended = true
+    const { body } = await post(stage, `/jobs/${job_id}/dead-letters/replay`)
+    await ask(`/jobs/${body.job_id}?wait=30`)
+    isMended = false
+    const left = (await list("?dead_letters=true")).executions
+    expect(left.map((each: { job_id: string }) => each.job_id)).not.toContain(job_id)
+    expect((await ask("/executions?after=0198c0de-7a11-7012-9abc-0123456789ab")).body.code).toBe("E301")
+  })
+
   if (name === "PostgreSQL")
     it("S1 a process without an engine answers all of it", async () => {
       const { job_id } = await run("flow")
@@ -267,7 +345,16 @@ describe("who may do what with executions", () => {
       expect(await stage.ask(path, { token: bob })).toMatchObject({ status: 404, body: { code: "E301" } })
       expect((await stage.ask(path)).status).toBe(401)
     }
+    for (const query of ["", "?dead_letters=true"]) {
+      const list = (token: string) => stage.ask(`/executions${query}`, { token })
+      expect((await list(reader)).body.executions).toMatchObject([{ job_id }])
+      expect((await list(bob)).body).toEqual({ executions: [], next: null, complete: true })
+    }
+    expect((await stage.ask(`/executions?after=${job_id}`, { token: bob })).body.code).toBe("E301")
     const replay = `/jobs/${job_id}/dead-letters/replay`
+    expect(await post(stage, replay, { bodies: { "work:2": { n: 1 } } }, bob)).toMatchObject({
+      ...{ status: 404, body: { code: "E301" } },
+    })
     expect(await post(stage, replay, undefined, bob)).toMatchObject({ status: 404, body: { code: "E301" } })
     expect((await post(stage, replay, undefined, reader)).status).toBe(403)
     expect(await post(stage, replay, undefined, ada)).toMatchObject({ status: 201, body: { owner: "ada" } })

@@ -138,6 +138,48 @@ describe.each(Object.entries(stores))("the facts of a job on %s", (_, open) => {
     expect(state.status).toBe("COMPLETED")
   })
 
+  it("items at a moment are those of that moment, with their values wherever these are stored", async () => {
+    const pad = "p".repeat(300)
+    const list = Array.from({ length: 12 }, (_, n) => ({ n, pad }))
+    const each = (id: string, over: string) => {
+      return { id, handler: "transform", for_each: over, config: { value: "{{ item }}" } }
+    }
+    await stage.umbra.register({
+      name: "lists",
+      nodes: [
+        { id: "made", handler: "transform", config: { value: "{{ input.list }}" } },
+        each("of_input", "{{ input.list }}"),
+        each("of_node", "{{ made }}"),
+        each("of_items", "{{ of_node }}"),
+        each("computed", "{{ (of_items | list) + [1] }}"),
+        { id: "end", handler: "transform", dependencies: ["computed"], config: { value: "{{ 1 / 0 }}" } },
+      ],
+    } as never)
+    const origin = await stage.umbra.submit("lists", { list })
+    await origin.wait()
+    const overrides = { made: { output: list.toReversed() }, end: { config: { value: 1 } } }
+    const forks = [
+      await stage.umbra.fork(origin.id, { overrides: { end: overrides.end } }),
+      await stage.umbra.fork(origin.id, { overrides }),
+    ]
+    for (const fork of forks) await fork.wait()
+    for (const { id } of [origin, ...forks])
+      for (const node of ["of_input", "of_node", "of_items", "computed"]) {
+        const items = `/jobs/${id}/nodes/${node}/items?limit=5`
+        for (const after of [-1, 4, 9]) {
+          const now = (await stage.ask(`${items}&after=${after}`)).body
+          const { moment, ...past } = (await stage.ask(`${items}&after=${after}&at=999999999999999`)).body
+          expect(past).toEqual(now)
+          expect(moment.index).toBeGreaterThan(0)
+          expect(now.items[0].item).not.toBeNull()
+        }
+      }
+    const items = `/jobs/${origin.id}/nodes/of_input/items`
+    expect((await stage.ask(`${items}?at=%231`)).body).toMatchObject({ items: [], next: null })
+    expect((await stage.ask(`${items}?at=%23999`)).body.code).toBe("E313")
+    expect((await stage.ask(`/jobs/${origin.id}/nodes/zzz/items?at=%231`)).body.code).toBe("E310")
+  })
+
   it("a time means the longest prefix whose facts were all decided by then", async () => {
     for (const fact of [all[0], all[200], all.at(-1)]) {
       const { body } = await get(`/graph?at=${new Date(fact.at).toISOString()}`)

@@ -166,6 +166,13 @@ describe.each(Object.entries(stores))("forks on %s", (_, open) => {
     expect(ended.body).toMatchObject({ status: "COMPLETED", definition, output: { price: 9 } })
     const compiled = await stage.ask(`/jobs/${job_id}/compiled-graph`, { token: alice })
     expect(compiled.body).toMatchObject({ version: null })
+    expect(compiled.body).not.toHaveProperty("definition")
+    const whole = await stage.ask(`/jobs/${job_id}/compiled-graph?definition=true`, { token: alice })
+    expect(whole.body).toMatchObject({ version: null, definition: { name: "order", nodes: [{}, nodes[1]] } })
+    expect(whole.headers.get("etag")).not.toBe(compiled.headers.get("etag"))
+    // It can be sent back as it is.
+    const same = await fork({ workflow: whole.body.definition, dry_run: true })
+    expect(same.body).toMatchObject({ definition })
     expect((await stage.ask("/workflows/order", { token: alice })).body.version).toBe(1)
   })
 

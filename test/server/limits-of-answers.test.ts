@@ -37,6 +37,26 @@ describe.each(["SQLite", "PostgreSQL"])("lists on %s", kind => {
     expect(jobs[1]).toMatchObject({ job_id: job.job_id, output: null, output_left_out: true })
     expect((await ask(`/jobs/${job.job_id}`)).body.output.a).toHaveLength(20_000)
   })
+
+  it("S2 end at 4 MiB, and continue with the next page", async () => {
+    const store = await stores[kind]!()
+    onTestFinished(() => store.remove())
+    const { ask } = await stageOf({ location: store.location })
+    await ask("/workflows", { method: "POST", body: hello })
+    const labels = Object.fromEntries(Array.from({ length: 58 }, (_, n) => [`l${n}`, "x".repeat(1000)]))
+    const ids: string[] = []
+    for (let n = 0; n < 80; n++) {
+      const body = { workflow: "hello", input: { name: "A" }, labels }
+      ids.push((await ask("/jobs", { method: "POST", body })).body.job_id)
+    }
+    const first = (await ask("/jobs?limit=1000")).body
+    expect(first).toMatchObject({ complete: false, next: first.jobs.at(-1).job_id })
+    expect(JSON.stringify(first).length).toBeLessThan(4.5 * 1024 * 1024)
+    const second = (await ask(`/jobs?limit=1000&after=${first.next}`)).body
+    expect(second).toMatchObject({ complete: true, next: null })
+    const found = [...first.jobs, ...second.jobs].map(({ job_id }) => job_id)
+    expect(found.sort()).toEqual(ids.sort())
+  })
 })
 
 describe("requests", () => {

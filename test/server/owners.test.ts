@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished, vi } from "vitest"
-import { openStage, type Stage, type StageOptions } from "./stage.ts"
+import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"
 
 /** A server of a workflow's author: remembers which keys it was sent. */
 async function listener() {
@@ -126,7 +126,7 @@ describe("two owners on one server", () => {
     expect(jobs).toEqual([])
   })
 
-  it("do not read each other's facts, payloads, past graphs and compiled graphs", async () => {
+  it("do not read each other's facts, logs, payloads, past graphs and compiled graphs", async () => {
     const { stage, alice, bob } = await twoOwners()
     const nodes = [{ id: "a", handler: "transform", config: { value: "x".repeat(2000) } }]
     const { job_id } = await runAs(stage, alice, { name: "report", nodes } as never)
@@ -137,6 +137,8 @@ describe("two owners on one server", () => {
       `/jobs/${job_id}/facts`,
       `/jobs/${job_id}/facts?follow`,
       `/jobs/${job_id}/facts?after=${seq}`,
+      `/jobs/${job_id}/logs`,
+      `/jobs/${job_id}/logs?follow`,
       `/jobs/${job_id}/payloads/${seq}/output`,
       `/jobs/${job_id}/graph?at=${seq}`,
       `/jobs/${job_id}/graph?at=%231`,
@@ -149,6 +151,41 @@ describe("two owners on one server", () => {
       expect([path, status]).toEqual([path, 404])
       expect(JSON.stringify(body)).not.toContain("xxx")
     }
+  })
+
+  it("fork with definitions of their own, also if these differ only in a default that one has written", async () => {
+    const { location, remove } = await stores.SQLite!()
+    onTestFinished(remove)
+    const definition = (retry?: object) => ({
+      name: "report",
+      nodes: [{ id: "a", handler: "transform", config: { value: 2 }, ...(retry && { retry }) }],
+    })
+    const first = await openStage({ location, withTokens: true })
+    const tokens: string[] = []
+    const forks: string[] = []
+    for (const [owner, retry] of [
+      ["bob", { max_attempts: 3 }],
+      ["alice", undefined],
+    ] as const) {
+      const token = await first.token(owner, "read", "submit", "manage")
+      tokens.push(token)
+      const { job_id } = await runAs(first, token, {
+        ...definition(),
+        nodes: [{ id: "a", handler: "transform", config: { value: 1 } }],
+      } as never)
+      const body = { workflow: definition(retry) }
+      const fork = await first.ask(`/jobs/${job_id}/fork`, { method: "POST", token, body })
+      expect(fork.status, JSON.stringify(fork.body)).toBe(201)
+      forks.push(fork.body.job_id)
+    }
+    await first.close()
+    // The definitions are read from the store.
+    const second = await openStage({ location, withTokens: true })
+    onTestFinished(() => second.close())
+    const shown = await Promise.all(
+      forks.map((job, n) => second.ask(`/jobs/${job}/compiled-graph?definition=true`, { token: tokens[n]! })),
+    )
+    expect(shown.map(({ body }) => body.definition.nodes[0].retry)).toEqual([{ max_attempts: 3 }, undefined])
   })
 
   it("see nothing of each other in streams, whatever position they resume from", async () => {

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Validator } from "@cfworker/json-schema"
+import { dereference, validate } from "@cfworker/json-schema"
 import { expect } from "vitest"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { silentLog } from "../../src/log.ts"
@@ -149,14 +149,8 @@ async function answerCheck(url: string): Promise<AnswerCheck> {
   const patterns = Object.keys(paths)
     .map(path => ({ path, pattern: new RegExp(`^${path.replaceAll(/\{[^}]+\}/g, "[^/]+")}$`) }))
     .sort((a, b) => Number(a.path.includes("{")) - Number(b.path.includes("{")))
-  const validators = new Map<object, Validator>()
-  const validatorOf = (schema: object): Validator => {
-    const found = validators.get(schema)
-    if (found !== undefined) return found
-    const made = new Validator({ ...schema, components: document.components } as never, "2020-12")
-    validators.set(schema, made)
-    return made
-  }
+  // Once for the document: a validator of its own for each schema would resolve all references of all schemas again.
+  const schemas = dereference(document)
   return (method, target, answer) => {
     const path = patterns.find(({ pattern }) => pattern.test(target.replace(/\?.*/, "")))?.path
     const operation = path === undefined ? undefined : paths[path]?.[method.toLowerCase()]
@@ -171,7 +165,7 @@ async function answerCheck(url: string): Promise<AnswerCheck> {
     if (schema === undefined) return
     if (type === "application/problem+json")
       expect(Object.keys(examples), `${method} ${path} ${answer.status}`).toContain(answer.body.code)
-    const result = validatorOf(schema).validate(answer.body)
+    const result = validate(answer.body, schema, "2020-12", schemas)
     expect(result.valid ? [] : result.errors, `${method} ${path} ${answer.status}`).toEqual([])
   }
 }

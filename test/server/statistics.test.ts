@@ -39,10 +39,17 @@ it("answers with percentiles, failures and usage, to the owner of the jobs alone
   const ask = (path: string, token = mine) => stage.ask(path, { token })
   await expect.poll(async () => (await ask("/workflows/order/stats")).body.jobs.count).toBe(4)
   const { body } = await ask("/workflows/order/stats?version=1")
+  const tokens = { total: 40, mean: 10, p50: 10, p90: 10, p95: 10, p99: 10 }
   expect(body).toMatchObject({
     ...{ workflow: "order", version: 1 },
-    jobs: { count: 4, failed: 3, failure_rate: 0.75, errors: [{ code: "REJECTED", count: 3 }] },
-    nodes: [{ node: "pay", count: 4, failed: 3, attempts: 4, usage: { tokens: { total: 40, mean: 10 } } }],
+    jobs: {
+      count: 4,
+      failed: 3,
+      failure_rate: 0.75,
+      errors: [{ code: "REJECTED", count: 3 }],
+      usage: { tokens },
+    },
+    nodes: [{ node: "pay", count: 4, failed: 3, attempts: 4, usage: { tokens } }],
     critical_path: [{ node: "pay" }],
   })
   expect(Date.parse(body.to) - Date.parse(body.from)).toBeGreaterThanOrEqual(24 * 3_600_000)
@@ -51,7 +58,10 @@ it("answers with percentiles, failures and usage, to the owner of the jobs alone
     jobs: { count: 0, failure_rate: null, duration_ms: null, queued_ms: null, usage: null },
     ...{ nodes: [], critical_path: [] },
   })
-  expect((await ask("/workflows/order/stats", theirs)).body.jobs).toMatchObject({ count: 1, failed: 1 })
+  const failed = { total: 10, mean: 10, p50: null, p90: null, p95: null, p99: null }
+  expect((await ask("/workflows/order/stats", theirs)).body.jobs).toMatchObject({
+    ...{ count: 1, failed: 1, duration_ms: null, usage: { tokens: failed } },
+  })
   expect((await ask("/workflows/absent/stats")).body).toMatchObject({ status: 404, code: "E305" })
   expect((await ask("/workflows/order/stats?version=9")).body).toMatchObject({ status: 404, code: "E305" })
 

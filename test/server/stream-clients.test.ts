@@ -53,11 +53,19 @@ describe("clients of live streams", () => {
     const streams = async (name: string) =>
       Number(new RegExp(`^${name} (\\d+)$`, "m").exec((await stage.ask("/metrics")).body)?.[1])
     await expect.poll(() => streams("umbra_streams")).toBe(2)
-    const failed = () => reader.of("job").filter(({ data }) => data.status === "FAILED").length
+    let read = 0
+    let failures = 0
+    const failed = () => {
+      for (; read < reader.events.length; read++)
+        if (reader.events[read]!.event === "job" && reader.events[read]!.data.status === "FAILED") failures++
+      return failures
+    }
+    // Every event of a job has its labels.
+    const labels = Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`n${n}`, "x".repeat(1000)]))
     let submitted = 0
     while ((await streams("umbra_streams_dropped_total")) === 0) {
       expect(submitted).toBeLessThan(5000)
-      const jobs = Array.from({ length: 100 }, () => ({ workflow: "chatty" }))
+      const jobs = Array.from({ length: 20 }, () => ({ workflow: "chatty", labels }))
       await stage.ask("/jobs/bulk", { method: "POST", body: { jobs } })
       submitted += jobs.length
       await reader.until(() => failed() === submitted)

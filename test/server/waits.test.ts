@@ -4,10 +4,20 @@ import { expect, it, onTestFinished } from "vitest"
 import { waitLines } from "../../src/cli/commands/why.ts"
 import { connect } from "../../src/client/index.ts"
 import { jobHasEnded } from "../../src/core/states.ts"
+import { waitPage } from "../../src/jobs/why/waits.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
 import { adapter, route } from "../pipeline/scene.ts"
 import { openStage } from "./stage.ts"
+
+/** A promise that `open` fulfils. */
+function gate() {
+  let open = () => {}
+  const promise = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { promise, open }
+}
 
 const approval = defineHandler({ name: "approval", run: () => waitForSignal("approved") })
 const review = {
@@ -46,8 +56,16 @@ it("groups nodes of many jobs by cause, for the owner of the jobs alone", async 
   expect(body).toMatchObject({ jobs: 4, running: 0, complete: true, next: null, scanned_to: null })
   const [signals] = body.groups
   expect(signals).toMatchObject({ subject: "approved", jobs: 3, usual: null, until: null })
-  expect(signals.examples.map((example: { job_id: string }) => example.job_id)).toEqual([first, ...others])
-  expect(signals.examples[0]).toMatchObject({ workflow: "review", node: "ask", since: signals.since })
+  const examples: { readonly job_id: string; readonly since: string }[] = signals.examples
+  expect(examples.map(({ job_id }) => job_id).sort()).toEqual([first, ...others].sort())
+  const order = examples.map(({ since, job_id }) => `${since} ${job_id}`)
+  expect(order).toEqual(order.toSorted())
+  expect(signals.examples[0]).toMatchObject({
+    workflow: "review",
+    node: "ask",
+    item: null,
+    since: signals.since,
+  })
   expect(signals.action).toContain("umbra jobs signal")
 
   expect((await ask("/waits", theirs)).body).toMatchObject({ jobs: 1, groups: [{ jobs: 1, nodes: 2 }] })
@@ -59,9 +77,25 @@ it("groups nodes of many jobs by cause, for the owner of the jobs alone", async 
   const client = connect({ url: stage.server.url, token: mine })
   expect(await client.waits({ workflow: "review" })).toMatchObject({ jobs: 3 })
   expect(await stage.umbra.waits({ owner: "bob" })).toMatchObject({ jobs: 1 })
-  const lines = waitLines(await client.waits({ workflow: "review" }), "", pc.createColors(false))
+  const lines = waitLines(await client.waits({ workflow: "review" }), "", {
+    paint: pc.createColors(false),
+    columns: 100,
+  })
   expect(lines[0]).toBe(`signal approved: 6 nodes of 3 jobs, since ${signals.since}`)
-  expect(lines.at(-1)).toBe(`  for example ${first}, node ask`)
+  expect(lines.at(-1)).toBe(`  for example ${examples[0]!.job_id}, node ask`)
+})
+
+it("lists the longest wait first, and of equal ones the older job", async () => {
+  const reason = { kind: "signal", count: 1, nodes: ["a"], details: { name: "go" }, until: null }
+  const since: Record<string, string | null> = { 1: "10:00", 2: "10:00", 3: null, 4: "09:00", 5: "10:00" }
+  const jobs = Object.keys(since).map(job_id => ({ job_id, workflow: "w" }))
+  const view = (job_id: string) => ({ job_id, reasons: [{ ...reason, since: since[job_id] }] })
+  for (const listed of [jobs, jobs.toReversed()]) {
+    const queries = { jobPage: async () => ({ jobs: listed, next: null }) }
+    const why = async (id: string) => view(id)
+    const { groups } = await waitPage({ queries, now: () => 0, why } as never, {})
+    expect(groups[0]!.examples.map(({ job_id }) => job_id)).toEqual(["4", "1", "2", "5", "3"])
+  }
 })
 
 it("counts a child job by its own cause, and not its parent", async () => {
@@ -73,6 +107,45 @@ it("counts a child job by its own cause, and not its parent", async () => {
     .poll(async () => (await stage.umbra.waits()).groups)
     .toMatchObject([{ kind: "signal", jobs: 1, nodes: 2, examples: [{ workflow: "review" }] }])
   expect(await stage.umbra.waits()).toMatchObject({ jobs: 2 })
+})
+
+it("counts items of for_each by what each of them waits for, also while others run", async () => {
+  const held = gate()
+  const picky = defineHandler({
+    name: "picky",
+    run: config =>
+      (config as { n: number }).n === 0 ? held.promise.then(() => 1) : waitForSignal("checked"),
+  })
+  const stage = await openStage({ umbra: { handlers: [approval, picky] } })
+  onTestFinished(async () => {
+    held.open()
+    await stage.close()
+  })
+  const list = (handler: string) => ({
+    name: handler,
+    nodes: [{ id: "each", handler, for_each: "{{ [0, 1, 2] }}", config: { n: "{{ item }}" } }],
+  })
+  const asked = (await stage.umbra.submit(list("approval") as never)).id
+  const mixed = (await stage.umbra.submit(list("picky") as never)).id
+  const groups = async () => (await stage.umbra.waits()).groups
+  const first = (jobId: string, item: number) => [{ job_id: jobId, node: "each", item }]
+  await expect.poll(groups).toMatchObject([
+    { kind: "signal", subject: "approved", nodes: 3, jobs: 1, examples: first(asked, 0) },
+    { kind: "signal", subject: "checked", nodes: 2, jobs: 1, examples: first(mixed, 1) },
+  ])
+  expect((await groups())[0]!.since).not.toBeNull()
+  const { body } = await stage.ask("/waits")
+  expect(body.groups[0].examples[0].item).toBe(0)
+  const lines = waitLines(await connect({ url: stage.server.url }).waits(), "", {
+    paint: pc.createColors(false),
+    columns: 100,
+  })
+  expect(lines).toContain(`  for example ${asked}, node each, item 0`)
+  // The item that has got its signal waits no more.
+  await stage.umbra.signal(asked, "approved", {})
+  await expect
+    .poll(async () => (await groups()).find(({ subject }) => subject === "approved"))
+    .toMatchObject({ nodes: 2, examples: [{ item: 1 }] })
 })
 
 it("reaches every unfinished job once, over pages of bounded work", async () => {

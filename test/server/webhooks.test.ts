@@ -240,7 +240,12 @@ describe("an operation over HTTP", () => {
     const times = { next_poll_at: iso, until: iso }
     const wait = { kind: "external", provider: "fake", external_id: id, ...times }
     const graph = await stage.ask(`/jobs/${job.id}/graph`, { token })
-    expect(graph.body.nodes[0].waiting_on).toEqual({ ...wait, polls: 0, poll_error: null })
+    expect(graph.body.nodes[0].waiting_on).toEqual({
+      ...wait,
+      polls: 0,
+      last_poll_at: null,
+      poll_error: null,
+    })
     expect(graph.body.waiting_for).toMatchObject([wait])
     const { events } = (await stage.ask(`/jobs/${job.id}/events`, { token })).body
     const began = events.find(({ type }: { type: string }) => type === "node.waiting")

@@ -42,6 +42,10 @@ describe("/workers and /health", () => {
     })
     expect(workers[0].handlers).toEqual(expect.arrayContaining(["gate", "transform"]))
     expect((await stage.ask("/health")).body).toEqual({ status: "ok", workers: { live: 1, dead: 0 } })
+    const { engines, partitions, unowned } = (await stage.ask("/engines")).body
+    expect(engines).toMatchObject([{ id: workers[0].id, state: "live", pid: process.pid, version }])
+    expect(engines[0].partitions).toEqual(Array.from({ length: 64 }, (_, n) => n))
+    expect([partitions, unowned]).toEqual([64, []])
     busy.open()
   })
 
@@ -174,7 +178,6 @@ describe("/metrics", () => {
         return 1
       },
     })
-    // The start of a node is stored after this time, and its state is another then.
     const worker = { concurrency: 1, startedAfterSeconds: 3600 }
     const stage = await stageOf({ umbra: { handlers: [busy.handler, flaky], worker } })
     const retry = { max_attempts: 2, initial_seconds: 0.01, jitter: 0 }
@@ -202,7 +205,9 @@ describe("/metrics", () => {
     const found = await text()
     for (const line of [
       'umbra_jobs{status="PROCESSING"} 2',
-      'umbra_nodes{status="QUEUED"} 2',
+      // The handler of one of them runs, although its start is not stored.
+      'umbra_nodes{status="RUNNING"} 1',
+      'umbra_nodes{status="QUEUED"} 1',
       'umbra_nodes{status="PENDING"} 1',
       "umbra_running_attempts 1",
       "umbra_jobs_submitted_total 4",

@@ -8,6 +8,14 @@ describe("the statements of an append", () => {
     expect(sql.append.endsWith(`\n)\n${rest}`)).toBe(true)
   })
 
+  it("append_rows has the fence, the facts, the rows of jobs and their marks", () => {
+    expect([...sql.appendRows.matchAll(/^(?:with )?([a-z_]+) as /gm)].map(([, name]) => name)).toEqual([
+      ...["fence", "held", "facts", "new_jobs", "changed_jobs", "marks"],
+    ])
+    const numbers = [...sql.appendRows.matchAll(/\$(\d+)/g)].map(([, number]) => number)
+    expect([...new Set(numbers)].sort()).toEqual(["1", "2", "3", "4", "5", "6", "7"])
+  })
+
   it("append_facts has the fence and the facts alone", () => {
     expect([...sql.appendFacts.matchAll(/^(?:with )?([a-z_]+) as /gm)].map(([, name]) => name)).toEqual([
       "fence",

@@ -12,6 +12,14 @@ function declarations(name: string): readonly string[] {
 }
 
 describe("ARCHITECTURE.md", () => {
+  it("has at most 30 words in its vocabulary, each in a row of its own", () => {
+    const table = page.slice(page.indexOf("## Vocabulary"), page.indexOf("\n## Where"))
+    const words = [...table.matchAll(/^\| ([^|]+) \| /gm)].map(([, word]) => word!).slice(2)
+    expect(words.length).toBeGreaterThan(20)
+    expect(words.length).toBeLessThanOrEqual(30)
+    expect(words.filter(word => word.includes(","))).toEqual([])
+  })
+
   it("names files and folders that exist", () => {
     const named = quoted.filter(text => /^[\w./-]+(\.(ts|sql)|\/)$/.test(text) && text.includes("/"))
     const tested = listFiles("test")

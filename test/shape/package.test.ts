@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest"
 import { listFiles, read } from "./files.ts"
 
 const manifest = JSON.parse(read("package.json")) as {
+  readonly version: string
   readonly scripts: Record<string, string>
 }
 
@@ -18,6 +19,10 @@ const lock = readLock("package-lock.json")
 
 const installedBy = ({ packages }: typeof lock) =>
   Object.entries(packages).filter(([path, entry]) => path !== "" && !entry.link)
+
+it("the version that processes show is that of the newest section of the changelog", () => {
+  expect(/^## (\S+)/m.exec(read("CHANGELOG.md"))![1]).toBe(manifest.version)
+})
 
 describe("the lock file", () => {
   const installed = installedBy(lock)

@@ -42,10 +42,15 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
   },
   // Pure: calendar and policy of schedules.
-  schedule: { rooms: ["core", "errors", "template"], packages: ["zod"] },
+  schedule: { rooms: ["core", "errors", "template", "turns"], packages: ["zod"] },
   journal: {
     rooms: ["core", "errors", "log", "settings", "sync-folders", "thread", "process-identity"],
     packages: ["pg", "@photostructure/sqlite", "node:*"],
+  },
+  // Content of artifacts: a folder, or a bucket.
+  artifacts: {
+    rooms: ["core", "errors", "failpoints", "journal", "settings", "sync-folders"],
+    packages: ["aws4fetch", "node:*"],
   },
   broker: {
     rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "metrics"],
@@ -53,6 +58,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   worker: {
     rooms: [
+      "artifacts",
       "core",
       "template",
       "definition",
@@ -89,6 +95,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   // What callers see of jobs and workflows.
   jobs: {
     rooms: [
+      "artifacts",
       "core",
       "template",
       "definition",
@@ -105,7 +112,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["node:*"],
   },
   feed: {
-    rooms: ["core", "definition", "journal", "engine", "jobs", "errors", "log", "settings"],
+    rooms: ["core", "definition", "journal", "engine", "jobs", "errors", "log", "settings", "turns"],
     packages: [],
   },
   // Types alone, but for core/view/live-view.ts (test/client/browser.test.ts): a browser loads nothing else of these rooms.
@@ -116,6 +123,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
   provider: {
     rooms: [
+      "artifacts",
       "core",
       "template",
       "definition",
@@ -151,11 +159,23 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   testing: { rooms: ["core", "journal", "engine", "jobs", "provider", "failpoints"], packages: ["node:*"] },
   "umbra-options": {
-    rooms: ["broker", "worker", "engine", "jobs", "pipeline", "provider", "feed", "log", "roles"],
+    rooms: [
+      "artifacts",
+      "broker",
+      "worker",
+      "engine",
+      "jobs",
+      "pipeline",
+      "provider",
+      "feed",
+      "log",
+      "roles",
+    ],
     packages: [],
   },
   wiring: {
     rooms: [
+      "artifacts",
       "definition",
       "journal",
       "broker",
@@ -174,6 +194,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   umbra: {
     rooms: [
+      "artifacts",
       "core",
       "definition",
       "journal",
@@ -194,11 +215,23 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   "open-worker": {
-    rooms: ["broker", "engine", "jobs", "errors", "log", "pipeline", "provider", "version", "worker"],
+    rooms: [
+      "artifacts",
+      "broker",
+      "engine",
+      "jobs",
+      "errors",
+      "log",
+      "pipeline",
+      "provider",
+      "version",
+      "worker",
+    ],
     packages: [],
   },
   index: {
     rooms: [
+      "artifacts",
       "core",
       "definition",
       "worker",
@@ -217,6 +250,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   server: {
     rooms: [
+      "artifacts",
       "core",
       "definition",
       "journal",
@@ -247,6 +281,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   cli: {
     rooms: [
+      "artifacts",
       "broker",
       "core",
       "client",

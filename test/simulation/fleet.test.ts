@@ -10,6 +10,7 @@ const RANDOM = 13
  * twice, and went on after its end. */
 const knownNested = [566_446_586, 1_417_360_650]
 const NESTED = 7
+const JUMPING = 4
 const seeds = [...known, ...Array.from({ length: RANDOM }, (_, index) => first + index)]
 
 it(`J5 J6 J8 a fleet that dies, is robbed of partitions and loses answers keeps every job right (seeds from ${first})`, async () => {
@@ -41,6 +42,15 @@ it(`J5 J6 the same for nodes that begin before what made them ready is durable (
     executions += outcome.executions
   }
   expect(executions).toBeGreaterThan(NESTED * 50)
+}, 900_000)
+
+it(`J5 J6 every job ends, and its row equals its facts, while clocks jump back and forth (seeds from ${first})`, async () => {
+  for (const seed of seeds.slice(known.length, known.length + JUMPING)) {
+    const fleet = new Fleet(seed, { isNested: seed % 2 === 0, pauses: true, delays: true, jumps: true })
+    const outcome = await fleet.run({ engines: 3, steps: 120 })
+    expect(outcome.violations, `UMBRA_TEST_SEED=${seed}`).toEqual([])
+    expect(outcome.executions).toBeGreaterThan(50)
+  }
 }, 900_000)
 
 it("the same seed gives the same run", async () => {

@@ -29,6 +29,8 @@ import {
   setPartition,
   storedPartitions,
 } from "../support/store-tables.ts"
+import { EngineClocks, LONGEST_JUMP_MS } from "./clocks.ts"
+import { SimulatedSchedules } from "./schedules.ts"
 import { unreliable, type Weather } from "./unreliable.ts"
 import { SIGNALS, SimulatedWorker } from "./worker.ts"
 
@@ -54,6 +56,7 @@ export class Fleet {
   readonly #random: Random
   readonly #clock: VirtualClock
   readonly #store: MemoryStore = createMemoryStore({ partitions: PARTITIONS })
+  readonly #queries = queriesOn(this.#store)
   readonly #weather: Weather = { faults: 0.08 }
   readonly #violations: string[] = []
   readonly #acknowledged = new Set<string>()
@@ -68,6 +71,10 @@ export class Fleet {
   readonly #computes: boolean
   readonly #pauses: boolean
   readonly #delays: boolean
+  readonly #jumps: boolean
+  /** null: all have the clock of the simulation. */
+  readonly #clocks: EngineClocks | null
+  readonly #schedules: SimulatedSchedules | null
   /** Delayed jobs that were started. */
   delayed = 0
   /** How often a node was found with a reason of this kind. */
@@ -77,28 +84,54 @@ export class Fleet {
    * `isNested`: some nodes run other workflows, and some run for each item of a list. `computes`: some only compute, and
    * begin before what made them ready is durable. `pauses`: jobs are paused and resumed, and every unfinished node of
    * every job in memory must have a reason. `delays`: many jobs start later, and are rescheduled and deleted before.
+   * `schedules`: workflows start at ticks. `jumps`: the clocks of engines jump back and forth.
    */
-  constructor(seed: number, { isNested = false, computes = false, pauses = false, delays = false } = {}) {
+  constructor(
+    seed: number,
+    {
+      isNested = false,
+      computes = false,
+      pauses = false,
+      delays = false,
+      schedules = false,
+      jumps = false,
+    } = {},
+  ) {
     this.#delays = delays
     this.#pauses = pauses
     this.#isNested = isNested
     this.#computes = computes
     this.#random = randomFrom(seed)
     this.#clock = new VirtualClock({ seed })
+    const shared = { store: this.#store, random: this.#random, clock: this.#clock }
+    this.#jumps = jumps
+    this.#clocks = jumps || schedules ? new EngineClocks(this.#clock) : null
+    this.#schedules = schedules ? new SimulatedSchedules({ ...shared, owner: OWNER }) : null
+  }
+
+  /** Ticks that started a job. */
+  get started(): number {
+    return this.#schedules?.started ?? 0
   }
 
   async run(options: { readonly engines: number; readonly steps: number }): Promise<Outcome> {
     await this.#storeWorkflows()
     for (let i = 0; i < options.engines; i++) this.#start()
+    await this.#schedules?.create(this.#plans.map(({ plan }) => plan.name))
     for (let step = 0; step < options.steps; step++) {
       this.#something()
+      if (this.#jumps && this.#random.chance(0.3)) this.#clocks?.jump(this.#random)
+      await this.#schedules?.something(this.#members.map(({ engine }) => engine))
       await this.#pass(this.#random.between(1, 400))
       await this.#mustBeFound()
       if (this.#pauses) this.#mustBeExplained()
     }
     this.#weather.faults = 0
+    this.#clocks?.set()
+    await this.#schedules?.stop(this.#members.map(({ engine }) => engine))
     await this.#clearUp()
     await this.#judge()
+    this.#violations.push(...((await this.#schedules?.judge()) ?? []))
     for (const member of this.#members) member.isDead = true
     return {
       violations: this.#violations,
@@ -142,7 +175,8 @@ export class Fleet {
   #start(): void {
     const member: { engine?: Engine; isDead: boolean } = { isDead: false }
     const isDead = () => member.isDead
-    const [clock, random] = [this.#clock, this.#random]
+    const random = this.#random
+    const clock = this.#clocks?.ofEngine() ?? this.#clock
     const journal = unreliable({ store: this.#store, clock, random, weather: this.#weather, isDead })
     member.engine = new Engine({
       journal,
@@ -168,7 +202,15 @@ export class Fleet {
           starts: task => this.#starts(member as Member, task),
         }),
       worker: () => ({ version: "0", handlers: ["work"], concurrency: 1, running: 0, queued: 0 }),
-      observer: { changed() {}, ended() {}, lost() {}, progressed() {}, followed() {}, released() {} },
+      observer: {
+        changed() {},
+        ended() {},
+        lost() {},
+        progressed() {},
+        followed() {},
+        released() {},
+        fired() {},
+      },
     })
     void member.engine.start()
     this.#members.push(member as Member)
@@ -255,7 +297,7 @@ export class Fleet {
   #mustBeExplained(): void {
     const now = () => this.#clock.now()
     for (const { engine } of this.#members) {
-      const { whereabouts: owner, broker, jobs } = engine.owner
+      const { taskLocations: owner, broker, jobs } = engine.owner
       for (const job of jobs.values()) {
         if (jobHasEnded(job.state.status)) continue
         const parts = { owner, broker, lacks: (needs: PipelineNeeds) => needs, now }
@@ -277,11 +319,17 @@ export class Fleet {
     const holding = member.engine.owner.owned.get(partition)
     if (holding?.epoch !== partitionAt(this.#store, partition).epoch) return
     this.#executions++
-    if (this.#delays) this.#mustHaveStarted(task)
-    const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`
-    // What only computes may be forgotten with its process, and is the same attempt when it is done again.
-    if (this.#started.has(name) && task.handler !== "compute") this.#violations.push(`${name} started twice`)
-    this.#started.add(name)
+    // What only computes begins while the start is being stored: `#judge` checks the order of the facts.
+    if (this.#delays && task.handler !== "compute") this.#mustHaveStarted(task)
+    // A retry has no fact of its own: an owner whose clock is behind cannot know that an earlier one has begun it.
+    const owner = this.#jumps && task.attempt > 1 ? ` in epoch ${holding.epoch}` : ""
+    const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}${owner}`
+    // What only computes may be forgotten with its process, together with a job that was not stored: then another job may
+    // have its id, for a schedule that was changed meanwhile.
+    if (task.handler !== "compute") {
+      if (this.#started.has(name)) this.#violations.push(`${name} started twice`)
+      this.#started.add(name)
+    }
     const isComplete = factsOf(this.#store, task.jobId).some(({ type, data }) => {
       if (type !== "node_completed" && type !== "item_completed") return false
       const done = JSON.parse(data!) as { node: number; item?: number }
@@ -306,19 +354,14 @@ export class Fleet {
 
   /** Whoever dies now: the next owner sees everything that is to be done by the time in its row. */
   async #mustBeFound(): Promise<void> {
-    const queries = this.#queries()
+    // A task began at its time by the clock of its owner.
+    const now = this.#clock.now() + (this.#jumps ? LONGEST_JUMP_MS : 0)
     for (const row of jobsOf(this.#store)) {
       if (row.finishedAt !== null) continue
-      const { state } = await queries.fold(row.id)
-      if (!wakesInTime(state, row.wakeAt, this.#clock.now()))
+      const { state } = await this.#queries.fold(row.id)
+      if (!wakesInTime(state, row.wakeAt, now))
         this.#violations.push(`${row.id}: is to be woken at ${wakeAt(state)}, its row says ${row.wakeAt}`)
     }
-  }
-
-  #queries(): Queries {
-    const journal = openMemory(this.#store)
-    const parts = { journal, plans: new Plans(journal), largeOutputBytes: 1 << 20 }
-    return new Queries({ ...parts, live: () => undefined, now: () => 0 })
   }
 
   /** Every job has ended, with nobody left to tell, and every partition has an owner. */
@@ -334,12 +377,11 @@ export class Fleet {
   }
 
   async #judge(): Promise<void> {
-    const queries = this.#queries()
     for (const id of this.#acknowledged)
       if (jobOf(this.#store, id) === null) this.#violations.push(`${id} was acknowledged and is lost`)
     for (const row of jobsOf(this.#store)) {
-      const found = await queries.verify(row)
-      const { facts } = await queries.fold(row.id)
+      const found = await this.#queries.verify(row)
+      const { facts } = await this.#queries.fold(row.id)
       const done = facts.flatMap(({ fact }) => {
         if (fact.type === "item_completed") return [`${fact.node}/${fact.item}`]
         return fact.type === "node_completed" ? [`${fact.node}`] : []
@@ -347,6 +389,9 @@ export class Fleet {
       if (new Set(done).size < done.length) found.push("a node was completed twice")
       if (facts.filter(({ fact }) => fact.type === "job_submitted").length !== 1)
         found.push("submitted twice")
+      const begun = facts.findIndex(({ fact }) => "node" in fact)
+      const start = facts.findIndex(({ fact }) => fact.type === "job_started")
+      if (begun !== -1 && start !== -1 && begun < start) found.push("has begun before its start")
       const starts = facts.filter(({ fact }) => fact.type === "job_started").length
       if (starts > 1) found.push("started twice")
       this.delayed += starts
@@ -404,4 +449,10 @@ export class Fleet {
     const count = (++this.#ids).toString(16).padStart(12, "0")
     return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-8000-${count}`
   }
+}
+
+function queriesOn(store: MemoryStore): Queries {
+  const journal = openMemory(store)
+  const parts = { journal, plans: new Plans(journal), largeOutputBytes: 1 << 20 }
+  return new Queries({ ...parts, live: () => undefined, now: () => 0 })
 }

@@ -57,5 +57,16 @@ export function unreliable(parts: {
     const send = journal[verb].bind(journal) as (...args: unknown[]) => Promise<unknown>
     Object.assign(journal, { [verb]: (...args: unknown[]) => call(verb, () => send(...args)) })
   }
+  // Their answers come at once and are never lost, but a dead process gets none: it would try to write its totals again and
+  // again, ten times in a second.
+  for (const verb of ["watermarks", "factsOfJobs", "readForUpdate", "write"] as const) {
+    const send = journal.statistics[verb].bind(journal.statistics) as (...args: unknown[]) => Promise<unknown>
+    const orNever = (...args: unknown[]) => (isDead() ? new Promise(() => {}) : send(...args))
+    Object.assign(journal.statistics, { [verb]: orNever })
+  }
+  for (const verb of ["due", "queued", "readMany"] as const) {
+    const send = journal.schedules[verb].bind(journal.schedules) as (...args: unknown[]) => Promise<unknown>
+    Object.assign(journal.schedules, { [verb]: (...args: unknown[]) => call(verb, () => send(...args)) })
+  }
   return journal
 }

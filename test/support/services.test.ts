@@ -6,7 +6,10 @@ import pg from "pg"
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { ping } from "../../scripts/services/redis.ts"
 import { capture } from "../../scripts/services/run.ts"
-import { chromiumPath, freshDatabase, postgresUrl, redisUrl } from "./services.ts"
+import { S3Client } from "../../src/artifacts/s3/client.ts"
+import { readLocation } from "../../src/artifacts/s3/location.ts"
+import { freshBucket } from "../artifacts/bucket.ts"
+import { chromiumPath, freshDatabase, postgresUrl, redisUrl, s3Url } from "./services.ts"
 
 async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url })
@@ -44,6 +47,20 @@ describe("PostgreSQL", () => {
 describe("Redis", () => {
   it("answers PING", async () => {
     expect(await ping(Number(new URL(redisUrl()).port))).toBe("+PONG\r\n")
+  })
+})
+
+describe("Swift", () => {
+  it("speaks S3, and refuses a request whose signature is wrong, or that has none", async () => {
+    const bucket = await freshBucket()
+    onTestFinished(bucket.remove)
+    expect(await bucket.keys()).toEqual([])
+    const { host } = new URL(s3Url())
+    expect((await fetch(`http://${host}/${bucket.location.split("/")[2]}?list-type=2`)).ok).toBe(false)
+    const environment = { ...bucket.environment, AWS_SECRET_ACCESS_KEY: "another" }
+    const stranger = new S3Client(readLocation(bucket.location, environment))
+    onTestFinished(() => stranger.close())
+    await expect(stranger.send({ method: "GET" })).rejects.toThrow("SignatureDoesNotMatch")
   })
 })
 

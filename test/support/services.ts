@@ -4,6 +4,8 @@ import pg from "pg"
 
 export const postgresUrl = (): string => fromEnvironment("UMBRA_TEST_POSTGRES_URL")
 export const redisUrl = (): string => fromEnvironment("UMBRA_TEST_REDIS_URL")
+/** With the credentials. */
+export const s3Url = (): string => fromEnvironment("UMBRA_TEST_S3_URL")
 export const chromiumPath = (): string => fromEnvironment("UMBRA_TEST_CHROMIUM")
 
 function fromEnvironment(name: string): string {

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process"
 import { describe, expect, it } from "vitest"
+import { programArguments } from "../support/program.ts"
 import { hostileTemplates } from "./hostile-templates.ts"
 
 interface Cost {
@@ -15,7 +16,7 @@ const HEAP_MB = 120
 const script = new URL("./hostile-run.ts", import.meta.url).pathname
 const run = spawnSync(
   process.execPath,
-  ["--import", "tsx", "--expose-gc", `--max-old-space-size=${HEAP_MB}`, script],
+  ["--expose-gc", `--max-old-space-size=${HEAP_MB}`, ...programArguments(script)],
   { encoding: "utf8", maxBuffer: 1e8 },
 )
 const costs = run.stdout

@@ -48,6 +48,31 @@ const idOf = (span: ReadableSpan | undefined) => span?.spanContext().spanId
 const parentOf = (span: ReadableSpan | undefined) => span?.parentSpanContext?.spanId
 
 describe("spans", () => {
+  it("a tick of a schedule is a trace of its own, and names schedule and tick", async () => {
+    const umbra = await open({ handlers: [handler("fine", () => null)] })
+    await umbra.register(flow([{ id: "a", handler: "fine" }]))
+    await umbra.schedules.put("s", { workflow: "flow", every: "1s" })
+    await expect.poll(async () => (await umbra.schedules.fires("s")).fires.length).toBeGreaterThan(0)
+    await umbra.schedules.pause("s")
+    const { fires } = await umbra.schedules.fires("s")
+    const range = { from: "2026-01-01T00:00:00Z", to: "2026-01-01T00:00:01Z" }
+    const { bulk_id } = await umbra.schedules.backfill("s", range)
+    await umbra.wait(bulk_id)
+    const { ticks } = await umbra.schedules.ticks("s", range)
+    for (const { tick, job_id } of [fires.at(-1)!, ticks[0]!]) {
+      await umbra.wait(job_id!)
+      const [submit] = named("umbra.submit").filter(({ attributes }) => attributes["umbra.job_id"] === job_id)
+      expect(submit?.attributes).toMatchObject({
+        "umbra.schedule": "s",
+        "umbra.tick": tick,
+        "umbra.workflow": "flow",
+      })
+      expect(parentOf(submit)).toBeUndefined()
+      const nodes = named("umbra.node").filter(({ attributes }) => attributes["umbra.job_id"] === job_id)
+      expect(nodes.map(parentOf)).toEqual([idOf(submit)])
+    }
+  })
+
   it("S2 a submission is a child of the traceparent, every attempt a child of the submission", async () => {
     let tries = 0
     const flaky = handler("flaky", () => {

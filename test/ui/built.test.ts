@@ -16,8 +16,8 @@ afterAll(() => stage?.close())
 
 const assets = () => readdirSync(join(folder, "assets"))
 
-/** Sizes of the scripts that a page has loaded, compressed. */
-async function loaded(path: string, selector: string): Promise<number> {
+/** Paths of the scripts that a page has loaded. */
+async function scriptsOf(path: string, selector: string): Promise<string[]> {
   const { page, context, requests } = await stage.open(path)
   onTestFinished(() => context.close())
   await page.waitForSelector(selector)
@@ -25,7 +25,15 @@ async function loaded(path: string, selector: string): Promise<number> {
   const workers = page.workers().map(worker => new URL(worker.url()).pathname)
   const scripts = new Set([...requests, ...workers].filter(one => one.endsWith(".js")))
   expect(scripts.size).toBeGreaterThan(0)
-  return [...scripts].reduce((sum, script) => sum + statSync(join(folder, `${script}.gz`)).size, 0)
+  return [...scripts]
+}
+
+/** Their sizes, compressed. */
+async function loaded(path: string, selector: string): Promise<number> {
+  return (await scriptsOf(path, selector)).reduce(
+    (sum, script) => sum + statSync(join(folder, `${script}.gz`)).size,
+    0,
+  )
 }
 
 describe("the built dashboard", () => {
@@ -33,13 +41,40 @@ describe("the built dashboard", () => {
     const job = await stage.start(everything, { list: ["a"] })
     const list = await loaded("/", '[data-state="empty"], .jl')
     const page = await loaded(`/ui/jobs/${job}`, ".node")
-    const all = assets()
-      .filter(name => name.endsWith(".js.gz"))
-      .reduce((sum, name) => sum + statSync(join(folder, "assets", name)).size, 0)
     expect(list).toBeLessThanOrEqual(120 * KB)
     expect(page).toBeLessThanOrEqual(165 * KB)
-    expect(all).toBeLessThanOrEqual(220 * KB)
+    const scripts = assets().filter(name => name.endsWith(".js.gz"))
+    const sizes = scripts.map(name => statSync(join(folder, "assets", name)).size)
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(220 * KB)
+    expect(await loaded(`/ui/jobs/${job}?node=start&tab=Logs`, ".lg")).toBeLessThanOrEqual(165 * KB)
     expect(page).toBeGreaterThan(list)
+    const pipeline = await stage.start({
+      name: "flow",
+      init: { body: { text: "a" } },
+      routes: [{ name: "only", inbound: "only", adapters: [{ type: "log" }] }],
+    })
+    expect(await loaded(`/ui/jobs/${pipeline}`, ".rcard")).toBeLessThanOrEqual(165 * KB)
+  })
+
+  it("loads the log only with its tab", async () => {
+    const job = await stage.start({ ...everything, name: "tabs" }, { list: ["a"] })
+    const logs = (paths: readonly string[]) => paths.filter(path => path.includes("/logs-tab-"))
+    expect(logs(await scriptsOf(`/ui/jobs/${job}?node=start`, ".why, .kv"))).toEqual([])
+    expect(logs(await scriptsOf(`/ui/jobs/${job}?node=start&tab=Logs`, ".lg"))).toHaveLength(1)
+  })
+
+  it("loads artifacts only with their tab", async () => {
+    const job = await stage.start({ ...everything, name: "shown" }, { list: ["a"] })
+    const artifacts = (paths: readonly string[]) => paths.filter(path => path.includes("/artifacts-tab-"))
+    expect(artifacts(await scriptsOf(`/ui/jobs/${job}?panel=job`, ".kv"))).toEqual([])
+    const tab = `/ui/jobs/${job}?panel=job&tab=Artifacts`
+    expect(artifacts(await scriptsOf(tab, '.drawer [data-state="empty"]'))).toHaveLength(1)
+  })
+
+  it("loads the editor of documents only to edit one", async () => {
+    const editor = (paths: readonly string[]) => paths.filter(path => path.includes("/editor-"))
+    expect(editor(await scriptsOf("/ui/workflows", '[data-state="empty"], .tbl'))).toEqual([])
+    expect(editor(await scriptsOf("/ui/workflows?new=1", ".carea textarea"))).toHaveLength(1)
   })
 
   it("has every file compressed, with names that change with their content", () => {

@@ -68,6 +68,29 @@ describe("two jobs", () => {
     expect(await verdicts(page)).toEqual({
       ...{ load: "same", write: "here", send: "follows", count: "same", extra: "here" },
     })
+    // The table has the whole width until a node is open beside it.
+    const right = (selector: string) =>
+      page.locator(selector).evaluate(element => element.getBoundingClientRect().right)
+    expect(await right(".cgrid .panel")).toBe(await right(".first"))
+    // A gantt of both from their starts: bars begin where the server says, on one scale.
+    const bars = await page.evaluate(() =>
+      [...document.querySelectorAll<HTMLElement>("[data-node] .tb")].map(bar => {
+        const { left, width } = bar.getBoundingClientRect()
+        const inner = bar.querySelector("i")?.getBoundingClientRect()
+        return inner === undefined ? null : (inner.left - left) / width
+      }),
+    )
+    interface Timed {
+      readonly began_ms: number | null
+      readonly took_ms: number | null
+    }
+    const compared = api.body.nodes as { readonly a: Timed | null; readonly b: Timed | null }[]
+    const sides = compared.flatMap(({ a, b }) => [a, b])
+    const span = Math.max(1, ...sides.map(side => (side?.began_ms ?? 0) + (side?.took_ms ?? 0)))
+    expect(bars).toHaveLength(sides.length)
+    for (const [n, side] of sides.entries())
+      if (side?.began_ms == null) expect(bars[n]).toBeNull()
+      else expect(bars[n]).toBeCloseTo(side.began_ms / span, 1)
     await page.click("text=Show the change")
     await page.waitForSelector(".vdiff li")
     expect(new URL(page.url()).searchParams.get("node")).toBe("write")
@@ -130,6 +153,15 @@ describe("two jobs", () => {
     await page.fill('input[name="b"]', second)
     await page.click("button.primary")
     await page.waitForSelector('[data-node="write"]')
+    // What was asked for stays in the form, the moments too.
+    await page.goto(`${stage.url}/ui/compare?a=${first}&b=${second}&at_a=%233&at_b=yesterday`)
+    await page.waitForSelector('[data-state="failed"]')
+    expect(await page.inputValue('input[name="at_a"]')).toBe("#3")
+    expect(await page.inputValue('input[name="at_b"]')).toBe("yesterday")
+    await page.fill('input[name="at_b"]', "")
+    await page.click("button.primary")
+    await page.waitForSelector(".first")
+    expect(new URL(page.url()).searchParams.get("at_a")).toBe("#3")
   })
 })
 

@@ -1,6 +1,6 @@
 /** The list of jobs, the three states of a page, narrow screens, and what an idle tab asks of the server. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
-import { everything, openUiStage, type UiStage } from "./ui-stage.ts"
+import { everything, numberIsAsked, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 const ids: string[] = []
@@ -52,6 +52,21 @@ describe("the list of jobs", () => {
     expect(problems).toEqual([])
   })
 
+  it("shows what an unfinished job waits for", async () => {
+    const { page, context } = await stage.open("/ui/jobs?workflow=waits")
+    onTestFinished(() => context.close())
+    await expect.poll(() => page.locator("[data-job] .c4").first().textContent()).toContain("signal approved")
+  })
+
+  it("goes on with a server on this machine while the browser has no network", async () => {
+    const { page, context } = await stage.open("/ui/jobs?workflow=waits")
+    onTestFinished(() => context.close())
+    await page.waitForSelector(".jl")
+    await page.evaluate(() => window.dispatchEvent(new Event("offline")))
+    await page.keyboard.press("Alt+3")
+    await page.waitForSelector('a[href="/ui/workflows/waits"]')
+  })
+
   it("adds and removes filters by typing, and keeps a view", async () => {
     const { page, context } = await stage.open("/")
     onTestFinished(() => context.close())
@@ -74,6 +89,32 @@ describe("the list of jobs", () => {
     await page.waitForSelector("text=is not a filter")
     await page.click(".views >> text=Refused")
     await page.waitForFunction(() => document.querySelectorAll(".jl").length === 1)
+  })
+
+  it("keeps a view of the last hour relative, also for another person on another day", async () => {
+    const { page, context } = await stage.open("/")
+    onTestFinished(() => context.close())
+    await page.waitForSelector(".jl")
+    await page.keyboard.press("/")
+    await page.keyboard.type("started 1 h")
+    await page.keyboard.press("Enter")
+    await page.click("text=Save view")
+    await page.fill('dialog input[name="name"]', "Last hour")
+    await page.keyboard.press("Enter")
+    const link = page.locator('.views a:has-text("Last hour")')
+    await link.waitFor()
+    const address = await link.getAttribute("href")
+    const other = await stage.browser.newContext()
+    onTestFinished(() => other.close())
+    const later = Date.now() + 26 * 3600_000
+    const { page: shown } = { page: await other.newPage() }
+    await shown.clock.setFixedTime(later)
+    const asked = shown.waitForRequest(request => /\/jobs\?.*created_from=/.test(request.url()))
+    await shown.goto(`${stage.url}${address}`)
+    const from = new URL((await asked).url()).searchParams.get("created_from")!
+    expect(Math.abs(later - 3600_000 - Date.parse(from))).toBeLessThan(60_000)
+    // All jobs are older by then.
+    await shown.waitForSelector('[data-state="empty"]')
   })
 
   it("says how many jobs are newer instead of pushing rows down", async () => {
@@ -158,7 +199,7 @@ describe("the list of jobs", () => {
   it("answers an unknown job and an unknown page without an error screen", async () => {
     const { page, context } = await stage.open("/ui/jobs/01a1df1d-7c42-7000-8000-000000000000")
     onTestFinished(() => context.close())
-    await page.waitForSelector('[data-state="empty"] >> text=No job')
+    await page.waitForSelector('[data-state="empty"] >> text=not found')
     await page.goto(`${stage.url}/ui/elsewhere`)
     await page.waitForSelector("text=There is no such page")
   })
@@ -195,14 +236,17 @@ describe("at 390 × 844", () => {
 describe("an idle tab", () => {
   it("asks at most twice in a minute, and closes its stream while it is hidden", async () => {
     const job = await stage.start(waits)
-    for (const path of ["/ui/jobs", `/ui/jobs/${job}`]) {
+    for (const path of ["/ui/jobs", `/ui/jobs/${job}`, `/ui/jobs/${job}?node=ask&tab=Logs`]) {
       const { page, context, requests } = await stage.open("/docs")
       await page.clock.install()
       await page.goto(`${stage.url}${path}`)
       await page.waitForSelector('.conn[data-c="live"]')
       // All that the page reads by itself.
       await page.waitForSelector(path === "/ui/jobs" ? ".plot .pt" : ".node")
-      await page.waitForSelector(path === "/ui/jobs" ? ".jl" : ".drawer .why")
+      await page.waitForSelector(
+        path === "/ui/jobs" ? ".jl" : path.endsWith("Logs") ? ".drawer .lg" : ".drawer .why",
+      )
+      await numberIsAsked(requests)
       const before = requests.length
       await page.clock.runFor(60_000)
       expect(requests.slice(before).length, requests.slice(before).join(" ")).toBeLessThanOrEqual(2)

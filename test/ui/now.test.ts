@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { adapter, route } from "../pipeline/scene.ts"
 import { violations } from "./axe.ts"
-import { openUiStage, type UiStage } from "./ui-stage.ts"
+import { intercept, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 const call = adapter("call", () => {
@@ -62,6 +62,7 @@ describe("what needs a person", () => {
       "1 0 failed",
       "1 of 1 live",
     ])
+    expect(await page.locator(".nn").count()).toBe(0)
     await page.waitForSelector('.conn[data-c="live"]')
     const { waiting, held, pipeline } = await everythingWrong()
     await page.waitForSelector('[aria-label="Failures"] .gi')
@@ -71,15 +72,38 @@ describe("what needs a person", () => {
     expect(await page.locator('[aria-label="Failures"] .gh').textContent()).toContain(
       "pay: Payment ? was rejected",
     )
+    // The number leads to exactly these jobs.
+    const { id: other } = await stage.umbra.submit(
+      { ...flaky, nodes: [{ ...flaky.nodes[0]!, config: { message: "no money" } }] } as never,
+      {},
+    )
+    await stage.umbra.wait(other)
+    const counted = page.locator('[aria-label="Failures"] .gi:has-text("Payment ?") .gn')
+    const list = await context.newPage()
+    await list.goto(new URL((await counted.getAttribute("href"))!, page.url()).href)
+    await list.waitForSelector("[data-job]")
+    expect(await list.locator("[data-job]").count()).toBe(3)
+    expect(await list.locator(`[data-job="${other}"]`).count()).toBe(0)
+    await list.close()
+    await stage.umbra.delete(other)
     expect(await page.locator('[data-group="paused"] .gm').textContent()).toContain("the list is wrong")
     expect(await page.locator('[data-group="paused"] a.nl').getAttribute("href")).toContain(held)
     expect(await page.locator('[data-group="breaker fetch"] a.nl').getAttribute("href")).toContain(pipeline)
     expect(await page.locator('[aria-label="Waiting for people"] .ap').count()).toBe(1)
+    // The navigation of every page has their number, also on a phone.
+    const things = /^(\d+) things/.exec((await page.locator(".answer").textContent())!)![1]!
+    const numbers = () => page.locator('a:has-text("Now") .nn').allTextContents()
+    expect(await numbers()).toEqual(Array(2).fill(`${things} things need a person`))
+    await page.keyboard.press("Alt+2")
+    await page.waitForSelector(".jl")
+    expect(await numbers()).toEqual(Array(2).fill(`${things} things need a person`))
+    await page.keyboard.press("Alt+1")
+    await page.waitForSelector('[aria-label="Waiting for people"] .ap')
     expect(problems).toEqual([])
 
     await page.click(`[data-job="${waiting}"] >> text=Answer`)
-    await page.waitForSelector(".drawer textarea")
-    expect(new URL(page.url()).pathname).toContain(waiting)
+    await page.waitForSelector('form[aria-label="Answer approved"] textarea')
+    expect(new URL(page.url()).pathname).toBe(`/ui/jobs/${waiting}/answer`)
     await page.keyboard.press("Alt+1")
     await page.waitForSelector('[aria-label="Waiting for people"] .ap')
     await stage.umbra.signal(waiting, "approved", {})
@@ -103,6 +127,59 @@ describe("what needs a person", () => {
     expect(problems).toEqual([])
   })
 
+  it("asks for every item of a list that waits for a person, and opens its form", async () => {
+    const each = { id: "ask", handler: "approval", for_each: "{{ [1, 2] }}" }
+    const job = await stage.start({ name: "both", nodes: [each] })
+    onTestFinished(async () => void (await stage.umbra.cancel(job)))
+    const { page, context } = await stage.open("/ui/now")
+    onTestFinished(() => context.close())
+    await page.click(`[data-job="${job}"] >> text=Answer`)
+    await page.waitForSelector('form[aria-label="Answer approved"] textarea')
+    expect(new URL(page.url()).search).toBe("?node=ask&item=0")
+    await page.waitForSelector("main >> text=node ask, item 0")
+  })
+
+  it("looks at older jobs too, and does not call well what it did not look at", async () => {
+    const { page, context } = await stage.open("/docs")
+    onTestFinished(() => context.close())
+    const waits = { at: new Date().toISOString(), running: 0, scanned_to: null }
+    const example = { workflow: "old", node: "a", item: null, until: null }
+    const group = (job: string, since: string) => ({
+      ...{ kind: "signal", subject: "approved", sentence: "", action: null, jobs: 1, nodes: 1, usual: null },
+      ...{ since, until: null, examples: [{ ...example, job_id: job, since }] },
+    })
+    const pages: Record<string, object> = {
+      "": { groups: [group("job-2", "2026-11-02T00:00:00Z")], next: "one" },
+      one: { groups: [], next: "two" },
+      two: { groups: [group("job-1", "2026-11-01T00:00:00Z")], next: null },
+    }
+    let isEndless = false
+    await page.route(/\/waits/, one => {
+      const after = new URL(one.request().url()).searchParams.get("after") ?? ""
+      const found = isEndless ? { groups: [], next: "more" } : pages[after]!
+      const complete = (found as { next: unknown }).next === null
+      return one.fulfill({ json: { ...waits, jobs: 200, complete, ...found } })
+    })
+    await page.route(/\/failures/, one =>
+      one.fulfill({ json: { groups: [], jobs: 0, complete: true, from: waits.at } }),
+    )
+    await page.route(/\/executions/, one =>
+      one.fulfill({ json: { executions: [], next: null, complete: true } }),
+    )
+    await page.goto(`${stage.url}/ui/now`)
+    await page.waitForSelector(".ap >> nth=1")
+    const shown = await page
+      .locator(".ap")
+      .evaluateAll(rows => rows.map(row => (row as HTMLElement).dataset.job))
+    expect(shown).toEqual(["job-1", "job-2"])
+    expect(await page.locator("text=There are more unfinished jobs").count()).toBe(0)
+    isEndless = true
+    await page.keyboard.press("r")
+    await page.waitForSelector('[data-state="healthy"] >> text=Nothing found that needs you')
+    await page.waitForSelector("text=Older jobs than the newest 1,000")
+    expect(await page.locator("text=Nothing needs you").count()).toBe(0)
+  })
+
   it("goes through its entries by keys, and keeps its range in the address", async () => {
     const { page, context } = await stage.open("/ui/now")
     onTestFinished(() => context.close())
@@ -117,7 +194,7 @@ describe("what needs a person", () => {
     await page.waitForURL(/\/ui\/jobs\//)
     await page.goBack()
     await page.click('.seg >> text="7 d"')
-    expect(new URL(page.url()).searchParams.get("since")).toBe("7 d")
+    await page.waitForURL(url => url.searchParams.get("since") === "7 d")
     await page.reload()
     await page.waitForSelector('.seg [aria-pressed="true"] >> text="7 d"')
   })
@@ -139,7 +216,7 @@ describe("what needs a person", () => {
     await page.click("text=Try now")
     await page.waitForSelector('[data-group="paused"]')
     expect(await page.locator('[data-state="failed"]').count()).toBe(0)
-    await page.route(/\/waits/, one => one.fulfill(problem))
+    await intercept(page, /\/waits/, one => one.fulfill(problem))
     await page.keyboard.press("r")
     await page.waitForSelector("text=Below is what was known at")
     expect(await page.locator('[data-group="paused"]').count()).toBe(1)

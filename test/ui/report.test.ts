@@ -4,7 +4,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import fc from "fast-check"
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import type { Page } from "playwright-core"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
 import { seed } from "../support/seed.ts"
 import { everything, moveTo, openUiStage, shownStates, type UiStage } from "./ui-stage.ts"
 
@@ -18,6 +19,43 @@ beforeAll(async () => {
 afterAll(async () => {
   await stage?.close()
   await rm(folder, { recursive: true, force: true })
+})
+
+/** All texts of the page, attributes included. */
+const textOf = (page: Page) => page.evaluate(() => document.documentElement.outerHTML)
+
+it("no secret is in the page, whatever is opened, nor in a file with all payloads", async () => {
+  vi.stubEnv("UMBRA_SECRET_TILL", "tea-and-coffee-4711")
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const job = await stage.start({
+    name: "secret",
+    nodes: [
+      { id: "a", handler: "pick", config: { value: "{{ secrets.TILL }}" } },
+      {
+        id: "b",
+        handler: "fails",
+        retry: { max_attempts: 1 },
+        config: { message: "refused {{ secrets.TILL }}" },
+      },
+    ],
+  })
+  await stage.umbra.wait(job)
+  const { page, context } = await stage.open("/docs")
+  onTestFinished(() => context.close())
+  for (const [node, tab, selector] of [
+    ["a", "Config", ".jr"],
+    ["a", "Output", ".jr"],
+    ["b", "Why", ".errbox"],
+    ["b", "Attempts", ".att"],
+    ["b", "Logs", ".lg"],
+  ] as const) {
+    await page.goto(`${stage.url}/ui/jobs/${job}?node=${node}&tab=${tab}`)
+    await page.waitForSelector(`.drawer ${selector}`)
+    expect(await textOf(page), tab).not.toContain("tea-and-coffee")
+  }
+  const { body } = await stage.ask(`/jobs/${job}/report?payloads=full`)
+  expect(body).toContain('id="umbra-data"')
+  expect(body).not.toContain("tea-and-coffee")
 })
 
 describe("a replay file", () => {

@@ -8,13 +8,39 @@ import {
   type BrowserContextOptions,
   chromium,
   type Page,
+  type Route,
 } from "playwright-core"
+import { expect } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
 import { openStage, type Stage, type StageOptions } from "../server/stage.ts"
 import { chromiumPath } from "../support/services.ts"
 
+/**
+ * Chromium has a window with an address bar for every context, and renders what opens below the bar as pages of its own: more
+ * work than a page of the dashboard is.
+ */
+const addressBar = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"]
+
+/** What Playwright disables. Of several lists Chromium reads the last. */
+const disabledByPlaywright = [
+  "AimEnabled",
+  "AvoidCorsURLLoaderRestartOnRedirect",
+  "AvoidUnnecessaryBeforeUnloadCheckSync",
+  "DestroyProfileOnBrowserClose",
+  "HttpsFirstBalancedModeAutoEnable",
+  "HttpsUpgrades",
+  "LensOverlay",
+  "MediaRouter",
+  "NetworkTimeServiceQuerying",
+  "OptimizationHints",
+  "PaintHolding",
+  "PreconnectToSearch",
+  "ThirdPartyStoragePartitioning",
+]
+
 const flags = [
+  `--disable-features=${[...disabledByPlaywright, ...addressBar].join(",")}`,
   "--no-sandbox",
   "--disable-gpu",
   "--disable-quic",
@@ -25,8 +51,20 @@ const flags = [
   "--js-flags=--expose-gc",
 ]
 
+let browserOfProcess: Promise<Browser> | null = null
+
+/** One for all files that run in this process: each test has contexts of its own. Playwright ends it with the process. */
 function openBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: chromiumPath(), headless: true, args: flags })
+  browserOfProcess ??= launch()
+  return browserOfProcess
+}
+
+async function launch(): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath: chromiumPath(), headless: true, args: flags })
+  // If it crashes, the next file starts another.
+  return browser.on("disconnected", () => {
+    browserOfProcess = null
+  })
 }
 
 let failures = new Map<string, number>()
@@ -116,7 +154,6 @@ export async function openUiStage(options: StageOptions = {}): Promise<UiStage> 
     },
     async close() {
       for (const context of contexts) await context.close()
-      await browser.close()
       await proxy.close()
       await stage.close()
     },
@@ -166,6 +203,28 @@ async function openProxy(port: number): Promise<Proxy> {
       await new Promise(done => server.close(done))
     },
   }
+}
+
+/**
+ * Answers requests of a page that is open already. Chromium tells the page about it on another channel than keys and clicks,
+ * which can be faster (33 of 2,743 times on a busy machine): wait until a request of the page is intercepted.
+ */
+export async function intercept(
+  page: Page,
+  pattern: RegExp,
+  answer: (route: Route) => Promise<unknown>,
+): Promise<void> {
+  await page.route(pattern, answer)
+  await page.route(/\/health\?intercepted$/, route => route.fulfill({ body: "intercepted" }))
+  await page.waitForFunction(
+    async () => (await (await fetch("/health?intercepted")).text()) === "intercepted",
+  )
+}
+
+/** Waits until a page has sent what it reads once for the number beside Now. */
+export async function numberIsAsked(requests: readonly string[]): Promise<void> {
+  for (const path of [/^\/failures/, /^\/waits/, /^\/(workers|health)/, /^\/executions/])
+    await expect.poll(() => requests.some(one => path.test(one))).toBe(true)
 }
 
 /** By node id: the state that the graph shows. */

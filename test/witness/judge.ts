@@ -30,6 +30,21 @@ export interface Sample {
   readonly graph: any
 }
 
+/** A page of `GET /jobs`. */
+export interface ListSample {
+  readonly askedAt: number
+  readonly answeredAt: number
+  readonly jobs: readonly { readonly job_id: string; readonly status: string }[]
+}
+
+/** An answer of `GET /jobs/{job}/why`. */
+export interface WhySample {
+  readonly job: string
+  readonly askedAt: number
+  readonly answeredAt: number
+  readonly reasons: readonly { readonly kind: string; readonly nodes: readonly string[] }[]
+}
+
 /** A commit of the test's own to the same store, or the same disk. */
 export interface Commit {
   readonly askedAt: number
@@ -46,6 +61,14 @@ const SHOWN_AFTER_END = 500
 const START_RECORDED_AFTER = 1000
 const NOTICED_WITHIN = 1000
 const BEGUN_REPORTED_WITHIN = 500
+
+/** The state that a reason stands for; all others: QUEUED. */
+const statusOfReason: { readonly [kind: string]: string } = {
+  running: "RUNNING",
+  dependency: "PENDING",
+  timer: "WAITING",
+  items: "WAITING",
+}
 
 export async function readRuns(folder: string, kills: readonly Kill[]): Promise<Run[]> {
   const files = (await readdir(folder)).filter(name => name.startsWith("runs-"))
@@ -82,6 +105,8 @@ export class Judge {
     readonly dags: ReadonlyMap<string, Dag>
     readonly runs: readonly Run[]
     readonly samples: readonly Sample[]
+    readonly lists: readonly ListSample[]
+    readonly whys: readonly WhySample[]
     readonly commits: readonly Commit[]
     readonly kills: readonly Kill[]
     /** After so long a killed worker is dead to its engine. */
@@ -102,6 +127,8 @@ export class Judge {
           .map(({ askedAt, answeredAt }) => answeredAt - askedAt),
       )
     for (const sample of parts.samples) this.#judge(sample)
+    for (const list of parts.lists) for (const job of list.jobs) this.#judgeListed(list, job)
+    for (const why of parts.whys) this.#judgeWhy(why)
     for (const job of parts.dags.keys()) this.#judgeOrder(parts.samples.filter(each => each.job === job))
   }
 
@@ -132,6 +159,39 @@ export class Judge {
     }
   }
 
+  #judgeListed({ askedAt, answeredAt }: ListSample, shown: ListSample["jobs"][number]): void {
+    const { job_id: job, status } = shown
+    const dag = this.#dags.get(job)
+    if (dag === undefined) return
+    const isOver = (by: number) =>
+      !dag.nodes.some(isHopeless) && dag.nodes.every(({ id }) => this.#isDone(job, dag, id, by))
+    const stale = askedAt - SHOWN_AFTER_END - 2 * this.#stallAt(askedAt)
+    const hasSleep = dag.nodes.some(({ kind }) => kind === "sleep")
+    const early = dag.nodes.flatMap(({ id }) => this.runsOf(job, id)).find(run => run.begunAt < askedAt)
+    const problem =
+      ["PENDING", "QUEUED", "DISPATCHING"].includes(status) && early !== undefined
+        ? `a handler had begun at ${early.begunAt}`
+        : status === "COMPLETED" && !isOver(answeredAt)
+          ? "it had not ended"
+          : status === "PROCESSING" && !hasSleep && isOver(stale)
+            ? "it had ended"
+            : null
+    if (problem !== null)
+      this.problems.push(`${job} in [${askedAt}, ${answeredAt}]: the list says ${status}, but ${problem}`)
+  }
+
+  #judgeWhy({ reasons, ...sample }: WhySample): void {
+    const dag = this.#dags.get(sample.job)!
+    for (const { kind, nodes } of reasons)
+      for (const id of nodes) {
+        const node = dag.nodes.find(each => each.id === id)!
+        const status = statusOfReason[kind] ?? "QUEUED"
+        const problem =
+          kind === "unexplained" ? "that is no reason" : this.#contradiction(sample, dag, node, status)
+        if (problem !== null) this.#add(sample, node, `why says ${kind}, but ${problem}`)
+      }
+  }
+
   /** Longer than the time after which a start is recorded, and for some time after that. */
   #mustBeShown({ begunAt, endedAt, pid }: Run, { askedAt, answeredAt }: Sample): boolean {
     const since = begunAt + START_RECORDED_AFTER + NOTICED_WITHIN + 2 * this.#stallAt(askedAt)
@@ -139,15 +199,14 @@ export class Judge {
   }
 
   /** null: it may be so. */
-  #contradiction(sample: Sample, dag: Dag, node: DagNode, status: string): string | null {
-    const { askedAt, answeredAt, job } = sample
+  #contradiction(
+    { askedAt, answeredAt, job }: Omit<Sample, "graph">,
+    dag: Dag,
+    node: DagNode,
+    status: string,
+  ): string | null {
     const runs = this.runsOf(job, node.id)
-    const isDone = (id: string, by: number) => {
-      const other = dag.nodes.find(each => each.id === id)!
-      if (other.when === false || other.kind === "sleep") return true
-      const ok = this.runsOf(job, id).filter(({ end, endedAt }) => end === "ok" && endedAt <= by)
-      return new Set(ok.map(({ item }) => item)).size >= (other.kind === "list" ? other.items : 1)
-    }
+    const isDone = (id: string, by: number) => this.#isDone(job, dag, id, by)
     const isReady = node.dependencies.every(id => isDone(id, answeredAt))
     switch (status) {
       case "PENDING": {
@@ -179,6 +238,14 @@ export class Judge {
       default:
         return "there is no such state"
     }
+  }
+
+  /** As far as the handlers' record tells: nothing is known of a sleep. */
+  #isDone(job: string, dag: Dag, id: string, by: number): boolean {
+    const node = dag.nodes.find(each => each.id === id)!
+    if (node.when === false || node.kind === "sleep") return true
+    const ok = this.runsOf(job, id).filter(({ end, endedAt }) => end === "ok" && endedAt <= by)
+    return new Set(ok.map(({ item }) => item)).size >= (node.kind === "list" ? node.items : 1)
   }
 
   #mayBeShownUntil({ endedAt, pid }: Run): number {
@@ -266,7 +333,7 @@ export class Judge {
     return isMissing && end === null && this.#kills.has(pid) && endedAt < reportedBy
   }
 
-  #add({ job, askedAt, answeredAt }: Sample, { id }: DagNode, problem: string): void {
+  #add({ job, askedAt, answeredAt }: Omit<Sample, "graph">, { id }: DagNode, problem: string): void {
     const runs = this.runsOf(job, id).map(run => `[${run.begunAt}, ${run.endedAt}] ${run.end} by ${run.pid}`)
     this.problems.push(`${job} ${id} in [${askedAt}, ${answeredAt}]: ${problem}; runs: ${runs.join(", ")}`)
   }

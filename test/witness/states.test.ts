@@ -15,7 +15,15 @@ import { storeFlags, storeOf } from "../server/served.ts"
 import { ask } from "../server/stage.ts"
 import { seed } from "../support/seed.ts"
 import { type Dag, documentOf, inputOf, randomDag } from "./dags.ts"
-import { type Commit, Judge, type Kill, readRuns, type Sample } from "./judge.ts"
+import {
+  type Commit,
+  Judge,
+  type Kill,
+  type ListSample,
+  readRuns,
+  type Sample,
+  type WhySample,
+} from "./judge.ts"
 
 const JOBS = 12
 const DEAD_SECONDS = 3
@@ -114,19 +122,30 @@ async function watch({ seed, witness, urls, deathMs, commit, disturb }: Scene): 
   }
   const disturbed = disturb?.() ?? Promise.resolve([])
   const samples: Sample[] = []
+  const lists: ListSample[] = []
+  const whys: WhySample[] = []
   const unfinished = new Set(dags.keys())
   for (let round = 0; unfinished.size > 0; round++) {
     // Leaves the machine to what is watched.
     await delay(20)
+    const askedAt = now()
+    const { body: list } = await ask(urls[round % urls.length]!, `/jobs?limit=${JOBS}`, {})
+    lists.push({ askedAt, answeredAt: now(), jobs: list.jobs })
     for (const job of [...unfinished]) {
       const askedAt = now()
       const { status, body } = await ask(urls[round % urls.length]!, `/jobs/${job}/graph`, {})
       expect(status).toBe(200)
       samples.push({ job, askedAt, answeredAt: now(), graph: body })
+      if (samples.length % 3 === 0) {
+        const asked = now()
+        const { body: why } = await ask(urls[round % urls.length]!, `/jobs/${job}/why`, {})
+        whys.push({ job, askedAt: asked, answeredAt: now(), reasons: why.reasons })
+      }
       if (["COMPLETED", "FAILED", "CANCELLED", "EXPIRED"].includes(body.status)) unfinished.delete(job)
     }
   }
   const kills = await disturbed
+  expect(whys.length).toBeGreaterThan(JOBS)
   await probe.stop()
   const { commits } = probe
   expect(samples.length).toBeGreaterThan(JOBS)
@@ -134,7 +153,7 @@ async function watch({ seed, witness, urls, deathMs, commit, disturb }: Scene): 
   await expect
     .poll(async () => {
       const runs = await readRuns(witness, kills)
-      const judge = new Judge({ dags, runs, samples, commits, kills, deathMs })
+      const judge = new Judge({ dags, runs, samples, lists, whys, commits, kills, deathMs })
       for (const [job, dag] of dags) {
         const nodes = await Promise.all(
           dag.nodes.map(

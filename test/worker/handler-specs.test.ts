@@ -13,7 +13,7 @@ function verdict(handler: string, config: unknown): readonly string[] {
 const url = "https://example.org/"
 
 describe("S8 the built-in handlers' schemas", () => {
-  it("are those of the ten handlers", () => {
+  it("are those of the eleven handlers", () => {
     expect(builtinSpecs.map(({ name }) => name)).toEqual([
       "input",
       "output",
@@ -23,6 +23,7 @@ describe("S8 the built-in handlers' schemas", () => {
       "workflow",
       "pipeline",
       "call_external_service",
+      "store_media",
       "llm_service",
       "external",
     ])

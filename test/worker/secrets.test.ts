@@ -271,7 +271,7 @@ describe("secrets", () => {
         if (how === "string") throw text
         if (how === "code") throw Object.assign(new Error("refused"), { code: text })
         if (how === "timer") return waitUntil(5, { text })
-        if (how === "signal") return waitForSignal(`for ${text}`)
+        if (how === "signal") return waitForSignal(`for ${text}`, { schema: { title: text } })
         if (how === "fail") fail(text, { details: { nested: [text] } })
         return { text, [text]: { text } }
       },

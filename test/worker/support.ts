@@ -43,6 +43,8 @@ export type WorkerOptions = Partial<TaskRunnerOptions> &
   Partial<LocalBrokerOptions> & {
     /** What `started` waits for. */
     readonly durable?: Promise<void> | ((task: TaskNews) => Promise<void>)
+    /** Called when progress is reported. */
+    readonly progressed?: () => void
   }
 
 export function worker(handlers: readonly Handler[], options: WorkerOptions = {}) {
@@ -61,7 +63,10 @@ export function worker(handlers: readonly Handler[], options: WorkerOptions = {}
         reports.push({ type: "started", task: task as Task, data: name })
         await (typeof options.durable === "function" ? options.durable(task) : options.durable)
       },
-      progress: (task, data) => reports.push({ type: "progress", task: task as Task, data }),
+      progress: (task, data) => {
+        reports.push({ type: "progress", task: task as Task, data })
+        options.progressed?.()
+      },
       preview: (task, data) => reports.push({ type: "preview", task: task as Task, data }),
       finished: (task, outcome) => {
         reports.push({ type: "finished", task: task as Task, data: outcome })

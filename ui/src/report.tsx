@@ -29,10 +29,12 @@ class FileSource implements JobSource {
   readonly connection: Connection = { kind: "file" }
   readonly error = null
   readonly version = 0
+  readonly hasLogs = false
   readonly config = null
   readonly items = null
   readonly why = null
   readonly routes = null
+  readonly artifacts = null
   readonly now: number
   readonly #payloads: NonNullable<ReplayData["payloads"]>
 

@@ -1,10 +1,10 @@
 import type { TaskWait } from "../../core/view/view.ts"
-import type { Log } from "../../log.ts"
-import { LATE_MS } from "../local.ts"
+import type { Log, LogSink } from "../../log.ts"
 import {
   type BrokerHost,
   type Call,
   type CallAnswer,
+  type CallOptions,
   type KnownRun,
   nameFrom,
   nameOf,
@@ -14,10 +14,12 @@ import {
   type TaskName,
   type TaskWaits,
 } from "../port.ts"
+import { answerRequest } from "./artifact-requests.ts"
 import { Calls } from "./calls.ts"
 import { Link, removeEntries } from "./client/link.ts"
 import { type Keys, storesKey, WORKERS } from "./keys.ts"
-import { noWorker, type Outstanding, OutstandingTasks, remoteWaits } from "./outstanding.ts"
+import { LogStreams } from "./log-streams.ts"
+import { noWorker, type Outstanding, OutstandingTasks, remoteWaits, timely } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
@@ -28,7 +30,7 @@ import {
   encodeTask,
   type Report,
   type Sender,
-  type WorkerNews,
+  type WorkerNotice,
 } from "./wire.ts"
 import { announcementField, announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
 
@@ -39,6 +41,7 @@ export interface RedisBrokerParts {
   readonly store: { readonly id: () => Promise<string>; readonly label: string }
   readonly host: BrokerHost
   readonly partitionOf: (jobId: string) => number
+  readonly storeLogs: LogSink
   readonly log: Log
 }
 
@@ -57,6 +60,7 @@ export class RedisBroker implements RemoteWorkers {
   readonly #parts: RedisBrokerParts
   readonly #link: Link
   readonly #results: Results
+  readonly #logs: LogStreams
   readonly #reconciliation: Reconciliation
   readonly #tasks: OutstandingTasks
   readonly #calls: Calls
@@ -100,6 +104,8 @@ export class RedisBroker implements RemoteWorkers {
       durable: partition => host.durable(partition),
       log,
     })
+    const isOwned = (partition: number) => this.#results.has(partition)
+    this.#logs = new LogStreams({ link: this.#link, isOwned, store: parts.storeLogs, log })
     this.#reconciliation = new Reconciliation({
       link: this.#link,
       engine: host.id,
@@ -224,8 +230,8 @@ export class RedisBroker implements RemoteWorkers {
     return this.isUp && this.runs(handler)
   }
 
-  call(call: Call, signal: AbortSignal): Promise<CallAnswer> {
-    return this.#calls.make(call, signal)
+  call(call: Call, options: CallOptions): Promise<CallAnswer> {
+    return this.#calls.make(call, options)
   }
 
   has(task: TaskName): boolean {
@@ -239,6 +245,7 @@ export class RedisBroker implements RemoteWorkers {
   partitionsTaken(partitions: readonly number[]): void {
     this.#results.partitionsTaken(partitions)
     this.#reconciliation.partitionsTaken(partitions)
+    this.#logs.arrived(partitions)
   }
 
   left(partitions: readonly number[]): void {
@@ -254,6 +261,7 @@ export class RedisBroker implements RemoteWorkers {
     this.#isDraining = true
     this.#reconciliation.stop()
     await this.#results.stop()
+    await this.#logs.stop()
     for (const task of this.#tasks.values()) if (task.state === "queued") this.#forget(task)
   }
 
@@ -285,13 +293,11 @@ export class RedisBroker implements RemoteWorkers {
   #up(keys: Keys): void {
     this.#announcer.reset()
     this.#results.wake()
+    this.#logs.arrived(this.#results.partitions)
     this.#reconciliation.start(keys)
   }
 
-  /**
-   * It is unknown whether the commands in flight reached Redis. Callers have a fallback and do not wait for
-   * Redis.
-   */
+  /** It is unknown whether the commands in flight reached Redis. Callers have a fallback and do not wait for it. */
   #down(): void {
     this.#calls.giveUp(() => true)
     for (const task of this.#tasks.values()) if (task.state === "sent") task.state = "unsure"
@@ -324,7 +330,7 @@ export class RedisBroker implements RemoteWorkers {
       task.state = "unsure"
       this.#parts.log.warn(
         { error: String(error) },
-        "a task may not have reached Redis; reconciliation will look for it",
+        "a task may not have reached Redis; reconciliation will check this",
       )
       this.#reconciliation.request()
     }
@@ -344,8 +350,9 @@ export class RedisBroker implements RemoteWorkers {
    */
   #receive(message: string): void {
     try {
-      const news = JSON.parse(message) as WorkerNews
+      const news = JSON.parse(message) as WorkerNotice
       if (news.type === "begun") for (const task of news.tasks) this.#tasksBegun(news.worker, task)
+      else if (news.type === "logs") this.#logs.arrived(news.partitions)
       else if (news.type === "left") {
         this.#roster.left(news.worker)
         this.#reconciliation.request()
@@ -367,9 +374,11 @@ export class RedisBroker implements RemoteWorkers {
     const { name } = from
     const task = nameFrom(name)
     if (report.kind === "started") void this.#started(task, report, from.worker)
+    else if (report.kind === "asked") void this.#answer(report, from)
     else if (report.kind === "progress") events.progress(task, report.progress)
-    else if (report.kind === "preview") events.preview(task, report.data)
-    else if (report.kind === "aborted")
+    else if (report.kind === "preview") {
+      if (!this.#calls.preview(name, report.data)) events.preview(task, report.data)
+    } else if (report.kind === "aborted")
       events.aborted(task, { worker: from.worker, ...report.times }, report.usage)
     else if (report.kind === "refused") this.#refused(from, report.cause ?? "no reason given")
     else if (report.kind === "returned") this.#returned(from)
@@ -378,6 +387,11 @@ export class RedisBroker implements RemoteWorkers {
       if (!this.#calls.answer(name, report.outcome))
         events.finished(task, report.outcome, { worker: from.worker, ...report.times })
     }
+  }
+
+  async #answer(report: Extract<Report, { kind: "asked" }>, from: Sender): Promise<void> {
+    const answered = await answerRequest(report, from, this.#parts.host.events)
+    if (answered !== null) this.#publish({ type: "answer", ...answered })
   }
 
   /**
@@ -473,15 +487,6 @@ export class RedisBroker implements RemoteWorkers {
     this.#parts.host.served(handler)
     this.#wake()
   }
-}
-
-/**
- * A task whose place in the rate of its provider passed while it waited here asks for another place before it
- * begins.
- */
-function timely(task: Task, queuedAt: number): Task {
-  const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
-  return isLate ? { ...task, isLate } : task
 }
 
 /**

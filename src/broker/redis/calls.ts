@@ -1,8 +1,10 @@
-import { type Broker, type Call, type CallAnswer, nameOf, type Task } from "../port.ts"
+import type { Json } from "../../core/json.ts"
+import { type Broker, type Call, type CallAnswer, type CallOptions, nameOf, type Task } from "../port.ts"
 
 interface Waiting {
   readonly task: Task
   readonly answered: (outcome: CallAnswer) => void
+  readonly onPreview: CallOptions["onPreview"]
 }
 
 /**
@@ -21,7 +23,7 @@ export class Calls {
     this.#broker = broker
   }
 
-  make(call: Call, signal: AbortSignal): Promise<CallAnswer> {
+  make(call: Call, { signal, onPreview }: CallOptions): Promise<CallAnswer> {
     const task = callTask(call, ++this.#called)
     const name = nameOf(task)
     return new Promise(resolve => {
@@ -31,7 +33,7 @@ export class Calls {
         signal.removeEventListener("abort", giveUp)
         resolve(outcome)
       }
-      this.#waiting.set(name, { task, answered })
+      this.#waiting.set(name, { task, answered, onPreview })
       signal.addEventListener("abort", giveUp)
       this.#broker.dispatch(task)
     })
@@ -44,6 +46,13 @@ export class Calls {
     this.#waiting.delete(name)
     call.answered(outcome)
     return true
+  }
+
+  /** Returns false if the name is not that of a call. */
+  preview(name: string, data: Json): boolean {
+    const call = this.#waiting.get(name)
+    call?.onPreview?.(data)
+    return call !== undefined
   }
 
   giveUp(isHopeless: (handler: string) => boolean): void {

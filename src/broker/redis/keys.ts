@@ -63,6 +63,11 @@ export class Keys {
     return `${this.#base}:results:${partition}`
   }
 
+  /** The stream of log lines of the jobs of a partition, with a limited length; the partition's owner stores them. */
+  logs(partition: number): string {
+    return `${this.#base}:logs:${partition}`
+  }
+
   /** The heartbeat of a worker; it expires when the worker stops sending it. */
   worker(id: string): string {
     return `${this.#base}:worker:${id}`
@@ -94,10 +99,15 @@ export function storesKey(prefix: string): string {
   return `${prefix}:stores`
 }
 
+/** The epochs of engines of release 0.1, which announce no store. */
+export function oldEpochsKey(prefix: string, runId: string): string {
+  return `${prefix}:${runId.slice(0, RUN_LENGTH)}:epochs`
+}
+
 const RUN_LENGTH = 12
 /** With the store before the run id, or without a store, as release 0.1 wrote them. */
 const RUN =
-  /^(?:[0-9a-f]{12}:)?([0-9a-f]{12}):(?:tasks|results|worker|workers|last|seen|epochs|marker)(?::|$)/
+  /^(?:[0-9a-f]{12}:)?([0-9a-f]{12}):(?:tasks|results|logs|worker|workers|last|seen|epochs|marker)(?::|$)/
 
 /** The consumer groups: workers on `tasks`, owners of partitions on `results`. */
 export const WORKERS = "workers"

@@ -1,6 +1,7 @@
 import type { JsonObject } from "../../core/json.ts"
 import type { TaskWait } from "../../core/view/view.ts"
 import { FairQueue, type Queued } from "../fair-queue.ts"
+import { LATE_MS } from "../local.ts"
 import { type KnownRun, nameOf, type Task, type TaskName, type TaskWaits } from "../port.ts"
 import type { Roster } from "./roster.ts"
 
@@ -220,7 +221,7 @@ class Window<T extends Queued> {
 interface Fleet {
   /** Does Redis answer? */
   readonly isUp: boolean
-  readonly roster: Pick<Roster, "serves" | "lastSeen">
+  readonly roster: Pick<Roster, "serves" | "lastSeen" | "outdated">
 }
 
 /** Why tasks that were sent to remote workers have not begun. */
@@ -245,6 +246,25 @@ export function remoteWaits(tasks: Pick<OutstandingTasks, "get" | "notBegun">, f
 /** No live worker has the handler. */
 export function noWorker(handler: string, { isUp, roster }: Fleet): TaskWait {
   const last = roster.lastSeen(handler)
-  const away = isUp ? {} : { cause: "Redis cannot be reached" }
-  return { reason: "none", last_worker: last?.worker ?? null, last_seen_at: last?.at ?? null, ...away }
+  const cause = isUp ? outdatedCause(handler, roster) : { cause: "Redis cannot be reached" }
+  return { reason: "none", last_worker: last?.worker ?? null, last_seen_at: last?.at ?? null, ...cause }
+}
+
+/** A worker of release 0.1 has the handler. */
+function outdatedCause(handler: string, { outdated }: Pick<Roster, "outdated">): { readonly cause?: string } {
+  const worker = outdated.find(({ handlers }) => handlers.includes(handler))
+  if (worker === undefined) return {}
+  const { id, version } = worker
+  return {
+    cause: `worker ${id} has handler ${handler}, but it is of an earlier release (${version}) and gets no tasks`,
+  }
+}
+
+/**
+ * A task whose place in the rate of its provider passed while it waited here asks for another place before it
+ * begins.
+ */
+export function timely(task: Task, queuedAt: number): Task {
+  const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
+  return isLate ? { ...task, isLate } : task
 }

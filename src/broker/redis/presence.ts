@@ -4,7 +4,7 @@ import { RedisAwayError } from "./client/connection.ts"
 import type { Link } from "./client/link.ts"
 import type { Keys } from "./keys.ts"
 import type { LastSeen, WorkerBeat } from "./roster.ts"
-import type { WorkerNews } from "./wire.ts"
+import type { WorkerNotice } from "./wire.ts"
 
 export interface PresenceParts {
   readonly link: Link
@@ -153,7 +153,7 @@ export class Presence {
     const { link } = this.#parts
     const { keys } = link
     if (keys === null) return
-    const news: WorkerNews = { type: "left", worker: this.#id }
+    const news: WorkerNotice = { type: "left", worker: this.#id }
     const commands = [
       ["DEL", keys.worker(this.#id), keys.lastBeat(this.#id)],
       ["SREM", keys.workers, this.#id],

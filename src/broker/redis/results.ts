@@ -212,7 +212,10 @@ export class Results {
       )
       await (isStored ? this.#remove(keys, taken) : this.#putBack(keys, taken))
     } catch (error) {
-      log.debug({ partition: taken.partition, error: String(error) }, "reports stay in Redis for now")
+      log.debug(
+        { partition: taken.partition, error: String(error) },
+        "could not remove reports that were read; they stay in Redis, and are read again",
+      )
     } finally {
       for (const place of places) this.#unsettled.delete(place)
       this.#pause.end()

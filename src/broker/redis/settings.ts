@@ -37,6 +37,8 @@ export const redisTable = {
    * more are read beyond it.
    */
   maxUnsettledReports: wholeNumber("max_unsettled_reports", 20_000),
+  /** The length of a partition's stream of log lines: a worker adds an entry every 50 ms while its handlers log. */
+  logStreamLength: wholeNumber("log_stream_length", 500),
   /** How long a worker that died is shown. */
   shownDeadSeconds: amount("shown_dead_seconds", 600),
 }

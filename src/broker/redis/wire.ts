@@ -1,4 +1,5 @@
 /** Encodes tasks and reports as the fields of stream entries. */
+import type { ArtifactAnswer, ArtifactQuestion } from "../../core/artifacts.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { AttemptTimes, KnownRun, Outcome, Task } from "../port.ts"
@@ -37,6 +38,8 @@ export type Report =
     }
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "preview"; readonly data: Json }
+  /** Sent again until it is answered. `id`: unique in the worker. */
+  | { readonly kind: "asked"; readonly id: number; readonly question: ArtifactQuestion }
   /** The worker has aborted an attempt whose handler had begun. */
   | {
       readonly kind: "aborted"
@@ -57,6 +60,19 @@ export interface Sender {
   readonly name: string
   readonly handler: string
   readonly entry: string
+}
+
+export function startReport(announce: boolean, alone: boolean | undefined, place = false): Report {
+  return { kind: "started", announce, alone, place: place || undefined }
+}
+
+/** A later report of these kinds supersedes the earlier ones. */
+const REPLACEABLE: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])
+
+/** Of two reports about a task with the same topic only the later one counts; undefined: every one counts. */
+export function replacedTopic(report: Report): string | undefined {
+  if (!REPLACEABLE.has(report.kind)) return undefined
+  return report.kind === "started" && report.alone === false ? "joined" : report.kind
 }
 
 /**
@@ -98,11 +114,20 @@ export type Control =
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   /** `joined`: permits not the handler to begin, but another isolated task to run at the same time. */
   | { readonly type: "begin"; readonly name: string; readonly joined?: true | undefined }
+  /** To the worker that asked. */
+  | ({ readonly type: "answer" } & AnsweredQuestion)
+
+export interface AnsweredQuestion {
+  readonly worker: string
+  readonly id: number
+  /** null: the attempt is over, or is another engine's. */
+  readonly answer: ArtifactAnswer | null
+}
 
 export type BegunTask = readonly [name: string, ranMs: number, usage?: JsonObject]
 
 /** A message of a worker to all engines. */
-export type WorkerNews =
+export type WorkerNotice =
   /**
    * Handlers that have begun and are running, each with its running time by the worker's clock and its usage
    * so far. Sent once, again when the usage has changed, and again to new owners.
@@ -112,6 +137,8 @@ export type WorkerNews =
       readonly worker: string
       readonly tasks: readonly BegunTask[]
     }
+  /** Log lines of jobs of these partitions are in their streams. */
+  | { readonly type: "logs"; readonly partitions: readonly number[] }
   /** The worker stopped gracefully. */
   | { readonly type: "left"; readonly worker: string }
 

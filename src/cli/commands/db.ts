@@ -1,4 +1,7 @@
 /** `umbra db …`: commands for the database as a whole. */
+import type { ContentStore } from "../../artifacts/content-store.ts"
+import { readingMovedFacts } from "../../artifacts/moved-facts.ts"
+import { contentPlaceOf, openContentStore } from "../../artifacts/open.ts"
 import { UmbraError } from "../../errors.ts"
 import { openReader, Reader } from "../../jobs/reader.ts"
 import { isPostgres } from "../../journal/location.ts"
@@ -33,7 +36,10 @@ export async function check(options: CheckOptions): Promise<number> {
 }
 
 async function checkJobs(location: string): Promise<Checked> {
-  return { integrity: null, ...(await withReader(location, compareAll)) }
+  return {
+    integrity: null,
+    ...(await withReader(location, reader => compareAll(reader, contentOf(location)))),
+  }
 }
 
 async function checkFolder(location: string): Promise<Checked> {
@@ -41,7 +47,7 @@ async function checkFolder(location: string): Promise<Checked> {
   try {
     const integrity = folder.checkIntegrity()
     if (integrity.length > 0) return { integrity, checked: null, different: [] }
-    return { integrity, ...(await compareAll(new Reader(folder.journal))) }
+    return { integrity, ...(await compareAll(new Reader(folder.journal), contentOf(location))) }
   } finally {
     await folder.close()
   }
@@ -119,33 +125,42 @@ interface Compared {
 export async function verify(jobId: string | undefined, options: VerifyOptions): Promise<number> {
   if ((jobId === undefined) === !options.all)
     throw new UmbraError("E604", "name one job, or use --all for every job of the store.")
-  const { checked, different } = await withReader(existingStore(options), async reader =>
-    jobId === undefined ? compareAll(reader) : compareOne(reader, jobId),
+  const location = existingStore(options)
+  const content = contentOf(location)
+  const { checked, different } = await withReader(location, async reader =>
+    jobId === undefined ? compareAll(reader, content) : compareOne(reader, jobId, content),
   )
   print(options, { checked, different }, () => differencesText(checked, different))
   return different.length === 0 ? exitCode.ok : exitCode.failed
 }
 
-async function compareOne(reader: Reader, jobId: string): Promise<Compared> {
-  const differences = await reader.verify(jobId)
+async function compareOne(reader: Reader, jobId: string, content: ContentStore | null): Promise<Compared> {
+  const differences = [...(await reader.verify(jobId)), ...(await reader.verifyArtifacts(jobId, content))]
   return { checked: 1, different: differences.length === 0 ? [] : [{ job_id: jobId, differences }] }
 }
 
-export async function compareAll(reader: Reader): Promise<Compared> {
+/** null: no place is configured, so the content of artifacts is not checked. */
+function contentOf(location: string): ContentStore | null {
+  const place = contentPlaceOf(location)
+  return place && openContentStore(place)
+}
+
+async function compareAll(reader: Reader, content: ContentStore | null): Promise<Compared> {
   const different: Difference[] = []
   let checked = 0
-  for await (const { jobId, differences } of reader.verifyAll()) {
+  for await (const { jobId, differences: ofJournal } of reader.verifyAll()) {
     checked++
+    const differences = [...ofJournal, ...(await reader.verifyArtifacts(jobId, content))]
     if (differences.length > 0) different.push({ job_id: jobId, differences })
   }
   return { checked, different }
 }
 
 /** Another process may use the folder meanwhile. */
-export async function withReader<T>(location: string, use: (reader: Reader) => Promise<T>): Promise<T> {
+async function withReader<T>(location: string, use: (reader: Reader) => Promise<T>): Promise<T> {
   const reader = isPostgres(location)
     ? await openReader(location)
-    : new Reader((await openReadOnly(location)).journal)
+    : new Reader(readingMovedFacts((await openReadOnly(location)).journal, location))
   try {
     return await use(reader)
   } finally {
@@ -153,7 +168,7 @@ export async function withReader<T>(location: string, use: (reader: Reader) => P
   }
 }
 
-export function differencesText(checked: number, different: readonly Difference[]): string {
+function differencesText(checked: number, different: readonly Difference[]): string {
   const paint = paintFor(process.stdout)
   if (different.length === 0)
     return `${paint.green(`✓ ${count(checked, "job")}`)}: every projection matches its journal\n`

@@ -20,7 +20,7 @@ import { moduleFiles, nextChange, snapshot, workflowFiles } from "../input/watch
 import { commandLog } from "../output/log.ts"
 import { renderProblems } from "../output/problems.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
-import { beginToLeave, checkEnginePace, sayThatItStops, toldToStop } from "../running.ts"
+import { checkEngineHeartbeat, listenForStop, printStopping, startShutdown } from "../running.ts"
 import { inTurn } from "../target/folder-wait.ts"
 import { publishServer } from "../target/served.ts"
 
@@ -32,10 +32,10 @@ export interface DevOptions extends StoreOptions, Modules {
 const AGAIN_MS = 1000
 
 export async function dev(files: readonly string[], options: DevOptions): Promise<number> {
-  checkEnginePace()
+  checkEngineHeartbeat()
   const location = storeLocation(options)
   const { log } = commandLog()
-  const stop = toldToStop()
+  const stop = listenForStop()
   // Modules of --handlers are loaded in their own process alone, so that they can be replaced.
   const { adapters, providers } = { adapters: options.adapters ?? [], providers: options.providers ?? [] }
   const parts = {
@@ -51,7 +51,7 @@ export async function dev(files: readonly string[], options: DevOptions): Promis
       return runner
     },
   }
-  const umbra = await inTurn(() => openUmbra(location, wrapped), { isOver: stop.isTold })
+  const umbra = await inTurn(() => openUmbra(location, wrapped), { isOver: stop.isSignalled })
   const localToken = new LocalToken()
   let server: Server
   let hide = async () => {}
@@ -68,9 +68,9 @@ export async function dev(files: readonly string[], options: DevOptions): Promis
   say(greeting(server, storeName(location), files, options))
   const watching = workshop.run()
   const signal = await Promise.race([stop.signalled, watching.then(() => null)])
-  if (signal !== null) sayThatItStops(signal)
+  if (signal !== null) printStopping(signal)
   stopping.abort()
-  beginToLeave()
+  startShutdown()
   await watching.catch(() => {})
   await server.close()
   await hide()
@@ -113,7 +113,7 @@ class Workshop {
   /** null: no modules were given, or they could not be loaded yet. */
   #process: HandlerProcess | null = null
   readonly #known = new Set<string>()
-  /** What was said about each file last: the same is not repeated. */
+  /** The last message about each file: the same message is not printed again. */
   readonly #said = new Map<string, string>()
 
   constructor(parts: WorkshopParts) {
@@ -148,7 +148,7 @@ class Workshop {
     const { log } = commandLog()
     let next: HandlerProcess
     try {
-      next = await HandlerProcess.start(this.#modules, log)
+      next = await HandlerProcess.start(this.#modules, log, this.#parts.umbra.artifacts.location)
     } catch (error) {
       if (!(error instanceof UmbraError)) throw error
       const rest = this.#process === null ? "" : " The handlers that were loaded before stay in use."
@@ -168,14 +168,16 @@ class Workshop {
     )
     moved.then(attempts => {
       if (attempts > 0)
-        say(`${count(attempts, "attempt")} in flight: handed over to the new code, no try is spent.`)
+        say(
+          `${count(attempts, "attempt")} in flight: handed over to the new code; this does not count as an attempt.`,
+        )
     })
     next.ended.then(how => this.#ended(next, how))
   }
 
   #ended(process: HandlerProcess, how: string): void {
     if (this.#process !== process || this.#parts.signal.aborted) return
-    complain(`The process of the handlers ended: ${how}. It is started again.`)
+    complain(`The handler process ended: ${how}. It is restarted.`)
     this.#process = null
     setTimeout(() => {
       if (this.#process === null && !this.#parts.signal.aborted) void this.#load()
@@ -191,7 +193,7 @@ class Workshop {
     }
   }
 
-  /** What there is to say about the file. */
+  /** The message about the file. */
   async #pushed(file: string): Promise<string> {
     let source: Source | undefined
     try {
@@ -199,7 +201,7 @@ class Workshop {
       const { plan, problems } = await this.#check(source)
       if (plan === undefined) return problemText(source, problems)
       const { umbra } = this.#parts
-      const { name, version, unchanged } = await umbra.registerPlan(plan, localOwner, "local")
+      const { name, version, unchanged } = await umbra.registrations.registerPlan(plan, localOwner, "local")
       const stay = unchanged ? "" : await this.#staying(name, version)
       return `${printable(file)}: ${printable(name)}@${version} is stored.${stay}\n`
     } catch (error) {

@@ -5,7 +5,16 @@ import { UmbraError } from "../../errors.ts"
 import { readJson, readSource } from "../input/source.ts"
 import { print, printSubmitted } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
-import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
+import {
+  count,
+  duration,
+  type Paint,
+  paintFor,
+  printable,
+  shorten,
+  width,
+  wrapped,
+} from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
 
@@ -169,13 +178,14 @@ function nodeLines(
     paintName,
   }: { names: number; columns: number; paint: Paint; paintName: (text: string) => string },
 ): string[] {
-  const { because, items, effects, duration_ms } = node
+  const { because, items, effects, duration_ms, usage } = node
   const name = printable(node.node)
   const parts = [
     because,
     items === undefined ? "" : `${count(items.reused, "item")} reused, ${items.run} run`,
     effects === undefined || effects === "safe" ? "" : effects,
     effects === undefined ? "" : timeText(duration_ms ?? null),
+    usageText(usage ?? {}),
   ]
   const rest = parts.filter(Boolean).join("; ")
   const column = Math.min(names, 30) + 4
@@ -196,16 +206,20 @@ function timeText(time: { readonly p50: number; readonly p90: number } | null): 
   return time === null ? "no data" : `${duration(time.p50)} to ${duration(time.p90)}`
 }
 
+function usageText(usage: NonNullable<ForkedNode["usage"]>): string {
+  const amount = (value: number) => String(Number(value.toPrecision(3)))
+  const text = ([key, { mean, p50, p90 }]: [string, (typeof usage)[string]]) =>
+    `${printable(key)} ${p50 === null || p90 === null ? `${amount(mean)} on average` : `${amount(p50)} to ${amount(p90)}`}`
+  return Object.entries(usage).map(text).join(", ")
+}
+
 function expectedLines(expected: ForkPreview["expected"], columns: number, paint: Paint): string[] {
-  const usage = Object.entries(expected.usage ?? {}).map(
-    ([key, amount]) => `${key} ${Number(amount.toPrecision(3))}`,
-  )
   const path =
     expected.critical_path.length === 0 ? "nothing runs" : expected.critical_path.map(printable).join(" → ")
   return [
     paint.bold("Expected"),
     ...labelled("time", timeText(expected.duration_ms), columns),
-    ...labelled("usage", expected.usage === null ? "no data" : usage.join(", ") || "nothing", columns),
+    ...labelled("usage", expected.usage === null ? "no data" : usageText(expected.usage), columns),
     ...labelled("path", path, columns),
     "",
   ]
@@ -233,23 +247,4 @@ function confirmLines(
 export function confirmFlags(unsafe: readonly string[], unknown: readonly string[]): string {
   const named = unsafe.map(id => `--confirm ${printable(id)}`)
   return [...named, ...(unknown.length === 0 ? [] : ["--confirm-unknown"])].join(" ")
-}
-
-/** Broken at spaces; a longer word is broken anywhere. */
-function wrapped(text: string, columns: number): string[] {
-  const lines: string[] = []
-  let line = ""
-  for (const word of printable(text).split(" ")) {
-    let rest = word
-    if (line !== "" && width(line) + 1 + width(rest) > columns) {
-      lines.push(line)
-      line = ""
-    }
-    while (width(rest) > columns) {
-      lines.push(rest.slice(0, columns))
-      rest = rest.slice(columns)
-    }
-    line = line === "" ? rest : `${line} ${rest}`
-  }
-  return line === "" ? lines : [...lines, line]
 }

@@ -1,4 +1,4 @@
-/** `umbra push FILE`: stores a workflow under its name; changed content becomes a new version. */
+/** `umbra push FILE`: stores a workflow under its name; changed content becomes a new version; or the schedules of a file. */
 import { UmbraClientError } from "../../client/error.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
@@ -7,10 +7,14 @@ import { readSource } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import { reportProblems } from "../output/problems.ts"
 import { paintFor, printable } from "../output/terminal.ts"
+import { isForSchedules } from "../schedules/file.ts"
+import { pushSchedules } from "../schedules/push.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function push(file: string, options: TargetOptions): Promise<number> {
-  const { name, text } = await readSource(file)
+  const source = await readSource(file)
+  const { name, text } = source
+  if (isForSchedules(source)) return pushSchedules(source, options)
   return withTarget(
     options,
     async ({ push: store, name: target, flags }) => {

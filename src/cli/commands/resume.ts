@@ -27,6 +27,7 @@ import {
 } from "../output/result.ts"
 import { count, duration, paintFor, printable } from "../output/terminal.ts"
 import { inTurn, keepFolder } from "../target/folder-wait.ts"
+import { contentAt } from "../target/store-artifacts.ts"
 
 export interface ResumeOptions extends StoreOptions, Modules, DeadLetterFlags {
   readonly json?: boolean
@@ -58,7 +59,7 @@ export async function resume(options: ResumeOptions): Promise<number> {
   const { store, unfinished } = await lookFirst(location, log)
   // Before anything else: its jobs resume before the engine has opened.
   const stop = stopSignal()
-  const umbra = await openUmbra(store, { ...modules, log })
+  const umbra = await openUmbra(store, { ...modules, ...contentAt(location), log })
   try {
     const told = await new Resumption(umbra, options, stop).run(unfinished)
     const code = finish(told, { location, untold: unfinished.length - told.length, ...options })

@@ -38,7 +38,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const location = storeLocation(options)
   const log = commandLog()
   const adapters = await loadAdapters(options)
-  // On standard error, so that --json changes nothing. Of a PostgreSQL database the log says so.
+  // On standard error, so that --json changes nothing. For a PostgreSQL database this is logged.
   if (isNewFolder(location))
     process.stderr.write(paintFor(process.stderr).dim(`Creating a database in ${location}.\n`))
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))

@@ -11,7 +11,13 @@ import { exitCode } from "../exit.ts"
 import { loadModules, type Modules } from "../input/modules.ts"
 import { type StoreOptions, storeLocation, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
-import { beginToLeave, checkEnginePace, checkWorkerPace, sayThatItStops, toldToStop } from "../running.ts"
+import {
+  checkEngineHeartbeat,
+  checkWorkerHeartbeat,
+  listenForStop,
+  printStopping,
+  startShutdown,
+} from "../running.ts"
 import { inTurn } from "../target/folder-wait.ts"
 import { publishServer } from "../target/served.ts"
 
@@ -28,16 +34,16 @@ export async function serve(options: ServeOptions): Promise<number> {
   const redisUrl = (options.redisUrl ?? process.env.UMBRA_REDIS_URL) || undefined
   const isWorkerAlone = roles.has("worker") && !roles.has("engine")
   if (isWorkerAlone && redisUrl === undefined) throw noTasks()
-  checkEnginePace()
-  if (redisUrl !== undefined) checkWorkerPace()
+  checkEngineHeartbeat()
+  if (redisUrl !== undefined) checkWorkerHeartbeat()
   const modules = await loadModules(options)
   const location = storeLocation(options)
   const { log } = commandLog()
-  const parts = { ...modules, roles: [...roles], log }
+  const parts = { ...modules, roles: [...roles], log, capturesConsole: true }
   // Before anything else: jobs resume before the engine has opened, and a signal must hand them over.
-  const stop = toldToStop()
+  const stop = listenForStop()
   const opening = inTurn(() => openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }), {
-    isOver: stop.isTold,
+    isOver: stop.isSignalled,
   })
   const early = await Promise.race([stop.signalled, opening.then(() => null)])
   if (early !== null) return leaveEarly(opening, early)
@@ -63,17 +69,17 @@ export async function serve(options: ServeOptions): Promise<number> {
     throw error
   }
   const worker = isWorkerAlone
-    ? openWorker(redisUrl!, { ...modules, log, store: await umbra.storeId() })
+    ? openWorker(redisUrl!, { ...modules, log, capturesConsole: true, store: await umbra.storeId() })
     : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
-  sayThatItStops(await stop.signalled)
+  printStopping(await stop.signalled)
   return leave({ server, umbra, worker, hide })
 }
 
 /** A signal arrived while the store was being opened. */
 async function leaveEarly(opening: Promise<Umbra>, signal: NodeJS.Signals): Promise<number> {
-  sayThatItStops(signal)
-  beginToLeave()
+  printStopping(signal)
+  startShutdown()
   // An error while opening no longer matters.
   const umbra = await opening.catch(() => null)
   await umbra?.close()
@@ -89,7 +95,7 @@ interface Served {
 
 /** Requests are answered first; handlers that still run after the drain time are handed over and run again elsewhere. */
 async function leave({ server, umbra, worker, hide }: Served): Promise<number> {
-  const drain = beginToLeave()
+  const drain = startShutdown()
   await server.close()
   await hide()
   await worker?.close(drain)

@@ -48,13 +48,16 @@ export function statisticsText(found: WorkflowStatistics, columns: number, paint
       ["jobs", jobsText(jobs)],
       ["took", percentileText(jobs.duration_ms)],
       ["waited", percentileText(jobs.queued_ms)],
-      ["usage", usageText(jobs.usage, "job")],
+      ...usageFacts(jobs.usage),
       ["errors", errorsText(jobs)],
       ["slowest", path.length < 2 ? "" : `${path.map(({ node }) => node).join(" → ")}: ${duration(sum)}`],
     ],
     paint,
   )
-  const body = columns < TABLE_COLUMNS ? nodeLines(nodes, paint) : nodeTable(nodes, paint)
+  const isNarrow = columns < TABLE_COLUMNS
+  const body = isNarrow
+    ? nodeLines(nodes, columns, paint)
+    : [...nodeTable(nodes, paint), ...usageTable(nodes, paint)]
   return lines([...head, ...facts.map(fact => shortenPainted(fact, columns)), "", ...body])
 }
 
@@ -94,14 +97,19 @@ function percentileText(found: Percentiles | null): string {
   return `p50 ${duration(found.p50)}, p90 ${duration(found.p90)}, p99 ${duration(found.p99)}`
 }
 
-function usageText(usage: UsageStatistics | null, per: string): string {
-  if (usage === null) return ""
-  return Object.entries(usage)
-    .map(([key, { total, mean }]) => `${key} ${amount(total)} (${amount(mean)} per ${per})`)
-    .join(", ")
+function usageFacts(usage: UsageStatistics | null): [name: string, value: string][] {
+  return Object.entries(usage ?? {}).map(([key, used], index) => {
+    const range = used.p50 === null ? "" : `, ${usagePercentiles(used)}`
+    return [index === 0 ? "usage" : "", `${key} ${amount(used.total)}, ${amount(used.mean)} per job${range}`]
+  })
 }
 
-const amount = (value: number): string => value.toLocaleString("en", { maximumSignificantDigits: 6 })
+function usagePercentiles({ p50, p90, p99 }: UsageStatistics[string]): string {
+  return `p50 ${amount(p50)}, p90 ${amount(p90)}, p99 ${amount(p99)}`
+}
+
+const amount = (value: number | null): string =>
+  value?.toLocaleString("en", { maximumSignificantDigits: 6 }) ?? "-"
 
 function errorsText({ errors }: Pick<JobStatistics, "errors">): string {
   return errors.map(({ code, count }) => `${code} ${count.toLocaleString("en")}`).join(", ")
@@ -117,8 +125,12 @@ function nodeTable(nodes: readonly NodeStatistics[], paint: Paint): string[] {
     ...[duration_ms?.p50, duration_ms?.p90, duration_ms?.p99, queued_ms?.p50, queued_ms?.p90].map(shown),
     attempts.toLocaleString("en"),
   ])
-  const columns = HEADINGS.map((heading, i) => padded([heading, ...rows.map(row => row[i]!)]))
-  return [HEADINGS, ...rows].map((_, row) => {
+  return table(HEADINGS, rows, paint)
+}
+
+function table(headings: readonly string[], rows: readonly (readonly string[])[], paint: Paint): string[] {
+  const columns = headings.map((heading, i) => padded([heading, ...rows.map(row => row[i]!)]))
+  return [headings, ...rows].map((_, row) => {
     const line = columns
       .map(column => column[row]!)
       .join("  ")
@@ -127,14 +139,31 @@ function nodeTable(nodes: readonly NodeStatistics[], paint: Paint): string[] {
   })
 }
 
+const USAGE_HEADINGS = ["NODE", "USAGE", "TOTAL", "MEAN", "P50", "P90", "P99"]
+
+/** Nothing, if no node has reported any. */
+function usageTable(nodes: readonly NodeStatistics[], paint: Paint): string[] {
+  const rows = nodes.flatMap(({ node, usage }) =>
+    Object.entries(usage ?? {}).map(([key, { total, mean, p50, p90, p99 }]) => [
+      ...[node, key].map(text => shorten(printable(text), 24)),
+      ...[total, mean, p50, p90, p99].map(amount),
+    ]),
+  )
+  return rows.length === 0 ? [] : ["", ...table(USAGE_HEADINGS, rows, paint)]
+}
+
 const shown = (ms: number | undefined): string => (ms === undefined ? "-" : duration(ms))
 
-function nodeLines(nodes: readonly NodeStatistics[], paint: Paint): string[] {
-  return nodes.flatMap(({ node, count: runs, failed, failure_rate, duration_ms, queued_ms }) => [
+function nodeLines(nodes: readonly NodeStatistics[], columns: number, paint: Paint): string[] {
+  return nodes.flatMap(({ node, count: runs, failed, failure_rate, duration_ms, queued_ms, usage }) => [
     shorten(printable(node), 40),
     `  ${count(runs, "run")}${failed === 0 ? "" : `, ${failed.toLocaleString("en")} failed (${percent(failure_rate)})`}`,
     paint.dim(`  took   ${short(duration_ms)}`),
     paint.dim(`  waited ${short(queued_ms)}`),
+    ...Object.entries(usage ?? {}).map(([key, { p50, p90, p99 }]) => {
+      const used = p50 === null ? "no data" : [p50, p90, p99].map(amount).join(" / ")
+      return paint.dim(shorten(`  ${printable(key)} ${used}`, columns))
+    }),
   ])
 }
 

@@ -42,9 +42,10 @@ async function watchAll({ changes, name }: Target, { json }: WatchCommandOptions
 }
 
 function line(change: JobChange, paint: Paint): string {
-  const { job_id, status, workflow, workflow_version, created_at, finished_at } = change
+  const { job_id, status, workflow, workflow_version, created_at, start_at, finished_at } = change
   const at = change.updated_at ?? new Date().toISOString()
-  const took = finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
+  const begin = Date.parse(start_at ?? created_at)
+  const took = finished_at === null ? "" : duration(Math.max(0, Date.parse(finished_at) - begin))
   const parts = [
     job_id,
     paintStatus(status, paint),

@@ -1,10 +1,11 @@
 /** `umbra validate FILE`: every problem of a definition at once, for people or (`--json`) for programs. */
+import { setTimeout } from "node:timers/promises"
 import type { Plan } from "../../definition/plan.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
 import { earlyExit, exitCode } from "../exit.ts"
 import { loadDocument, loadProviders, type Modules, unknownTypeHint } from "../input/modules.ts"
-import type { Source } from "../input/source.ts"
+import { readSource, type Source } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import { renderProblems, sortProblems } from "../output/problems.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
@@ -23,10 +24,15 @@ interface Verdict {
   readonly summary: string
 }
 
-export async function validate(file: string, options: ValidateOptions): Promise<number> {
-  if (options.json)
+/** Modules may take this long to load. */
+const LOAD_MS = 60_000
+
+export async function validate(file: string, options: ValidateOptions, loadMs = LOAD_MS): Promise<number> {
+  if (options.json) {
     earlyExit.report = message => print(options, jsonOf(notLoaded({ code: "E602", message })), "")
-  const verdict = await judge(file, options)
+    earlyExit.isAnyCodeReported = true
+  }
+  const verdict = await Promise.race([judge(file, options), loadedTooLate(options, loadMs)])
   print(options, jsonOf(verdict), () => renderHuman(file, verdict))
   return verdict.valid ? exitCode.ok : exitCode.invalid
 }
@@ -37,7 +43,10 @@ export async function validate(file: string, options: ValidateOptions): Promise<
  */
 async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
   try {
-    const { source, plan, problems } = await loadDocument(file, options)
+    const read = await readSource(file)
+    const schedules = await schedulesVerdict(read)
+    if (schedules !== null) return schedules
+    const { source, plan, problems } = await loadDocument(read, options)
     if (plan === undefined) return { valid: false, source, problems, summary: "" }
     const warnings = await warningsOf(plan.nodes, options)
     return { valid: true, source, problems: [], warnings, summary: summaryOf(plan) }
@@ -47,6 +56,23 @@ async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
     if (!isFile && !options.json) throw error
     return isFile ? { ...notLoaded(error), valid: false } : notLoaded(error)
   }
+}
+
+/** null: the file has no schedules. Whether their workflows exist is known where they are stored. */
+async function schedulesVerdict(source: Source): Promise<Verdict | null> {
+  if (!source.text.includes("schedules")) return null
+  const { isForSchedules, readSchedules } = await import("../schedules/file.ts")
+  if (!isForSchedules(source)) return null
+  const { wanted, problems } = readSchedules(source)
+  return { valid: problems.length === 0, source, problems, summary: count(wanted.size, "schedule") }
+}
+
+/** Not referenced: a module without timers or connections that never settles ends the process, which reports it. */
+async function loadedTooLate({ json }: ValidateOptions, loadMs: number): Promise<Verdict> {
+  await setTimeout(loadMs, undefined, { ref: false })
+  const error = new UmbraError("E602", `the given modules are not loaded after ${loadMs / 1000} s.`)
+  if (!json) throw error
+  return notLoaded(error)
 }
 
 function notLoaded({ code, message }: Pick<UmbraError, "code" | "message">): Verdict {

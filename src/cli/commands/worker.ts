@@ -5,7 +5,7 @@ import { type FleetWorker, openWorker } from "../../open-worker.ts"
 import { exitCode } from "../exit.ts"
 import { loadModules, type Modules } from "../input/modules.ts"
 import { commandLog } from "../output/log.ts"
-import { beginToLeave, checkWorkerPace, sayThatItStops, toldToStop } from "../running.ts"
+import { checkWorkerHeartbeat, listenForStop, printStopping, startShutdown } from "../running.ts"
 
 export interface WorkerCommandOptions extends Modules {
   readonly redisUrl?: string
@@ -25,12 +25,13 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
       "E620",
       "A worker needs a Redis address: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
     )
-  checkWorkerPace()
+  checkWorkerHeartbeat()
   const modules = await loadModules(options)
-  const { signalled } = toldToStop()
+  const { signalled } = listenForStop()
   const opened = openWorker(redisUrl, {
     ...modules,
     log: commandLog().log,
+    capturesConsole: true,
     store,
     queues,
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
@@ -39,13 +40,16 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   // Before the first await: a health check then gets the reason why the worker takes no tasks.
   const { bound } = opened
   const health = await healthOf(opened, options)
-  const greeted = bound.then(id => void process.stdout.write(`${greeting(opened, redisUrl, id)}\n`))
+  const greeted = bound.then(async id => {
+    await opened.ready
+    process.stdout.write(`${greeting(opened, redisUrl, id)}\n`)
+  })
   const signal = await Promise.race([signalled, greeted.then(() => signalled)]).catch(async error => {
     await opened.close({ drainSeconds: 0 })
     throw error
   })
-  sayThatItStops(signal)
-  await opened.close(beginToLeave())
+  printStopping(signal)
+  await opened.close(startShutdown())
   health?.close()
   health?.closeAllConnections()
   return exitCode.ok

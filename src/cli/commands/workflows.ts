@@ -1,8 +1,9 @@
-/** `umbra workflows list|show|delete|pause|resume`. */
-import type { StoredWorkflow } from "../../client/index.ts"
+/** `umbra workflows list|show|diff|delete|pause|resume`. */
+import type { StoredWorkflow, WorkflowDiff } from "../../client/index.ts"
+import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { factLines, padded, print } from "../output/print.ts"
-import { count, printable } from "../output/terminal.ts"
+import { count, type Paint, paintFor, printable } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function list(options: TargetOptions): Promise<number> {
@@ -38,6 +39,33 @@ export async function show(reference: string, options: TargetOptions): Promise<n
   ] as const
   const text = () => `${factLines(facts).join("\n")}\n\n${stringify(definition)}`
   return print(options, { ...workflow, versions }, text)
+}
+
+export async function diff(name: string, from: string, to: string, options: TargetOptions): Promise<number> {
+  const [before, after] = [from, to].map(text => {
+    if (!/^[1-9]\d{0,8}$/.test(text))
+      throw new UmbraError("E604", `"${text}" is not a version. Use a number, for example: ${name} 1 2.`)
+    return Number(text)
+  })
+  const between = { from: before!, to: after! }
+  const found = await withTarget(options, ({ workflows }) => workflows.diff(name, between))
+  return print(options, found, () => diffText(found, paintFor(process.stdout)))
+}
+
+function diffText(diff: WorkflowDiff, paint: Paint): string {
+  const { nodes_added, nodes_removed, nodes_changed, routes_added, routes_removed, routes_changed } = diff
+  const one = (kind: string, name: string) => `${kind} ${printable(name)}`
+  const keys = (changed: readonly string[]) => paint.dim(changed.map(printable).join(", "))
+  const lines = [
+    ...nodes_removed.map(id => paint.red(`- ${one("node", id)}`)),
+    ...routes_removed.map(name => paint.red(`- ${one("route", name)}`)),
+    ...nodes_added.map(id => paint.green(`+ ${one("node", id)}`)),
+    ...routes_added.map(name => paint.green(`+ ${one("route", name)}`)),
+    ...nodes_changed.map(({ id, keys: changed }) => `~ ${one("node", id)}  ${keys(changed)}`),
+    ...routes_changed.map(({ name, keys: changed }) => `~ ${one("route", name)}  ${keys(changed)}`),
+    ...diff.keys_changed.map(key => `~ ${printable(key)}`),
+  ]
+  return lines.length === 0 ? "The versions have the same content.\n" : `${lines.join("\n")}\n`
 }
 
 export async function pause(name: string, options: PauseOptions): Promise<number> {

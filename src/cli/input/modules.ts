@@ -12,7 +12,7 @@ import type { AdapterRegistry } from "../../pipeline/registry/registry.ts"
 import type { Provider } from "../../provider/provider.ts"
 import type { Handler } from "../../worker/handler.ts"
 import { builtinSpecs } from "../../worker/handlers/specs.ts"
-import { readSource } from "./source.ts"
+import { readSource, type Source } from "./source.ts"
 
 export interface Modules {
   readonly handlers?: readonly string[]
@@ -28,8 +28,11 @@ export async function loadModules(modules: Modules) {
 }
 
 /** `handlers`: if they have been loaded already. */
-export async function loadDocument(file: string, modules: Modules, handlers?: readonly Handler[]) {
-  const [source, known] = await Promise.all([readSource(file), handlers ?? loadHandlers(modules)])
+export async function loadDocument(file: string | Source, modules: Modules, handlers?: readonly Handler[]) {
+  const [source, known] = await Promise.all([
+    typeof file === "string" ? readSource(file) : file,
+    handlers ?? loadHandlers(modules),
+  ])
   const { text, format } = source
   const catalogs = { handlers: catalogWith(known), adapters: await adaptersFor(text, modules) }
   return { source, ...loadWorkflow(text, { ...catalogs, ...(format && { format }) }) }

@@ -149,8 +149,13 @@ export function withFork(command: Command): Command {
     .option("--definition <file>", "a changed definition (YAML or JSON), stored with the new job only")
     .addOption(repeated("--output <node=json>", "set a node's output without running it; may be repeated"))
     .addOption(repeated("--node-config <node=json>", "another config for a node; may be repeated"))
-    .addOption(repeated("--confirm <node>", "repeat this node although that does harm; may be repeated"))
-    .option("--confirm-unknown", "repeat nodes whose handlers do not declare their effects")
+    .addOption(
+      repeated(
+        "--confirm <node>",
+        "run this node again although its effect is unsafe to repeat; may be repeated",
+      ),
+    )
+    .option("--confirm-unknown", "run nodes again whose handlers do not declare their effects")
 }
 
 export function wholeNumber(text: string): number {
@@ -189,8 +194,9 @@ export function factor(text: string): number {
 }
 
 /** null: never. */
-function secondsOrNever(text: string): number | null {
-  return text === "never" ? null : seconds(text)
+/** Not null, for which commander would give "". */
+export function secondsOrNever(text: string): number | "never" {
+  return text === "never" ? text : seconds(text)
 }
 
 export function label(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
@@ -215,7 +221,7 @@ export function since(text: string): number {
   return Number(amount) * units[unit!]!
 }
 
-function moment(text: string): number {
+export function moment(text: string): number {
   const at = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(at))
     throw new InvalidArgumentError("It must be a time with its zone, such as 2026-11-15T12:00:00Z.")

@@ -3,6 +3,7 @@
  * anything reads them, so threads read the same values. A flag takes precedence over a variable, a variable over the file.
  */
 import { parse } from "yaml"
+import { artifactTable } from "../../artifacts/settings.ts"
 import { redisTable } from "../../broker/redis/settings.ts"
 import { Suggester } from "../../definition/suggest.ts"
 import { engineTable } from "../../engine/settings.ts"
@@ -31,6 +32,7 @@ const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_R
 const settings: ReadonlyMap<string, Pick<Setting<unknown>, "name" | "variable">> = new Map(
   [
     engineTable,
+    artifactTable,
     workerTable,
     journalTable,
     serverTable,

@@ -8,7 +8,7 @@ export interface Source {
   /** Its name in messages: `flow.yaml`, `<stdin>`. */
   readonly name: string
   readonly text: string
-  /** From the file's extension; `undefined` if that does not tell. */
+  /** From the file's extension; `undefined` if that is not decisive. */
   readonly format?: "json" | "yaml"
 }
 
@@ -62,8 +62,7 @@ function decode(bytes: Buffer, name: string): string {
 
 /** Options of `run` and `submit` for a job. */
 export interface SubmissionFlags {
-  /** null: never. */
-  readonly ttl?: number | null
+  readonly ttl?: number | "never"
   readonly label?: Readonly<Record<string, string>>
   readonly idempotencyKey?: string
   readonly priority?: number
@@ -73,7 +72,12 @@ export interface SubmissionFlags {
 
 export function submitOptions(flags: SubmissionFlags): SubmitOptions {
   const { ttl, label, idempotencyKey, priority } = flags
-  return { ttlSeconds: ttl, labels: label, idempotencyKey, priority, ...startOptions(flags) }
+  return { ttlSeconds: ttlSeconds(ttl), labels: label, idempotencyKey, priority, ...startOptions(flags) }
+}
+
+/** `--ttl`; null: never. */
+export function ttlSeconds(ttl: SubmissionFlags["ttl"]): number | null | undefined {
+  return ttl === "never" ? null : ttl
 }
 
 /** `--start-at`, `--delay`, as milliseconds. */

@@ -6,10 +6,10 @@ import { basename, dirname, join, resolve } from "node:path"
 const MOST_FILES = 2000
 const POLL_MS = 300
 
-/** What the files looked like, by path. */
+/** The state of the files when they were last read, by path. */
 export type Snapshot = ReadonlyMap<string, string>
 
-/** The workflows that these names stand for: files, and the YAML files of folders. */
+/** The workflow files that these arguments name: files, and the YAML files of folders. */
 export async function workflowFiles(names: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const name of names) {

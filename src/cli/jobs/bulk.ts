@@ -28,7 +28,8 @@ const POLL_MS = 250
 /** Refused jobs that are printed. */
 const SHOWN = 20
 
-const past: { readonly [verb in BulkVerb]: string } = {
+const past: { readonly [verb in BulkSummary["verb"]]: string } = {
+  backfill: "started",
   cancel: "cancelled",
   retry: "retried",
   fork: "forked",
@@ -68,18 +69,26 @@ export async function startBulk(
   options: BulkFlags,
   more: Pick<BulkRequest, "fork"> = {},
 ): Promise<number> {
-  const { dryRun, rate, reason, detach } = options
+  const { dryRun, rate, reason } = options
   const request = { verb, filter: definedIn(filterOf(options)), rate, reason, ...more }
   return withTarget(options, async target => {
     if (dryRun) return printCount(await target.bulk.count(request), options)
-    const { bulk_id } = await target.bulk.start(request)
-    if (detach) return print(options, await target.bulk.get(bulk_id), `${bulk_id}\n`)
-    if (!options.json && process.stderr.isTTY)
-      process.stderr.write(
-        `Ctrl-C leaves the operation running; abort it with \`umbra bulk abort ${bulk_id}${target.flags}\`.\n`,
-      )
-    return printEnd(await untilEnded(target, bulk_id, options), target, options)
+    return follow(await target.bulk.start(request), target, options)
   })
+}
+
+/** Waits for the end of an operation that was started, unless `--detach` is given. */
+export async function follow(
+  { bulk_id }: BulkOperation,
+  target: Target,
+  options: TargetOptions & Pick<BulkFlags, "detach">,
+): Promise<number> {
+  if (options.detach) return print(options, await target.bulk.get(bulk_id), `${bulk_id}\n`)
+  if (!options.json && process.stderr.isTTY)
+    process.stderr.write(
+      `Ctrl-C leaves the operation running; abort it with \`umbra bulk abort ${bulk_id}${target.flags}\`.\n`,
+    )
+  return printEnd(await untilEnded(target, bulk_id, options), target, options)
 }
 
 export async function list(options: TargetOptions & { readonly limit: number }): Promise<number> {
@@ -91,7 +100,7 @@ export async function list(options: TargetOptions & { readonly limit: number }):
     }
     const paint = paintFor(process.stdout)
     const line = (one: (typeof found)[number]) =>
-      `${one.bulk_id}  ${paintStatus(one.status, paint)}  ${one.verb.padEnd(6)}  ${one.created_at}\n`
+      `${one.bulk_id}  ${paintStatus(one.status, paint)}  ${one.verb.padEnd(8)}  ${one.created_at}\n`
     return print(options, { operations: found }, () => found.map(line).join("") || "No bulk operations.\n")
   })
 }
@@ -130,7 +139,7 @@ async function untilEnded(target: Target, id: string, { json }: TargetOptions): 
 function progress({ verb, processed, refused, matched }: BulkOperation): string {
   const whole = `${matched.complete ? "" : "at least "}${matched.count.toLocaleString("en")}`
   const left = refused === 0 ? "" : `, ${refused.toLocaleString("en")} refused`
-  return `${verb}: ${processed.toLocaleString("en")} of ${whole} jobs${left}`
+  return `${verb}: ${processed.toLocaleString("en")} of ${whole} ${verb === "backfill" ? "ticks" : "jobs"}${left}`
 }
 
 function printCount(found: BulkCount, options: TargetOptions): number {
@@ -162,12 +171,12 @@ async function printEnd(operation: BulkOperation, target: Target, options: Targe
   }
   const lines = [`${isDone ? "" : `The operation ${id} is ${status}. `}${count(done, "job")} ${past[verb]}.`]
   if (refused > 0) {
-    lines[0] += ` ${count(refused, "job")} refused:`
+    lines[0] += ` ${count(refused, verb === "backfill" ? "tick" : "job")} refused:`
     const first = await firstRefused(target, id, operation)
     lines.push(...first.map(refusalLine))
     if (refused > first.length) lines.push(`  … all of them: GET /bulk/${id}/refused`)
   }
-  if ((verb === "retry" || verb === "fork") && done > 0 && !target.isRun)
+  if ((verb === "retry" || verb === "fork" || verb === "backfill") && done > 0 && !target.isRun)
     lines.push(`No engine runs them yet; start one with \`umbra resume${target.flags}\`.`)
   process.stdout.write(`${lines.join("\n")}\n`)
   return isDone ? exitCode.ok : exitCode.failed
@@ -187,17 +196,20 @@ async function firstRefused(
   return found
 }
 
-function refusalLine({ code, message }: BulkRefusal): string {
-  return `  ${code}  ${printable(message)}`
+function refusalLine({ code, message, tick }: BulkRefusal): string {
+  return `  ${tick === undefined ? "" : `${tick}  `}${code}  ${printable(message)}`
 }
 
 function shown(operation: BulkOperation, refused: readonly BulkRefusal[]): string {
   const { bulk_id, verb, status, filter, reason, rate, created_at, finished_at, done, aborting } = operation
+  const { backfill } = operation
   const facts = factLines([
     ["bulk", bulk_id],
     ["status", aborting ? `${status}, aborting` : status],
     ["verb", verb],
-    ["filter", JSON.stringify(filter)],
+    ["filter", backfill === undefined ? JSON.stringify(filter) : ""],
+    ["schedule", backfill?.schedule ?? ""],
+    ["ticks", backfill === undefined ? "" : `from ${backfill.from}, before ${backfill.to}`],
     ["reason", reason ?? ""],
     ["fork", operation.fork === undefined ? "" : JSON.stringify(operation.fork)],
     ["rate", `${rate} jobs per second`],

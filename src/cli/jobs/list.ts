@@ -1,6 +1,6 @@
 /** `umbra jobs list`: newest first, one page at a time. */
 
-import type { JobPage, RemoteEvent } from "../../client/index.ts"
+import { type JobPage, type RemoteEvent, type RemoteItem, withLiveItems } from "../../client/index.ts"
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
@@ -102,4 +102,40 @@ export function text(event: RemoteEvent, paint: Paint): string {
   ]
     .join("  ")
     .trimEnd()
+}
+
+export interface ItemsCommandOptions extends TargetOptions {
+  readonly limit: number
+  readonly after?: number
+  readonly at?: string
+}
+
+/** `umbra jobs items JOB NODE`. */
+export async function items(jobId: string, node: string, options: ItemsCommandOptions): Promise<number> {
+  const { limit, after, at } = options
+  return withTarget(options, async ({ jobs, flags }) => {
+    const page = await jobs.items(jobId, node, { limit, ...(after === undefined ? {} : { after }), at })
+    return print(options, page, () => {
+      const paint = paintFor(process.stdout)
+      const lines = withLiveItems(page).items.map(item => itemLine(item, paint))
+      const moment = at === undefined ? "" : ` --at ${at}`
+      const more = `More: umbra jobs items ${jobId} ${node} --after ${page.next}${moment}${flags}`
+      return [...lines, ...(page.next === null ? [] : [paint.dim(more)])].map(line => `${line}\n`).join("")
+    })
+  })
+}
+
+function itemLine({ index, status, item, error, started_at, finished_at }: RemoteItem, paint: Paint): string {
+  const took =
+    started_at === null || finished_at === null
+      ? ""
+      : duration(Date.parse(finished_at) - Date.parse(started_at))
+  const fault = error === null ? "" : paint.red(printable(`${error.code} ${error.message}`))
+  const parts = [
+    String(index).padStart(5),
+    status.padEnd(9),
+    took,
+    shorten(printable(JSON.stringify(item)), 80),
+  ]
+  return [...parts, fault].filter(part => part !== "").join("  ")
 }

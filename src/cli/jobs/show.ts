@@ -234,7 +234,7 @@ function workerText(wait: Wait<"worker">): string {
     case "refused":
       return `waits for a worker with ${which}: rejected, ${cause}`
     case "isolated":
-      return "waits for its turn to run alone: its process died with it before"
+      return "waits to run alone: its process died during an earlier attempt"
     case "dispatching":
       return "is being dispatched"
     case "moving":
@@ -320,6 +320,7 @@ function attemptLines(
   const rest = packed(
     [
       started_at ?? queued_at,
+      outcome === "cancelled" && started_at === null ? "not started" : "",
       ...attempt.waits.map(attemptWaitText),
       attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
       worker === null ? "" : `on ${printable(worker)}`,
@@ -360,12 +361,14 @@ function attemptWaitText({
   until,
   provider,
   name,
+  by,
   job_id,
   external_id,
 }: RemoteAttempt["waits"][number]): string {
   const what = {
     retry: "its retry time",
     executions: "the limit of concurrent executions",
+    paused: "the end of the pause",
     slot: `a slot of provider ${provider}`,
     items: "its items",
     timer: "its timer",
@@ -373,11 +376,9 @@ function attemptWaitText({
     child: `job ${job_id}`,
     external: `${external_id} of provider ${provider}`,
   }[kind]
-  return printable(
-    until === null
-      ? `waits for ${what}`
-      : `waited ${duration(Date.parse(until) - Date.parse(from))} for ${what}`,
-  )
+  if (until === null) return printable(`waits for ${what}`)
+  const sent = by === undefined ? "" : `, sent by ${by} at ${until}`
+  return printable(`waited ${duration(Date.parse(until) - Date.parse(from))} for ${what}${sent}`)
 }
 
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with states as colours, or as a tree. */

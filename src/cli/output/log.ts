@@ -1,5 +1,5 @@
 /** Log entries of handlers and the engine, as lines: above the live view, or on standard error. */
-import { type Log, type LogLevel, logTo } from "../../log.ts"
+import { type Log, type LogLevel, logLevels, logTo } from "../../log.ts"
 import { printable } from "./terminal.ts"
 
 export interface CommandLog {
@@ -8,12 +8,10 @@ export interface CommandLog {
   to(show: ((line: string) => void) | null): void
 }
 
-const levels: readonly LogLevel[] = ["debug", "info", "warn", "error"]
-
 export function commandLog(least: LogLevel = "info"): CommandLog {
   let show: ((line: string) => void) | null = null
   const log = logTo((level, fields, message) => {
-    if (levels.indexOf(level) < levels.indexOf(least)) return
+    if (logLevels.indexOf(level) < logLevels.indexOf(least)) return
     const line = lineOf(level, fields, message)
     if (show === null) process.stderr.write(`${line}\n`)
     else show(line)

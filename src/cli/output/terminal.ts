@@ -84,3 +84,27 @@ export function duration(ms: number): string {
 export function count(n: number, noun: string): string {
   return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`
 }
+
+/** For `wrapped`: a pipe gets whole lines. */
+export function columnsOf({ isTTY, columns }: NodeJS.WriteStream): number {
+  return isTTY ? columns : Number.POSITIVE_INFINITY
+}
+
+/** Broken at spaces; a longer word is broken anywhere. */
+export function wrapped(text: string, columns: number): string[] {
+  const lines: string[] = []
+  let line = ""
+  for (const word of printable(text).split(" ")) {
+    let rest = word
+    if (line !== "" && width(line) + 1 + width(rest) > columns) {
+      lines.push(line)
+      line = ""
+    }
+    while (width(rest) > columns) {
+      lines.push(rest.slice(0, columns))
+      rest = rest.slice(columns)
+    }
+    line = line === "" ? rest : `${line} ${rest}`
+  }
+  return line === "" ? lines : [...lines, line]
+}

@@ -1,11 +1,12 @@
-/** `umbra schedule create|list|show|pause|resume|run|delete`. */
-import type { Schedule, ScheduleFire, ScheduleRequest, ScheduleSummary } from "../../client/index.ts"
-import { readJson } from "../input/source.ts"
+/** `umbra schedule create|list|show|ticks|pause|resume|run|backfill|delete`. */
+import type { ScheduleFire, ScheduleRequest, ScheduleSummary, ScheduleTick } from "../../client/index.ts"
+import { readJson, type SubmissionFlags, ttlSeconds } from "../input/source.ts"
+import { follow } from "../jobs/bulk.ts"
 import { factLines, padded, print } from "../output/print.ts"
-import { printable } from "../output/terminal.ts"
+import { count, printable } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
-/** Ticks that are shown, past and next ones. */
+/** Past ticks that are shown. */
 const SHOWN = 10
 
 export interface CreateOptions extends TargetOptions {
@@ -16,12 +17,14 @@ export interface CreateOptions extends TargetOptions {
   readonly input?: string
   readonly label?: { readonly [name: string]: string }
   readonly priority?: number
+  readonly ttl?: SubmissionFlags["ttl"]
   readonly start?: string
   readonly end?: string
   readonly jitter?: number
   readonly overlap?: string
   readonly catchUp?: string
   readonly catchUpSeconds?: number
+  readonly dryRun?: boolean
 }
 
 export async function create(name: string, options: CreateOptions): Promise<number> {
@@ -30,6 +33,7 @@ export async function create(name: string, options: CreateOptions): Promise<numb
   const given = {
     ...{ workflow, cron, zone, every, input, labels, priority, start, end, overlap },
     ...{
+      ttl_seconds: ttlSeconds(options.ttl),
       jitter_seconds: options.jitter,
       catch_up: options.catchUp,
       catch_up_seconds: options.catchUpSeconds,
@@ -37,6 +41,11 @@ export async function create(name: string, options: CreateOptions): Promise<numb
   }
   // Absent, not undefined: the document is JSON. The target checks it.
   const document = JSON.parse(JSON.stringify(given)) as ScheduleRequest
+  if (options.dryRun) {
+    const preview = await withTarget(options, ({ schedules }) => schedules.preview(document))
+    const next = preview.next_ticks.map(tick => `  ${tick}\n`)
+    return print(options, preview, () => `Would be stored. Next ticks\n${listed(next)}`)
+  }
   const schedule = await withTarget(options, ({ schedules }) => schedules.put(name, document), { make: true })
   return print(options, schedule, () => `Schedule ${name} is stored; ${nextText(schedule)}.\n`)
 }
@@ -44,14 +53,14 @@ export async function create(name: string, options: CreateOptions): Promise<numb
 export async function list(options: TargetOptions): Promise<number> {
   const found = await withTarget(options, async ({ schedules }) => {
     const all: ScheduleSummary[] = []
-    for await (const schedule of schedules.list()) all.push(schedule)
+    for await (const schedule of schedules.list({ fires: 1 })) all.push(schedule)
     return all
   })
   return print(options, { schedules: found }, () => {
     if (found.length === 0) return "No schedules. Store one with `umbra schedule create`.\n"
     const names = padded(found.map(({ name }) => name))
     const times = padded(found.map(timesText))
-    return found.map((each, i) => `${names[i]}  ${times[i]}  ${nextText(each)}\n`).join("")
+    return found.map((each, i) => `${names[i]}  ${times[i]}  ${nextText(each)}${lastText(each)}\n`).join("")
   })
 }
 
@@ -68,14 +77,33 @@ export async function show(name: string, options: TargetOptions): Promise<number
     ["times", timesText(schedule)],
     ["overlap", schedule.overlap],
     ["catch up", `${schedule.catch_up}, within ${schedule.catch_up_seconds} s`],
+    ["problem", printable(schedule.problem ?? "")],
     ["paused", schedule.paused_at ?? ""],
     ["queued", schedule.queued_tick ?? ""],
   ] as const
-  const next = schedule.next_ticks.slice(0, SHOWN).map(tick => `  ${tick}\n`)
-  const lines = (found: readonly string[]) => (found.length === 0 ? "  none\n" : found.join(""))
+  const next = schedule.next_ticks.map(tick => `  ${tick}\n`)
   const text = () =>
-    `${factLines(facts).join("\n")}\n\nNext ticks\n${lines(next)}\nLast ticks\n${lines(fires.map(fireLine))}`
+    `${factLines(facts).join("\n")}\n\nNext ticks\n${listed(next)}\nLast ticks\n${listed(fires.map(fireLine))}`
   return print(options, { ...schedule, fires }, text)
+}
+
+function listed(lines: readonly string[]): string {
+  return lines.length === 0 ? "  none\n" : lines.join("")
+}
+
+export interface TicksOptions extends TargetOptions {
+  readonly from: string
+  readonly to: string
+}
+
+export async function ticks(name: string, options: TicksOptions): Promise<number> {
+  const { from, to } = options
+  const found = await withTarget(options, async ({ schedules }) => {
+    const all: ScheduleTick[] = []
+    for await (const tick of schedules.ticks(name, { from, to })) all.push(tick)
+    return all
+  })
+  return print(options, { ticks: found }, () => listed(found.map(fireLine)))
 }
 
 export async function pause(name: string, options: TargetOptions): Promise<number> {
@@ -93,23 +121,55 @@ export async function start(name: string, options: TargetOptions): Promise<numbe
   return print(options, started, `${started.job_id}\n`)
 }
 
+export interface BackfillFlags extends TargetOptions {
+  readonly from: string
+  readonly to: string
+  readonly rate?: number
+  readonly dryRun?: boolean
+  readonly detach?: boolean
+}
+
+export async function backfill(name: string, options: BackfillFlags): Promise<number> {
+  const { from, to, rate, dryRun } = options
+  return withTarget(options, async target => {
+    const { schedules } = target
+    if (dryRun) {
+      const counted = await schedules.previewBackfill(name, { from, to })
+      const { count: ticks, workflow, first_tick, last_tick } = counted
+      const range = first_tick === null ? "" : `: the first is ${first_tick}, the last ${last_tick}`
+      return print(
+        options,
+        counted,
+        `Would start ${count(ticks, "job")} of ${printable(workflow)}${range}.\n`,
+      )
+    }
+    return follow(await schedules.backfill(name, { from, to, rate }), target, options)
+  })
+}
+
 export async function remove(name: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ schedules }) => schedules.delete(name))
   return print(options, { name, deleted: true }, `Schedule ${printable(name)} is deleted; its jobs stay.\n`)
 }
 
 function timesText({ cron, zone, every }: ScheduleSummary): string {
-  return every === undefined ? `${printable(cron!)} ${zone}` : `every ${every}`
+  return every === undefined ? `${printable(cron ?? "")} ${printable(zone)}` : `every ${printable(every)}`
 }
 
-function nextText({ next_at, paused_at }: Pick<Schedule, "next_at" | "paused_at">): string {
+function nextText({ next_at, paused_at, problem }: ScheduleSummary): string {
+  if (problem !== undefined) return `does not fire: ${printable(problem)}`
   if (paused_at !== null) return "paused"
   return next_at === null ? "no further tick" : `next at ${next_at}`
 }
 
-function fireLine({ tick, kind, outcome, job_id, reason, count }: ScheduleFire): string {
+function lastText({ fires = [] }: ScheduleSummary): string {
+  const [last] = fires
+  return last === undefined ? "" : `; last ${last.outcome} at ${last.tick}`
+}
+
+function fireLine({ tick, kind, outcome, job_id, reason, count }: ScheduleFire | ScheduleTick): string {
   const many = count > 1 ? ` (${count} ticks)` : ""
-  const asked = kind === "run" ? " (run)" : ""
+  const asked = kind === "tick" ? "" : ` (${kind})`
   const detail = reason === null ? "" : `: ${printable(reason)}`
   return `  ${tick}  ${outcome}${asked}${many}${job_id === null ? "" : `  ${job_id}`}${detail}\n`
 }

@@ -10,7 +10,7 @@ export type JobChange = Pick<
   StreamedJob,
   "job_id" | "workflow" | "workflow_version" | "status" | "created_at" | "finished_at" | "labels" | "error"
 > &
-  Partial<Pick<StreamedJob, "updated_at">>
+  Partial<Pick<StreamedJob, "updated_at">> & { readonly start_at?: string | null }
 
 /** Each state is reported once: a snapshot after a reset repeats known states. */
 export async function* streamedChanges(

@@ -12,7 +12,7 @@ import { paintFor } from "../output/terminal.ts"
 export interface Turn {
   /** A server that has the folder ends the wait; the next try finds it. */
   readonly through?: boolean
-  /** The wait ends because the process was told to stop. */
+  /** The wait ends because the process received a signal to stop. */
   readonly isOver?: () => boolean
 }
 

@@ -1,9 +1,18 @@
 /** Selects the target of a command: by flag, by variable, or the folder in the current directory and the server that has it. */
 
+import type { Artifacts } from "../../client/artifacts.ts"
 import type { Bulk } from "../../client/bulk.ts"
+import type { Capacity } from "../../client/capacity.ts"
 import type { UmbraClient } from "../../client/client.ts"
 import { UmbraClientError } from "../../client/error.ts"
-import type { CompiledGraph, JobSnapshot } from "../../client/index.ts"
+import type {
+  ArtifactReference,
+  CompiledGraph,
+  ExecutionPage,
+  ExecutionsOptions,
+  JobSnapshot,
+} from "../../client/index.ts"
+import type { Logs } from "../../client/logs.ts"
 import type { Schedules } from "../../client/schedules.ts"
 import type { Tokens, Workflows } from "../../client/workflows.ts"
 import { Suggester } from "../../definition/suggest.ts"
@@ -158,6 +167,7 @@ export type TargetJobs = Pick<
       | "compare"
       | "factPage"
       | "node"
+      | "items"
       | "events"
       | "watch"
       | "accept"
@@ -170,15 +180,22 @@ export type TargetJobs = Pick<
 
 export type TargetBulk = Pick<Bulk, "count" | "start" | "get" | "list" | "refused" | "abort">
 
+export interface TargetArtifacts extends Pick<Artifacts, "list" | "remove" | "sweep"> {
+  /** Stores what the stream has. */
+  put(name: string, body: ReadableStream<Uint8Array>, type: string | undefined): Promise<ArtifactReference>
+  get(hash: string): Promise<AsyncIterable<Uint8Array>>
+}
+
 export type TargetSchedules = Pick<
   Schedules,
-  "put" | "get" | "list" | "fires" | "pause" | "resume" | "run" | "delete"
+  | ("put" | "get" | "list" | "fires" | "pause" | "resume" | "run" | "delete")
+  | ("previewBackfill" | "backfill" | "preview" | "ticks")
 >
 
 export type TargetWorkflows = Pick<
   Workflows,
   | ("get" | "list" | "versions" | "statistics" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete")
-  | ("pause" | "resume")
+  | ("diff" | "pause" | "resume")
 >
 
 export interface Target {
@@ -190,6 +207,12 @@ export interface Target {
   readonly bulk: TargetBulk
   readonly schedules: TargetSchedules
   readonly workflows: TargetWorkflows
+  /** null: only a server knows it. */
+  readonly capacity: Capacity | null
+  /** Executions of pipelines, newest first. */
+  executions(options: ExecutionsOptions): Promise<ExecutionPage>
+  logPage: Logs["page"]
+  readonly artifacts: TargetArtifacts
   /** The compiled graph of the version that the job runs. */
   compiledGraph(job: JobSnapshot): Promise<CompiledGraph>
   readonly tokens: Pick<Tokens, "create" | "list" | "revoke">

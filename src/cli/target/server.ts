@@ -34,10 +34,19 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     token,
     headers: owner === undefined ? undefined : { "umbra-owner": encodeURIComponent(owner) },
   })
-  const { workflows, tokens, bulk, schedules } = client
+  const { workflows, tokens, bulk, schedules, capacity } = client
   return {
-    ...{ name: client.url, flags, jobs: client, bulk, schedules, workflows, tokens },
+    ...{ name: client.url, flags, jobs: client, bulk, schedules, workflows, tokens, capacity },
+    executions: options => client.executions(options),
     compiledGraph: ({ job_id }) => client.compiledGraph(job_id),
+    logPage: (...given) => client.logs.page(...given),
+    artifacts: {
+      put: (name, body, type) => client.artifacts.put(name, body, { type }),
+      get: async hash => (await client.artifacts.get(hash)).body,
+      list: options => client.artifacts.list(options),
+      remove: (...given) => client.artifacts.remove(...given),
+      sweep: options => client.artifacts.sweep(options),
+    },
     push: text => pushText(workflows, text),
     changes: ({ signal, onTrouble }) =>
       streamedChanges(client, { signal, onReconnect: reconnectNotice(onTrouble) }),

@@ -19,7 +19,13 @@ export function storeBulk(
     withHandlers,
   }: Readonly<Record<"asEngine" | "withHandlers", <T>(use: (umbra: Umbra) => Promise<T>) => Promise<T>>>,
 ): TargetBulk {
-  const queries = async () => new BulkQueries({ journal: await journal(), live: () => undefined })
+  const queries = async () => {
+    const store = await journal()
+    return new BulkQueries({
+      ...{ journal: store, live: () => undefined },
+      list: filter => store.listJobs(filter),
+    })
+  }
   return {
     count: async (request: BulkRequest) =>
       request.verb === "fork"

@@ -1,9 +1,8 @@
 /**
  * A folder or a database as the target of a command. This process opens only as much as it needs: for queries the
  * journal alone, which disturbs no other process; for a command to a job, the engine that owns the job. If there is none
- * (always so for a folder, which one process holds at a time), this process becomes an engine that runs no node.
+ * (always so for a folder, which one process holds at a time), this process becomes an engine that starts no job and runs no node.
  */
-import { pages } from "../../client/http.ts"
 import type {
   CompareOptions,
   ConfigOptions,
@@ -16,11 +15,11 @@ import type {
   ForkOptions,
   ForkPreview,
   ForkRequest,
+  ItemsOptions,
   JobDescription,
   JobPage,
   JobSnapshot,
   JobsFilter,
-  Lineage,
   LineageOptions,
   NodeConfig,
   NodeOptions,
@@ -29,8 +28,8 @@ import type {
   RemoteEvent,
   RemoteGraph,
   RemoteGraphAt,
+  RemoteItemPage,
   RemoteNodeDetails,
-  ReplayJob,
   ReplayOptions,
   SignalOptions,
   SubmitOptions,
@@ -39,7 +38,6 @@ import type {
   WhyOptions,
   WhyView,
 } from "../../client/index.ts"
-import type { Weights } from "../../client/types.ts"
 import { localOwner } from "../../core/facts.ts"
 import type { Json } from "../../core/json.ts"
 import { jobHasEnded } from "../../core/states.ts"
@@ -48,9 +46,7 @@ import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import type { MessagesQuery } from "../../engine/remote/live-messages.ts"
-import { PAUSES_CHANGED } from "../../engine/workflow-pauses.ts"
 import { UmbraError } from "../../errors.ts"
-import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { noSuchJob, type StartOptions, startFields } from "../../jobs/arguments.ts"
 import { factsAfter } from "../../jobs/facts.ts"
 import { type Moment, noMoment, parseMoment } from "../../jobs/history.ts"
@@ -60,22 +56,14 @@ import {
   isoEvent,
   isoGraph,
   isoGraphAt,
+  isoItems,
+  isoItemsAt,
   isoNodeDetails,
 } from "../../jobs/iso-times.ts"
 import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
-import { failureGroups, workflowStatistics } from "../../jobs/statistics.ts"
-import {
-  aliasHistory,
-  deleteWorkflow,
-  pauseWorkflow,
-  resumeWorkflow,
-  versionPage,
-  workflowPage,
-  workflowWithAliases,
-} from "../../jobs/workflows.ts"
-import { openJournal } from "../../journal/open.ts"
+import { failureGroups } from "../../jobs/statistics.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Registry } from "../../journal/port/registry.ts"
 import { isoDeadLetters, isoLineage, PipelineQueries } from "../../pipeline/queries.ts"
@@ -87,9 +75,11 @@ import { adaptersFor, catalogWith, loadHandlers, type Modules } from "../input/m
 import { storeFlags, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
-import type { Target, TargetJobs, TargetOptions, TargetWorkflows } from "./open.ts"
+import type { Target, TargetJobs, TargetOptions } from "./open.ts"
+import { contentAt, openJournalAt, storeArtifacts } from "./store-artifacts.ts"
 import { storeBulk } from "./store-bulk.ts"
 import { storeSchedules } from "./store-schedules.ts"
+import { storeWorkflows } from "./store-workflows.ts"
 
 export function openStore(location: string, options: TargetOptions): Target {
   const { owner = localOwner } = options
@@ -108,10 +98,12 @@ export function openStore(location: string, options: TargetOptions): Target {
       () => store.journal(),
       use => jobs.asEngine(use),
     ),
-    workflows: storeWorkflows(store, owner),
-    async compiledGraph({ job_id }) {
-      return (await store.reader()).facts.compiledGraphOf(job_id)
-    },
+    workflows: storeWorkflows(owner, () => store.journal()),
+    capacity: null,
+    executions: async ({ signal: _, ...query }) => (await store.pipelines()).executions(owner, query),
+    compiledGraph: async ({ job_id }) => (await store.reader()).facts.compiledGraphOf(job_id),
+    artifacts: storeArtifacts(owner, location, () => store.journal()),
+    logPage: async (id, { signal: _, ...query } = {}) => (await store.reader()).logPage(id, query),
     tokens: tokensOf(store),
     push: text => push(store, text, owner, options),
     changes: options => jobs.changes(options),
@@ -142,7 +134,7 @@ class Store {
   }
 
   journal(): Promise<Journal> {
-    this.#journal ??= openJournal(this.location, { log: commandLog("warn").log })
+    this.#journal ??= openJournalAt(this.location, commandLog("warn").log)
     return this.#journal
   }
 
@@ -160,7 +152,7 @@ class Store {
     }
     const reader = await this.reader()
     const live = (query: MessagesQuery) => reader.messages(query)
-    return new PipelineQueries({ store: journal.pipelines, plans, row, live })
+    return new PipelineQueries({ store: journal.pipelines, plans, row, now: Date.now, live })
   }
 
   async statistics() {
@@ -199,7 +191,8 @@ class Store {
   }
 
   async #openEngine(): Promise<Umbra> {
-    const options: UmbraOptions = { roles: ["engine"], runsPipelines: false, log: commandLog("error").log }
+    const roles = { roles: ["engine"], runsPipelines: false, startsJobs: false } as const
+    const options: UmbraOptions = { ...roles, ...contentAt(this.location), log: commandLog("error").log }
     const journal = await this.journal()
     // A folder can be opened only once: the engine takes over the journal, and closes it.
     this.#isHandedOver = journal.capabilities.exclusive
@@ -230,61 +223,6 @@ function tokensOf(store: Store): Target["tokens"] {
     },
     async revoke(id) {
       await (await tokens()).revoke(id)
-    },
-  }
-}
-
-const PAGE = 200
-
-/** Workflows of one owner. */
-function storeWorkflows(store: Store, owner: string): TargetWorkflows {
-  const by = "local"
-  return {
-    async get(name, { version } = {}) {
-      const journal = await store.journal()
-      const workflows = { registry: journal.registry, workflow: journal.readWorkflow.bind(journal) }
-      return workflowWithAliases(workflows, { owner, name, version })
-    },
-    async statistics(workflow, { version, from, to } = {}) {
-      return workflowStatistics(await store.statistics(), { owner, workflow, version, from, to })
-    },
-    async *list() {
-      const registry = await store.registry()
-      const ask = (after?: string) => workflowPage(registry, { owner, after, limit: PAGE })
-      for await (const { workflows } of pages(ask)) yield* workflows
-    },
-    async *versions(name) {
-      const registry = await store.registry()
-      const ask = (before?: number) => versionPage(registry, { owner, name, before, limit: PAGE })
-      for await (const { versions } of pages(ask)) yield* versions
-    },
-    async setAlias(name, alias, target: number | Weights) {
-      const weights = typeof target === "number" ? { [target]: 1 } : target
-      const targets = Object.entries(weights).map(([version, weight]) => ({
-        version: Number(version),
-        weight,
-      }))
-      return moveAlias(await store.registry(), { owner, name, alias, targets, by })
-    },
-    async deleteAlias(name, alias) {
-      await deleteAlias(await store.registry(), { owner, name, alias, by })
-    },
-    async aliasHistory(name, alias) {
-      return (await aliasHistory(await store.registry(), { owner, name, alias })).moves
-    },
-    async pause(name, { reason } = {}) {
-      const journal = await store.journal()
-      const pause = { owner, name, by, reason }
-      await pauseWorkflow(journal.registry, pause, () => journal.feed.notify(PAUSES_CHANGED))
-      return this.get(name)
-    },
-    async resume(name) {
-      const journal = await store.journal()
-      await resumeWorkflow(journal.registry, { owner, name }, () => journal.feed.notify(PAUSES_CHANGED))
-      return this.get(name)
-    },
-    async delete(name) {
-      await deleteWorkflow(await store.registry(), { owner, name, by })
     },
   }
 }
@@ -364,6 +302,16 @@ class StoreJobs implements TargetJobs {
     return isoNodeDetails(await (await this.#store.reader()).node(id, node, of)) as RemoteNodeDetails
   }
 
+  async items(id: string, node: string, options: ItemsOptions = {}): Promise<RemoteItemPage> {
+    const reader = await this.#store.reader()
+    const { at, after = -1, limit = 100 } = options
+    return (
+      at === undefined
+        ? isoItems(await reader.items(id, node, { after, limit }))
+        : isoItemsAt(await reader.facts.itemsAt(id, node, { at: momentOf(at), after, limit }))
+    ) as RemoteItemPage
+  }
+
   async events(id: string): Promise<readonly RemoteEvent[]> {
     return (await (await this.#store.reader()).events(id)).map(isoEvent)
   }
@@ -409,15 +357,15 @@ class StoreJobs implements TargetJobs {
     }
   }
 
-  async lineage(id: string, message: string, { limit }: LineageOptions = {}): Promise<Lineage> {
-    return isoLineage(await (await this.#store.pipelines()).lineage(id, message, limit))
+  async lineage(id: string, message: string, { signal: _, ...query }: LineageOptions = {}) {
+    return isoLineage(await (await this.#store.pipelines()).lineage(id, message, query))
   }
 
   async deadLetterPage(id: string, { signal: _, ...query }: DeadLettersOptions = {}) {
     return isoDeadLetters(await (await this.#store.pipelines()).deadLetters(id, query))
   }
 
-  replay(id: string, { signal: _, ...which }: ReplayOptions = {}): Promise<ReplayJob> {
+  replay(id: string, { signal: _, ...which }: ReplayOptions = {}) {
     return this.asEngine(async umbra => {
       const { jobId, replayed } = await umbra.pipelines.replay(id, which)
       return { ...(await umbra.job(jobId)), replayed }
@@ -461,7 +409,7 @@ class StoreJobs implements TargetJobs {
   }
 
   signal(id: string, name: string, data: Json = null, options: SignalOptions = {}): Promise<JobSnapshot> {
-    return this.#command(id, { type: "signal", name, data, ...options })
+    return this.#command(id, { type: "signal", name, data, by: "local", ...options })
   }
 
   pause(id: string, { reason }: { readonly reason?: string | undefined } = {}): Promise<JobSnapshot> {

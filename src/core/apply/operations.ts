@@ -1,5 +1,5 @@
 import type { Effects } from "../effects.ts"
-import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
+import type { ExternalWaiting, Fact, NodeFailed } from "../facts.ts"
 import { FAILED, followed, type JobState, noneUnfollowed, operationOf } from "../state.ts"
 import { leaveFlight } from "./apply.ts"
 
@@ -7,7 +7,7 @@ import { leaveFlight } from "./apply.ts"
 
 export function operationHappened(
   state: JobState,
-  fact: SlotAwaited | SlotGranted | PollScheduled,
+  fact: Extract<Fact, { type: "slot_awaited" | "slot_granted" | "poll_scheduled" }>,
   effects: Effects,
 ): void {
   switch (fact.type) {
@@ -25,7 +25,10 @@ export function operationHappened(
   }
 }
 
-function pollScheduled(state: JobState, { node, next_poll_at, because, fault }: PollScheduled): void {
+function pollScheduled(
+  state: JobState,
+  { node, at, next_poll_at, because, fault }: Extract<Fact, { type: "poll_scheduled" }>,
+): void {
   state.polling.delete(node)
   setPoll(state, node, next_poll_at)
   if (because !== "running" && because !== "error") return
@@ -33,6 +36,7 @@ function pollScheduled(state: JobState, { node, next_poll_at, because, fault }: 
   const isError = because === "error"
   state.polls.set(node, {
     count: count + 1,
+    at,
     errors: isError ? errors + 1 : 0,
     fault: isError ? (fault ?? null) : null,
   })

@@ -17,6 +17,8 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.unsettled = false
   state.orphans = []
   setExpiry(state, fact.expires_at)
+  // A job that was cancelled before its start time begins now.
+  if (state.startAt !== null && state.startAt > at) state.startAt = at
   countRemaining(state)
   state.failures = 0
   state.room = state.places

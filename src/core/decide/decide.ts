@@ -35,7 +35,7 @@ import { outputWhenDue } from "../timers.ts"
 import { expiry, failure, postponement, recordPolicy, refuse, waitForPlace } from "./backoff.ts"
 import { describe, pause, resume } from "./describe.ts"
 import { operationReport, submitted } from "./external.ts"
-import { decideItem, handOverItems, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
+import { decideItem, handOverItems, recoverItems, waiterFor, wakeItems } from "./items.ts"
 import { removeDelayed, reschedule, start, startTime } from "./start.ts"
 
 /**
@@ -278,7 +278,10 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
     fact.expires_at = null
   } else if (isQueued) fact.queued = true
   if (command.paused !== undefined) fact.paused = command.paused
-  if (command.schedule !== undefined) fact.schedule = command.schedule
+  if (command.schedule !== undefined) {
+    fact.schedule = command.schedule
+    if (command.operation !== undefined) fact.operation = command.operation
+  }
   return command.fork === undefined ? fact : { ...fact, ...forkFields(command) }
 }
 
@@ -331,13 +334,18 @@ function signal(
   at: number,
 ): readonly Fact[] | Refusal {
   const { name, data } = command
+  const by = command.by == null ? {} : { by: command.by }
   if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
     return refuse("stale_token")
-  for (const [node, waiting] of state.waiting)
-    if (waiting.kind === "signal" && waiting.name === name)
-      return [{ type: "signal_received", at, name, data, node }]
-  const waiting = state.lists.size === 0 ? null : itemWaitingFor(state, name)
-  return [{ type: "signal_received", at, name, data, ...waiting }]
+  const { waiting, ...waiter } = waiterFor(state, name) ?? { waiting: null }
+  if (!isCheckedFor(waiting?.schema, command.checkedWith)) return refuse("other_schema")
+  return [{ type: "signal_received", at, name, data, ...by, ...waiter }]
+}
+
+/** Schemas are compared as they are stored: every process reads the same text. */
+function isCheckedFor(schema: JsonObject | undefined, checkedWith: JsonObject | null | undefined): boolean {
+  if (schema === undefined || checkedWith === undefined) return true
+  return JSON.stringify(schema) === JSON.stringify(checkedWith)
 }
 
 function wake(state: JobState, context: DecisionContext): readonly Fact[] | Refusal {

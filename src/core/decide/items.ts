@@ -1,5 +1,5 @@
 import type { AttemptRef, Command, DecisionContext, Refusal } from "../commands.ts"
-import type { Fact, RunningAttempt } from "../facts.ts"
+import type { Fact, RunningAttempt, Waiting } from "../facts.ts"
 import { type ItemList, toOuter } from "../item-list.ts"
 import { isDone, type JobState, resumeToken } from "../state.ts"
 import { decideFacts, type ItemCommand } from "./decide.ts"
@@ -97,11 +97,18 @@ function innerRunning(running: readonly RunningAttempt[], of: number): RunningAt
   )
 }
 
-/** The first item that waits for a signal of this name. */
-export function itemWaitingFor(state: JobState, name: string): { node: number; item: number } | null {
+type SignalWaiting = Extract<Waiting, { readonly kind: "signal" }>
+
+/** What takes a signal of this name: the first node that waits for it, or else the first item. */
+export function waiterFor(
+  state: JobState,
+  name: string,
+): { node: number; item?: number; waiting: SignalWaiting } | null {
+  for (const [node, waiting] of state.waiting)
+    if (waiting.kind === "signal" && waiting.name === name) return { node, waiting }
   for (const [node, list] of openLists(state))
     for (const [item, waiting] of list.state.waiting)
-      if (waiting.kind === "signal" && waiting.name === name) return { node, item }
+      if (waiting.kind === "signal" && waiting.name === name) return { node, item, waiting }
   return null
 }
 

@@ -1,6 +1,7 @@
 /** Routes of an execution as JSON for people and programs, read from its stored progress. */
 import type { JsonObject } from "../json.ts"
 import type { BreakerState } from "./breaker.ts"
+import { routesBehind } from "./flow.ts"
 import { decodeProgress, newProgress, unsettled } from "./progress.ts"
 
 export interface RouteView {
@@ -26,6 +27,10 @@ export interface RouteView {
   readonly latency_ms: number
   /** How many may be in flight right now; null: no process runs the execution. */
   readonly concurrency: number | null
+  /** With this many queued messages, routes that write to it wait. */
+  readonly max_queued: number
+  /** The route behind it that it waits for, since that has `max_queued` messages; null: none. */
+  readonly held_up_by: string | null
 }
 
 /** Messages of an execution that failed permanently and that no job has replayed. */
@@ -44,6 +49,7 @@ export interface ShownRoute {
   readonly inbound: string
   readonly adapters: readonly { readonly type: string }[]
   readonly outbound: ReadonlyMap<string, number>
+  readonly backpressure: { readonly maxQueued: number }
 }
 
 /** `progress` as it was stored; null: the execution has not begun. `isRun`: by a live process, as far as known. */
@@ -53,7 +59,10 @@ export function routeViews(
   isRun: boolean,
 ): readonly RouteView[] {
   const decoded = progress === null ? { ...newProgress(routes.length), live: null } : decodeProgress(progress)
+  const behind = routesBehind(routes)
+  const isFull = (route: number) => unsettled(decoded.routes[route]!) >= routes[route]!.backpressure.maxQueued
   return routes.map((route, position) => {
+    const full = isRun ? behind[position]!.find(isFull) : undefined
     const { settled: _, tail: _tail, ...figures } = decoded.routes[position]!
     const left = unsettled(decoded.routes[position]!)
     const live = isRun ? { ...notRunning, ...liveOf(decoded.live, position) } : notRunning
@@ -74,6 +83,8 @@ export function routeViews(
       rate: live.rate,
       latency_ms: live.latency_ms,
       concurrency: live.concurrency,
+      max_queued: route.backpressure.maxQueued,
+      held_up_by: full === undefined ? null : routes[full]!.name,
     }
   })
 }

@@ -19,7 +19,13 @@ export interface Totals {
   readonly queued: Histogram
   /** Failures by the code of their error. */
   readonly errors: Map<string, number>
-  readonly usage: Map<string, number>
+  readonly usage: Map<string, UsageTotals>
+}
+
+export interface UsageTotals {
+  sum: number
+  /** Of those that completed and reported it; null: not kept, so that rows stay small. */
+  histogram: Histogram | null
 }
 
 /** The names of the totals of whole jobs, and of the nodes of a job beyond the first 1,000. No node has such a name. */
@@ -29,6 +35,8 @@ export const OTHER_NODES = "*"
 /** Codes and keys of usage beyond these are counted together: users choose them. */
 const MAX_CODES = 100
 const MAX_USAGE = 50
+/** So many keys of usage, those that are seen first, have histograms. */
+const MAX_USAGE_HISTOGRAMS = 16
 const OTHER = "other"
 
 export function newTotals(): Totals {
@@ -65,7 +73,7 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
       job.expired++
   }
   if (figures.queuedMs !== null) job.queued.add(figures.queuedMs)
-  addUsage(job, figures.usage)
+  addUsage(job, figures.usage, figures.status === "COMPLETED")
   const { plain } = figures
   job.attempts += plain.length / 3
   for (let at = 0; at < plain.length; at += 3)
@@ -104,7 +112,7 @@ export function addNode(totals: Totals, node: NodeFigures): void {
   if (queuedMs !== null) totals.queued.add(queuedMs)
   totals.attempts += node.attempts
   totals.losses += node.losses
-  addUsage(totals, node.usage)
+  addUsage(totals, node.usage, outcome === "completed")
 }
 
 function totalsOf(totals: Map<string, Totals>, node: string): Totals {
@@ -120,13 +128,41 @@ function addError({ errors }: Totals, code: string | null): void {
   addTo(errors, code ?? OTHER, 1, MAX_CODES)
 }
 
-function addUsage({ usage }: Totals, used: JobFigures["usage"]): void {
-  for (const key in used) addTo(usage, key, used[key]!, MAX_USAGE)
+function addUsage(totals: Totals, used: JobFigures["usage"], isCompleted: boolean): void {
+  for (const key in used) {
+    const amount = used[key]!
+    const into = addSum(totals, key, amount)
+    if (isCompleted) histogramOf(totals, into)?.addAmount(amount)
+  }
+}
+
+/** null: the amount was added to those of other keys. */
+function addSum({ usage }: Totals, key: string, amount: number): UsageTotals | null {
+  const name = nameIn(usage, key, MAX_USAGE)
+  let into = usage.get(name)
+  if (into === undefined) {
+    into = { sum: 0, histogram: null }
+    usage.set(name, into)
+  }
+  into.sum += amount
+  return name === OTHER ? null : into
+}
+
+function histogramOf({ usage }: Totals, into: UsageTotals | null): Histogram | null {
+  if (into === null || into.histogram !== null) return into?.histogram ?? null
+  let kept = 0
+  for (const { histogram } of usage.values()) if (histogram !== null) kept++
+  if (kept < MAX_USAGE_HISTOGRAMS) into.histogram = new Histogram()
+  return into.histogram
 }
 
 function addTo(sums: Map<string, number>, key: string, amount: number, most: number): void {
-  const name = sums.has(key) || sums.size < most ? key : OTHER
+  const name = nameIn(sums, key, most)
   sums.set(name, (sums.get(name) ?? 0) + amount)
+}
+
+function nameIn(sums: ReadonlyMap<string, unknown>, key: string, most: number): string {
+  return sums.has(key) || sums.size < most ? key : OTHER
 }
 
 export function mergeTotals(into: Totals, other: Totals): void {
@@ -139,41 +175,99 @@ export function mergeTotals(into: Totals, other: Totals): void {
   into.duration.merge(other.duration)
   into.queued.merge(other.queued)
   for (const [code, count] of other.errors) addTo(into.errors, code, count, MAX_CODES)
-  for (const [key, amount] of other.usage) addTo(into.usage, key, amount, MAX_USAGE)
+  for (const [key, { sum, histogram }] of other.usage) {
+    const usage = addSum(into, key, sum)
+    if (histogram !== null) histogramOf(into, usage)?.merge(histogram)
+  }
 }
 
 export function mergeByNode(into: Map<string, Totals>, other: ReadonlyMap<string, Totals>): void {
   for (const [node, totals] of other) mergeTotals(totalsOf(into, node), totals)
 }
 
-/** As stored: counts in a fixed order, then what there is of the rest. */
+/** As stored, in this order: counts in a fixed order, then what there is of the rest. */
 interface StoredTotals {
   readonly n: readonly number[]
+  /** Histograms. */
   readonly d?: readonly number[]
   readonly q?: readonly number[]
+  /** Histograms of the keys in `u`, in their order; empty: not kept. */
+  readonly h?: readonly (readonly number[])[]
   readonly e?: readonly (readonly [code: string, count: number])[]
   readonly u?: readonly (readonly [key: string, amount: number])[]
 }
 
+const DURATION = ',"d":['
+const QUEUED = ',"q":['
+const USAGE = ',"h":['
+
 export function encodeTotals(totals: Totals): string {
   const { count, failed, cancelled, expired, attempts, losses, duration, queued, errors, usage } = totals
   const [d, q] = [duration.encode(), queued.encode()]
+  const h = [...usage.values()].map(({ histogram }) => histogram?.encode() ?? [])
   const stored: StoredTotals = {
     n: [count, failed, cancelled, expired, attempts, losses],
     ...(d.length === 0 ? {} : { d }),
     ...(q.length === 0 ? {} : { q }),
+    ...(h.every(list => list.length === 0) ? {} : { h }),
     ...(errors.size === 0 ? {} : { e: [...errors] }),
-    ...(usage.size === 0 ? {} : { u: [...usage] }),
+    ...(usage.size === 0 ? {} : { u: [...usage].map(([key, { sum }]) => [key, sum] as const) }),
   }
   return JSON.stringify(stored)
 }
 
-export function decodeTotals(text: string): Totals {
-  const { n, d = [], q = [], e = [], u = [] } = JSON.parse(text) as StoredTotals
-  const [count = 0, failed = 0, cancelled = 0, expired = 0, attempts = 0, losses = 0] = n
-  return {
-    ...{ count, failed, cancelled, expired, attempts, losses },
-    ...{ duration: Histogram.decode(d), queued: Histogram.decode(q) },
-    ...{ errors: new Map(e), usage: new Map(u) },
+/** Adds totals as `encodeTotals` writes them, one or more, each on a line of its own. */
+export function addStored(into: Totals, text: string): void {
+  for (let from = 0; from < text.length; ) {
+    const found = text.indexOf("\n", from)
+    const end = found === -1 ? text.length : found
+    addLine(into, text, from, end)
+    from = end + 1
   }
+}
+
+/** Histograms are nearly all of a line: they are added as they are read, and only the rest is parsed as JSON. */
+function addLine(into: Totals, text: string, from: number, end: number): void {
+  const counts = text.indexOf("]", from) + 1
+  let at = counts
+  if (text.startsWith(DURATION, at)) at = into.duration.addText(text, at + DURATION.length)
+  if (text.startsWith(QUEUED, at)) at = into.queued.addText(text, at + QUEUED.length)
+  const lists: number[] = []
+  if (text.startsWith(USAGE, at)) at = findLists(text, at + USAGE.length, lists)
+  const { n, e, u } = JSON.parse(text.slice(from, counts) + text.slice(at, end)) as StoredTotals
+  const [count = 0, failed = 0, cancelled = 0, expired = 0, attempts = 0, losses = 0] = n
+  into.count += count
+  into.failed += failed
+  into.cancelled += cancelled
+  into.expired += expired
+  into.attempts += attempts
+  into.losses += losses
+  if (e !== undefined) for (const [code, failures] of e) addTo(into.errors, code, failures, MAX_CODES)
+  if (lists.length > 0 && lists.length !== u?.length) throw cutOff()
+  u?.forEach(([key, amount], index) => {
+    const usage = addSum(into, key, amount)
+    const list = lists[index]
+    if (list !== undefined && text[list] !== "]") histogramOf(into, usage)?.addText(text, list)
+  })
+}
+
+/** Adds to `lists` where each list of a list of lists begins, after its "[". Returns the place after all of them. */
+function findLists(text: string, from: number, lists: number[]): number {
+  for (let at = from; ; at++) {
+    lists.push(at + 1)
+    const end = text.indexOf("]", at)
+    if (text[at] !== "[" || end === -1) throw cutOff()
+    at = end + 1
+    if (text[at] !== ",") return at + 1
+  }
+}
+
+function cutOff(): SyntaxError {
+  return new SyntaxError("A list of histograms is cut off.")
+}
+
+export function decodeTotals(text: string): Totals {
+  const totals = newTotals()
+  addStored(totals, text)
+  return totals
 }

@@ -1,7 +1,7 @@
 import type { Json } from "../json.ts"
 
 /** Elements of a list, or fields of an object, that are numbered or aligned in one piece: a few milliseconds. */
-const MOST_PARTS = 20_000
+export const MOST_PARTS = 20_000
 
 /** An element of two lists by its places in them; undefined: the other list does not have it. */
 export interface Aligned {

@@ -1,6 +1,6 @@
 import { apply } from "../apply/apply.ts"
 import { abortedStart, findAborted, readyAt, shownAttempt } from "../attempt-times.ts"
-import type { AttemptAborted, Fact, Ran, Waiting } from "../facts.ts"
+import type { AttemptAborted, Fact, Ran, SignalReceived, Waiting } from "../facts.ts"
 import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
@@ -48,14 +48,15 @@ export interface AttemptView {
 
 /** `until`: null: it still waits. `executions`: for a place among the executions of pipelines. */
 export interface AttemptWait {
-  readonly kind: "retry" | "executions" | "slot" | "items" | Waiting["kind"]
+  readonly kind: "retry" | "executions" | "paused" | "slot" | "items" | Waiting["kind"]
   readonly from: number
   readonly until: number | null
   /** For a slot and an operation. */
   readonly provider?: string
   readonly external_id?: string
-  /** For a signal. */
+  /** For a signal: its name, and who sent it. */
   readonly name?: string
+  readonly by?: string
   /** For a child job. */
   readonly job_id?: string
 }
@@ -81,7 +82,9 @@ export function* attemptHistory(
   for (const { fact } of facts) {
     const before = findTask(state, of)
     const fence = before?.state.attempt[before.position]
+    const { paused } = state
     apply(state, fact)
+    if (paused !== null && state.paused === null) history.resumed(paused.at, fact.at)
     const place = findTask(state, of)
     if (place !== null && place.position < place.state.nodeStatus.length)
       history.add(place.state, place.position, { fact, fence, job: state })
@@ -151,14 +154,27 @@ class History {
     if (this.#open === null && state.nodeStatus[node] === QUEUED) this.#queue(state, node)
   }
 
+  /** The pause of the job has ended. */
+  resumed(from: number, until: number | null): void {
+    const open = this.#open
+    if (open === null || open.ranUntil !== null || open.waits.some(wait => !isPutOff(wait))) return
+    const ready = open.waits.findLast(({ kind }) => kind === "retry")?.until ?? open.queued_at
+    if (until === null || ready < until)
+      open.waits.push({ kind: "paused", from: Math.max(from, ready), until })
+  }
+
   view(state: JobState, { now, begunAt }: Seen): AttemptHistory {
     const place = findTask(state, this.#of)
+    if (state.paused !== null && begunAt === null && place !== null && isReady(place, now))
+      this.resumed(state.paused.at, null)
     if (this.#open !== null && place !== null) {
       begun(this.#open, place.state, place.position)
       const until = this.#open.started_at ?? begunAt
       for (const wait of this.#open.waits)
-        if (isPutOff(wait))
-          wait.until = until ?? (wait.until !== null && wait.until <= now ? wait.until : null)
+        if (isPutOff(wait)) {
+          const end = wait.until !== null && wait.until <= now ? wait.until : null
+          wait.until = until === null ? end : Math.min(end ?? until, until)
+        }
     }
     const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
     return {
@@ -198,8 +214,7 @@ class History {
     reported(ended, fact)
     if (fact.ran_ms === undefined) return
     if (ended.started_at === null) started(ended, abortedStart(run, fact.ran_ms, fact.at), fact.worker)
-    if (ended.outcome !== "lost")
-      ended.duration_ms = fact.ended ? fact.ran_ms : run.endedAt - ended.started_at!
+    if (ended.outcome !== "lost") ended.duration_ms = fact.ran_ms
   }
 
   /** `last`: of an attempt after which the node was queued again. */
@@ -241,6 +256,8 @@ function started(open: Draft, at: number | null, worker: string | null): void {
   open.started_at = at
   open.worker = worker
   if (at === null) return
+  // A handler that had begun before the pause was not stopped by it.
+  open.waits = open.waits.filter(({ kind, from }) => kind !== "paused" || from < at)
   const putOff = open.waits.filter(isPutOff)
   for (const wait of putOff) wait.until = Math.min(wait.until ?? at, at)
   const retry = putOff.findLast(({ kind }) => kind === "retry")
@@ -249,7 +266,12 @@ function started(open: Draft, at: number | null, worker: string | null): void {
 
 /** Waits before the handler begins. */
 function isPutOff({ kind }: AttemptWait): boolean {
-  return kind === "retry" || kind === "executions"
+  return kind === "retry" || kind === "executions" || kind === "paused"
+}
+
+/** Its time has come, and no handler is known to have begun. */
+function isReady({ state, position }: { readonly state: JobState; readonly position: number }, now: number) {
+  return state.nodeStatus[position] === QUEUED && (state.retryAt.get(position) ?? 0) <= now
 }
 
 function hasNoPlace(fact: Fact): boolean {
@@ -280,6 +302,9 @@ function note(open: Draft, fact: Fact): void {
       break
     case "slot_granted":
       closeWait(open, at)
+      break
+    case "signal_received":
+      answered(open, fact)
       break
     case "node_expanded":
       open.waits.push({ kind: "items", from: at, until: null })
@@ -314,6 +339,13 @@ function reported(
   for (const [key, amount] of Object.entries(usage))
     if (typeof amount === "number") sums[key] = (sums[key] ?? 0) + amount
   open.usage = sums
+}
+
+function answered(open: Draft, { at, by }: SignalReceived & { readonly at: number }): void {
+  const wait = open.waits.at(-1)
+  if (wait?.until !== null || wait.kind !== "signal") return
+  wait.until = at
+  if (by !== undefined) wait.by = by
 }
 
 function closeWait(open: Draft, at: number): void {

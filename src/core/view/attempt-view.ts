@@ -72,7 +72,7 @@ export function attemptFields(state: JobState, node: number, now: number): Attem
   }
 }
 
-/** How long the handler of an aborted attempt ran in total, if its worker has reported that. */
+/** How long the handler of an aborted attempt ran until its abort, or in total, if its worker has reported that. */
 function abortedMs({ abortedRuns, attempt }: JobState, node: number): number | undefined {
   const run = abortedRuns.size === 0 ? undefined : abortedRuns.get(node)
   return run?.attempt === attempt[node] ? run?.ranMs : undefined

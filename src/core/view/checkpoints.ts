@@ -78,14 +78,20 @@ export class Checkpoint {
   }
 }
 
-/** `before`: the chunks of the same column in an earlier checkpoint; those that did not change are shared. */
+/**
+ * `before`: the chunks of the same column in an earlier checkpoint; those that did not change are shared, and so are
+ * consecutive chunks that are equal.
+ */
 function chunksOf(column: Column, before: Chunks | undefined): Chunks {
   const chunks: Column[] = []
   for (let start = 0; start < Math.max(1, column.length); start += CHUNK) {
     const known = before?.[chunks.length]
     const length = Math.min(CHUNK, column.length - start)
-    const isKnown = known !== undefined && isSame(known, column, start, length)
-    chunks.push(isKnown ? known : column.slice(start, start + length))
+    // Most of a long list has not begun, or has ended: its chunks are equal in many columns.
+    const same = [known, chunks.at(-1)].find(
+      each => each !== undefined && isSame(each, column, start, length),
+    )
+    chunks.push(same ?? column.slice(start, start + length))
   }
   return chunks
 }

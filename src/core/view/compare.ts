@@ -3,20 +3,22 @@ import type { ErrorView } from "./view.ts"
 
 /**
  * Compares two jobs, or two moments of one job. Nodes are aligned by their ids, so that the jobs may be of different
- * versions or workflows. Outputs are compared by hash.
+ * versions or workflows. Outputs are compared by hash, and by value where the caller has done so.
  *
  * A difference is a *divergence* if the node has no earlier difference as its cause: its inputs are the same, and its
- * output or state is not; or its definition is another one. All other differences follow from a divergence.
+ * output or state is not; or its definition is another one. All other differences follow from a divergence. A node that
+ * the failure of another one has cancelled follows from that failure.
  */
 export interface ComparedJob {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
+  /** null: a changed definition. */
+  readonly workflow_version: number | null
   readonly status: JobStatus
   /** Hash of the definition. */
   readonly definition: string
-  /** Hash of the input. */
-  readonly input: string
+  /** Hash of the input. Absent: it was not computed. */
+  readonly input?: string
   /** From the creation until the end or the moment that is compared. */
   readonly took_ms: number
   readonly usage: Sums
@@ -39,10 +41,14 @@ export interface NodeSide {
   readonly status: NodeStatus
   /** Attempts that have begun. */
   readonly attempts: number
+  /** When it was ready in its current attempt, from the start of the job; null: it was not yet. */
+  readonly began_ms: number | null
   /** From when it was first ready in its current attempt until it ended; null: it has not. */
   readonly took_ms: number | null
   readonly usage: Sums
   readonly error: ErrorView | null
+  /** For a list that has not ended: how many of its items have. */
+  readonly items?: { readonly done: number; readonly total: number }
   /** Hash of its output. null: it has none; absent: it was not computed. */
   readonly output?: string | null
 }
@@ -57,7 +63,7 @@ export type DivergenceKind =
   | "definition"
   /** The node had the same inputs, and ended differently or is not equally far. */
   | "status"
-  /** The node had the same inputs, and has another output. */
+  /** The node had the same inputs, but has a different output. */
   | "output"
 
 export interface Divergence {
@@ -75,6 +81,8 @@ export interface NodeComparison {
   /** The job's input and the outputs that it may read. null: outputs were not compared. */
   readonly same_inputs: boolean | null
   readonly same_output: boolean | null
+  /** Present: the outputs differ as texts, perhaps only in the order of keys; they were not compared by value. */
+  readonly by_hash?: true
   /** The difference of b from a. */
   readonly delta: Delta | null
   readonly divergence: DivergenceKind | null
@@ -95,7 +103,10 @@ export interface JobComparison {
   readonly a: JobSide
   readonly b: JobSide
   readonly same_definition: boolean
-  readonly same_input: boolean
+  /** null: they were not compared. */
+  readonly same_input: boolean | null
+  /** As `by_hash` of a node. */
+  readonly input_by_hash?: true
   /** The first divergence in topological order; null: there is none. */
   readonly divergence: Divergence | null
   /** At most 100; the first is `divergence`. */
@@ -103,18 +114,33 @@ export interface JobComparison {
   readonly delta: Pick<Delta, "took_ms" | "usage">
   /** Nodes of a in topological order, then those that only b has. */
   readonly nodes: readonly NodeComparison[]
-  /** false: some outputs were not compared. */
+  /** false: the inputs of the jobs, or some outputs, were not compared. */
   readonly complete: boolean
 }
 
 const MOST_DIVERGENCES = 100
 
+/** What is known of values with different hashes, by node; null: the inputs of the jobs. */
+export interface ValueVerdicts {
+  /** As values they are the same. */
+  readonly equal: ReadonlySet<string | null>
+  /** They were not compared. */
+  readonly byHash: ReadonlySet<string | null>
+}
+
+const noVerdicts: ValueVerdicts = { equal: new Set(), byHash: new Set() }
+
 /** Yields after each node: a job may have a hundred thousand. */
-export function* comparison(a: ComparedJob, b: ComparedJob): Generator<undefined, JobComparison, undefined> {
-  const same_input = a.input === b.input
+export function* comparison(
+  a: ComparedJob,
+  b: ComparedJob,
+  verdicts = noVerdicts,
+): Generator<undefined, JobComparison, undefined> {
+  const same_input = isEqual(a.input, b.input, verdicts.equal.has(null))
   const byId = new Map(b.nodes.map(node => [node.id, node]))
   const nodes: NodeComparison[] = []
   const isSame = new Map<string, boolean | null>()
+  const hasFailed = { a: a.status === "FAILED", b: b.status === "FAILED" }
   const add = (node: NodeComparison) => {
     nodes.push(node)
     isSame.set(node.id, node.same_output)
@@ -122,11 +148,13 @@ export function* comparison(a: ComparedJob, b: ComparedJob): Generator<undefined
   for (const node of a.nodes) {
     const other = byId.get(node.id)
     byId.delete(node.id)
-    add(other === undefined ? alone(node, "a") : both(node, other, { same_input, isSame }))
+    add(
+      other === undefined ? alone(node, "a") : both(node, other, { same_input, isSame, verdicts, hasFailed }),
+    )
     yield
   }
   for (const node of byId.values()) add(alone(node, "b"))
-  const found: Divergence[] = same_input ? [] : [{ kind: "input", node: null }]
+  const found: Divergence[] = same_input === false ? [{ kind: "input", node: null }] : []
   for (const { id, divergence } of nodes)
     if (divergence !== null && found.length < MOST_DIVERGENCES) found.push({ kind: divergence, node: id })
   return {
@@ -134,11 +162,12 @@ export function* comparison(a: ComparedJob, b: ComparedJob): Generator<undefined
     b: sideOf(b),
     same_definition: a.definition === b.definition,
     same_input,
+    ...(verdicts.byHash.has(null) ? { input_by_hash: true as const } : {}),
     divergence: found[0] ?? null,
     divergences: found,
     delta: { took_ms: b.took_ms - a.took_ms, usage: difference(a.usage, b.usage) },
     nodes,
-    complete: nodes.every(node => node.same_output !== null),
+    complete: same_input !== null && nodes.every(node => node.same_output !== null),
   }
 }
 
@@ -170,16 +199,21 @@ function alone(node: ComparedNode, of: "a" | "b"): NodeComparison {
   }
 }
 
-function both(
-  a: ComparedNode,
-  b: ComparedNode,
-  { same_input, isSame }: { same_input: boolean; isSame: ReadonlyMap<string, boolean | null> },
-): NodeComparison {
+interface Known {
+  readonly same_input: boolean | null
+  readonly isSame: ReadonlyMap<string, boolean | null>
+  readonly verdicts: ValueVerdicts
+  readonly hasFailed: { readonly a: boolean; readonly b: boolean }
+}
+
+function both(a: ComparedNode, b: ComparedNode, known: Known): NodeComparison {
+  const { same_input, isSame, verdicts, hasFailed } = known
   const same_definition = a.definition === b.definition
   const same_inputs = allSame([same_input, ...[...a.reads, ...b.reads].map(id => isSame.get(id) ?? null)])
-  const same_output = a.output === undefined || b.output === undefined ? null : a.output === b.output
+  const same_output = isEqual(a.output, b.output, verdicts.equal.has(a.id))
   return {
     ...{ id: a.id, a: nodeSide(a), b: nodeSide(b), same_definition, same_inputs, same_output },
+    ...(verdicts.byHash.has(a.id) ? { by_hash: true as const } : {}),
     delta: {
       took_ms: a.took_ms === null || b.took_ms === null ? null : b.took_ms - a.took_ms,
       attempts: b.attempts - a.attempts,
@@ -189,10 +223,28 @@ function both(
       same_definition,
       same_inputs,
       same_output,
-      same_status: a.status === b.status,
+      same_status: a.status === b.status && isEquallyFar(a, b),
+      was_stopped: (hasFailed.a && wasStopped(a, b)) || (hasFailed.b && wasStopped(b, a)),
     }),
   }
 }
+
+function isEquallyFar({ items: a }: ComparedNode, { items: b }: ComparedNode): boolean {
+  return a?.done === b?.done && a?.total === b?.total
+}
+
+/** Of a job that has failed: another node has failed, and this one was cancelled for it. */
+function wasStopped(node: ComparedNode, other: ComparedNode): boolean {
+  return node.status === "CANCELLED" && other.status !== "FAILED"
+}
+
+/** By hashes; null: one is not known. `isSameValue`: the values were compared, and are the same. */
+function isEqual(a: Hash, b: Hash, isSameValue: boolean): boolean | null {
+  if (isSameValue) return true
+  return a === undefined || b === undefined ? null : a === b
+}
+
+type Hash = string | null | undefined
 
 /** null: one is not known, and none is false. */
 function allSame(values: readonly (boolean | null)[]): boolean | null {
@@ -205,9 +257,10 @@ function divergenceOf(of: {
   same_inputs: boolean | null
   same_output: boolean | null
   same_status: boolean
+  was_stopped: boolean
 }): DivergenceKind | null {
   if (!of.same_definition) return "definition"
-  if (of.same_inputs !== true) return null
+  if (of.same_inputs !== true || of.was_stopped) return null
   if (!of.same_status) return "status"
   return of.same_output === false ? "output" : null
 }

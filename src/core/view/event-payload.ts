@@ -86,15 +86,14 @@ function resultSource(state: JobState, node: number, fact: Fact): EventSource {
 
 /** `job`: after the fact, which records when the handler of an attempt that had ended began, or what it used. */
 export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly at: number }): JsonObject {
-  const { ran_ms, ended, worker, usage, at } = fact
+  const { ran_ms, worker, usage, at } = fact
   const run = findAborted(job, fact)
   const place = findTask(job, fact)
   const isCurrent = place?.state.attempt[place.position] === fact.attempt
   const known = isCurrent ? place!.state.startedAt[place!.position]! : 0
   const startedAt = run === null || ran_ms === undefined ? null : known || abortedStart(run, ran_ms, at)
-  const duration_ms = ended ? ran_ms! : run!.endedAt - startedAt!
   return {
-    ...(startedAt === null ? {} : { started_at: startedAt, duration_ms }),
+    ...(startedAt === null ? {} : { started_at: startedAt, duration_ms: ran_ms! }),
     worker,
     ...(usage === undefined ? {} : { usage }),
   }

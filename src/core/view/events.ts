@@ -184,7 +184,7 @@ class EventList {
       this.#add({
         type: "signal.received",
         source: "signal",
-        payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
+        payload: { name: fact.name, data: fact.data, kept: fact.node === undefined, by: fact.by ?? null },
       })
     if (isNoTransition(fact)) this.#emitPlain(fact)
     if (fact.type in aboutJob) this.#emitAboutJob(fact as Fact & { type: keyof typeof aboutJob })

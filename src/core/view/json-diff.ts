@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../json.ts"
-import { type Aligned, alignLists, ValueNumbers } from "./align-lists.ts"
+import { type Aligned, alignLists, MOST_PARTS, ValueNumbers } from "./align-lists.ts"
 
 /**
  * A difference between two JSON values. The order of keys does not count. Elements of lists are aligned by value: one that was
@@ -42,18 +42,24 @@ export function* jsonDifference(
   bounds: DiffBounds = usualBounds,
 ): Generator<undefined, JsonDiff, undefined> {
   const changes: JsonChange[] = []
-  const stack: Pair[] = [{ path: "$", a, b }]
+  // The pairs of a large list are made one by one: all at once they would take long.
+  const stack: Iterator<Pair>[] = [[{ path: "$", a, b }].values()]
   const numbers = new ValueNumbers(bounds.values)
   let values = 0
-  for (let pair = stack.pop(); pair !== undefined; pair = stack.pop()) {
+  while (stack.length > 0) {
+    const { done, value: pair } = stack.at(-1)!.next()
+    if (done) {
+      stack.pop()
+      continue
+    }
     if (++values > bounds.values) return { changes, complete: false }
     yield
     const inner = areLists(pair) ? elementsOf(pair, yield* aligned(pair, numbers)) : fieldsOf(pair)
-    if (inner === null) {
-      if (isSame(pair.a, pair.b)) continue
+    if (inner !== null) stack.push(inner)
+    else if (!isSame(pair.a, pair.b)) {
       if (changes.length === bounds.changes) return { changes, complete: false }
       changes.push(changeOf(pair))
-    } else for (let i = inner.length - 1; i >= 0; i--) stack.push(inner[i]!)
+    }
   }
   return { changes, complete: true }
 }
@@ -77,37 +83,44 @@ function areLists(pair: Pair): pair is ListPair {
   return Array.isArray(pair.a) && Array.isArray(pair.b)
 }
 
-function* aligned({ a, b }: ListPair, numbers: ValueNumbers): Generator<undefined, Aligned[], undefined> {
-  const byPosition = Array.from({ length: Math.max(a.length, b.length) }, (_, i) => ({
-    a: i < a.length ? i : undefined,
-    b: i < b.length ? i : undefined,
-  }))
+/** null: elements are compared by position. */
+function* aligned(
+  { a, b }: ListPair,
+  numbers: ValueNumbers,
+): Generator<undefined, Aligned[] | null, undefined> {
+  const length = Math.max(a.length, b.length)
   // One element each: there is nothing to align.
-  if (byPosition.length < 2) return byPosition
+  if (length < 2 || length > MOST_PARTS) return null
   yield* numbers.number(a as Json)
   yield* numbers.number(b as Json)
-  if (numbers.isExhausted) return byPosition
+  if (numbers.isExhausted) return null
   const [left, right] = [a, b].map(list => list.map(value => numbers.of(value)))
   return alignLists(left!, right!)
 }
 
-function elementsOf({ path, a, b }: ListPair, places: readonly Aligned[]): Pair[] {
-  return places.map(at => ({
-    path: `${path}[${at.b ?? at.a}]`,
-    a: at.a === undefined ? undefined : a[at.a],
-    b: at.b === undefined ? undefined : b[at.b],
-  }))
+function* elementsOf({ path, a, b }: ListPair, places: readonly Aligned[] | null): Generator<Pair> {
+  const length = places?.length ?? Math.max(a.length, b.length)
+  for (let i = 0; i < length; i++) {
+    const at = places?.[i] ?? { a: i, b: i }
+    const isRemoved = at.b === undefined || at.b >= b.length
+    yield {
+      path: `${path}[${isRemoved ? at.a : at.b}]`,
+      a: at.a === undefined ? undefined : a[at.a],
+      b: at.b === undefined ? undefined : b[at.b],
+    }
+  }
 }
 
 /** null: they are not both objects. */
-function fieldsOf({ path, a, b }: Pair): Pair[] | null {
-  if (!isObject(a) || !isObject(b)) return null
-  const keys = [...Object.keys(a), ...Object.keys(b).filter(key => !Object.hasOwn(a, key))]
-  return keys.map(key => ({
-    path: `${path}${step(key)}`,
-    a: Object.hasOwn(a, key) ? a[key] : undefined,
-    b: Object.hasOwn(b, key) ? b[key] : undefined,
-  }))
+function fieldsOf({ path, a, b }: Pair): Generator<Pair> | null {
+  return isObject(a) && isObject(b) ? pairedFields(path, a, b) : null
+}
+
+function* pairedFields(path: string, a: JsonObject, b: JsonObject): Generator<Pair> {
+  for (const key of Object.keys(a))
+    yield { path: `${path}${step(key)}`, a: a[key], b: Object.hasOwn(b, key) ? b[key] : undefined }
+  for (const key of Object.keys(b))
+    if (!Object.hasOwn(a, key)) yield { path: `${path}${step(key)}`, a: undefined, b: b[key] }
 }
 
 function isObject(value: Json | undefined): value is JsonObject {

@@ -8,7 +8,7 @@ import type { NodeStatus } from "../states.ts"
 /** For a job that was cancelled without a reason. */
 export const noReason = "no reason was given"
 
-/** For a job that expired before 0.2: its row does not say which time limit was exceeded. */
+/** For a job that expired before 0.2: its row does not contain which time limit was exceeded. */
 export const unknownExpiry = "It was not done in its time."
 
 /** Why a child is cancelled with its parent. `parent`: after its end. */

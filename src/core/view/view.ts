@@ -55,7 +55,14 @@ export type WaitingOn =
   | { readonly kind: "dependencies"; readonly nodes: readonly string[] }
   | { readonly kind: "retry"; readonly at: number }
   | { readonly kind: "timer"; readonly until: number }
-  | { readonly kind: "signal"; readonly name: string; readonly until: number | null; readonly default?: Json }
+  | {
+      readonly kind: "signal"
+      readonly name: string
+      readonly until: number | null
+      readonly default?: Json
+      /** JSON Schema of the data that is accepted. Absent: any. */
+      readonly schema?: JsonObject
+    }
   | {
       readonly kind: "child"
       readonly job_id: string
@@ -76,12 +83,14 @@ export type WaitingOn =
       readonly next_poll_at: number | null
       readonly until: number | null
       readonly polls: number
+      /** When the last poll ended; null: there was none. */
+      readonly last_poll_at: number | null
       /** Why the last poll of the operation failed. */
       readonly poll_error: ErrorView | null
     }
   /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
-  /** Its place in the rate of the provider, which may have asked for a pause `until` a time. Part of the live overlay only. */
+  /** Its place in the rate of the provider, which does not come before `until`: a pause the provider asked for counts. Part of the live overlay only. */
   | { readonly kind: "rate"; readonly provider: string; readonly until: number | null }
   /** A place for the execution of this pipeline: `limit` executions are running (max_executions). */
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
@@ -121,7 +130,7 @@ export interface WorkerWait extends Partial<TaskWait> {
 export interface TaskWait {
   /**
    * busy: live workers have the handler, but no free place. none: no live worker has the handler. refused: a worker
-   * rejected the task. isolated: its process died with it before, and it waits for its turn to run alone. owner_away: no
+   * rejected the task. isolated: its process died during an earlier attempt, so it waits to run alone. owner_away: no
    * live engine owns the job, so no worker gets its tasks. job_queue: the job is QUEUED behind others of its owner,
    * workflow and time to live, and is not dispatched yet. dispatching: its facts are being stored, its config is rendered, or its start is being stored. moving: another engine
    * is about to take the job over, or this one has just begun to. unknown: the engine has lost the task, which is a defect.
@@ -274,7 +283,7 @@ export function reusedField({ reused }: JobState, node: number): Pick<NodeView, 
 }
 
 /** The shown status of a node with `for_each` follows its items: RUNNING if one runs, else QUEUED if one is ready for a worker. */
-function shownStatus(state: JobState, node: number, now: number): NodeStatus {
+export function shownStatus(state: JobState, node: number, now: number): NodeStatus {
   const list = state.nodeStatus[node] === WAITING ? state.lists.get(node)?.state : undefined
   if (list === undefined) return shownTaskStatus(state, node, now)
   if (runsItem(list, now)) return "RUNNING"
@@ -319,7 +328,7 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       const waiting = state.waiting.get(node)!
       if (waiting.kind === "external") return operationView(state, node, waiting)
       const isDue = waiting.until !== undefined && waiting.until <= now
-      return (isDue ? pausedWait(state) : null) ?? waitView(waiting)
+      return (isDue ? pausedWait(state) : null) ?? waitView(waiting, state.graph.nodes[node]!)
     }
     case RUNNING:
       return isRunningAt(state, node, now) ? null : workerWait(state.graph.nodes[node]!)
@@ -388,18 +397,24 @@ function operationView(state: JobState, node: number, waiting: ExternalWaiting):
     next_poll_at: state.pollAt.get(node) ?? null,
     until: waiting.until ?? null,
     polls: polls?.count ?? 0,
+    last_poll_at: polls?.at ?? null,
     poll_error: polls?.fault ? errorView(state, polls.fault, {}) : null,
   }
 }
 
 /** `default` only where there is one: without, the node fails at `until`. */
-function waitView(waiting: Exclude<Waiting, ExternalWaiting>): WaitingOn {
+function waitView(waiting: Exclude<Waiting, ExternalWaiting>, { signal }: RuleNode): WaitingOn {
   switch (waiting.kind) {
     case "timer":
       return { kind: "timer", until: waiting.until }
     case "signal": {
       const { kind, name, until = null, default: otherwise } = waiting
-      return otherwise === undefined ? { kind, name, until } : { kind, name, until, default: otherwise }
+      const schema = signal?.name === name ? signal.schema : waiting.schema
+      return {
+        ...{ kind, name, until },
+        ...(otherwise === undefined ? {} : { default: otherwise }),
+        ...(schema === undefined ? {} : { schema }),
+      }
     }
     case "child": {
       const { kind, job_id, workflow, workflow_version } = waiting

@@ -4,7 +4,7 @@
  * entry (a reference to it, its missing handler) are left out.
  */
 import type { JsonObject } from "../../core/json.ts"
-import type { Adjacency } from "../../core/plan.ts"
+import type { Adjacency, SignalSchema } from "../../core/plan.ts"
 import type { ValueTemplate } from "../../template/types.ts"
 import type { Work } from "../../turns.ts"
 import { type AdapterCatalog, adapterCatalog } from "../adapter.ts"
@@ -49,6 +49,7 @@ export interface AnalysedNode {
   readonly forEach: ValueTemplate | null
   /** Positions read by templates, sorted. */
   readonly reads: Int32Array
+  readonly signal: SignalSchema | undefined
 }
 
 export interface Analysis {

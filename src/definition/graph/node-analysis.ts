@@ -22,6 +22,7 @@ import {
   storedConfig,
   type TemplateSite,
 } from "./references.ts"
+import { SignalSchemas } from "./signals.ts"
 import type { EdgeOrigin } from "./structure.ts"
 
 export interface NodeAnalysisOptions extends ShapeContext {
@@ -43,11 +44,13 @@ export class NodeAnalysis {
   readonly #rows: RowBuilder
   readonly #analysed: (AnalysedNode | undefined)[] = []
   readonly #seen: SeenMarks
+  readonly #signals: SignalSchemas
 
   constructor(options: NodeAnalysisOptions) {
     this.#options = options
     this.ids = options.sources.map(usableId)
     const { problems, suggest } = options
+    this.#signals = new SignalSchemas(problems)
     this.positions = firstPositions(this.ids, (id, position, first) => {
       const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
       problems.add("E104", ["nodes", position, "id"], message)
@@ -123,6 +126,7 @@ export class NodeAnalysis {
       forEach:
         definition.for_each == null ? null : this.#expression(definition.for_each, position, "for_each"),
       reads: nothingRead as Int32Array,
+      signal: handler === undefined ? undefined : this.#signals.add(handler, config, position),
     }
     node.reads = this.#edges(node, position, handler?.storesConfig === true)
     return node

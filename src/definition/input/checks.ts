@@ -12,12 +12,13 @@
 import type { Worker } from "node:worker_threads"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { valueIn } from "../../core/maps.ts"
-import { UmbraError } from "../../errors.ts"
+import type { SignalSchema } from "../../core/plan.ts"
+import { type ErrorCode, UmbraError } from "../../errors.ts"
 import { startThread } from "../../thread.ts"
 import { nextTurnIfLate } from "../../turns.ts"
 import type { Plan } from "../plan.ts"
 import { type InputCheck, InputChecker, readInput, refused } from "./input.ts"
-import { CheckRun, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
+import { CheckRun, type InputProblem, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
 import type { CheckAnswer, CheckBatch } from "./thread.ts"
 
 export interface CheckLimits {
@@ -375,15 +376,27 @@ export function checkSubmission(
   return checked instanceof Promise ? checked.then(each => accepted(plan, each)) : accepted(plan, checked)
 }
 
+/** The data of a signal, with the defaults of its schema. Throws E317. */
+export async function checkSignalData(
+  { name, schema }: SignalSchema,
+  data: Json,
+  owner: string,
+): Promise<Json> {
+  const { value, problems, more } = await inputChecks.check(schema, data, { owner })
+  if (problems === undefined) return value
+  const named = problems.map(({ path, message }) => ({ path: path.replace(/^input/, "data"), message }))
+  throw failed("E317", `The data of signal "${name}" fails its schema`, named, more)
+}
+
 function accepted(plan: Pick<Plan, "name">, { value, problems, more }: InputCheck): Json {
   if (problems === undefined) return value
-  const texts = problems.map(problem => `${problem.path}: ${problem.message}`)
+  throw failed("E304", `The input fails the schema of workflow "${plan.name}"`, problems, more)
+}
+
+function failed(code: ErrorCode, what: string, problems: readonly InputProblem[], more: number): UmbraError {
+  const texts = problems.map(problem => `${problem.path}: ${problem.message.replace(/\.$/, "")}`)
   const rest = more === 0 ? "" : `; and ${more} more`
-  throw new UmbraError(
-    "E304",
-    `The input fails the schema of workflow "${plan.name}": ${texts.join("; ")}${rest}`,
-    {
-      details: { problems, ...(more === 0 ? {} : { more }) },
-    },
-  )
+  return new UmbraError(code, `${what}: ${texts.join("; ")}${rest}.`, {
+    details: { problems, ...(more === 0 ? {} : { more }) },
+  })
 }

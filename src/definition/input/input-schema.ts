@@ -31,6 +31,19 @@ export function* checkInputSchema(root: Schema, { problems, isStored }: SchemaRu
   yield* checkReferences(root, schemas, report)
 }
 
+/** The schema of other data: of any type. `report` gets paths from its root on. */
+export function* checkDataSchema(root: Schema, report: Report): Work<void> {
+  const schemas = yield* subschemas(root, report)
+  yield* checkReferences(root, schemas, report)
+}
+
+/** The first problem of a schema of other data; undefined: there is none. */
+export function dataSchemaProblem(root: Schema): { path: DocumentPath; message: string } | undefined {
+  let found: { path: DocumentPath; message: string } | undefined
+  atOnce(checkDataSchema(root, (path, message) => (found ??= { path, message })))
+  return found
+}
+
 export interface SchemaSafety {
   /** Why the schema must not be used; never set for the schema of a definition. */
   readonly unsafe: string | undefined

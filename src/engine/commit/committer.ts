@@ -1,3 +1,4 @@
+import { ARTIFACT_MARK, artifactsInText, heldArtifact } from "../../core/artifacts.ts"
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
 import { phaseOf } from "../../core/state.ts"
@@ -79,6 +80,11 @@ export class Committer {
     for (const lane of this.lanes) lane.stop()
   }
 
+  /** The store has answered something else: appends that wait for their next try are sent now. */
+  retryNow(): void {
+    for (const lane of this.#unavailableLanes) this.lanes[lane]!.retryNow()
+  }
+
   /** Reports one outage of the store once, not once per lane. */
   #laneUnavailable(lane: number, error: unknown, tries: number): void {
     this.#unavailableLanes.add(lane)
@@ -88,7 +94,7 @@ export class Committer {
   #laneAvailable(lane: number): void {
     this.#unavailableLanes.delete(lane)
     if (this.#unavailableLanes.size === 0) this.#store.available()
-    for (const other of this.#unavailableLanes) this.lanes[other]!.retryNow()
+    this.retryNow()
   }
 }
 
@@ -158,6 +164,7 @@ export class AppendLane {
     if (owned === undefined || job.evicted) throw partitionMoved(job.partition)
     const batch = this.#open
     const data = encodeFact(fact, outputText)
+    if (data.includes(ARTIFACT_MARK)) this.#holdNew(job, data)
     job.seq = owned.nextSeq++
     const phase = phaseOf(job.state)
     if (phase !== job.phase || job.turnSeq === 0) {
@@ -208,6 +215,8 @@ export class AppendLane {
     if (owned === undefined) throw partitionMoved(partition)
     const batch = this.#open
     const data = encodeFact(fact)
+    if (data.includes(ARTIFACT_MARK))
+      this.#holdArtifacts({ id: jobId, partition }, fact.owner, artifactsInText(data))
     const seq = owned.nextSeq++
     batch.facts.push({ partition, seq, jobId, at: fact.at, type: fact.type, data })
     batch.queued.push(queuedRow(job, seq))
@@ -216,13 +225,36 @@ export class AppendLane {
     this.#schedule()
   }
 
+  /** What an earlier fact refers to is held already: jobs pass references on. */
+  #holdNew(job: LiveJob, data: string): void {
+    const found = artifactsInText(data)
+    if (found.length === 0) return
+    job.artifacts ??= new Set()
+    const known = job.artifacts
+    this.#holdArtifacts(
+      job,
+      job.state.owner,
+      found.filter(hash => !known.has(hash)),
+    )
+    for (const hash of found) known.add(hash)
+  }
+
+  /** The job holds the artifacts that its facts refer to. */
+  #holdArtifacts(
+    { id: by, partition }: Pick<LiveJob, "id" | "partition">,
+    owner: string,
+    hashes: readonly string[],
+  ): void {
+    if (hashes.length === 0) return
+    const held = hashes.map(hash => ({ partition, by, held: heldArtifact(owner, hash) }))
+    this.hold({ held, definitions: [] })
+  }
+
   /** What the fork refers to is stored with its first fact, which was recorded just before. */
   hold({ held, definitions }: Holds): void {
-    const { holds } = this.#open
-    this.#open.holds = {
-      held: [...(holds?.held ?? []), ...held],
-      definitions: [...(holds?.definitions ?? []), ...definitions],
-    }
+    this.#open.holds ??= { held: [], definitions: [] }
+    this.#open.holds.held.push(...held)
+    this.#open.holds.definitions.push(...definitions)
     for (const { definition } of definitions) this.#open.bytes += definition.length
   }
 

@@ -8,6 +8,7 @@ import { type JobState, largeParts, newJobState } from "../../core/state.ts"
 import { decideFork, recordFork } from "../../definition/fork.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { defaultLimits } from "../../template/index.ts"
+import { inTurns } from "../../turns.ts"
 import type { Clock } from "../clock.ts"
 import { partitionMoved } from "../commit/batch.ts"
 import { renderJobOutput } from "../dispatch/render.ts"
@@ -84,10 +85,12 @@ export class Forks {
       reuse: new Set<string>(),
       items: new Map(),
     }
-    const decisions = decideFork(
-      { plan: before, input: state.input, done: node => doneOf(state, results, node) },
-      // The handlers are not known here: each may read the input.
-      { plan, input: command.input, ...none, readsInput: () => true },
+    const decisions = await inTurns(
+      decideFork(
+        { plan: before, input: state.input, done: node => doneOf(state, results, node) },
+        // The handlers are not known here: each may read the input.
+        { plan, input: command.input, ...none, readsInput: () => true },
+      ),
     )
     const origin = { jobId: originId, plan: before, state, results }
     const { fork, pinned } = recordFork(origin, { plan, decisions, outputs: new Map(), items: none.items })

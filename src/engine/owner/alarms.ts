@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts"
+import { atTime, type Clock } from "../clock.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** An alarm that ends a job renders its output, which may take milliseconds, and a thousand alarms may be due at once. */
@@ -57,7 +57,7 @@ export class Alarms {
     if (first === undefined || (this.#timer !== null && this.#timer.at <= first.alarmAt)) return
     this.#timer?.cancel()
     const at = first.alarmAt
-    this.#timer = { at, cancel: this.#clock.after(at - this.#clock.now(), () => this.#fire()) }
+    this.#timer = { at, cancel: atTime(this.#clock, at, () => this.#fire()) }
   }
 
   #fire(): void {

@@ -57,13 +57,14 @@ export class JobMemory {
     }
     this.remove(job)
     const { status, paused } = job.state
-    if (!jobHasEnded(status) && (status !== "QUEUED" || paused !== null)) engine.parked(wakeAt(job.state))
+    if (!jobHasEnded(status) && (status !== "QUEUED" || paused !== null))
+      engine.parked(job.partition, wakeAt(job.state))
   }
 }
 
 /** When an idle job may leave its owner's memory: then its facts and `wakeAt` are enough. */
 
-/** `until`: the job stays for now and is checked again at that time. */
+/** `until`: the job stays in memory and is checked again at that time. */
 export type Parking = "stays" | "leaves" | { readonly until: number }
 
 function decideParking(

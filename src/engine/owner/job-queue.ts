@@ -9,7 +9,7 @@ import {
 } from "../../core/timers.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
-import type { Clock } from "../clock.ts"
+import { atTime, type Clock } from "../clock.ts"
 import { idTime, partitionOf } from "../ids.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -291,7 +291,7 @@ export class JobQueue {
   #arm(at: number): void {
     if (this.#stopped || (this.#timer !== null && this.#timer.at <= at)) return
     this.#timer?.cancel()
-    const cancel = this.#parts.clock.after(at - this.#parts.clock.now(), () => {
+    const cancel = atTime(this.#parts.clock, at, () => {
       this.#timer = null
       this.wake()
     })

@@ -29,6 +29,7 @@ export interface OwnerParts {
   readonly metrics: EngineMetrics
   readonly providers: Providers
   readonly partitions: ReadyPartitions
+  readonly startsJobs: boolean
   /** Limit of a rendered value, as JSON. */
   readonly maxOutputBytes: number
 }
@@ -42,7 +43,7 @@ export interface Submission {
 /** What the engine does beside its owner. */
 export interface OwnerEngine {
   /** A job was parked until this time; null: until a command arrives for it. */
-  parked(wakeAt: number | null): void
+  parked(partition: number, wakeAt: number | null): void
   /** How many attempts the live workers can run at once. */
   capacity(): number
   /** Loads jobs that wait as rows and dispatches them. Returns those to be read again. */

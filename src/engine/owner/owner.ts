@@ -17,13 +17,14 @@ import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { holdsOfFork, isWholeFork } from "../forks/holds.ts"
 import { partitionOf } from "../ids.ts"
-import { adoptTasks, cancelTasks, Handover, releaseTasks } from "../partitions/handover.ts"
+import { adoptTasks, cancelTasks, Handover, hasLostTasks, releaseTasks } from "../partitions/handover.ts"
 import { Capacity } from "../providers/capacity.ts"
 import { LeftSubmissions } from "../providers/left-submissions.ts"
 import { Polls } from "../providers/polls.ts"
 import { Slots } from "../providers/slots.ts"
 import { JobLoader } from "../recovery/loader.ts"
 import { Alarms } from "./alarms.ts"
+import { JobArtifacts } from "./job-artifacts.ts"
 import { JobMemory } from "./job-memory.ts"
 import { JobQueue, type Place } from "./job-queue.ts"
 import {
@@ -39,8 +40,8 @@ import type { Absent, ExternalWork, OwnerParts, Submission, Use } from "./owner-
 import { rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { rowWakeAt, startsLater, wake } from "./start.ts"
+import { TaskLocations } from "./task-locations.ts"
 import { type Decided, isAboutJob, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
-import { Whereabouts } from "./whereabouts.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -62,7 +63,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly pendingDecisions = new PendingDecisions()
   readonly queue: JobQueue
   /** Where tasks are that no broker has. */
-  readonly whereabouts: Whereabouts
+  readonly taskLocations: TaskLocations
   readonly #parts: OwnerParts
   readonly #alarms: Alarms
   readonly #memory: JobMemory
@@ -99,7 +100,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       isBehind: () => this.committer.lanes.some(lane => lane.isBehind),
       begin: (ids, queue) => engine.begin(ids, queue),
     })
-    this.#reports = new TaskReports(this)
+    const artifacts = new JobArtifacts(journal, () => clock.now())
+    this.#reports = new TaskReports(this, artifacts)
     this.broker = parts.broker({
       id: parts.id,
       events: this.#reports,
@@ -116,13 +118,13 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const dispatcher = new Dispatcher({ ...shared, capacity, limits })
     this.#dispatcher = dispatcher
     const polls = new Polls({
-      ...{ ...shared, capacity, concurrency: settings.pollConcurrency },
+      ...{ ...shared, artifacts, capacity, concurrency: settings.pollConcurrency },
       maxWaitMs: settings.pollMaxWaitSeconds * 1000,
     })
     const leftSubmissions = new LeftSubmissions({ ...shared, capacity, loader: this.loader, dispatcher })
     this.external = { providers, slots, capacity, polls, leftSubmissions }
     const { store, owned, committer, pendingDecisions } = this
-    this.whereabouts = new Whereabouts({ store, owned, capacity, dispatcher, pendingDecisions })
+    this.taskLocations = new TaskLocations({ store, owned, capacity, dispatcher, pendingDecisions })
     this.handover = new Handover(this)
     this.#turns = new Turns({ clock, committer, dispatcher, owner: this, templateLimits: templates })
   }
@@ -266,7 +268,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     for (const job of batch.queued) {
       this.#unstored.delete(job.id)
       if (job.wakeAt !== null && job.wakeAt < 0) this.queue.stored(job)
-      else this.#parts.engine.parked(job.wakeAt)
+      else this.#parts.engine.parked(job.partition, job.wakeAt)
       this.#parts.observer.changed(job)
     }
     for (const job of batch.jobs) {
@@ -284,13 +286,12 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     if (place.queue.levels.length > 0) this.queue.freed(place.queue)
   }
 
-  /** Adds a job that a caller needs. If it was quarantined here, it continues. */
+  /** Adds a job that a caller needs. If it was quarantined here, or lost its tasks with an earlier owner, it continues. */
   adopt(job: LiveJob): void {
     const wasQuarantined = this.#quarantined.has(job.id)
     this.keep(job)
-    if (!wasQuarantined) return
-    this.releaseFromQuarantine(job)
-    this.recover(job)
+    if (wasQuarantined) this.releaseFromQuarantine(job)
+    if (wasQuarantined || hasLostTasks(job)) this.recover(job)
   }
 
   /** Adds a job that was loaded from the journal. */
@@ -325,7 +326,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       )
       return
     }
-    wake(job, this)
+    if (!wake(job, this, this.#parts)) return
     const { tasks, polls } = takeDue(job.state, this.#parts.clock.now())
     this.#alarms.set(job, nextTimer(job.state))
     for (const task of tasks) this.#dispatchCurrent(job, task)

@@ -7,6 +7,13 @@ import {
   type TaskName,
   type TaskNews,
 } from "../../broker/port.ts"
+import {
+  ARTIFACT_MARK,
+  type ArtifactAnswer,
+  type ArtifactQuestion,
+  artifactsInText,
+  artifactsInValue,
+} from "../../core/artifacts.ts"
 import type { AttemptRef, AttemptTimes, Command, External, Reported } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
@@ -14,6 +21,7 @@ import { attemptRef, isCurrent, taskKey } from "../../core/state.ts"
 import type { Progress } from "../../core/view/view.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
+import type { JobArtifacts } from "./job-artifacts.ts"
 import { type JobOwner, type LiveJob, runningAttempt } from "./live-job.ts"
 import type { ExternalWork } from "./owner-parts.ts"
 
@@ -38,13 +46,19 @@ export interface ReportedOwner extends JobOwner {
 /** Turns the reports of workers into commands to the jobs concerned. */
 export class TaskReports implements RemoteTaskEvents {
   readonly #owner: ReportedOwner
+  readonly #artifacts: JobArtifacts
   /** Pending requests for a place in the provider's rate, by task name. */
   readonly #ratePlaces = new Map<string, Promise<void>>()
+  /** By task name: the check of the artifacts that previews of an attempt refer to, with the fault of the first that failed. */
+  readonly #previews = new WeakMap<LiveJob, Map<string, Promise<Fault | null>>>()
+  /** Whether there ever was one. */
+  #hasPreviews = false
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
-  constructor(owner: ReportedOwner) {
+  constructor(owner: ReportedOwner, artifacts: JobArtifacts) {
     this.#owner = owner
+    this.#artifacts = artifacts
   }
 
   started(task: TaskNews, worker: string): Promise<void> {
@@ -118,12 +132,68 @@ export class TaskReports implements RemoteTaskEvents {
     this.#owner.progressed(job, of.node)
   }
 
+  /** A preview with references to artifacts is published once it is known that the owner of the job has them; otherwise its attempt fails. */
   preview(task: TaskName, data: Json): void {
+    const job = this.#currentJob(task)
+    if (job === null) return
+    const hashes = unheld(job, artifactsInValue(data))
+    const pending = this.#previews.get(job)
+    const before = pending?.get(nameOf(task))
+    if (hashes.length === 0 && before === undefined) this.#preview(task, data)
+    else {
+      const checked = this.#fault(job, hashes, before).then(fault => {
+        if (fault === null) this.#preview(task, data)
+        return fault
+      })
+      checked.catch(error => this.#owner.quarantine(job, error))
+      this.#previews.set(job, (pending ?? new Map()).set(nameOf(task), checked))
+      this.#hasPreviews = true
+    }
+  }
+
+  #preview(task: TaskName, data: Json): void {
     const job = this.#currentJob(task)
     if (job !== null) this.#owner.command(job, { type: "preview", ...attemptRef(task), data })
   }
 
+  /** Why the attempt fails that refers to these artifacts; `before`: the same of earlier references. */
+  async #fault(
+    { partition, state: { owner } }: LiveJob,
+    hashes: readonly string[],
+    before: Promise<Fault | null> | undefined,
+  ): Promise<Fault | null> {
+    const known = await before
+    if (known != null || hashes.length === 0) return known ?? null
+    return this.#owner.untilStoreAnswers(partition, () => this.#artifacts.fault(owner, hashes))
+  }
+
+  asked(task: TaskName, question: ArtifactQuestion): Promise<ArtifactAnswer> {
+    const job = this.#currentJob(task)
+    return job === null || !isCurrent(job.state, attemptRef(task))
+      ? Promise.reject(new Error("the attempt is not current"))
+      : this.#artifacts.answer(job.state.owner, question)
+  }
+
+  /** An outcome with references to artifacts counts once it is known that the owner of the job has them; so do those of its previews. */
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
+    const found = referencesIn(outcome)
+    const job = found.length === 0 && !this.#hasPreviews ? null : this.#currentJob(task)
+    const hashes = job === null ? none : unheld(job, found)
+    const previews = job === null ? undefined : this.#previews.get(job)?.get(nameOf(task))
+    if (job === null || (hashes.length === 0 && previews === undefined)) this.#finished(task, outcome, times)
+    else {
+      const checked = this.#fault(job, hashes, previews).then(fault =>
+        fault === null ? outcome : ({ type: "failed", fault, usage: outcome.usage } as const),
+      )
+      const finished = checked.then(
+        result => this.#finished(task, result, times),
+        error => this.#owner.quarantine(job, error),
+      )
+      this.#owner.pendingDecisions.add(job.partition, finished, task)
+    }
+  }
+
+  #finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     this.#owner.taskEnded()
     const job = this.#currentJob(task)
     const { pendingDecisions, external } = this.#owner
@@ -131,7 +201,8 @@ export class TaskReports implements RemoteTaskEvents {
     const isLeft = job === null || !isCurrent(job.state, at)
     if (isLeft) {
       pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
-      this.#recordAborted(task, { ...times, hasEnded: true }, outcome.usage)
+      const isUnbegun = outcome.type === "failed" && outcome.isUnbegun === true
+      if (!isUnbegun) this.#recordAborted(task, { ...times, hasEnded: true }, outcome.usage)
     }
     if (job === null) return
     const key = taskKey(task)
@@ -273,6 +344,27 @@ export class TaskReports implements RemoteTaskEvents {
   }
 }
 
+/** An output, by far the commonest, is searched as text. */
+function referencesIn(outcome: Outcome): readonly string[] {
+  switch (outcome.type) {
+    case "completed":
+      return outcome.text.includes(ARTIFACT_MARK) ? artifactsInText(outcome.text) : none
+    case "waiting":
+      return artifactsInValue(outcome.waiting as unknown as Json)
+    case "child":
+      return artifactsInValue(outcome.input)
+    default:
+      return none
+  }
+}
+
+const none: readonly string[] = []
+
+/** What the job holds is not checked again: nothing removes it while the job is there, except by force. */
+function unheld({ artifacts }: LiveJob, hashes: readonly string[]): readonly string[] {
+  return artifacts === null ? hashes : hashes.filter(hash => !artifacts.has(hash))
+}
+
 /** The message does not repeat the id: it belongs to another owner. */
 function foreignOperation(provider: string): Fault {
   return {
@@ -294,8 +386,10 @@ function outcomeCommand(
   if (outcome.type === "completed") return completed(at, outcome, times)
   const reported = { ...at, times, ...(outcome.usage === undefined ? {} : { usage: outcome.usage }) }
   switch (outcome.type) {
-    case "failed":
-      return { type: "failed", ...reported, fault: outcome.fault }
+    case "failed": {
+      const { times: _, ...unbegun } = reported
+      return { type: "failed", ...(outcome.isUnbegun ? unbegun : reported), fault: outcome.fault }
+    }
     case "waiting":
       return { type: "waiting", ...reported, waiting: outcome.waiting }
     case "submitted": {

@@ -77,12 +77,16 @@ export interface JobSchedule {
   readonly tick: string
 }
 
-function aboutFields({ note, paused, schedule }: Pick<JobState, "note" | "paused" | "schedule">) {
-  return {
-    schedule: schedule && { name: schedule.name, tick: isoTime(schedule.tick) },
-    note: note && { ...note, at: isoTime(note.at) },
-    paused: paused && { ...pauseView(paused), at: isoTime(paused.at) },
-  }
+function shownSchedule(schedule: JobState["schedule"]): JobSchedule | null {
+  return schedule && { name: schedule.name, tick: isoTime(schedule.tick) }
+}
+
+function shownNote(note: JobState["note"]): JobNote | null {
+  return note && { ...note, at: isoTime(note.at) }
+}
+
+function shownPause(paused: JobState["paused"]): JobPause | null {
+  return paused && { ...pauseView(paused), at: isoTime(paused.at) }
 }
 
 export interface JobPreview {
@@ -144,11 +148,9 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, isQu
     reason: null,
     usage: {},
     labels: command.labels ?? {},
-    ...aboutFields({
-      note: null,
-      schedule: command.schedule ?? null,
-      paused: command.paused === undefined ? null : submittedPause(command.paused, createdAt),
-    }),
+    schedule: command.schedule === undefined ? null : shownSchedule(command.schedule),
+    note: null,
+    paused: command.paused === undefined ? null : shownPause(submittedPause(command.paused, createdAt)),
     priority: command.priority,
     created_at,
     start_at: maybeTime(startAt),
@@ -188,10 +190,12 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     error: jobError(job.plan, state),
     fingerprint: jobFingerprint(job),
     reason: state.endReason,
-    usage: Object.fromEntries(state.usage),
-    ...previewsField(state),
+    usage: state.usage.size === 0 ? {} : Object.fromEntries(state.usage),
+    ...(state.status === "PREVIEW" ? previewsField(state) : null),
     labels: state.labels,
-    ...aboutFields(state),
+    schedule: shownSchedule(state.schedule),
+    note: shownNote(state.note),
+    paused: shownPause(state.paused),
     priority: state.priority,
     created_at: isoTime(state.createdAt),
     start_at: maybeTime(state.startAt),
@@ -228,7 +232,9 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     fingerprint: row.fingerprint,
     usage: isIdle(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
-    ...aboutFields({ note, paused, schedule }),
+    schedule: shownSchedule(schedule),
+    note: shownNote(note),
+    paused: shownPause(paused),
     priority: row.priority,
     created_at: isoTime(row.createdAt),
     start_at: maybeTime(startAt),

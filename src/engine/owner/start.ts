@@ -27,17 +27,22 @@ interface StartingOwner {
   durable(job: Pick<LiveJob, "id" | "partition">): Promise<void>
 }
 
-/** Decides on the timers of a job. A delayed job that starts takes a place of its queue, or waits there as a row. */
-export function wake(job: LiveJob, owner: StartingOwner): void {
+/**
+ * Decides on the timers of a job. A delayed job that starts takes a place of its queue, or waits there as a row. Returns
+ * false if this engine starts no job: then it waits for another engine.
+ */
+export function wake(job: LiveJob, owner: StartingOwner, { startsJobs }: { startsJobs: boolean }): boolean {
   const { state, plan } = job
   if (!isDelayed(state)) {
     owner.command(job, { type: "wake" })
-    return
+    return true
   }
+  if (!startsJobs) return false
   owner.command(job, { type: "wake", queued: plan.pipeline === null && !owner.queue.mayBegin(state) })
-  if (job.evicted || isDelayed(state)) return
+  if (job.evicted || isDelayed(state)) return true
   if (state.status === "QUEUED") {
     job.isQueued = true
     requeue(job, owner)
   } else owner.queue.entered(job)
+  return true
 }

@@ -90,6 +90,15 @@ export function adoptTasks(job: LiveJob, now: number, owner: TaskOwner): void {
   if (lost.length > 0) owner.command(job, { type: "recover", only: lost })
 }
 
+/**
+ * Has a job that was just loaded tasks in flight? A job with such tasks stays in its owner's memory, so they are an earlier
+ * owner's. After take-over this job was not found to be due: its row has a time that had come by the earlier owner's
+ * clock and has not by this one's.
+ */
+export function hasLostTasks({ isQueued, state }: LiveJob): boolean {
+  return !isQueued && state.active > 0
+}
+
 /** For an orderly handover: the next owner begins running tasks again, and this is not counted as a loss. */
 function handOverTasks(job: LiveJob, owner: TaskOwner): void {
   const only = runningTasks(job).filter(task => owner.broker.remote?.has(task) !== true)

@@ -25,7 +25,7 @@ export interface HeartbeatParts {
 }
 
 export interface RunningHeartbeat {
-  /** Sets whether the next heartbeats say that this engine follows the commits of others. */
+  /** Sets whether the next heartbeats report that this engine follows the commits of others. */
   follow(isFollowing: boolean): void
   /** Sends the next heartbeat at once: there may be partitions to take, or something to announce. */
   beatNow(): void

@@ -40,7 +40,7 @@ export class Capacity {
   readonly rate: ProviderRate
   readonly #timers = new Set<() => void>()
   /** Tasks that wait for a place in the rate of their provider, by name. */
-  readonly #inRate = new Map<string, string>()
+  readonly #inRate = new Map<string, { readonly provider: string; readonly owner: string }>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
@@ -72,17 +72,18 @@ export class Capacity {
     else await this.#releaseSlot(job, task)
   }
 
-  /** The provider whose rate the task waits for, and until when the provider asked for a pause; null: it does not wait. */
+  /** The provider whose rate the task waits for, and the time before which it has no place; null: it does not wait. */
   rateWait(task: TaskName): { readonly provider: string; readonly until: number | null } | null {
-    const provider = this.#inRate.get(nameOf(task))
-    return provider === undefined ? null : { provider, until: this.rate.pausedUntil(provider) }
+    const { provider, owner } = this.#inRate.get(nameOf(task)) ?? {}
+    return provider === undefined ? null : { provider, until: this.rate.notBefore(provider, owner!) }
   }
 
   async #waitForRate(task: Task, terms: ProviderTerms): Promise<void> {
     const name = nameOf(task)
-    this.#inRate.set(name, task.provider!)
+    const place = { provider: task.provider!, owner: task.owner }
+    this.#inRate.set(name, place)
     try {
-      await this.rate.waitForPlace({ provider: task.provider!, owner: task.owner, ...terms })
+      await this.rate.waitForPlace({ ...place, ...terms })
     } finally {
       this.#inRate.delete(name)
     }
@@ -113,8 +114,16 @@ export class Capacity {
    */
   async #releaseSlot(job: LiveJob, task: Task): Promise<void> {
     const { node, item } = task
-    if (jobHasEnded(job.state.status))
-      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node, item })
+    const { journal, owner } = this.#parts
+    if (jobHasEnded(job.state.status)) {
+      // Not before that is durable: the same append may move the slot to a submission of an earlier attempt, whose outcome is
+      // unknown. If it is lost, another owner has the job.
+      const isDurable = await owner.durable(job).then(
+        () => true,
+        () => false,
+      )
+      if (isDurable) await journal.providers.releaseSlot({ jobId: job.id, node, item })
+    }
     // Whether that end is durable, and still valid, is decided by the current owner of the job.
     else if (!needsSlot(job.state, task)) await this.#resendGrant(job, task)
   }

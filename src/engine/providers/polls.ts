@@ -5,6 +5,7 @@ import type { PollPolicy } from "../../core/plan.ts"
 import { findTask, parseTaskKey, type TaskRef, taskKey } from "../../core/state.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Clock } from "../clock.ts"
+import type { JobArtifacts } from "../owner/job-artifacts.ts"
 import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Operation, Providers } from "./providers.ts"
@@ -16,6 +17,7 @@ export interface PollsParts {
   readonly broker: Pick<Broker, "remote">
   readonly capacity: Capacity
   readonly owner: JobOwner
+  readonly artifacts: Pick<JobArtifacts, "result">
   /** Polls that run at the same time. */
   readonly concurrency: number
   /** A poll whose place in the rate is further away is postponed, and its job may leave memory. */
@@ -101,7 +103,7 @@ export class Polls {
     if (remote?.answers(handler) !== true)
       return providers.poll(operation, { signal, place: () => capacity.rate.waitForPlace(request) })
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
-    const outcome = await remote.call(of, signal)
+    const outcome = await remote.call(of, { signal })
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
     if (outcome.type === "completed") return outcome.output as unknown as OperationResult
     if (outcome.type !== "failed") return { type: "error", fault: unknownProvider(provider) }
@@ -119,10 +121,22 @@ export class Polls {
     const later = await this.#postponement(request)
     if (later !== null) return { type: "postponed", until: later }
     if (signal.aborted) return { type: "hint" }
-    const result = await this.#poll(operation, request, signal)
+    const polled = await this.#poll(operation, request, signal)
+    const { provider } = operation
+    const result = await this.#parts.providers.keep(polled, { provider, owner: terms.owner, signal })
     if (result.type === "error" && !signal.aborted)
       capacity.reportFailure(operation.provider, "poll", result.fault)
-    return result
+    return this.#withArtifacts(terms.owner, result)
+  }
+
+  async #withArtifacts(owner: string, result: OperationResult): Promise<OperationResult> {
+    const { artifacts, clock } = this.#parts
+    try {
+      return await artifacts.result(owner, result)
+    } catch (error) {
+      if (!(error instanceof JournalUnavailableError)) throw error
+      return { type: "postponed", until: clock.now() + RETRY_MS }
+    }
   }
 }
 

@@ -11,8 +11,17 @@ export interface Providers {
   terms(provider: string): ProviderTerms | undefined
   /** Polls an operation once. */
   poll(operation: Operation, call: ProviderCall): Promise<OperationResult>
+  /** Stores what the URLs in a result point to, if the provider wants that; the result then refers to it. */
+  keep(result: OperationResult, of: Keep): Promise<OperationResult>
   /** null: the provider has accepted the cancellation. */
   cancel(operation: Operation, call: ProviderCall): Promise<Fault | null>
+}
+
+export interface Keep {
+  readonly provider: string
+  /** The owner of the job. */
+  readonly owner: string
+  readonly signal: AbortSignal
 }
 
 /** A call to a provider that already has its place in the rate. */
@@ -89,5 +98,6 @@ export const noProviders: Providers = {
   names: () => [],
   terms: () => undefined,
   poll: async () => ({ type: "hint" }),
+  keep: async result => result,
   cancel: async () => null,
 }

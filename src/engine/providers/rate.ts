@@ -34,6 +34,8 @@ interface Queue {
   readonly waiting: Map<string, Waiting[]>
   /** Requests that missed their place; they go before all others. */
   readonly missed: Waiting[]
+  /** When the next place is, as far as this process knows; 0: no request had to wait. */
+  nextAt: number
   isBusy: boolean
 }
 
@@ -140,9 +142,11 @@ export class ProviderRate {
     this.#pausedUntil.set(provider, Math.max(until, this.#pausedUntil.get(provider) ?? 0))
   }
 
-  /** Until when the provider asked for a pause; null: it did not, as far as this process knows. */
-  pausedUntil(provider: string): number | null {
-    return this.#pauseEnd(provider)
+  /** No request of the owner that waits now is sent before this time: there is no place, or the provider asked for a pause. */
+  notBefore(provider: string, owner: string): number | null {
+    const next = (key: string) => this.#queues.get(key)?.nextAt ?? 0
+    const at = Math.max(next(provider), next(ownKey(provider, owner)), this.#pauseEnd(provider) ?? 0)
+    return at > this.#parts.clock.now() ? at : null
   }
 
   #pauseEnd(provider: string): number | null {
@@ -154,7 +158,12 @@ export class ProviderRate {
   }
 
   #place(key: string, owner: string, rate: number): Promise<void> {
-    const queue = valueIn(this.#queues, key, () => ({ waiting: new Map(), missed: [], isBusy: false }))
+    const queue = valueIn(this.#queues, key, () => ({
+      waiting: new Map(),
+      missed: [],
+      nextAt: 0,
+      isBusy: false,
+    }))
     const served = new Promise<void>((resolve, reject) => {
       valueIn(queue.waiting, owner, () => []).push({ resolve, reject, missed: 0 })
     })
@@ -171,6 +180,7 @@ export class ProviderRate {
       while (isWaitedFor(queue)) {
         const missed = queue.missed[0]?.missed ?? 0
         const { taken, at } = await untilStoreAnswers(() => this.#take(key, rate, AHEAD_MS, missed))
+        queue.nextAt = at
         if (taken) void this.#use(key, rate, queue, at)
         else await until(at - AHEAD_MS)
       }

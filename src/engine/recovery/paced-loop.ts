@@ -11,6 +11,7 @@ const WHOLE_AFTER_MS = 5 * 60_000
 /** How fast pages grow where pauses cannot become shorter, and shrink again. */
 const LARGER = 1.05
 const SMALLER = 0.95
+const RETRY_MS = 60_000
 
 export interface PacedLoopParts {
   readonly clock: Clock
@@ -19,6 +20,8 @@ export interface PacedLoopParts {
   readonly maxScale: number
   /** The interval while there is nothing to do. */
   readonly idleMs: number
+  /** The steps read all rows of a kind, also those that stay: a full page is no sign that there is more to remove. */
+  readonly isWalk?: boolean
   readonly log: Log
 }
 
@@ -29,6 +32,7 @@ export interface PacedLoopParts {
  *    any rate, and `idleMs` apart when there is nothing to do.
  * 2. A backlog does not displace other work: steps take at most a quarter of the time. If that is not enough to keep pace,
  *    pages grow, and the share rises, within five minutes to all of the time; both fall again in the same way.
+ * 3. A walk over all rows takes a quarter of the time until it has read them, and begins again `idleMs` later.
  */
 export class PacedLoop {
   readonly #parts: PacedLoopParts
@@ -80,7 +84,7 @@ export class PacedLoop {
       return this.#pause(isFull, begun)
     } catch (error) {
       log.warn({ error: String(error) }, "could not remove old rows; retrying later")
-      return idleMs
+      return Math.min(idleMs, RETRY_MS)
     }
   }
 
@@ -89,9 +93,10 @@ export class PacedLoop {
     const sinceLast = now - this.#lastAt
     this.#lastAt = now
     const behindMs = this.#behindMs + (isFull ? sinceLast : -sinceLast)
-    this.#behindMs = Math.min(Math.max(behindMs, 0), WHOLE_AFTER_MS)
+    const { idleMs, isWalk = false } = this.#parts
+    this.#behindMs = isWalk ? 0 : Math.min(Math.max(behindMs, 0), WHOLE_AFTER_MS)
     if (!isFull) {
-      this.#intervalMs = Math.min(this.#intervalMs * LONGER, this.#parts.idleMs)
+      this.#intervalMs = isWalk ? idleMs : Math.min(this.#intervalMs * LONGER, idleMs)
       this.#scale = Math.max(this.#scale * SMALLER, 1)
       return this.#intervalMs
     }

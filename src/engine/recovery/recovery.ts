@@ -1,4 +1,5 @@
 import { tasksInFlight } from "../../core/item-list.ts"
+import { isDelayed } from "../../core/state.ts"
 import { failpoint } from "../../failpoints.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { DueJob } from "../../journal/port/journal.ts"
@@ -9,12 +10,15 @@ import { firstSeq, partitionOf } from "../ids.ts"
 import type { Queue } from "../owner/job-queue.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
+import { hasLostTasks } from "../partitions/handover.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
 export interface RecoveryParts extends LoadParts {
   readonly owner: PartitionOwner
   readonly clock: Clock
   readonly log: Log
+  /** Otherwise delayed jobs that are due stay rows, for another engine. */
+  readonly startsJobs: boolean
 }
 
 /** Loads jobs that are due into their owner's memory: at take-over, and when their alarm has come. */
@@ -43,7 +47,10 @@ export class Recovery {
 
   /** Wakes parked jobs that became due since `after`. Returns when the next one is due. */
   async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
-    return this.#eachDue(query, job => this.#parts.owner.fireTimers(job))
+    return this.#eachDue(query, job => {
+      if (hasLostTasks(job)) this.#parts.owner.recover(job)
+      this.#parts.owner.fireTimers(job)
+    })
   }
 
   /** Loads jobs that waited as rows and dispatches them. Returns those that were in use and have left memory since. */
@@ -123,6 +130,7 @@ export class Recovery {
       const job = folded instanceof Promise ? await folded : folded
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
+      if (isDelayed(job.state) && !this.#parts.startsJobs) continue
       this.#parts.owner.keep(job)
       if (alarms.get(id) === QUARANTINED_AT) this.#parts.owner.releaseFromQuarantine(job)
       act(job)

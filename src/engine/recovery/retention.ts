@@ -15,6 +15,8 @@ import { PacedLoop, type PacedLoopParts } from "./paced-loop.ts"
  */
 const JOBS = 100
 const ROWS = 1000
+/** Each has up to 64 KB. */
+const LOG_ROWS = 100
 const MAX_SCALE = 10
 /** The interval of steps that find nothing. */
 const MIN_MS = 1000
@@ -27,7 +29,8 @@ const SHOW_DEAD_MS = 10 * 60_000
  * kept for less. A provider that never answers does not keep them for ever.
  */
 const HOUR_MS = 3600_000
-const UNSETTLED_MS = 24 * 3600_000
+const DAY_MS = 24 * 3600_000
+const UNSETTLED_MS = DAY_MS
 
 /**
  * Removes jobs that ended long ago (J17), in small steps. Every engine does so for its own partitions: a retry of an old
@@ -43,7 +46,7 @@ const UNSETTLED_MS = 24 * 3600_000
 export class Retention {
   readonly #parts: RetentionParts
   readonly #jobs: PacedLoop
-  readonly #loops: readonly PacedLoop[]
+  readonly #loops: PacedLoop[]
   /** The last job that this walk has read. */
   #after: EndedJobKey | null = null
   /** The last job before the first one that this walk has passed over. */
@@ -54,29 +57,35 @@ export class Retention {
   #hasNewPartitions = true
   #afterKey: string | null = null
   #lastMark: MarkEntry | null = null
+  #hasMarksOfNewPartitions = true
 
   constructor(parts: RetentionParts) {
     this.#parts = parts
     const { clock, log } = parts
     const maxScale = parts.journal.capabilities.purgesHoldAppends ? 1 : MAX_SCALE
-    const loop = (step: PacedLoopParts["step"], idleMs: number) =>
-      new PacedLoop({ step, idleMs, maxScale, clock, log })
+    const loop = (step: PacedLoopParts["step"], idleMs: number, isWalk = false) =>
+      new PacedLoop({ step, idleMs, isWalk, maxScale, clock, log })
     const idleMs = this.#tenthMs(MAX_IDLE_MS)
     this.#jobs = loop(scale => this.#purgeJobs(Math.floor(JOBS * scale), Math.floor(ROWS * scale)), idleMs)
     this.#loops = [
       this.#jobs,
       loop(scale => this.#purgeLineage(Math.floor(ROWS * scale)), idleMs),
       loop(scale => this.#purgeFacts(Math.floor(ROWS * scale)), this.#tenthMs()),
-      loop(() => this.#purgeKeys(), this.#tenthMs()),
-      loop(() => this.#purgeMarks(), this.#tenthMs()),
+      loop(scale => this.#purgeLogs(Math.floor(LOG_ROWS * scale)), this.#tenthMs()),
+      loop(() => this.#purgeKeys(), this.#walkMs, true),
+      loop(() => this.#purgeMarks(), this.#walkMs, true),
       loop(() => this.#tidy(), this.#tenthMs()),
       loop(() => this.#purgeStatistics(), HOUR_MS),
     ]
+    const { artifacts } = parts
+    if (artifacts != null)
+      this.#loops.push(loop(() => this.#sweepArtifacts(artifacts), artifacts.sweepMs, true))
   }
 
   /** Jobs of new partitions may have waited long: their last owner may have been dead for weeks. */
   partitionsAdded(): void {
     this.#hasNewPartitions = true
+    this.#hasMarksOfNewPartitions = true
     for (const loop of this.#loops) loop.soon()
   }
 
@@ -90,6 +99,12 @@ export class Retention {
     const never = Number.POSITIVE_INFINITY
     const kept = Math.min(retentionSeconds ?? never, lineageRetentionSeconds ?? never)
     return Math.min(Math.max(kept * 100, MIN_MS), maxMs, this.#sweepMs)
+  }
+
+  /** The interval of walks over all keys and marks. Walks read many that stay, and what stays too long only costs space. */
+  get #walkMs(): number {
+    const { retentionSeconds } = this.#parts
+    return Math.min(Math.max((retentionSeconds ?? Number.POSITIVE_INFINITY) * 100, MIN_MS), DAY_MS)
   }
 
   get #sweepMs(): number {
@@ -119,7 +134,8 @@ export class Retention {
       free.length === 0 ? { blocked: 0, purged: 0 } : await this.#purge(free, before, facts)
     // Jobs with many facts fill a step sooner: the next one continues with this page.
     if (purged > 0 && purged < free.length - blocked) return true
-    this.#passOver(page, blocked > 0)
+    // The others are in memory, or another job has begun to hold them.
+    this.#passOver(page, purged < free.length)
     if (page.length === jobs) return true
     this.#walkAgain(before)
     return false
@@ -138,11 +154,11 @@ export class Retention {
     })
   }
 
-  #passOver(page: readonly EndedJob[], hasBlocked: boolean): void {
+  #passOver(page: readonly EndedJob[], hasKeptFree: boolean): void {
     const last = page.at(-1)
     if (last === undefined) return
     if (!this.#hasKept) {
-      const first = hasBlocked ? 0 : page.findIndex(job => job.isMine && !job.isFree)
+      const first = hasKeptFree ? 0 : page.findIndex(job => job.isMine && !job.isFree)
       this.#hasKept = first !== -1
       if (first > 0) this.#beforeKept = page[first - 1]!
       else if (first === -1) this.#beforeKept = last
@@ -178,6 +194,10 @@ export class Retention {
     return (await this.#parts.journal.purgeFacts({ limit })) >= limit
   }
 
+  async #purgeLogs(limit: number): Promise<boolean> {
+    return (await this.#parts.journal.logs.purgeRows({ limit })) >= limit
+  }
+
   /** Also when lineage is kept for ever: lineage of jobs that were removed is not. */
   async #purgeLineage(limit: number): Promise<boolean> {
     const { journal, lineageRetentionSeconds } = this.#parts
@@ -198,10 +218,17 @@ export class Retention {
   async #purgeMarks(): Promise<boolean> {
     const { journal, partitions, clock, retentionSeconds } = this.#parts
     if (retentionSeconds === null) return false
+    if (this.#hasMarksOfNewPartitions) this.#lastMark = null
+    this.#hasMarksOfNewPartitions = false
     const before = Math.min(this.#before(retentionSeconds), clock.now() - 2 * REMEMBERED_MS)
     const purge = { partitions: partitions.all(), before, after: this.#lastMark, limit: ROWS }
     this.#lastMark = (await journal.purgeMarks(purge)).next
     return this.#lastMark !== null
+  }
+
+  /** The content belongs to no partition: the owner of the first one sweeps. */
+  async #sweepArtifacts({ step }: ArtifactSweeps): Promise<boolean> {
+    return this.#parts.partitions.all().includes(0) && (await step())
   }
 
   async #purgeStatistics(): Promise<boolean> {
@@ -223,11 +250,20 @@ export class Retention {
   }
 }
 
+/** Removes artifacts that nothing refers to. */
+export interface ArtifactSweeps {
+  /** One page; resolves with whether there are more. */
+  readonly step: () => Promise<boolean>
+  readonly sweepMs: number
+}
+
 interface RetentionParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
   readonly partitions: Pick<ReadyPartitions, "all">
   readonly clock: Clock
+  /** null or absent: this process has no content store. */
+  readonly artifacts?: ArtifactSweeps | null
   readonly retentionSeconds: number | null
   readonly lineageRetentionSeconds: number | null
   /** The longest interval between two walks over all that is kept. */

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import type { Clock } from "../clock.ts"
+import { atTime, type Clock } from "../clock.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { Schedules } from "../schedules/schedules.ts"
 import type { Recovery } from "./recovery.ts"
@@ -7,7 +7,7 @@ import type { Recovery } from "./recovery.ts"
 export interface WakeupsParts {
   readonly clock: Clock
   readonly recovery: Recovery
-  readonly partitions: Pick<ReadyPartitions, "all">
+  readonly partitions: Pick<ReadyPartitions, "all" | "owns">
   /** Schedules share the alarm. */
   readonly schedules: Pick<Schedules, "alarm" | "partitionsAdded">
   readonly log: Log
@@ -20,8 +20,12 @@ export class Wakeups {
   #cursor: number
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
   #querying: Promise<void> | null = null
+  /** The query in flight reads jobs that are due up to here. */
+  #queriedUntil = Number.NEGATIVE_INFINITY
   /** Jobs that were parked while a query was in flight, and that it did not see, are due after this. */
   #rewoundTo = Number.POSITIVE_INFINITY
+  /** The earliest job that was parked in a partition which is still being recovered: queries do not read it yet. */
+  #unread = Number.POSITIVE_INFINITY
   #queryAgain = false
   #stopped = false
 
@@ -30,18 +34,20 @@ export class Wakeups {
     this.#cursor = parts.clock.now()
   }
 
-  /** A job was parked until then. */
-  parked(wakeAt: number | null): void {
+  /** A job of the partition was parked until then. */
+  parked(partition: number, wakeAt: number | null): void {
     if (wakeAt === null) return
-    // Already before the cursor: the system's clock was set back.
-    if (wakeAt <= this.#cursor) this.#rewind(wakeAt - 1)
+    if (!this.#parts.partitions.owns(partition)) this.#unread = Math.min(this.#unread, wakeAt)
+    // The cursor, or the query in flight, has passed this time: the system clock was set back.
+    if (wakeAt <= Math.max(this.#cursor, this.#queriedUntil)) this.#rewind(wakeAt - 1)
     this.#arm(wakeAt)
   }
 
-  /** This engine took partitions, in which all jobs due until `since` are awake. */
+  /** This engine took partitions, in which all jobs due until `since` are awake, or were parked again. */
   partitionsAdded(since: number): Promise<void> {
     this.#parts.schedules.partitionsAdded()
-    this.#rewind(since)
+    this.#rewind(Math.min(since, this.#unread - 1))
+    this.#unread = Number.POSITIVE_INFINITY
     this.#queryAgain = true
     return this.#queryNow()
   }
@@ -82,6 +88,7 @@ export class Wakeups {
   async #query(): Promise<void> {
     const at = this.#parts.clock.now()
     this.#rewoundTo = Number.POSITIVE_INFINITY
+    this.#queriedUntil = at
     try {
       const next = await this.#parts.recovery.wakeDue({
         partitions: this.#parts.partitions.all(),
@@ -93,20 +100,23 @@ export class Wakeups {
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not query due jobs; retrying")
       this.#arm(at + RETRY_MS)
+    } finally {
+      this.#queriedUntil = Number.NEGATIVE_INFINITY
     }
   }
 
   #arm(at: number): void {
     if (this.#stopped || (this.#timer !== null && this.#timer.at <= at)) return
     this.#timer?.cancel()
-    const cancel = this.#parts.clock.after(at - this.#parts.clock.now(), () => {
-      this.#timer = null
-      this.#parts.schedules.alarm()
-      // A query in flight may have been sent before the row of this job was stored.
-      this.#queryAgain ||= this.#querying !== null
-      void this.#queryNow()
-    })
-    this.#timer = { at, cancel }
+    this.#timer = { at, cancel: atTime(this.#parts.clock, at, () => this.#alarm()) }
+  }
+
+  #alarm(): void {
+    this.#timer = null
+    this.#parts.schedules.alarm()
+    // A query in flight may have been sent before the row of this job was stored.
+    this.#queryAgain ||= this.#querying !== null
+    void this.#queryNow()
   }
 }
 

@@ -46,17 +46,24 @@ export class Commands {
   }
 
   /** Resolves when the job is durable. The id must be new. */
-  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
-    const { owner, partitions, remoteEngines, clock, mustBeOpen } = this.#parts
-    mustBeOpen()
-    // The partition may have moved since the id was made.
-    if (!partitions.owns(partitionOf(id))) {
-      const createdAt = await remoteEngines.submit(id, command, hurry)
-      return new Stored(id, command, createdAt ?? clock.now())
-    }
-    const { createdAt, job } = this.#submitHere(id, plan, command)
-    await owner.committer.durable({ partition: partitionOf(id), id })
-    return new Stored(id, command, createdAt, job ?? "QUEUED")
+  submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
+    // One promise, resolved by the commit: an async function and its awaits would cost as much as the rest.
+    return new Promise((resolve, reject) => {
+      const { owner, partitions, mustBeOpen } = this.#parts
+      mustBeOpen()
+      const partition = partitionOf(id)
+      // The partition may have moved since the id was made.
+      if (!partitions.owns(partition)) return resolve(this.#submitElsewhere(id, command, hurry))
+      const { createdAt, job } = this.#submitHere(id, plan, command)
+      const durable = () => resolve(new Stored(id, command, createdAt, job ?? "QUEUED"))
+      owner.committer.lane(partition).whenDurable({ partition, id }, { resolve: durable, reject })
+    })
+  }
+
+  async #submitElsewhere(id: string, command: Submit, hurry: Hurry | undefined): Promise<Stored> {
+    const { remoteEngines, clock } = this.#parts
+    const createdAt = await remoteEngines.submit(id, command, hurry)
+    return new Stored(id, command, createdAt ?? clock.now())
   }
 
   /** As `submit`, for one job of many: calls `ended` instead of returning a promise. */

@@ -2,7 +2,7 @@ import type { LiveJob } from "../owner/live-job.ts"
 import { shownStatus } from "../owner/snapshot.ts"
 
 /**
- * Jobs that were dispatched although their row says QUEUED: the dispatch of a job that waited as a row is not recorded
+ * Jobs that were dispatched although their row has status QUEUED: the dispatch of a job that waited as a row is not recorded
  * (`owner/job-queue.ts`), so only the owner of its partition knows. `ids`: which of these; otherwise the newest.
  */
 export type DispatchedQuery =

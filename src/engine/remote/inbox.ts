@@ -1,4 +1,4 @@
-import type { Command, Submit } from "../../core/commands.ts"
+import type { Command, External, Submit } from "../../core/commands.ts"
 import { needsSlot } from "../../core/item-list.ts"
 import type { TaskRef } from "../../core/state.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -9,6 +9,7 @@ import type { Log } from "../../log.ts"
 import type { Family } from "../children/family.ts"
 import { partitionMoved } from "../commit/batch.ts"
 import type { Forks } from "../forks/forks.ts"
+import { JobArtifacts } from "../owner/job-artifacts.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { type ClaimExecution, isFull } from "../pipeline-places.ts"
@@ -26,16 +27,19 @@ export interface InboxParts {
   readonly family: Family
   readonly forks: Forks
   readonly claimExecution: ClaimExecution
+  readonly now: () => number
 }
 
 /** Executes commands that other processes sent to partitions owned here, and answers them in the same commit. */
 export class Inbox {
   readonly #parts: InboxParts
+  readonly #artifacts: JobArtifacts
   readonly #reading = new Set<number>()
   readonly #readAgain = new Set<number>()
 
   constructor(parts: InboxParts) {
     this.#parts = parts
+    this.#artifacts = new JobArtifacts(parts.journal, parts.now)
   }
 
   /** Reads the inbox of this partition. */
@@ -104,8 +108,9 @@ export class Inbox {
       await this.#parts.owner.withJob<void>(
         jobId,
         async job => {
+          const checked = command.type === "external" ? await this.#withArtifacts(job, command) : command
           this.#checkEpoch(partition, epoch)
-          this.#answer(message, await this.#decide(job, command))
+          this.#answer(message, await this.#decide(job, checked))
         },
         async () => {
           this.#checkEpoch(partition, epoch)
@@ -120,6 +125,13 @@ export class Inbox {
     }
   }
 
+  async #withArtifacts(job: LiveJob, command: External): Promise<External> {
+    const result = await this.#artifacts.result(job.state.owner, command.result)
+    // Its memory was discarded meanwhile; the message is read again.
+    if (job.evicted) throw partitionMoved(job.partition)
+    return { ...command, result }
+  }
+
   #answer({ id, partition, jobId }: MessageRow, answer: Answer): void {
     this.#parts.owner.committer.lane(partition).answer({ partition, jobId }, id, JSON.stringify(answer))
   }
@@ -130,6 +142,9 @@ export class Inbox {
       throw error
     })
     if (command.type === "grant_slot" && "refused" in answer && !needsSlot(job.state, command)) {
+      // Not before the end of the node is durable: the same append may move the slot to a submission whose outcome is unknown.
+      // If it is lost, another owner has the job, and gets the message again.
+      await this.#parts.owner.durable(job)
       await this.#releaseSlot(job.id, command)
       for (const provider of job.plan.providers) void this.#parts.owner.external.slots.grant(provider)
     }

@@ -2,15 +2,19 @@ import type { Submit } from "../../core/commands.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
-import type { NewFire, ScheduleChange, ScheduleRow } from "../../journal/port/schedules.ts"
+import type { FireRow, NewFire, ScheduleChange, ScheduleRow } from "../../journal/port/schedules.ts"
 import type { Log } from "../../log.ts"
 import { parseSchedule, renderInput, type ScheduleDocument, scheduleRules } from "../../schedule/document.ts"
-import { type Decision, decideTicks } from "../../schedule/policy.ts"
+import { type Decision, decideTicks, fireTime, type Rules } from "../../schedule/policy.ts"
+import { traceTick } from "../../trace.ts"
+import { nextTurnIfLate } from "../../turns.ts"
 import type { Clock } from "../clock.ts"
 import { isDataError } from "../commit/sender.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
 import { scheduledJobId } from "../ids.ts"
+import type { EngineMetrics } from "../metrics.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { ClaimExecution } from "../pipeline-places.ts"
@@ -18,10 +22,14 @@ import type { Plans } from "../plans.ts"
 import type { JobCommand } from "../remote/commands.ts"
 import { type EngineSettings, recordedRetryPolicy } from "../settings.ts"
 import { Versions } from "../versions.ts"
-import { TickLimits } from "./tick-limits.ts"
+import { QueuedTicks } from "./queued-ticks.ts"
+import { cutAtLimit, isOverLimit, outcomesOverLimit, TickLimits } from "./tick-limits.ts"
 
-/** Schedules that are decided at once. */
-const PAGE = 500
+/** Schedules that are decided at once, and the bytes of their documents. */
+const PAGE = 1000
+const PAGE_BYTES = 4 * 1024 * 1024
+/** Partitions have different numbers of due schedules; none of them is read very far if there are many. */
+const PARTITION_PAGE = 4
 const RETRY_MS = 1000
 const MAX_REASON = 500
 /** Above every job id. */
@@ -34,6 +42,12 @@ export function announceSchedule({ feed }: Pick<Journal, "feed">, partition: num
   feed.notify(`${CHANGED}${partition}`)
 }
 
+/** What a tick did, or a run or a backfill started, for live streams. Times are milliseconds since 1970. */
+export interface FiredTick extends FireRow {
+  readonly owner: string
+  readonly schedule: string
+}
+
 export interface SchedulesParts {
   readonly journal: Journal
   readonly owner: PartitionOwner
@@ -44,9 +58,14 @@ export interface SchedulesParts {
   readonly log: Log
   readonly mustFit: MustFit
   readonly claimExecution: ClaimExecution
+  /** If not, ticks wait for another engine. */
+  readonly startsJobs: boolean
   /** Set in the submission of a job whose workflow is paused. */
   paused(owner: string, name: string): Pick<Submit, "paused">
   command(jobId: string, command: JobCommand): Promise<void>
+  readonly metrics: EngineMetrics
+  /** The outcome of a tick is durable. */
+  fired(fire: FiredTick): void
   /** `alarm` is to be called then. */
   wakeAt(at: number): void
 }
@@ -65,10 +84,8 @@ export class Schedules {
   readonly #versions: Versions
   /** When the next tick fires, as far as this engine knows. */
   #nextAt = 0
-  /** Jobs that queued ticks wait for. */
-  readonly #awaited = new Set<string>()
+  readonly #queued: QueuedTicks
   readonly limits = new TickLimits()
-  #queuedToRead = false
   #running: Promise<void> | null = null
   #again = false
   #isStopped = false
@@ -76,6 +93,7 @@ export class Schedules {
 
   constructor(parts: SchedulesParts) {
     this.#parts = parts
+    this.#queued = new QueuedTicks(parts.journal)
     this.#versions = new Versions(parts.journal, () => parts.clock.random())
   }
 
@@ -103,8 +121,7 @@ export class Schedules {
 
   /** The engine has taken partitions. */
   partitionsAdded(): void {
-    this.limits.clear()
-    this.#queuedToRead = true
+    this.#queued.allMayStart()
     this.#wake()
   }
 
@@ -123,18 +140,16 @@ export class Schedules {
   }
 
   get hasAwaited(): boolean {
-    return this.#awaited.size > 0
+    return this.#queued.hasAwaited
   }
 
   /** The end of the job is durable. */
   jobEnded(jobId: string): void {
-    if (!this.#awaited.delete(jobId)) return
-    this.#queuedToRead = true
-    this.#wake()
+    if (this.#queued.ended(jobId)) this.#wake()
   }
 
   #wake(): void {
-    if (this.#isStopped) return
+    if (this.#isStopped || !this.#parts.startsJobs) return
     this.#again = true
     this.#running ??= this.#decideAll().finally(() => {
       this.#running = null
@@ -153,7 +168,7 @@ export class Schedules {
       if (this.#isStopped) return
       log.warn({ error: String(error) }, "could not decide about schedules; retrying")
       this.#again = false
-      this.#queuedToRead = true
+      this.#queued.allMayStart()
       this.#nextAt = clock.now() + RETRY_MS
       this.#parts.wakeAt(this.#nextAt)
     }
@@ -163,31 +178,40 @@ export class Schedules {
     const { journal, partitions, owner, clock } = this.#parts
     const owned = partitions.all()
     const epochs = new Map(owned.map(partition => [partition, owner.owned.get(partition)?.epoch]))
-    const readQueued = this.#queuedToRead
-    this.#queuedToRead = false
-    const queued = readQueued ? await journal.schedules.queued(owned) : []
+    const queued = await this.#queued.read(owned)
     const { schedules, nextAt } = await journal.schedules.due({
       partitions: owned,
       at: clock.now(),
       limit: PAGE,
+      limitOfPartition: Math.ceil((PARTITION_PAGE * PAGE) / Math.max(1, owned.length)),
+      maxBytes: PAGE_BYTES,
     })
     const rows = new Map([...queued, ...schedules].map(row => [row.id, row]))
-    const running = await this.#runningJobs([...rows.values()])
-    const decisions = [...rows.values()].map(row =>
-      this.#decide(row, {
-        epoch: epochs.get(row.partition),
-        isRunning: row.lastJob !== null && running.has(row.lastJob),
-      }),
-    )
+    const running = await this.#runningLatest([...rows.values()])
+    const decisions = [...rows.values()].map(async row => {
+      await nextTurnIfLate()
+      const isRunning = row.lastJob !== null && running.has(row.lastJob)
+      await this.#decide(row, { epoch: epochs.get(row.partition), isRunning })
+    })
     const failed = (await Promise.allSettled(decisions)).find(({ status }) => status === "rejected")
     if (failed?.status === "rejected") throw failed.reason
     // There may be more, and a decision about very many ticks is made in parts.
-    if (schedules.length > 0 || (nextAt !== null && nextAt <= clock.now())) this.#again = true
+    if (schedules.length > 0 || (nextAt !== null && nextAt <= clock.now()) || this.#queued.hasMore)
+      this.#again = true
     this.#nextAt = nextAt ?? Number.POSITIVE_INFINITY
     if (nextAt !== null && !this.#again) this.#parts.wakeAt(nextAt)
   }
 
-  /** Which of the latest jobs have not ended. */
+  /** Which of the latest jobs have not ended. The end of those that a queued tick waits for is reported from now on. */
+  async #runningLatest(rows: readonly ScheduleRow[]): Promise<ReadonlySet<string>> {
+    for (const { id, queuedTick, lastJob } of rows)
+      if (queuedTick !== null && lastJob !== null) this.#queued.waits(id, lastJob)
+    const running = await this.#runningJobs(rows)
+    for (const { lastJob } of rows)
+      if (lastJob !== null && !running.has(lastJob)) this.#queued.waitsNoMore(lastJob)
+    return running
+  }
+
   async #runningJobs(rows: readonly Pick<ScheduleRow, "owner" | "lastJob">[]): Promise<ReadonlySet<string>> {
     const { journal, owner } = this.#parts
     const running = new Set<string>()
@@ -210,14 +234,16 @@ export class Schedules {
   ): Promise<void> {
     const { owner, clock, log } = this.#parts
     const now = clock.now()
-    const { document, decision } = this.#decision(row, { now, isRunning })
+    const { document, rules, decision } = this.#decision(row, { now, isRunning })
+    // Its queued tick keeps waiting.
+    if (isUnchanged(row, decision)) return
+    const isOver = rules !== null && isOverLimit(row, rules)
     if (document === null)
       log.error({ schedule: row.name, owner: row.owner }, "a stored schedule is invalid and was stopped")
-    if (decision.cancelsRunning) await this.#cancel(row.lastJob!, row.name)
     const ticks: PreparedTick[] = []
-    for (const decided of decision.outcomes) {
-      const { tick, count } = decided
-      const { outcome, reason } = this.limits.outcome(row.id, decided)
+    const outcomes = isOver ? outcomesOverLimit(row, rules, decision) : decision.outcomes
+    for (const { tick, outcome, reason, count } of outcomes) {
+      const dueAt = fireTime(rules!, tick)
       const base = {
         scheduleId: row.id,
         partition: row.partition,
@@ -227,15 +253,18 @@ export class Schedules {
         reason,
         count,
       }
-      if (outcome === "started") ticks.push(await this.#prepare(row, document!, base))
-      else ticks.push({ fire: { ...base, outcome, jobId: null }, job: null })
+      const { cancelsRunning } = decision
+      if (outcome === "started")
+        ticks.push({ ...(await this.#prepare(row, document!, base, { cancelsRunning })), dueAt })
+      else ticks.push({ fire: { ...base, outcome, jobId: null }, job: null, dueAt })
     }
     const { partition } = row
     await this.limits.admitted(row.owner, ticks, async count => {
       const isOwned = epoch !== undefined && owner.owned.get(partition)?.epoch === epoch
       for (const { job } of ticks.slice(isOwned ? count : 0)) await job?.releasePlace?.()
-      if (isOwned)
-        await this.#storeAll(row, this.limits.cut(row, decision, ticks, count, now), ticks.slice(0, count))
+      if (!isOwned) return
+      const kept = cutAtLimit(row, decision, ticks, { count, now, isOver })
+      await this.#storeAll(row, kept.decision, kept.ticks)
     })
   }
 
@@ -247,7 +276,7 @@ export class Schedules {
       return
     }
     const latest = ticks.findLast(({ job }) => job !== null)?.fire.jobId ?? row.lastJob
-    if (decision.queuedTick !== null && latest !== null) await this.#awaitEnd(row.owner, latest)
+    if (decision.queuedTick !== null && latest !== null) await this.#awaitEnd(row, latest)
   }
 
   /** Everything of the decision is one append. False: the database rejects it, and nothing of it was stored. */
@@ -260,10 +289,21 @@ export class Schedules {
     ])
     if (stored.status === "rejected" && isDataError(stored.reason)) return false
     for (const result of [stored, ...started]) if (result.status === "rejected") throw result.reason
-    for (const result of started)
-      if (result.status === "fulfilled" && result.value !== null)
-        await journal.schedules.addFire(result.value)
+    for (const [index, result] of started.entries()) {
+      const refused = (result as PromiseFulfilledResult<Omit<NewFire, "partition"> | null>).value
+      if (refused !== null) await journal.schedules.addFire(refused)
+      this.#report(row, refused ?? ticks[index]!.fire, ticks[index]!.dueAt)
+    }
     return true
+  }
+
+  #report(row: ScheduleRow, fire: Omit<NewFire, "partition">, dueAt: number): void {
+    const { metrics, clock, fired } = this.#parts
+    const { tick, kind, at, outcome, jobId, reason, count } = fire
+    metrics.fired(fire)
+    if (outcome === "started" && tick !== row.queuedTick)
+      metrics.fireSeconds.add(Math.max(0, clock.now() - dueAt) / 1000)
+    fired({ owner: row.owner, schedule: row.name, tick, kind, at, outcome, jobId, reason, count })
   }
 
   /** Ticks whose outcome the database rejects start nothing, and are not decided again. */
@@ -271,8 +311,8 @@ export class Schedules {
     const { log } = this.#parts
     log.error({ schedule: row.name, owner: row.owner }, "the database rejected the ticks of a schedule")
     const reason = "the database rejected what the tick was to store"
-    const refused = ticks.map(({ fire }) => ({
-      job: null,
+    const refused = ticks.map(({ fire, dueAt }) => ({
+      ...{ job: null, dueAt },
       fire:
         fire.outcome === "skipped" || fire.outcome === "missed"
           ? fire
@@ -285,27 +325,30 @@ export class Schedules {
   }
 
   /** A job that has ended before it was awaited is not reported. */
-  async #awaitEnd(tenant: string, jobId: string): Promise<void> {
-    this.#awaited.add(jobId)
-    const running = await this.#runningJobs([{ owner: tenant, lastJob: jobId }])
-    if (running.has(jobId) || !this.#awaited.delete(jobId)) return
-    this.#queuedToRead = true
-    this.#again = true
+  async #awaitEnd({ id, owner }: ScheduleRow, jobId: string): Promise<void> {
+    this.#queued.waits(id, jobId)
+    const running = await this.#runningJobs([{ owner, lastJob: jobId }])
+    if (!running.has(jobId) && this.#queued.ended(jobId)) this.#again = true
   }
 
   /** Of a document that this release does not accept: no tick any more. */
   #decision(
     row: ScheduleRow,
     given: { readonly now: number; readonly isRunning: boolean },
-  ): { readonly document: ScheduleDocument | null; readonly decision: Decision } {
+  ): {
+    readonly document: ScheduleDocument | null
+    readonly rules: Rules | null
+    readonly decision: Decision
+  } {
     try {
       const document = parseSchedule(JSON.parse(row.document))
-      return { document, decision: decideTicks(scheduleRules(row.id, document), row, given) }
+      const rules = scheduleRules(row.id, document)
+      return { document, rules, decision: decideTicks(rules, row, given) }
     } catch (error) {
       if (!(error instanceof UmbraError)) throw error
       const { lastTick } = row
       return {
-        document: null,
+        ...{ document: null, rules: null },
         decision: { outcomes: [], lastTick, queuedTick: null, cancelsRunning: false, nextAt: null },
       }
     }
@@ -335,7 +378,8 @@ export class Schedules {
     row: ScheduleRow,
     document: ScheduleDocument,
     base: Omit<NewFire, "outcome" | "jobId">,
-  ): Promise<PreparedTick> {
+    { cancelsRunning }: Pick<Decision, "cancelsRunning">,
+  ): Promise<Omit<PreparedTick, "dueAt">> {
     const { settings, claimExecution } = this.#parts
     const jobId = scheduledJobId({
       scheduleId: row.id,
@@ -343,21 +387,24 @@ export class Schedules {
       tick: base.tick,
       cell: settings.cell,
     })
-    try {
-      const { plan, command } = await this.#submission(row, document, base.tick)
-      const releasePlace = plan.pipeline === null ? null : await claimExecution(jobId)
-      const fire = { ...base, outcome: "started", jobId } as const
-      return { fire, job: { plan, command, releasePlace } }
-    } catch (error) {
-      if (!(error instanceof UmbraError)) throw error
-      return { fire: { ...base, outcome: "refused", reason: reasonText(error), jobId: null }, job: null }
-    }
+    const refused = (error: UmbraError) => ({
+      fire: { ...base, outcome: "refused" as const, reason: reasonText(error), jobId: null },
+      job: null,
+    })
+    const prepared = await this.#submission(row, document, { tick: base.tick, jobId }).catch(asRefusal)
+    if (prepared instanceof UmbraError) return refused(prepared)
+    const { plan, command } = prepared
+    // Not for a tick that is refused; and before the place is claimed, which the job may hold.
+    if (cancelsRunning) await this.#cancel(row.lastJob!, row.name)
+    const releasePlace = plan.pipeline === null ? null : await claimExecution(jobId).catch(asRefusal)
+    if (releasePlace instanceof UmbraError) return refused(releasePlace)
+    return { fire: { ...base, outcome: "started", jobId }, job: { plan, command, releasePlace } }
   }
 
   async #submission(
     row: ScheduleRow,
     document: ScheduleDocument,
-    tick: number,
+    { tick, jobId }: { readonly tick: number; readonly jobId: string },
   ): Promise<{ readonly plan: Plan; readonly command: Submit }> {
     const { plans, settings, mustFit, paused } = this.#parts
     const { owner } = row
@@ -367,11 +414,13 @@ export class Schedules {
     const input = await checkSubmission(plan, renderInput(document.input, row.name, tick), { owner })
     const { labels, priority = 0, ttl_seconds: ttl } = document
     const retryDefaults = recordedRetryPolicy(settings)
+    const traceparent = traceTick({ jobId, workflow: name, schedule: row.name, tick })
     const command: Submit = {
       ...{ type: "submit", owner, workflow: name, workflowVersion: version, input, priority },
       ttlSeconds: ttl === undefined ? (plan.ttlSeconds ?? settings.ttlSeconds) : ttl,
       schedule: { name: row.name, tick },
       ...(labels === undefined ? {} : { labels }),
+      ...(traceparent === undefined ? {} : { traceparent }),
       ...(retryDefaults === undefined ? {} : { retryDefaults }),
       ...paused(owner, name),
     }
@@ -415,8 +464,25 @@ interface PreparedJob {
 
 interface PreparedTick {
   readonly fire: NewFire
+  /** When it was to fire. */
+  readonly dueAt: number
   /** null: the tick starts none. */
   readonly job: PreparedJob | null
+}
+
+function isUnchanged(row: ScheduleRow, { outcomes, lastTick, queuedTick, nextAt }: Decision): boolean {
+  return (
+    outcomes.length === 0 &&
+    lastTick === row.lastTick &&
+    queuedTick === row.queuedTick &&
+    nextAt === row.nextAt
+  )
+}
+
+/** While the store does not answer, nothing is known about the tick: it is decided again. */
+function asRefusal(error: unknown): UmbraError {
+  if (!(error instanceof UmbraError) || error instanceof JournalUnavailableError) throw error
+  return error
 }
 
 function reasonText(error: Error): string {

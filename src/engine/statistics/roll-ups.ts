@@ -238,7 +238,7 @@ export class RollUps {
     if (!isWritten) this.#schedule(MIN_INTERVAL_MS)
   }
 
-  /** A partition has moved. An earlier sending may have written, or nothing ever will: the watermarks of the others tell. */
+  /** A partition has moved. An earlier send may have been stored, or never will be: the watermarks of the other partitions show which. */
   async #wasWritten({ taken }: Write): Promise<boolean> {
     const { owned } = this.#parts.owner
     const ours = taken.filter(({ partition, uncounted }) => owned.get(partition)?.epoch === uncounted.epoch)

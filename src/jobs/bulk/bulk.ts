@@ -6,7 +6,8 @@ import { bulkPlan, bulkWorkflow, isBulkOperation } from "../../definition/built-
 import { isoTime } from "../../engine/clock.ts"
 import type { LiveJob } from "../../engine/owner/live-job.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
-import type { JobRow, Journal } from "../../journal/port/journal.ts"
+import type { JobFilter, JobPage, JobRow, Journal } from "../../journal/port/journal.ts"
+import type { BackfillCount, StoredBackfill } from "../schedules/backfill.ts"
 import type { Admit, Submissions, SubmitOptions } from "../submit.ts"
 import type { BulkForkPreview, BulkForks } from "./forks.ts"
 import {
@@ -18,6 +19,7 @@ import {
   type BulkRefusal,
   type BulkRequest,
   type BulkVerb,
+  checkRate,
   checkRequest,
   countsOf,
   idAbove,
@@ -45,7 +47,8 @@ export interface BulkCount {
 export interface BulkSummary {
   readonly bulk_id: string
   readonly owner: string
-  readonly verb: BulkVerb
+  /** `backfill`: started by `POST /schedules/{name}/backfill`. */
+  readonly verb: BulkVerb | "backfill"
   /** Of the operation's job. */
   readonly status: JobStatus
   readonly created_at: string
@@ -58,6 +61,8 @@ export interface BulkView extends BulkSummary, BulkCounts {
   readonly rate: number
   /** For `fork`: how each target is forked, with the version that the name of a workflow meant at the start. */
   readonly fork?: BulkFork
+  /** For `backfill`: its ticks. Then `filter` is empty. */
+  readonly backfill?: Omit<BackfillCount, "count">
   /** The targets that were counted at its start; `complete: false`: there were more. */
   readonly matched: { readonly count: number; readonly complete: boolean }
   /** It will be cancelled when its commands in flight have ended. */
@@ -76,7 +81,7 @@ export interface BulkRefusals {
 }
 
 export interface BulkOptions extends Pick<SubmitOptions, "owner" | "idempotencyKey" | "submittedBy"> {
-  /** For `fork`: the limit of unfinished jobs of `submittedBy`, which counts the forks. */
+  /** For `fork` and backfills: the limit of unfinished jobs of `submittedBy`, which counts the new jobs. */
   readonly maxUnfinished?: number | undefined
 }
 
@@ -89,6 +94,8 @@ const MOST_PREVIEWED = 10
 
 export interface BulkQueriesParts {
   readonly journal: Journal
+  /** Rows with the status that people see (`JobLists`). */
+  readonly list: (filter: JobFilter) => Promise<JobPage>
   readonly live: (jobId: string) => LiveJob | undefined
 }
 
@@ -125,7 +132,7 @@ export class BulkQueries {
     let after: string | undefined
     for (let pages = 0; pages < MOST_PAGES && count < MOST_COUNTED; pages++) {
       const query = { ...readFilter(filter), owner, after, limit: PAGE }
-      const { jobs, next } = await this.#parts.journal.listJobs(query)
+      const { jobs, next } = await this.#parts.list(query)
       for (const job of jobs) {
         if (isBulkOperation(job)) continue
         if (first.length < MOST_PREVIEWED) first.push(job.id)
@@ -156,12 +163,13 @@ export class BulkQueries {
 
   async get(id: string): Promise<BulkView> {
     const row = await this.row(id)
-    const { verb, filter, reason, rate, matched, fork } = await this.#stored(id)
+    const { verb, filter, reason, rate, matched, fork, backfill } = await this.#stored(id)
     const { progress, isAborting } = await this.#progress(row)
     return {
       ...summary(row),
       ...{ verb, filter, reason, rate, matched },
       ...(fork === undefined ? {} : { fork }),
+      ...(backfill === undefined ? {} : { backfill: shownBackfill(backfill) }),
       ...(progress === null ? { processed: 0, done: 0, refused: 0 } : countsOf(progress)),
       aborting: row.finishedAt === null && isAborting,
     }
@@ -215,6 +223,11 @@ export class BulkQueries {
   }
 }
 
+function shownBackfill(backfill: StoredBackfill): Omit<BackfillCount, "count"> {
+  const { schedule_id: _, document: __, ...shown } = backfill
+  return shown
+}
+
 /** A filter has texts of users: as long as a request may be. */
 const INPUT_BYTES = 64 * 1024 * 1024
 
@@ -223,7 +236,7 @@ function summary(row: JobRow): BulkSummary {
   return {
     bulk_id: row.id,
     owner: row.owner,
-    verb: labels[VERB_LABEL] as BulkVerb,
+    verb: labels[VERB_LABEL] as BulkSummary["verb"],
     status: row.status === "PREVIEW" ? "PROCESSING" : row.status,
     created_at: isoTime(row.createdAt),
     finished_at: row.finishedAt === null ? null : isoTime(row.finishedAt),
@@ -268,17 +281,45 @@ export class BulkOperations extends BulkQueries {
     options: BulkOptions = {},
     admit?: Admit,
   ): Promise<BulkView & { readonly is_new: boolean }> {
-    const { owner = localOwner, idempotencyKey, submittedBy } = options
+    const { owner = localOwner } = options
     const operation = { ...(await this.prepare(request, owner)), ...(await this.#fork(request, options)) }
     const { verb, filter, reason, rate } = operation
-    const { name, version } = bulkWorkflow
     // A name is compared as it is given: an alias may have moved between two sends of one request.
     const fork = typeof request.fork?.workflow === "string" ? request.fork : operation.fork
     const given = fork === undefined ? {} : { fork }
-    const content = [name, { verb, filter: { ...filter }, reason, rate, ...given } as Json]
+    const content = { verb, filter: { ...filter }, reason, rate, ...given } as Json
+    return this.#store(operation, content, options, admit)
+  }
+
+  /** `count`: the number of its ticks. */
+  async startBackfill(
+    { count, ...backfill }: StoredBackfill & { readonly count: number },
+    given: Pick<BulkRequest, "rate">,
+    options: BulkOptions = {},
+    admit?: Admit,
+  ): Promise<BulkView & { readonly is_new: boolean }> {
+    const rate = checkRate(given.rate)
+    const operation: StoredOperation = {
+      ...{ verb: "backfill", filter: {}, reason: null, rate, backfill, below: null, seqs: [] },
+      ...limitFields(options),
+      matched: { count, complete: true },
+    }
+    const { schedule, from, to } = backfill
+    // The schedule may have changed between two sends of one request.
+    return this.#store(operation, { verb: "backfill", schedule, from, to, rate }, options, admit)
+  }
+
+  async #store(
+    operation: StoredOperation,
+    given: Json,
+    { owner = localOwner, idempotencyKey, submittedBy }: BulkOptions,
+    admit: Admit | undefined,
+  ): Promise<BulkView & { readonly is_new: boolean }> {
+    const { name, version } = bulkWorkflow
+    const { verb } = operation
     const { jobId, isNew } = await this.#parts.submissions.submitBuiltIn(
       { owner, name, version, plan: bulkPlan },
-      { input: asJson(operation), content },
+      { input: asJson(operation), content: [name, given] },
       { owner, idempotencyKey, submittedBy, ttlSeconds: null, labels: { [VERB_LABEL]: verb } },
       admit,
     )
@@ -287,14 +328,11 @@ export class BulkOperations extends BulkQueries {
 
   async #fork(
     { verb, fork = {} }: BulkRequest,
-    { owner = localOwner, submittedBy, maxUnfinished }: BulkOptions,
+    options: BulkOptions,
   ): Promise<Pick<StoredOperation, "fork" | "submitted_by" | "max_unfinished">> {
     if (verb !== "fork") return {}
-    return {
-      fork: await this.forks.prepare(fork, owner),
-      ...(submittedBy === undefined ? {} : { submitted_by: submittedBy }),
-      ...(maxUnfinished === undefined ? {} : { max_unfinished: maxUnfinished }),
-    }
+    const { owner = localOwner } = options
+    return { fork: await this.forks.prepare(fork, owner), ...limitFields(options) }
   }
 
   /** Its commands in flight end; then it is CANCELLED. */
@@ -302,5 +340,15 @@ export class BulkOperations extends BulkQueries {
     await this.row(id)
     await this.#parts.command(id, { type: "signal", name: abortSignal, data: null })
     return this.get(id)
+  }
+}
+
+function limitFields({
+  submittedBy,
+  maxUnfinished,
+}: BulkOptions): Pick<StoredOperation, "submitted_by" | "max_unfinished"> {
+  return {
+    ...(submittedBy === undefined ? {} : { submitted_by: submittedBy }),
+    ...(maxUnfinished === undefined ? {} : { max_unfinished: maxUnfinished }),
   }
 }

@@ -9,7 +9,7 @@ import type { Touched } from "./records.ts"
 
 /** Of the first targets of a dry run. */
 export interface BulkForkPreview {
-  /** How many targets were looked at. */
+  /** How many targets were examined. */
   readonly previewed: number
   /** Nodes that `confirm` must still contain for these targets. */
   readonly unconfirmed: { readonly unsafe: readonly string[]; readonly unknown: readonly string[] }
@@ -82,7 +82,15 @@ export class BulkForks {
 /** A message may list all problems of a definition; a record of progress has up to 200 of them. */
 const LONGEST_MESSAGE = 400
 
-export function refusalOf(jobId: string, { code, message }: UmbraError): BulkRefusal {
+export function refusalOf(
+  target: string,
+  { code, message }: UmbraError,
+  kind: "job" | "tick" = "job",
+): BulkRefusal {
   const isLong = message.length > LONGEST_MESSAGE
-  return { job_id: jobId, code, message: isLong ? `${message.slice(0, LONGEST_MESSAGE)} …` : message }
+  return {
+    ...(kind === "job" ? { job_id: target } : { job_id: null, tick: target }),
+    code,
+    message: isLong ? `${message.slice(0, LONGEST_MESSAGE)} …` : message,
+  }
 }

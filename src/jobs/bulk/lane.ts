@@ -17,7 +17,7 @@ import type { TaskLane } from "../../broker/routed.ts"
 import { executionsFull, toFault } from "../../core/faults.ts"
 import { valueIn } from "../../core/maps.ts"
 import { bulkHandler, isBulkOperation } from "../../definition/built-in.ts"
-import { type Clock, sleep, untilStoreAnswers } from "../../engine/clock.ts"
+import { type Clock, isoTime, sleep, untilStoreAnswers } from "../../engine/clock.ts"
 import { partitionOf } from "../../engine/ids.ts"
 import type { LiveJob } from "../../engine/owner/live-job.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
@@ -26,6 +26,8 @@ import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { ForkTarget } from "../fork/forks.ts"
+import type { Backfills } from "../schedules/backfill.ts"
+import type { BulkQueriesParts } from "./bulk.ts"
 import { type BulkForks, refusalOf } from "./forks.ts"
 import {
   abortSignal,
@@ -45,7 +47,9 @@ export interface BulkLaneParts {
   readonly log: Log
   readonly live: (jobId: string) => LiveJob | undefined
   readonly command: (jobId: string, command: JobCommand) => Promise<void>
+  readonly list: BulkQueriesParts["list"]
   readonly fork: BulkForks["fork"]
+  readonly backfills: () => Pick<Backfills, "page" | "start">
 }
 
 /** Targets of a page: as many commands are repeated, and refused, after a crash. The first pages are short: progress shows soon. */
@@ -188,7 +192,13 @@ class BulkRun {
   }
 
   #begin(): BulkProgress {
-    return { processed: 0, done: 0, refused: 0, page: [], after: this.#operation.below, refusals: [] }
+    const { below, backfill } = this.#operation
+    const after = backfill === undefined ? below : isoTime(Date.parse(backfill.from) - 1)
+    return { processed: 0, done: 0, refused: 0, page: [], after, refusals: [] }
+  }
+
+  get #kind(): "job" | "tick" {
+    return this.#operation.backfill === undefined ? "job" : "tick"
   }
 
   get #mustStop(): boolean {
@@ -202,14 +212,23 @@ class BulkRun {
 
   /** Adds the next page of targets. A page of a list may be empty although more follow. */
   async #nextPage(progress: BulkProgress): Promise<BulkProgress> {
-    const { journal } = this.#parts
-    const limit = Math.min(LARGEST_PAGE, Math.max(FIRST_PAGE, progress.processed))
+    const { list, backfills } = this.#parts
+    const { backfill } = this.#operation
+    // A page takes about a second at most, however low the rate: progress is recorded with each.
+    const { rate } = this.#operation
+    const limit = Math.min(LARGEST_PAGE, Math.max(FIRST_PAGE, progress.processed), Math.ceil(rate))
+    if (backfill !== undefined) {
+      if (progress.after === null) return progress
+      const query = { after: progress.after, limit }
+      const page = await this.#answer(() => backfills().page(this.#task.owner, backfill, query))
+      return { ...progress, page, after: page.length < limit ? null : page.at(-1)! }
+    }
     const filter = { ...readFilter(this.#operation.filter), owner: this.#task.owner, limit }
     let { after } = progress
     let page: string[] = []
     while (after !== null && page.length === 0 && !this.#mustStop) {
       const from: string = after
-      const found = await this.#answer(() => journal.listJobs({ ...filter, after: from }))
+      const found = await this.#answer(() => list({ ...filter, after: from }))
       page = found.jobs.filter(job => !isBulkOperation(job)).map(({ id }) => id)
       after = found.next
     }
@@ -228,7 +247,7 @@ class BulkRun {
     const { matched } = this.#operation
     const of = matched.complete ? `of ${matched.count}` : `of at least ${matched.count}`
     const percent = matched.complete && matched.count > 0 ? share(progress.processed, matched.count) : null
-    host.events.progress(this.#task, { percent, message: `${progress.processed} ${of} jobs` })
+    host.events.progress(this.#task, { percent, message: `${progress.processed} ${of} ${this.#kind}s` })
     return true
   }
 
@@ -255,7 +274,7 @@ class BulkRun {
     }
   }
 
-  /** Waits for the rate, for targets that wait for room, and until no other process can have taken over. */
+  /** Waits for the rate, for targets that wait for capacity, and until no other process can have taken over. */
   async #mayBegin(): Promise<boolean> {
     const { host, clock } = this.#parts
     await this.#pace.next(() => this.#mustStop)
@@ -275,7 +294,7 @@ class BulkRun {
           const mayWait = !this.#isStopped && !this.#isDraining && !(needsRoom && this.#isAborted)
           if (isAway(error) && mayWait) await sleep(this.#parts.clock, AWAY_MS)
           else if (needsRoom && mayWait) {
-            // Other operations of the owner may make room: they get the place meanwhile.
+            // Other operations of the owner may free capacity: they get the place meanwhile.
             leavePlace()
             leavePlace = await this.#afterWaiting()
           } else return await this.#refused(jobId, error)
@@ -297,24 +316,31 @@ class BulkRun {
   }
 
   async #send(jobId: string): Promise<Touched> {
-    const { command, fork } = this.#parts
-    const { verb, reason, seqs, submitted_by: submittedBy, max_unfinished } = this.#operation
+    const { command, fork, backfills } = this.#parts
+    const { verb, reason, seqs, submitted_by: submittedBy, max_unfinished, backfill } = this.#operation
     const { jobId: operation, owner } = this.#task
+    const maxUnfinished = max_unfinished ?? null
+    if (verb === "backfill") {
+      const target = { backfill: backfill!, tick: jobId, operation, owner, submittedBy, maxUnfinished }
+      await backfills().start(target)
+      return "done"
+    }
     const seq = seqs[partitionOf(jobId)]!
     if (verb === "fork") {
       const target = { jobId, owner, submittedBy, operation, seq, plans: this.#plans }
-      return fork(target, this.#operation.fork ?? {}, max_unfinished ?? null)
+      return fork(target, this.#operation.fork ?? {}, maxUnfinished)
     }
     const onlyIf = { seq }
     await command(jobId, { type: verb, operation, onlyIf, ...(reason === null ? {} : { reason }) })
     return "done"
   }
 
-  /** Throws if the error says nothing about the target, or the run must end. */
+  /** Throws if the error is not about the target, or the run must end. */
   async #refused(jobId: string, error: unknown): Promise<Touched | BulkRefusal> {
     const isLeft = this.#isStopped || this.#isDraining
     if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
     if (isFull(error) && isLeft) throw error
+    if (this.#kind === "tick") return refusalOf(jobId, error, "tick")
     const { journal } = this.#parts
     const { verb, seqs } = this.#operation
     const target = { jobId, seq: seqs[partitionOf(jobId)]!, operation: this.#task.jobId }
@@ -343,7 +369,7 @@ function isAway(error: unknown): boolean {
   return error instanceof UmbraError && ["E501", "E610", "E611", "E613", "E614"].includes(error.code)
 }
 
-/** A limit of unfinished jobs, or of executions, has no room for the target now. */
+/** A limit of unfinished jobs, or of executions, does not allow the target now. */
 function isFull(error: unknown): boolean {
   return error instanceof UmbraError && (error.code === "E646" || error.code === executionsFull)
 }

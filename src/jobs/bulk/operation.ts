@@ -3,7 +3,7 @@
  * has done as previews of its one node. It needs nothing that other jobs do not have.
  *
  * 1. Its targets are the jobs that match the filter as they were at T0, when it was accepted: a job that has begun, ended,
- *    been retried or deleted since then is left alone. The last seq of each partition at T0 decides this (`onlyIf`).
+ *    been retried or deleted since then is not changed. The last seq of each partition at T0 decides this (`onlyIf`).
  * 2. A page of targets is durable before the first of them gets its command. After a crash the page is repeated: what has
  *    been done refuses the command, and a fact that names the operation shows that it was done. The id of a fork follows from
  *    the operation and its origin, so the repetition finds it.
@@ -15,11 +15,12 @@ import { UmbraError } from "../../errors.ts"
 import type { JobFilter } from "../../journal/port/journal.ts"
 import { checkFilter, isNote, namedFilter, storable } from "../arguments.ts"
 import { checkForkRequest, type ForkRequest } from "../fork/request.ts"
+import type { StoredBackfill } from "../schedules/backfill.ts"
 
 export const bulkVerbs = ["cancel", "retry", "fork", "delete"] as const
 export type BulkVerb = (typeof bulkVerbs)[number]
 
-/** As for a list of jobs. Only jobs without a parent unless `parentId` is given: what is done to a job reaches its children. */
+/** As for a list of jobs. Only jobs without a parent unless `parentId` is given: a command to a job also applies to its children. */
 export type BulkFilter = Omit<JobFilter, "owner" | "after" | "limit" | "deleted">
 
 export interface BulkRequest {
@@ -62,13 +63,15 @@ export interface ShownFilter {
 
 /** The input of the operation's job. */
 export interface StoredOperation {
-  readonly verb: BulkVerb
+  readonly verb: BulkVerb | "backfill"
   readonly filter: ShownFilter
   readonly reason: string | null
   readonly rate: number
   /** For `fork`: with the version that the name of a workflow meant at T0. */
   readonly fork?: BulkFork
-  /** For `fork`: the token whose limit of unfinished jobs counts the forks, and that limit. */
+  /** For `backfill`: its targets are ticks. Then there is no filter, `below` is null and `seqs` is empty. */
+  readonly backfill?: StoredBackfill
+  /** For `fork` and `backfill`: the token whose limit of unfinished jobs counts the new jobs, and that limit. */
   readonly submitted_by?: string
   readonly max_unfinished?: number
   /** The targets that were counted at T0; `complete: false`: there are more. */
@@ -88,16 +91,18 @@ export interface BulkCounts {
 
 /** A target that was left as it is. */
 export interface BulkRefusal {
-  readonly job_id: string
+  /** null: it is a tick of a backfill. */
+  readonly job_id: string | null
+  readonly tick?: string
   readonly code: string
   readonly message: string
 }
 
 /** A preview of the operation's node: everything that a process needs to resume it. */
 export interface BulkProgress extends BulkCounts {
-  /** The next targets. They may have got their command already. */
+  /** The next targets: ids of jobs, or ticks. They may have got their command already. */
   readonly page: readonly string[]
-  /** Ids of later pages are below this one; null: there is no later page. */
+  /** Ids of later pages are below this one, ticks are after it; null: there is no later page. */
   readonly after: string | null
   /** The targets of the previous page that refused. */
   readonly refusals: readonly BulkRefusal[]
@@ -108,20 +113,19 @@ export const abortSignal = "abort"
 
 /** Checks what callers give, and fills in the states in which the verb has something to do. */
 export function checkRequest(request: BulkRequest): BulkRequest & { readonly rate: number } {
-  const { verb, filter, reason, rate = USUAL_RATE, fork } = request
+  const { verb, filter, reason, fork } = request
   if (!bulkVerbs.includes(verb)) throw wrong(`verb must be one of ${bulkVerbs.join(", ")}`)
   if (typeof filter !== "object" || filter === null) throw wrong("filter must be an object")
   const unknown = Object.keys(filter).filter(name => !filterNames.has(name))
   if (unknown.length > 0) throw wrong(`filter has no field ${unknown.join(", ")}`)
   const { labels = {}, ...others } = filter
   if (Object.keys(labels).length === 0 && Object.values(others).every(value => value === undefined))
-    throw wrong("filter must have at least one field, so that no operation reaches every job by mistake")
-  if (!(Number.isFinite(rate) && rate > 0 && rate <= HIGHEST_RATE))
-    throw wrong(`rate must be a number above 0, at most ${HIGHEST_RATE} jobs per second`)
-  if (reason !== undefined && verb !== "cancel") throw wrong("a reason is for cancel only")
+    throw wrong("filter must have at least one field, so that no operation affects every job by mistake")
+  const rate = checkRate(request.rate)
+  if (reason !== undefined && verb !== "cancel") throw wrong("reason is allowed with the verb cancel only")
   if (reason !== undefined && !(isNote(reason) && reason.length <= 1000))
     throw wrong(`the reason must be a text of at most 1,000 characters, ${storable}`)
-  if (fork !== undefined && verb !== "fork") throw wrong("fork is for the verb fork only")
+  if (fork !== undefined && verb !== "fork") throw wrong("fork is allowed with the verb fork only")
   if (fork !== undefined) checkFork(fork)
   checkFilter(filter)
   const named = namedFilter(filter)
@@ -129,6 +133,11 @@ export function checkRequest(request: BulkRequest): BulkRequest & { readonly rat
   if (!Array.isArray(statuses) || statuses.some(status => !targetStatuses.includes(status)))
     throw wrong(`statuses must be some of ${targetStatuses.join(", ")}`)
   return { verb, filter: { ...named, statuses, parentId }, reason, rate, fork }
+}
+
+export function checkRate(rate = USUAL_RATE): number {
+  if (Number.isFinite(rate) && rate > 0 && rate <= HIGHEST_RATE) return rate
+  throw wrong(`rate must be a number above 0, at most ${HIGHEST_RATE} jobs per second`)
 }
 
 const forkNames: ReadonlySet<string> = new Set<keyof BulkFork>(["from", "workflow", "overrides", "confirm"])

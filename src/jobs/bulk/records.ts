@@ -1,4 +1,4 @@
-/** What facts tell about a bulk operation: its progress, from its own facts, and what it did to a target, from those of the target. */
+/** What the facts of jobs record about a bulk operation: its progress, from its own facts, and what it did to a target, from those of the target. */
 import type { Json } from "../../core/json.ts"
 import type { FactRow, Journal } from "../../journal/port/journal.ts"
 import { abortSignal, type BulkProgress, type BulkRefusal } from "./operation.ts"
@@ -7,7 +7,7 @@ const PAGE = 100
 /** A progress record has at most 200 ids and 200 refusals of up to 400 characters. */
 const INLINE_BYTES = 1024 * 1024
 
-/** `done`: by this operation. `later`: the job began after T0, so that it is no target. */
+/** `done`: by this operation. `later`: the job began after T0, so it is not a target. */
 export type Touched = "done" | "later"
 
 export async function lastProgress(journal: Journal, jobId: string): Promise<RecordedRun> {
@@ -24,7 +24,7 @@ export async function lastProgress(journal: Journal, jobId: string): Promise<Rec
 
 interface RecordedRun {
   readonly progress: BulkProgress | null
-  /** Signals to abort; those before the last retry have been obeyed. */
+  /** Signals to abort; those before the last retry have been processed. */
   readonly aborts: number
   readonly earlierAborts: number
 }

@@ -1,26 +1,27 @@
 /**
  * Compares two jobs, or two moments of one job (core/view/compare.ts): reads their states from the history, and hashes
- * their outputs, in turns with other work and within bounds.
+ * their outputs, in time slices and within bounds.
  */
 import { createHash } from "node:crypto"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { valueIn } from "../../core/maps.ts"
-import { type JobState, LargeOutput, ListOutput, type Output } from "../../core/state.ts"
 import {
   type ComparedJob,
   type ComparedNode,
   comparison,
   type JobComparison,
+  type ValueVerdicts,
 } from "../../core/view/compare.ts"
-import { type JsonDiff, jsonDifference } from "../../core/view/json-diff.ts"
-import { nodeView } from "../../core/view/view.ts"
+import type { ItemCounts } from "../../core/view/item-view.ts"
+import { type DiffBounds, type JsonDiff, jsonDifference } from "../../core/view/json-diff.ts"
+import { type NodeView, nodeView } from "../../core/view/view.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
-import { inTurns, nextTurnIfLate, type Work } from "../../turns.ts"
-import { payloadHash, textAt } from "../fact-records.ts"
+import { atOnce, inTurns, nextTurnIfLate, type Work } from "../../turns.ts"
+import { elements, payloadHash, payloadIn } from "../fact-records.ts"
 import type { JobFacts } from "../facts.ts"
-import { LeftOut, type Moment, type Place } from "../history.ts"
+import { type Moment, type Place, type Source, sourceOf } from "../history.ts"
 
 export interface CompareQuery {
   readonly a: string
@@ -49,27 +50,22 @@ export interface CompareBounds {
   readonly hashedBytes: number
   /** Of a value that is compared with another; in bytes. */
   readonly diffBytes: number
+  /** Facts that are read to compare outputs with different hashes by value. */
+  readonly facts: number
 }
 
-const usualBounds: CompareBounds = { hashedBytes: 64 * 1024 * 1024, diffBytes: 2 * 1024 * 1024 }
+const usualBounds: CompareBounds = {
+  hashedBytes: 64 * 1024 * 1024,
+  diffBytes: 2 * 1024 * 1024,
+  facts: 1000,
+}
+/** To know whether two values differ. */
+const firstChange = { changes: 1, values: 100_000 }
 /** Up to so many facts are read one by one; more in pages. */
 const FEW = 100
 const PAGE = 500
 const INLINE_BYTES = 64 * 1024
 const MOST_DIFFS = 20
-
-/** Where a job has an output: in a fact, in the facts of items, or in its state. */
-type Source =
-  | {
-      readonly seq: number
-      readonly field: string
-      /** Of the whole fact; 0: not known. */
-      readonly bytes: number
-      /** The job that has the fact, of which a fork has taken it over. Absent: the job itself. */
-      readonly holder?: string | undefined
-    }
-  | { readonly list: readonly Source[] }
-  | { readonly value: Json }
 
 interface Side {
   readonly jobId: string
@@ -98,58 +94,74 @@ export class JobComparisons {
     for (const node of diff)
       if (node !== "input" && !sides.some(({ nodes }) => nodes.some(({ id }) => id === node)))
         throw new UmbraError("E310", `Neither job ${a} nor job ${b} has a node "${node}".`)
-    const [left, right] = [await this.#hashed(sides[0]), await this.#hashed(sides[1])]
-    const compared = await inTurns(comparison(left, right))
+    const [left, right] = [
+      await this.#hashed(sides[0], listLengths(sides[1])),
+      await this.#hashed(sides[1], listLengths(sides[0])),
+    ]
+    const verdicts = await this.#byValue(sides, left, right)
+    const compared = await inTurns(comparison(left, right, verdicts))
     const diffs: OutputDiff[] = []
-    for (const node of diff) diffs.push(await this.#diff(node, sides))
+    for (const node of diff) diffs.push({ node, ...(await this.#diff(sourcesOf(node, sides), sides)) })
     const moments = { a: sides[0].moment, b: sides[1].moment }
     return { ...compared, moments, ...(diff.length === 0 ? {} : { diffs }) }
   }
 
-  #side(jobId: string, moment: Moment = { seq: Number.MAX_SAFE_INTEGER }): Promise<Side> {
-    return this.#facts.stateAt(jobId, moment, ({ plan, state, seq, index, at }) => {
-      const { order } = plan
-      const nodes = Array.from(order, position => comparedNode(plan, state, position, at))
+  async #side(jobId: string, moment: Moment = { seq: Number.MAX_SAFE_INTEGER }): Promise<Side> {
+    // Only what needs the state, which is released after the call: the rest runs in time slices.
+    const { plan, views, startedAt, ...side } = await this.#facts.stateAt(jobId, moment, past => {
+      const { plan, state, seq, index, at } = past
       const outputs = new Map<string, Source>()
       for (const [position, output] of state.outputs.entries())
         if (output !== undefined) outputs.set(plan.nodes[position]!.id, sourceOf(output))
       return {
-        jobId,
-        moment: { seq, index, at },
+        ...{ jobId, plan, outputs, moment: { seq, index, at } },
         job: {
           job_id: jobId,
           workflow: state.workflow,
-          workflow_version: state.workflowVersion,
+          workflow_version: state.workflowVersion === 0 ? null : state.workflowVersion,
           status: state.status,
           definition: plan.hash,
           took_ms: (state.finishedAt ?? at) - state.createdAt,
           usage: Object.fromEntries(state.usage),
         },
-        nodes,
+        startedAt: state.startAt ?? state.createdAt,
+        views: Array.from(plan.order, position => nodeView(state, position, at)),
         input: sourceOf(state.input),
-        outputs,
       }
     })
+    return { ...side, nodes: await inTurns(comparedNodes(plan, views, startedAt)) }
   }
 
-  async #hashed({ jobId, job, nodes, input, outputs }: Side): Promise<ComparedJob> {
-    const hashes = await this.#readHashes(jobId, [input, ...outputs.values()])
+  /** `lengths`: by node whose output is in the facts of items in the other job, how many these are. */
+  async #hashed(side: Side, lengths: ReadonlyMap<string, number>): Promise<ComparedJob> {
+    const { jobId, job, nodes, input, outputs } = side
+    const lists = new Map<string, number>()
+    for (const [node, length] of lengths) {
+      const output = outputs.get(node)
+      if (output !== undefined && "seq" in output) lists.set(keyOf(output), length)
+    }
+    const hashes = await this.#readHashes(jobId, [input, ...outputs.values()], lists)
     return inTurns(
       (function* (): Work<ComparedJob> {
         const compared: ComparedNode[] = []
         for (const node of nodes) {
           const source = outputs.get(node.id)
-          const output = source === undefined ? null : hashOf(source, hashes)
+          const output = source === undefined ? null : hashOf(source, hashes, lengths.get(node.id))
           compared.push(output === undefined ? node : { ...node, output })
           yield
         }
-        return { ...job, input: hashOf(input, hashes) ?? "", nodes: compared }
+        const inputHash = hashOf(input, hashes)
+        return { ...job, ...(inputHash === undefined ? {} : { input: inputHash }), nodes: compared }
       })(),
     )
   }
 
-  /** The hashes of payloads by seq and field. Those beyond the bounds are left out. */
-  async #readHashes(jobId: string, sources: readonly Source[]): Promise<ReadonlyMap<string, string>> {
+  /** The hashes of payloads by seq and field. Those beyond the bounds are left out. `lists`: as in `valueHash`. */
+  async #readHashes(
+    jobId: string,
+    sources: readonly Source[],
+    lists: ReadonlyMap<string, number>,
+  ): Promise<ReadonlyMap<string, string>> {
     const { hashedBytes } = this.#bounds
     const wanted = new Map<string, Map<number, string[]>>()
     let bytes = 0
@@ -172,7 +184,8 @@ export class JobComparisons {
         if (read > hashedBytes) return hashes
         for (const field of fields.get(seq) ?? []) {
           const text = payloadIn(data, field)
-          if (text !== null) hashes.set(keyOf({ seq, field }), payloadHash(text))
+          const key = keyOf({ seq, field })
+          if (text !== null) hashes.set(key, await inTurns(valueHash(text, lists.get(key))))
         }
         await nextTurnIfLate()
       }
@@ -206,15 +219,41 @@ export class JobComparisons {
     }
   }
 
-  async #diff(node: string, [a, b]: readonly [Side, Side]): Promise<OutputDiff> {
-    const [from, to] = [a, b].map(side => (node === "input" ? side.input : side.outputs.get(node)))
-    if (from === undefined || to === undefined) return { node, not_compared: "missing" }
+  /** Equal objects have different hashes if their keys are in another order. */
+  async #byValue(sides: Sides, left: ComparedJob, right: ComparedJob): Promise<ValueVerdicts> {
+    const equal = new Set<string | null>()
+    const byHash = new Set<string | null>()
+    const bounds = { facts: this.#bounds.facts, bytes: this.#bounds.hashedBytes / 2 }
+    const compare = async (name: string | null, [from, to]: Sources) => {
+      if (from === undefined || to === undefined) return
+      bounds.facts -= placesOf(from).length + placesOf(to).length
+      bounds.bytes -= sizeOf(from) + sizeOf(to)
+      const isWithin = bounds.facts >= 0 && bounds.bytes >= 0
+      const { changes, complete } = isWithin ? await this.#diff([from, to], sides, firstChange) : {}
+      if (changes === undefined || (changes.length === 0 && !complete)) byHash.add(name)
+      else if (changes.length === 0) equal.add(name)
+    }
+    // Two moments of one job have one input, however large.
+    if (left.job_id === right.job_id) equal.add(null)
+    else if (left.input && right.input && left.input !== right.input)
+      await compare(null, [sides[0].input, sides[1].input])
+    const others = new Map(right.nodes.map(({ id, output }) => [id, output]))
+    for (const { id, output } of left.nodes) {
+      const other = others.get(id)
+      if (output && other && output !== other)
+        await compare(id, [sides[0].outputs.get(id), sides[1].outputs.get(id)])
+    }
+    return { equal, byHash }
+  }
+
+  async #diff([from, to]: Sources, [a, b]: Sides, bounds?: DiffBounds): Promise<Omit<OutputDiff, "node">> {
+    if (from === undefined || to === undefined) return { not_compared: "missing" }
     const { diffBytes } = this.#bounds
-    if (sizeOf(from) > diffBytes || sizeOf(to) > diffBytes) return { node, not_compared: "too_large" }
+    if (sizeOf(from) > diffBytes || sizeOf(to) > diffBytes) return { not_compared: "too_large" }
     const left = await this.#whole(a.jobId, from, { left: diffBytes })
     const right = await this.#whole(b.jobId, to, { left: diffBytes })
-    if (left === undefined || right === undefined) return { node, not_compared: "too_large" }
-    return { node, ...(await inTurns(jsonDifference(left, right))) }
+    if (left === undefined || right === undefined) return { not_compared: "too_large" }
+    return inTurns(jsonDifference(left, right, bounds))
   }
 
   /** undefined: it has more bytes than are left. */
@@ -236,31 +275,62 @@ export class JobComparisons {
   }
 }
 
+type Sides = readonly [Side, Side]
+type Sources = readonly [Source | undefined, Source | undefined]
+
+/** `input`: of the jobs. */
+function sourcesOf(node: string, [a, b]: Sides): Sources {
+  return node === "input" ? [a.input, b.input] : [a.outputs.get(node), b.outputs.get(node)]
+}
+
 interface ReadFact {
   readonly seq: number
   readonly data: string
 }
 
+/** `views`: in the order of the plan. */
+function* comparedNodes(
+  plan: Plan,
+  views: readonly NodeView[],
+  startedAt: number,
+): Work<Omit<ComparedNode, "output">[]> {
+  const nodes: Omit<ComparedNode, "output">[] = []
+  for (const [index, position] of plan.order.entries()) {
+    nodes.push(comparedNode(plan, views[index]!, position, startedAt))
+    yield
+  }
+  return nodes
+}
+
 function comparedNode(
   plan: Plan,
-  state: JobState,
+  view: NodeView,
   position: number,
-  now: number,
+  startedAt: number,
 ): Omit<ComparedNode, "output"> {
-  const view = nodeView(state, position, now)
   const { starts, items } = plan.dependencies
   const before = [...items.subarray(starts[position]!, starts[position + 1]!), ...plan.nodes[position]!.reads]
-  const hasBegun = view.started_at !== null || view.finished_at !== null || view.last_attempt !== undefined
+  // A node that was never ready has ended without an attempt: skipped, behind a failure, or with a result that was taken over.
+  const hasBegun =
+    view.queued_at !== null &&
+    view.status !== "SKIPPED" &&
+    (view.started_at !== null || view.finished_at !== null || view.last_attempt !== undefined)
   return {
     id: view.id,
     definition: definitionHash(plan, position),
     reads: [...new Set(before)].map(read => plan.nodes[read]!.id),
     status: view.status,
     attempts: hasBegun ? view.attempt : 0,
+    began_ms: view.queued_at === null ? null : Math.max(0, view.queued_at - startedAt),
     took_ms: view.finished_at === null || view.queued_at === null ? null : view.finished_at - view.queued_at,
     usage: view.usage ?? {},
     error: view.error,
+    ...(view.items === undefined || view.finished_at !== null ? {} : { items: doneItems(view.items) }),
   }
+}
+
+function doneItems({ total, completed = 0, skipped = 0, failed = 0, cancelled = 0 }: ItemCounts) {
+  return { done: completed + skipped + failed + cancelled, total }
 }
 
 /** Cached: a plan is shared by all its jobs. */
@@ -274,25 +344,6 @@ function definitionHash(plan: Plan, position: number): string {
     const nodes = ((canonical as JsonObject).nodes ?? []) as readonly Json[]
     return payloadHash(JSON.stringify(nodes[position] ?? null))
   })
-}
-
-/** The JSON text of a payload. The output of a node that waited for a signal may be the data of the signal. */
-function payloadIn(data: string, field: string): string | null {
-  const path = field.split(".").map(step => (/^\d+$/.test(step) ? Number(step) : step))
-  const text = textAt(data, path)
-  return text === null && field === "output" ? textAt(data, ["data"]) : text
-}
-
-/** Payloads that the history leaves out are named by their facts. */
-function sourceOf(output: Output): Source {
-  if (output instanceof LargeOutput) {
-    const { seq, bytes, jobId: holder } = output
-    return { seq, field: "output", bytes, holder }
-  }
-  if (output instanceof ListOutput) return { list: output.outputs.map(item => sourceOf(item ?? null)) }
-  const left: unknown = output
-  if (left instanceof LeftOut) return { seq: left.seq, field: left.field, bytes: left.bytes }
-  return { value: output }
 }
 
 function placesOf(source: Source): readonly Exclude<Source, { value: Json } | { list: unknown }>[] {
@@ -309,15 +360,38 @@ function keyOf({ seq, field }: { readonly seq: number; readonly field: string })
   return `${seq}.${field}`
 }
 
-/** Of a list: from the hashes of its items. undefined: it is not known. */
-function hashOf(source: Source, hashes: ReadonlyMap<string, string>): string | undefined {
-  if ("value" in source) return payloadHash(JSON.stringify(source.value))
+/** `length`: as in `valueHash`. undefined: it is not known. */
+function hashOf(source: Source, hashes: ReadonlyMap<string, string>, length?: number): string | undefined {
+  if ("value" in source) return atOnce(valueHash(JSON.stringify(source.value), length))
   if (!("list" in source)) return hashes.get(keyOf(source))
-  const whole = createHash("sha256").update("list")
+  const items: string[] = []
   for (const item of source.list) {
     const hash = hashOf(item, hashes)
     if (hash === undefined) return undefined
-    whole.update(hash)
+    items.push(hash)
   }
+  return listHash(items)
+}
+
+/** `length`: the value is compared with a list of so many items, each of which has a hash of its own. */
+function* valueHash(text: string, length?: number): Work<string> {
+  if (length === undefined || !text.startsWith("[")) return payloadHash(text)
+  const hashes: string[] = []
+  for (const element of elements(text)) {
+    if (hashes.push(payloadHash(element)) > length) break
+    yield
+  }
+  return hashes.length === length ? listHash(hashes) : payloadHash(text)
+}
+
+function listHash(items: readonly string[]): string {
+  const whole = createHash("sha256").update("list")
+  for (const item of items) whole.update(item)
   return whole.digest("hex")
+}
+
+function listLengths({ outputs }: Side): ReadonlyMap<string, number> {
+  const lengths = new Map<string, number>()
+  for (const [node, output] of outputs) if ("list" in output) lengths.set(node, output.list.length)
+  return lengths
 }

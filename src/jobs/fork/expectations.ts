@@ -1,17 +1,20 @@
-/** What the statistics of the last week say about the runs of a workflow's nodes, for the preview of a fork. */
-import { recentNodes, type StatisticsParts } from "../statistics.ts"
+/** What the runs of a workflow's nodes usually take, by the statistics of the last week, for the preview of a fork. */
+import type { StatisticsQueries } from "../statistics.ts"
 import type { NodeExpectation } from "./preview.ts"
 
 /** By node. A node without runs is left out. */
 export async function nodeExpectations(
-  parts: StatisticsParts,
+  statistics: Pick<StatisticsQueries, "recentNodes">,
   of: { readonly owner: string; readonly workflow: string },
 ): Promise<ReadonlyMap<string, NodeExpectation>> {
   return new Map(
-    (await recentNodes(parts, of)).map(({ node, duration_ms: time, usage }) => {
-      const means = Object.entries(usage ?? {}).map(([key, { mean }]) => [key, mean])
+    (await statistics.recentNodes(of)).map(({ node, duration_ms: time, usage }) => {
       const duration_ms = time === null ? null : { p50: time.p50, p90: time.p90 }
-      return [node, { duration_ms, usage: usage === null ? null : Object.fromEntries(means) }]
+      const amounts = Object.entries(usage ?? {}).map(([key, { mean, p50, p90 }]) => [
+        key,
+        { mean, p50, p90 },
+      ])
+      return [node, { duration_ms, usage: usage === null ? null : Object.fromEntries(amounts) }]
     }),
   )
 }

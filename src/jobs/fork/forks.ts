@@ -1,17 +1,18 @@
-/** Plans and submits forks: new jobs that take over from another job what need not run again. */
+/** Plans and submits forks: new jobs that reuse results of another job. */
 import type { Submit } from "../../core/commands.ts"
-import { localOwner } from "../../core/facts.ts"
+import { type JobSubmitted, localOwner } from "../../core/facts.ts"
 import { doneOf, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { JobState } from "../../core/state.ts"
 import { bulkPlan, isBulkOperation } from "../../definition/built-in.ts"
-import { decideFork, type NodeDecision, recordFork } from "../../definition/fork.ts"
+import { decideFork, definitionId, type NodeDecision, recordFork } from "../../definition/fork.ts"
 import { type CheckedRequest, checkSubmission, type HandlerCatalog } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { bulkForkId, partitionOf } from "../../engine/ids.ts"
 import type { FoldedJob } from "../../engine/recovery/fold.ts"
 import { refusalError } from "../../engine/remote/refusals.ts"
 import { UmbraError } from "../../errors.ts"
+import { inTurns, nextTurnIfLate } from "../../turns.ts"
 import { noSuchJob } from "../arguments.ts"
 import type { Registrations, WorkflowSource } from "../register.ts"
 import type { Admit, KeyedOptions, Submitted } from "../submit.ts"
@@ -97,7 +98,7 @@ export class Forks {
     const origin = await this.#origin(jobId, options.owner)
     const { plan, parts } = await this.#plan(origin, request, options)
     const of = { owner: origin.state.owner, workflow: plan.name }
-    return forkPreview({ ...parts, statistics: await this.#parts.statistics(of) })
+    return inTurns(forkPreview({ ...parts, statistics: await this.#parts.statistics(of) }))
   }
 
   /**
@@ -120,7 +121,7 @@ export class Forks {
     }
     const origin = await this.#origin(jobId, options.owner)
     const { plan, command, parts } = await this.#plan(origin, request, options)
-    mustBeConfirmed(forkPreview({ ...parts, statistics: new Map() }))
+    mustBeConfirmed(await inTurns(forkPreview({ ...parts, statistics: new Map() })))
     return this.#parts.submit({
       plan,
       partition: partitionOf(jobId),
@@ -161,10 +162,10 @@ export class Forks {
   ): Promise<ForkPreview> {
     const origin = await this.#origin(jobId, owner)
     const { parts } = await this.#plan(origin, this.#read(request), { owner }, new Map())
-    return forkPreview({ ...parts, statistics: new Map() })
+    return inTurns(forkPreview({ ...parts, statistics: new Map() }))
   }
 
-  /** As `fork`, for a target of a bulk operation. Returns false if the job began later, so that it is no target. */
+  /** As `fork`, for a target of a bulk operation. Returns false if the job began later, so it is not a target. */
   async forkTarget(target: ForkTarget, given: ForkRequest, admit?: Admit): Promise<boolean> {
     const { jobId, owner, submittedBy, operation, seq } = target
     const request = this.#read(given)
@@ -172,7 +173,7 @@ export class Forks {
     if (origin.facts[0]!.seq > seq) return false
     if (origin.turnSeq > seq) throw refusalError("job_changed", jobId)
     const { plan, command, parts } = await this.#plan(origin, request, { submittedBy }, target.plans)
-    mustBeConfirmed(forkPreview({ ...parts, statistics: new Map() }))
+    mustBeConfirmed(await inTurns(forkPreview({ ...parts, statistics: new Map() })))
     await this.#parts.submit({
       ...{ plan, partition: partitionOf(jobId), id: bulkForkId(operation, jobId), admit },
       command: { ...command, operation },
@@ -218,12 +219,16 @@ export class Forks {
     mustHaveNodes(plan, plans === undefined ? request : { ...request, confirm: undefined })
     const given = request.input === undefined ? state.input : request.input
     const input = await checkSubmission(plan, given, { owner: state.owner, request: options.request })
+    // Each of these steps visits every node: 20,000 nodes take tens of milliseconds.
+    await nextTurnIfLate()
     const results = jobResults(jobId, state, origin.facts)
-    const decisions = this.#decide({ origin, plan, input, results }, request)
+    const decisions = await this.#decide({ origin, plan, input, results }, request)
+    await nextTurnIfLate()
     const { fork, pinned, taken } = recordFork(
       { jobId, plan: origin.plan, state, results },
       { plan, decisions, outputs: outputsIn(request), items: itemsIn(request) },
     )
+    await nextTurnIfLate()
     const command: Submit = {
       type: "submit",
       owner: state.owner,
@@ -236,16 +241,18 @@ export class Forks {
       fork,
       ...(pinned.length === 0 ? {} : { pinned }),
       ...(version === null
-        ? { definition: { hash: plan.hash, text: JSON.stringify(plan.document), rules: plan.rules } }
+        ? { definition: { hash: definitionId(plan), text: JSON.stringify(plan.document), rules: plan.rules } }
         : {}),
       ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
       ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
     }
+    await nextTurnIfLate()
     const parts = {
       ...{ originId: jobId, origin: origin.plan, plan, version, decisions },
       items: (decision: NodeDecision) => itemCounts(decision, state, taken),
       handlers: this.#parts.handlers,
       confirm: request.confirm ?? {},
+      repeats: mayHaveBegun(origin),
     }
     return { plan, command, parts }
   }
@@ -286,28 +293,27 @@ export class Forks {
       )
       target = { plan: await registrations.compile(changed as never, state.owner, handlers), version: null }
     }
-    return target.version === null && target.plan.hash === before.hash ? own : target
+    return target.version === null && definitionId(target.plan) === definitionId(before) ? own : target
   }
 
-  #decide(
+  async #decide(
     { origin, plan, input, results }: { origin: FoldedJob; plan: Plan; input: Json; results: JobResults },
     request: ForkRequest,
-  ): readonly NodeDecision[] {
+  ): Promise<readonly NodeDecision[]> {
     const { from = [], items = {}, reuse = [] } = request
     const { state } = origin
-    const decisions = decideFork(
-      {
-        plan: origin.plan,
-        input: state.input,
-        done: node => doneOf(state, results, node),
-      },
-      {
-        ...{ plan, input, from: new Set(from), reuse: new Set(reuse) },
-        pinned: new Set(outputsIn(request).keys()),
-        items: itemsIn(request),
-        readsInput: name => this.#parts.handlers.get(name)?.readsInput !== false,
-      },
-    )
+    const before = {
+      plan: origin.plan,
+      input: state.input,
+      done: (node: number) => doneOf(state, results, node),
+    }
+    const after = {
+      ...{ plan, input, from: new Set(from), reuse: new Set(reuse) },
+      pinned: new Set(outputsIn(request).keys()),
+      items: itemsIn(request),
+      readsInput: (name: string) => this.#parts.handlers.get(name)?.readsInput !== false,
+    }
+    const decisions = await inTurns(decideFork(before, after))
     const byId = new Map(decisions.map(decision => [decision.node, decision]))
     for (const id of reuse) mustBeReused(byId.get(id)!)
     for (const [id, list] of Object.entries(items)) mustHaveItems(byId.get(id)!, list, state)
@@ -389,6 +395,16 @@ function itemCounts(
   const entry = taken.find(({ node }) => node === position)
   const reused = entry !== undefined && "items" in entry ? entry.items.size : 0
   return { reused, run: total - reused }
+}
+
+/** false: the job was delayed or paused from its beginning until its end, so that none of its nodes has run, or will. */
+function mayHaveBegun({ facts, state }: FoldedJob): boolean {
+  const first = facts[0]!.fact as JobSubmitted
+  // What a fork was to run has run in its origin.
+  if (state.finishedAt === null || first.fork !== undefined) return true
+  if (facts.some(({ fact: { type } }) => type === "job_retried")) return true
+  if (first.start_at !== undefined) return facts.some(({ fact: { type } }) => type === "job_started")
+  return first.paused === undefined || facts.some(({ fact: { type } }) => type === "job_resumed")
 }
 
 /** Throws E314. */

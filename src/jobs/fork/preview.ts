@@ -1,8 +1,9 @@
-/** What a fork would do, for its caller to read before it does it. */
+/** The preview of a fork: what it would do. */
 import type { Json, JsonObject } from "../../core/json.ts"
-import type { ForkReason, NodeDecision } from "../../definition/fork.ts"
+import { definitionId, type ForkReason, type NodeDecision } from "../../definition/fork.ts"
 import type { HandlerCatalog } from "../../definition/handler.ts"
 import type { Plan, PlanNode } from "../../definition/plan.ts"
+import type { Work } from "../../turns.ts"
 import type { ForkConfirmation } from "./request.ts"
 
 /**
@@ -22,11 +23,23 @@ export interface ForkedNode {
   readonly effects?: Effects
   /** Of a node that runs: how long its runs usually take; null: no data. */
   readonly duration_ms?: Quantiles | null
+  /** Of a node that runs: what a run usually uses; null: no data. */
+  readonly usage?: UsageExpectation | null
 }
 
 export interface Quantiles {
   readonly p50: number
   readonly p90: number
+}
+
+/** By kind of usage. */
+export interface UsageExpectation {
+  readonly [key: string]: {
+    readonly mean: number
+    /** null: no data. */
+    readonly p50: number | null
+    readonly p90: number | null
+  }
 }
 
 export interface ForkPreview {
@@ -55,8 +68,8 @@ export interface ForkPreview {
 export interface ForkExpectation {
   /** Along the critical path. */
   readonly duration_ms: Quantiles | null
-  /** On average, of all nodes that run and have data. */
-  readonly usage: { readonly [key: string]: number } | null
+  /** The sums of all nodes that run and have data; a percentile is null if one of these nodes has none. */
+  readonly usage: UsageExpectation | null
   /** Nodes that run one after another and take the longest; without data, the most of them. */
   readonly critical_path: readonly string[]
   /** Nodes that run and have no data. */
@@ -66,8 +79,7 @@ export interface ForkExpectation {
 /** What is known about the runs of a node. */
 export interface NodeExpectation {
   readonly duration_ms: Quantiles | null
-  /** On average per run. */
-  readonly usage: { readonly [key: string]: number } | null
+  readonly usage: UsageExpectation | null
 }
 
 export interface PreviewParts {
@@ -79,11 +91,13 @@ export interface PreviewParts {
   readonly items: (decision: NodeDecision) => ForkedNode["items"] | null
   readonly handlers: HandlerCatalog
   readonly confirm: ForkConfirmation
+  /** false: nothing of the origin has run, so that no effect happens twice. */
+  readonly repeats: boolean
   /** By node. */
   readonly statistics: ReadonlyMap<string, NodeExpectation>
 }
 
-export function forkPreview(parts: PreviewParts): ForkPreview {
+export function* forkPreview(parts: PreviewParts): Work<ForkPreview> {
   const { plan, decisions, statistics } = parts
   const lists = { reused: [] as ForkedNode[], will_run: [] as ForkedNode[] }
   const more = { pinned: [] as ForkedNode[], new: [] as ForkedNode[] }
@@ -98,20 +112,26 @@ export function forkPreview(parts: PreviewParts): ForkPreview {
       const kind = effectsOf(plan.nodes[position]!, parts.handlers)
       effects[kind].push(node)
       const target = reason.code === "new" ? more.new : lists.will_run
-      target.push({ ...shown, effects: kind, duration_ms: statistics.get(node)?.duration_ms ?? null })
+      const { duration_ms = null, usage = null } = statistics.get(node) ?? {}
+      target.push({ ...shown, effects: kind, duration_ms, usage })
     }
+    yield
   }
+  const expected = expectation(plan, decisions, statistics)
+  yield
+  const removed = parts.origin.nodes.map(({ id }) => id).filter(id => !plan.positions.has(id))
+  yield
   return {
     job_id: parts.originId,
     workflow: plan.name,
     workflow_version: parts.version,
-    definition: parts.version === null ? plan.hash : null,
+    definition: parts.version === null ? definitionId(plan) : null,
     ...lists,
     ...more,
-    removed: parts.origin.nodes.map(({ id }) => id).filter(id => !plan.positions.has(id)),
-    expected: expectation(plan, decisions, statistics),
+    removed,
+    expected,
     effects,
-    unconfirmed: unconfirmed(effects, parts.confirm),
+    unconfirmed: parts.repeats ? unconfirmed(effects, parts.confirm) : { unsafe: [], unknown: [] },
   }
 }
 
@@ -195,13 +215,23 @@ function expectation(
   }
 }
 
-function usageOf(usages: readonly ({ readonly [key: string]: number } | null)[]): ForkExpectation["usage"] {
+function usageOf(usages: readonly (UsageExpectation | null)[]): UsageExpectation | null {
   const known = usages.filter(usage => usage !== null)
   if (known.length === 0) return null
-  const sums: { [key: string]: number } = {}
+  const sums = new Map<string, Amounts>()
   for (const usage of known)
-    for (const [key, amount] of Object.entries(usage)) sums[key] = (sums[key] ?? 0) + amount
-  return sums
+    for (const [key, used] of Object.entries(usage)) {
+      const sum = sums.get(key)
+      sums.set(key, sum === undefined ? used : added(sum, used))
+    }
+  return Object.fromEntries(sums)
+}
+
+type Amounts = UsageExpectation[string]
+
+function added(a: Amounts, b: Amounts): Amounts {
+  const sum = (of: "p50" | "p90") => (a[of] === null || b[of] === null ? null : a[of] + b[of])
+  return { mean: a.mean + b.mean, p50: sum("p50"), p90: sum("p90") }
 }
 
 /** By time, and among equals by the number of nodes. */

@@ -1,4 +1,4 @@
-/** What a caller asks of a fork, checked: callers may lack types. */
+/** The request for a fork, validated at run time: callers may not use TypeScript. */
 import type { Json, JsonObject } from "../../core/json.ts"
 import { checkJson, isObject } from "../../definition/document/json-value.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -31,7 +31,7 @@ export type ForkOverride =
 export interface ForkConfirmation {
   /** Nodes whose repetition does harm, each by its id. */
   readonly unsafe?: readonly string[] | undefined
-  /** All nodes of which it is not known. */
+  /** All nodes whose handlers do not declare their effects. */
   readonly unknown?: boolean | undefined
 }
 

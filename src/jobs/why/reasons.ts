@@ -1,12 +1,13 @@
 /**
- * Why the nodes of a job do not go on: computed from the graph that people see, merged with its live overlay, so that
+ * Why the nodes of a job make no progress: computed from the graph that the API returns, merged with its live overlay, so that
  * `why` and `waiting_on` never disagree. Sentences are in text.ts.
  */
 import type { NodeView, WaitingOn, WorkerWait } from "../../core/view/view.ts"
+import type { NodeStatistics } from "../statistics.ts"
 
 /**
  * The closed list of reasons. `limit` and `budget` are reserved. `worker`: ready for a worker; what it waits
- * for there is not known. `unexplained`: the engine knows no reason, which is a defect of the engine.
+ * for there is not known. `unexplained`: the engine found no reason, which is a defect of the engine.
  */
 export const reasonKinds = [
   "running",
@@ -127,7 +128,7 @@ function workerKind({ reason }: WorkerWait): ReasonKind {
 }
 
 /**
- * Most nodes first; nodes that only wait for others, and running ones, come last: they are no causes. The overlay lists
+ * Most nodes first; nodes that only wait for others, and running ones, come last: they are not causes. The overlay lists
  * a bounded number of tasks: the others of the same handler wait for the same.
  */
 export function grouped(reasons: readonly NodeReason[]): ReasonGroup[] {
@@ -166,8 +167,38 @@ export function chainFrom(start: NodeView, nodes: ReadonlyMap<string, NodeView>)
 
 /** Since when the node waits for this, as far as the graph tells. */
 export function sinceOf(node: NodeView): number | null {
-  if (node.waiting_on?.kind === "paused") return node.waiting_on.at
-  return node.status === "RUNNING" ? node.started_at : node.queued_at
+  const { status, waiting_on, queued_at, started_at, duration_ms } = node
+  if (waiting_on?.kind === "paused") return waiting_on.at
+  if (status === "RUNNING") return started_at
+  if (status !== "WAITING" || started_at === null) return queued_at
+  return started_at + (duration_ms ?? 0)
+}
+
+/** Before a handler begins. */
+const queues: ReadonlySet<ReasonKind> = new Set([
+  ...(["slot", "rate", "executions", "job_queue", "dispatching", "owner_away", "starting"] as const),
+  ...(["no_worker", "worker_busy", "worker_refused", "worker_isolated"] as const),
+])
+/** Part of the run of a node. */
+const runs: ReadonlySet<ReasonKind> = new Set(["running", "timer", "signal", "provider", "child", "items"])
+
+/** What the time since `sinceOf` is compared with; null: other nodes, retries and people decide how long it takes. */
+export function usualOf(
+  kind: ReasonKind,
+  { count, failed, queued_ms, duration_ms }: NodeStatistics,
+): UsualWait | null {
+  if (queues.has(kind)) return queued_ms === null ? null : { count, ...queued_ms }
+  if (!runs.has(kind) || duration_ms === null) return null
+  return { count: count - failed, ...duration_ms }
+}
+
+/** How long nodes like this usually wait before they run, or how long their runs take, waits included; in ms. */
+export interface UsualWait {
+  readonly count: number
+  readonly p50: number
+  readonly p90: number
+  readonly p95: number
+  readonly p99: number
 }
 
 /** When the wait ends by itself; null: it does not, or this is not known. */

@@ -1,4 +1,4 @@
-/** Why the routes of a pipeline do not go on. */
+/** Why the routes of a pipeline make no progress. */
 import { routesBehind } from "../../core/pipeline/flow.ts"
 import type { RouteView } from "../../core/pipeline/view.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
@@ -16,7 +16,7 @@ export interface RouteReason {
 export interface ExecutionFacts {
   /** By route: messages that are not settled, those in flight included. They count against `max_queued`. */
   readonly unsettled: readonly number[]
-  /** Why no message of it goes on; null: a live process runs it. */
+  /** Why no message of it is processed; null: a live process runs it. */
   readonly stopped: { readonly kind: ReasonKind; readonly action: string | null } | null
 }
 
@@ -71,7 +71,7 @@ function reason(
       action: "Raise the concurrency of the route.",
     }
   if (view.queued === 0 && view.in_flight === 0)
-    return { kind: "retry", text: "its messages wait for another try", action: null }
+    return { kind: "retry", text: "its messages wait to be retried", action: null }
   if (rate !== null && view.queued > 0)
     return {
       kind: "rate",

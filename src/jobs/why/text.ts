@@ -1,6 +1,6 @@
 /** The sentences of `why`, and what would help. */
 
-import type { NodeView, WaitingOn } from "../../core/view/view.ts"
+import type { NodeView, PauseView, WaitingOn } from "../../core/view/view.ts"
 import { isoTime } from "../../engine/clock.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
 import type { ReasonGroup, ReasonKind } from "./reasons.ts"
@@ -24,20 +24,41 @@ export interface SlotFacts {
   /** The jobs of this owner that hold most. */
   readonly holders: readonly { readonly job_id: string; readonly slots: number; readonly since: number }[]
   readonly other_owners: number
-  /** By the pace of the latest grants; null: too few are known. */
+  /** From the rate of the latest grants; null: too few are known. */
   readonly expected_ms: number | null
 }
 
 export interface OperationFacts {
+  /** null: not known, because the latest webhooks of the provider do not reach back far enough. */
+  readonly webhook_seen: boolean | null
   /** When the last webhook of the operation arrived; null: none did, or this is not known. */
   readonly webhook_at: number | null
-  /** false: the latest webhooks do not reach back far enough. */
-  readonly is_known: boolean
 }
 
 export interface Said {
   readonly sentence: string
   readonly action: string | null
+}
+
+/** Of a paused job whose nodes wait for something else, or run. */
+export function pauseText(
+  pause: PauseView,
+  { job, past }: { readonly job: AskedJob; readonly past: boolean },
+): Said {
+  const text = pausedText(pause)
+  return {
+    sentence: `${text[0]!.toUpperCase()}${text.slice(1)}.`,
+    action: past ? null : resumeText(pause, job),
+  }
+}
+
+/** Adds the pause of a job to the sentence about its nodes: the job makes no progress before both have ended. */
+export function withPause({ sentence, action }: Said, pause: Said): Said {
+  const isOver = action === null || pause.action === null || action.startsWith("Nothing")
+  return {
+    sentence: `${sentence} ${pause.sentence}`,
+    action: isOver ? pause.action : `${action.replace(/\.$/, "")}; then: ${pause.action}`,
+  }
 }
 
 type AskedJob = Pick<JobRow, "id" | "workflow">
@@ -52,11 +73,26 @@ export function groupText(
   const count = group.nodes.length
   const isCause = group.kind !== "running" && group.kind !== "dependency"
   const several = isCause ? `${count} of ${Math.max(waiting, count)} waiting nodes` : `${count} nodes`
-  const who = count === 1 ? `Node ${first!.id}` : several
+  const said = what(group, facts, first!)
+  const one = `Node ${first!.id}${verbs[group.kind] ?? ":"} ${said}.`
   return {
-    sentence: `${who}: ${what(group, facts, first!)}.`,
+    sentence: count === 1 ? one : `${several}: ${said}.`,
     action: past ? null : action(group.kind, group.subject, { job, node: first! }),
   }
+}
+
+/** Between a node and what it waits for; other kinds are clauses of their own, after a colon. */
+const verbs: { readonly [kind in ReasonKind]?: string } = {
+  running: " is",
+  dependency: " waits for",
+  slot: " waits for",
+  rate: " waits for",
+  retry: " waits for",
+  timer: " waits for",
+  signal: " waits for",
+  provider: " waits for",
+  child: " waits for",
+  start_time: " waits for",
 }
 
 type Wait<Kind extends WaitingOn["kind"]> = Extract<WaitingOn, { kind: Kind }>
@@ -68,20 +104,20 @@ function what({ kind, subject, nodes }: ReasonGroup, facts: GroupFacts, node: No
     case "running":
       return one && node.worker != null ? `running on ${node.worker}` : "running"
     case "dependency":
-      return one ? `waits for ${names((wait as Wait<"dependencies">).nodes)}` : "wait for other nodes"
+      return one ? names((wait as Wait<"dependencies">).nodes) : "wait for other nodes"
     case "slot":
       return `slot ${subject}${slotText(facts.slots, one ? (wait as Wait<"slot">).position : null)}`
     case "rate": {
       const { until } = wait as Wait<"rate">
-      return `place in the rate of provider ${subject}${until === null ? "" : `, which asked for a pause until ${isoTime(until)}`}`
+      return `the rate of provider ${subject}${until === null ? "" : `, not before ${isoTime(until)}`}`
     }
     case "retry":
       return `attempt ${node.attempt} of ${node.max_attempts} ${one ? "" : "and others "}at ${isoTime((wait as Wait<"retry">).at)}${lastError(node)}`
     case "timer":
-      return `timer, until ${isoTime((wait as Wait<"timer">).until)}${one ? "" : " and later"}`
+      return `a timer until ${isoTime((wait as Wait<"timer">).until)}${one ? "" : " and later"}`
     case "signal": {
       const { until } = wait as Wait<"signal">
-      return `signal ${subject}${until === null ? "" : `, until ${isoTime(until)}`}`
+      return `signal ${subject}${until === null ? "" : ` until ${isoTime(until)}`}`
     }
     case "provider":
       return `operation ${one ? `${(wait as Wait<"external">).external_id} ` : ""}at provider ${subject}${one ? operationText(wait as Wait<"external">, facts.operation) : ""}`
@@ -101,19 +137,25 @@ function what({ kind, subject, nodes }: ReasonGroup, facts: GroupFacts, node: No
     case "worker_refused":
       return `a worker rejected the task: ${(wait as Wait<"worker">).cause}`
     case "worker_isolated":
-      return "its process died with it before, and it waits for its turn to run alone"
+      return "its process died during an earlier attempt, so it waits to run alone"
     case "worker":
-      return `ready for a worker with handler ${subject}; what it waited for there is not recorded`
+      return `ready for a worker with handler ${subject}; why no worker had taken it is not recorded`
     case "start_time":
-      return `start time of the job, ${isoTime((wait as Wait<"start_time">).until)}`
+      return `the start time of the job, ${isoTime((wait as Wait<"start_time">).until)}`
     case "paused":
       return pausedText(wait as Wait<"paused">)
     case "executions":
       return `${(wait as Wait<"executions">).limit} executions are running (max_executions)`
-    case "job_queue":
-      return "the job waits in the store for its turn: jobs before it come first"
+    case "job_queue": {
+      const { position, position_is_minimum } = wait as Wait<"worker">
+      const place =
+        position === undefined
+          ? ""
+          : `, position ${position}${position_is_minimum === true ? " or later" : ""}`
+      return `the job waits in the store for its turn${place}: jobs before it come first`
+    }
     case "dispatching":
-      return "on its way to a worker, or its result to the store"
+      return "it is being dispatched to a worker, or its result is being stored"
     case "owner_away":
       return `no live engine owns the job: ${(wait as Wait<"worker"> | null)?.cause ?? "its engine does not answer"}`
     case "starting":
@@ -121,9 +163,9 @@ function what({ kind, subject, nodes }: ReasonGroup, facts: GroupFacts, node: No
     case "store_away":
       return "the database does not answer"
     case "quarantined":
-      return `the job is set aside: ${facts.error}`
+      return `the job is quarantined after an internal error: ${facts.error}`
     case "unexplained":
-      return "the engine knows no reason, which is a defect of the engine"
+      return "the engine found no reason, which is a defect of the engine"
     default:
       return kind
   }
@@ -142,7 +184,7 @@ function slotText(slots: SlotFacts | undefined, position: number | null): string
   const [most] = holders
   const by = most === undefined ? "" : `, ${most.slots} by job ${most.job_id}`
   const others = other_owners === 0 ? "" : `, ${other_owners} by other owners`
-  const soon = expected_ms === null ? "" : `, about ${Math.ceil(expected_ms / 1000)} s at the recent pace`
+  const soon = expected_ms === null ? "" : `, about ${Math.ceil(expected_ms / 1000)} s at the recent rate`
   return `, ${of}${by}${others}${place}${soon}`
 }
 
@@ -151,16 +193,23 @@ function lastError({ error }: NodeView): string {
 }
 
 function operationText(wait: Wait<"external">, facts: OperationFacts | undefined): string {
-  const { polls, next_poll_at, poll_error } = wait
-  const webhook =
-    facts === undefined || !facts.is_known
-      ? ""
-      : facts.webhook_at === null
-        ? ", no webhook yet"
-        : `, last webhook at ${isoTime(facts.webhook_at)}`
+  const { polls, last_poll_at, next_poll_at, poll_error } = wait
   const next = next_poll_at === null ? "" : `, next poll at ${isoTime(next_poll_at)}`
   const failed = poll_error === null ? "" : `, the last poll failed: ${poll_error.message.replace(/\.$/, "")}`
-  return `${webhook}, ${polls} polls${next}${failed}`
+  const polled =
+    last_poll_at === null
+      ? next_poll_at === null
+        ? ""
+        : ", not polled yet"
+      : `, polled ${polls === 1 ? "once" : `${polls} times`}, last at ${isoTime(last_poll_at)}`
+  return `${webhookText(facts)}${polled}${next}${failed}`
+}
+
+function webhookText(facts: OperationFacts | undefined): string {
+  if (facts === undefined) return ""
+  const { webhook_seen, webhook_at } = facts
+  if (webhook_at !== null) return `, last webhook at ${isoTime(webhook_at)}`
+  return webhook_seen === null ? ", not known whether a webhook arrived" : ", no webhook yet"
 }
 
 function itemsText({ items, waiting_on }: NodeView): string {
@@ -187,7 +236,13 @@ function noWorkerText({
   return `${cause ?? `no live worker has handler ${handler}${known}`}${last}${seen}`
 }
 
-function pausedText({ at, by, reason }: Wait<"paused">): string {
+function resumeText({ of_workflow }: PauseView, { id, workflow }: AskedJob): string {
+  return of_workflow === true
+    ? `umbra workflows resume ${workflow}, or only this job: umbra jobs resume ${id}`
+    : `umbra jobs resume ${id}`
+}
+
+function pausedText({ at, by, reason }: PauseView): string {
   const author = by === null ? "" : ` by ${by}`
   return `the job is paused since ${isoTime(at)}${author}${reason === null ? "" : `: ${reason}`}`
 }
@@ -195,8 +250,9 @@ function pausedText({ at, by, reason }: Wait<"paused">): string {
 function action(
   kind: ReasonKind,
   subject: string,
-  { job: { id: jobId, workflow }, node }: { readonly job: AskedJob; readonly node: NodeView },
+  { job, node }: { readonly job: AskedJob; readonly node: NodeView },
 ): string | null {
+  const { id: jobId } = job
   switch (kind) {
     case "slot":
       return `Raise the concurrency of provider ${subject}, or cancel jobs that hold its slots.`
@@ -215,7 +271,7 @@ function action(
     case "items":
       return `umbra jobs show ${jobId} ${node.id}`
     case "no_worker":
-      return `Start a worker that has handler ${subject}: umbra worker --handlers FILE`
+      return `Start an engine that has handler ${subject}: umbra serve --handlers FILE; in a fleet with Redis a worker: umbra worker --handlers FILE`
     case "worker_busy":
       return "Add workers, or raise their concurrency."
     case "worker_refused":
@@ -225,9 +281,7 @@ function action(
     case "start_time":
       return `Nothing: it starts by itself. To start it now: umbra jobs reschedule ${jobId} --delay 0s`
     case "paused":
-      return (node.waiting_on as Wait<"paused">).of_workflow === true
-        ? `umbra workflows resume ${workflow}, or only this job: umbra jobs resume ${jobId}`
-        : `umbra jobs resume ${jobId}`
+      return resumeText(node.waiting_on as Wait<"paused">, job)
     case "executions":
       return "Wait until an execution ends, or raise max_executions."
     case "job_queue":

@@ -1,18 +1,21 @@
 /**
- * `GET /waits`: why unfinished jobs do not go on, grouped by cause: one entry for all nodes that wait for the same provider,
+ * `GET /waits`: why unfinished jobs make no progress, grouped by cause: one entry for all nodes that wait for the same provider,
  * handler or signal, in however many jobs.
  */
+import { setTimeout } from "node:timers/promises"
 import { type JobStatus, jobHasEnded, jobStatuses } from "../../core/states.ts"
 import { isoTime } from "../../engine/clock.ts"
 import type { Queries } from "../queries.ts"
-import type { ReasonKind } from "./reasons.ts"
-import type { UsualWait, WhyReason, WhyView } from "./why.ts"
+import type { ReasonKind, UsualWait } from "./reasons.ts"
+import type { WhyReason, WhyView } from "./why.ts"
 
 /** One request explains at most so many jobs, and begins no further ones after this time. */
 const MOST_JOBS = 200
 const MOST_MS = 500
-/** Explained at the same time: an owner that is away takes a second to be noticed. */
+/** Jobs that are explained concurrently: it takes a second to notice that an owner does not respond. */
 const TOGETHER = 20
+/** The next one begins after this time at the latest. Large jobs that begin together would block the event loop. */
+const APART_MS = 2
 const EXAMPLES = 20
 const unfinished: readonly JobStatus[] = jobStatuses.filter(status => !jobHasEnded(status))
 /** Not a cause: the node runs or will at once, or another node or job is the cause. */
@@ -32,6 +35,8 @@ export interface WaitExample {
   readonly workflow: string
   /** The first node of the job with this reason; for breakers and backpressure a route. */
   readonly node: string
+  /** Of a node with `for_each`: the first item that waits for it. null: the node itself does. */
+  readonly item: number | null
   readonly since: string | null
   /** When the wait ends by itself; null: it does not, or this is not known. */
   readonly until: string | null
@@ -40,7 +45,7 @@ export interface WaitExample {
 /** Nodes of any jobs that wait for the same. */
 export interface WaitGroup {
   readonly kind: ReasonKind
-  /** The provider, handler, signal, pipeline or adapter's route; empty: the kind says it all. */
+  /** The provider, handler, signal, pipeline or adapter's route; empty: the kind has no subject. */
   readonly subject: string
   /** Of the node that has waited longest. */
   readonly sentence: string
@@ -59,7 +64,7 @@ export interface WaitPage {
   readonly at: string
   /** Most nodes first. */
   readonly groups: readonly WaitGroup[]
-  /** Unfinished jobs that were looked at. */
+  /** Unfinished jobs that were examined. */
   readonly jobs: number
   /** Those of them with a node that runs. */
   readonly running: number
@@ -86,7 +91,7 @@ export async function waitPage(
     statuses: unfinished,
     limit: TOGETHER,
   }
-  const begun = performance.now()
+  const beginning = performance.now()
   const groups = new Map<string, Gathered>()
   let [jobs, running] = [0, 0]
   const answer = (next: string | null, scannedTo: string | null): WaitPage => ({
@@ -96,14 +101,19 @@ export async function waitPage(
   })
   for (let from = after; ; ) {
     const page = await queries.jobPage({ ...filter, after: from })
-    const views = await Promise.all(page.jobs.map(({ job_id }) => why(job_id)))
+    const begun: Promise<WhyView | null>[] = []
+    for (const { job_id } of page.jobs) {
+      begun.push(why(job_id))
+      await Promise.race([begun.at(-1), setTimeout(APART_MS)])
+    }
+    const views = await Promise.all(begun)
     for (const [n, view] of views.entries()) {
       if (view === null || view.reasons.length === 0) continue
       jobs++
       if (view.reasons.some(({ kind }) => kind === "running")) running++
       add(groups, view, page.jobs[n]!.workflow)
     }
-    if (page.next === null || jobs >= MOST_JOBS || performance.now() - begun >= MOST_MS)
+    if (page.next === null || jobs >= MOST_JOBS || performance.now() - beginning >= MOST_MS)
       return answer(page.next, page.jobs.at(-1)?.created_at ?? page.scanned_to)
     from = page.next
   }
@@ -115,17 +125,17 @@ interface Gathered extends Omit<WaitGroup, "since" | "until" | "jobs" | "nodes" 
 }
 
 interface Found
-  extends Pick<WhyReason, "kind" | "count" | "since" | "until" | "sentence" | "action" | "usual"> {
+  extends Pick<WhyReason, "kind" | "count" | "since" | "until" | "sentence" | "action" | "usual" | "item"> {
   readonly subject: string
   readonly node: string
 }
 
 function add(groups: Map<string, Gathered>, view: WhyView, workflow: string): void {
   for (const found of causes(view)) {
-    const { kind, subject, count, node, since, until, sentence, action, usual } = found
+    const { kind, subject, count, node, item = null, since, until, sentence, action, usual } = found
     const key = JSON.stringify([kind, subject])
     const known = groups.get(key)
-    const example = { job_id: view.job_id, workflow, node, since, until }
+    const example = { job_id: view.job_id, workflow, node, item, since, until }
     const said = { kind, subject, sentence, action, usual }
     if (known === undefined) groups.set(key, { ...said, nodes: count, examples: [example] })
     else {
@@ -140,7 +150,7 @@ function add(groups: Map<string, Gathered>, view: WhyView, workflow: string): vo
 
 function causes({ reasons, routes }: WhyView): Found[] {
   const ofNodes = reasons
-    .filter(({ kind }) => !noCause.has(kind))
+    .filter(({ kind, count }) => !noCause.has(kind) && count > 0)
     .map(reason => ({ ...reason, subject: subjectOf(reason), node: reason.nodes[0]! }))
   const ofRoutes = (routes ?? [])
     .filter(({ kind }) => kind === "breaker" || kind === "backpressure")
@@ -159,8 +169,9 @@ function subjectOf({ details }: WhyReason): string {
 
 function shownGroup({ examples: all, ...group }: Gathered): WaitGroup {
   const times = (field: "since" | "until") => all.flatMap(example => example[field] ?? []).sort()
-  // Unknown times last.
-  const examples = all.toSorted((a, b) => ((a.since ?? "~") < (b.since ?? "~") ? -1 : 1)).slice(0, EXAMPLES)
+  // Unknown times last; of equal ones the older job first.
+  const order = ({ since, job_id }: WaitExample) => `${since ?? "~"} ${job_id}`
+  const examples = all.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)).slice(0, EXAMPLES)
   return {
     ...group,
     jobs: all.length,

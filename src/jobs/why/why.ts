@@ -1,6 +1,6 @@
 /**
- * `GET /jobs/{job}/why`: why a job does not go on, in one sentence, the chain of causes, and what would help. The answer
- * is computed from the job's graph and its live overlay, which the owner of its partition gives.
+ * `GET /jobs/{job}/why`: why a job makes no progress, in one sentence, the chain of causes, and what would help. The answer
+ * is computed from the job's graph and its live overlay, which the owner of its partition provides.
  */
 import type { JsonObject } from "../../core/json.ts"
 import { decodeProgress, unsettled } from "../../core/pipeline/progress.ts"
@@ -13,10 +13,11 @@ import { jobIsPaused, readEnd } from "../../engine/owner/job-result.ts"
 import type { LoadParts } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
+import { nextTurnIfLate } from "../../turns.ts"
 import type { Moment, Place } from "../history.ts"
 import { isoWaiting } from "../iso-times.ts"
 import type { Queries } from "../queries.ts"
-import { recentNodes } from "../statistics.ts"
+import type { NodeStatistics } from "../statistics.ts"
 import {
   chainFrom,
   grouped,
@@ -25,37 +26,42 @@ import {
   type ReasonKind,
   reasonOf,
   sinceOf,
+  type UsualWait,
   untilOf,
+  usualOf,
 } from "./reasons.ts"
 import { type ExecutionFacts, type RouteReason, routeReasons } from "./routes.ts"
-import { type GroupFacts, groupText, type OperationFacts, type SlotFacts } from "./text.ts"
+import {
+  type GroupFacts,
+  groupText,
+  type OperationFacts,
+  pauseText,
+  type SlotFacts,
+  withPause,
+} from "./text.ts"
 import { type WaitPage, type WaitsRequest, waitPage } from "./waits.ts"
 
 export type { WaitGroup, WaitPage, WaitsRequest } from "./waits.ts"
 
-/** The owner of the job's partition has so long to answer. */
+/** The time limit for the answer of the partition's owner. */
 const ANSWER_MS = 1000
-/** A second look before the engine is said to have lost a task: facts and overlay are of two moments. */
+/** The reason is computed a second time before a task is reported as lost: facts and overlay are of different moments. */
 const SECOND_LOOK_MS = 200
 const MANY_NODES = 20
 const MANY_HOLDERS = 5
 const MAX_DEPTH = 10
 /** Child jobs of one job whose own reasons are read. */
 const MANY_CHILDREN = 3
+/** Items further back are only counted. */
+const MANY_ITEMS = 1000
 const EVENTS = 200
-
-/** How long nodes like this usually wait before they run, in ms. */
-export interface UsualWait {
-  readonly count: number
-  readonly p50: number
-  readonly p90: number
-  readonly p99: number
-}
+/** Clocks of processes differ. */
+const CLOCKS_MS = 60_000
 
 /** Nodes with the same reason. */
 export interface WhyReason {
   readonly kind: ReasonKind
-  /** How many nodes. */
+  /** How many nodes. 0: the job is paused, and none of its nodes is held yet. */
   readonly count: number
   /** The first of them. */
   readonly nodes: readonly string[]
@@ -68,10 +74,12 @@ export interface WhyReason {
   readonly until: string | null
   /** The fields of `waiting_on` of the first node, and what the store knows besides. */
   readonly details: JsonObject
-  /** How long nodes like the first one usually wait; null: no data. */
+  /** What its wait is compared with: how long nodes like the first one usually wait for this; null: no data. */
   readonly usual: UsualWait | null
   /** Of the child job that the first node waits for. */
   readonly child?: WhyView
+  /** Only of `waits`: the first of them is this item of its node. */
+  readonly item?: number
 }
 
 /** One step from an effect to its cause. */
@@ -91,7 +99,7 @@ export interface WhyView {
   readonly action: string | null
   /** Most nodes first; nodes that only wait for others, and running ones, come last. Empty: the job has ended. */
   readonly reasons: readonly WhyReason[]
-  /** From the node that was asked about, or the first that waits, to its cause. */
+  /** From the requested node, or the first one that waits, to its cause. */
   readonly chain: readonly WhyCause[]
   /** For a pipeline: routes that have messages. null: not recorded for this moment. */
   readonly routes?: readonly RouteReason[] | null
@@ -119,12 +127,22 @@ interface Shown {
   readonly graph: GraphView
   readonly at: number
   readonly past: boolean
+  /** The time at which child jobs are explained. Absent: `at`. */
+  readonly childrenAt?: number
+  /** No live engine owns the job. */
+  readonly isAway?: boolean
   /** Absent: for a past moment. */
   readonly usualOf?: UsualOf
+  /** Items of `for_each` that wait have reasons of their own. */
+  readonly byItem?: boolean
 }
 
-/** By node: how long nodes of the workflow usually wait. */
-type UsualOf = (row: JobRow) => Promise<ReadonlyMap<string, UsualWait>>
+/** An item of `for_each` in the form of a node. */
+type ItemNode = NodeView & { readonly index?: number }
+
+/** By node: how long nodes of the workflow usually wait and run. */
+type Usual = ReadonlyMap<string, NodeStatistics>
+type UsualOf = (row: JobRow) => Promise<Usual>
 
 const notRecorded = [
   "which handlers ran for less than a second",
@@ -140,10 +158,10 @@ export class Why {
   }
 
   why(jobId: string, { node, at }: WhyQuery = {}): Promise<WhyView> {
-    return at === undefined ? this.#now(jobId, node, 0) : this.#past(jobId, node, at)
+    return at === undefined ? this.#now(jobId, node, 0) : this.#past(jobId, node, at, 0)
   }
 
-  /** Why unfinished jobs do not go on, by cause. Child jobs are jobs of their own here. */
+  /** Why unfinished jobs make no progress, by cause. Child jobs are jobs of their own here. */
   waits(request: WaitsRequest): Promise<WaitPage> {
     const known = new Map<string, ReturnType<UsualOf>>()
     const usualOf: UsualOf = row => {
@@ -152,7 +170,7 @@ export class Why {
       known.set(key, found)
       return found
     }
-    const why = (id: string) => this.#now(id, undefined, MAX_DEPTH, usualOf).catch(notFound)
+    const why = (id: string) => this.#now(id, undefined, MAX_DEPTH, { usualOf, byItem: true }).catch(notFound)
     return waitPage({ ...this.#parts, why }, request)
   }
 
@@ -160,7 +178,7 @@ export class Why {
     jobId: string,
     node: string | undefined,
     depth: number,
-    usualOf: UsualOf = row => this.#usual(row),
+    { usualOf = row => this.#usual(row), byItem = false }: Pick<Shown, "usualOf" | "byItem"> = {},
   ): Promise<WhyView> {
     const { queries, now, defect } = this.#parts
     let row = await queries.row(jobId)
@@ -174,7 +192,11 @@ export class Why {
       lost = lost.filter(id => again.has(id))
       if (lost.length > 0) defect?.(jobId, lost)
     }
-    const shown = { row, graph, at: graph.live?.at ?? now(), past: false, usualOf }
+    // A delayed job has no tasks yet, so its overlay does not show that no engine runs.
+    const isAway = graph.nodes.some(({ waiting_on }) => waiting_on?.kind === "start_time")
+      ? await queries.isAway(jobId)
+      : false
+    const shown = { row, graph, at: graph.live?.at ?? now(), past: false, isAway, usualOf, byItem }
     const view = await this.#view(shown, node, depth)
     if (graph.routes === undefined || jobHasEnded(graph.status)) return view
     const { pipeline } = await this.#parts.plans.get(row.owner, row.workflow, row.workflowVersion)
@@ -193,12 +215,13 @@ export class Why {
     return withLive(await this.#parts.queries.graph(jobId, ANSWER_MS))
   }
 
-  async #past(jobId: string, node: string | undefined, moment: Moment): Promise<WhyView> {
+  async #past(jobId: string, node: string | undefined, moment: Moment, depth: number): Promise<WhyView> {
     const { queries } = this.#parts
     const row = await queries.row(jobId)
     const { moment: place, routes, ...graph } = await queries.facts.graphAt(jobId, moment)
     const at = (place as Place).at
-    const view = await this.#view({ row, graph, at, past: true }, node, MAX_DEPTH)
+    const childrenAt = "time" in moment ? moment.time : at
+    const view = await this.#view({ row, graph, at, past: true, childrenAt }, node, depth)
     return { ...view, ...(routes === undefined ? {} : { routes: null }), unknown: notRecorded }
   }
 
@@ -208,7 +231,8 @@ export class Why {
     if (only !== undefined && !byId.has(only))
       throw new UmbraError("E310", `Job ${row.id} has no node "${only}". Its graph lists its nodes.`)
     const head = { job_id: row.id, status: graph.status, at: isoTime(at), unknown: [] }
-    const reasons = graph.nodes.flatMap(node => explained(node, shown) ?? [])
+    const ofNodes = graph.nodes.flatMap(node => explained(node, shown) ?? [])
+    const reasons = shown.byItem ? await this.#ofItems(ofNodes, row.id) : ofNodes
     const asked = only === undefined ? reasons : reasons.filter(({ node }) => node.id === only)
     if (asked.length === 0) {
       const sentence = endedText(row, graph, only === undefined ? undefined : byId.get(only))
@@ -216,20 +240,46 @@ export class Why {
     }
     const waiting = reasons.filter(({ kind }) => kind !== "dependency" && kind !== "running").length
     const usual = await shown.usualOf?.(row)
+    // Jobs of one workflow wait for the same statistics, and would continue together.
+    await nextTurnIfLate()
     const groups = await Promise.all(
       grouped(asked).map(group => this.#reason(group, shown, { waiting, usual, depth })),
     )
     const first = groups[0]!
     const start = byId.get(only ?? first.nodes[0]!)!
-    const causes = this.#chain(chainFrom(start, byId), reasons, shown)
-    const last = causes.at(-1)
-    const ofChild = groups.find(({ child }) => child !== undefined)?.child?.chain ?? []
-    const chain = [...causes.map(({ action: _, ...cause }) => cause), ...ofChild]
+    const nodes = chainFrom(start, byId)
+    const causes = this.#chain(nodes, reasons, shown)
     // A node that waits for others is explained by the last of the chain.
-    if (first.kind !== "dependency" || last === undefined || causes.length < 2)
-      return { ...head, sentence: first.sentence, action: first.action, reasons: groups, chain }
-    const sentence = `${first.sentence} The cause: ${last.sentence}`
-    return { ...head, sentence, action: last.action, reasons: groups, chain }
+    const end = reasons.find(({ node }) => node === nodes.at(-1))
+    const cause =
+      end === undefined || first.kind !== "dependency" || causes.length < 2
+        ? first
+        : await this.#reason({ ...end, nodes: [end.node] }, shown, { waiting: 1, usual, depth })
+    const isOfChild = end?.kind === "child" && cause.child?.job_id === childOf(end.node)
+    const chain = [...causes, ...(isOfChild ? cause.child!.chain : [])]
+    const said =
+      cause === first ? first : { ...cause, sentence: `${first.sentence} The cause: ${cause.sentence}` }
+    const { sentence, action } = said
+    const pause = pauseOfOthers(shown, reasons)
+    if (pause === null) return { ...head, sentence, action, reasons: groups, chain }
+    return { ...head, ...withPause(said, pause), reasons: [...groups, pause], chain }
+  }
+
+  /** With the reasons of items that wait, instead of a list that only has their number. */
+  async #ofItems(reasons: readonly NodeReason[], jobId: string): Promise<NodeReason[]> {
+    const found = reasons.map(async reason => {
+      const { node, kind } = reason
+      if (kind !== "items" && (node.items?.waiting ?? 0) === 0) return [reason]
+      const { items } = await this.#parts.queries.items(jobId, node.id, { limit: MANY_ITEMS })
+      const waiting = items.flatMap(({ index, item: _, ...task }) =>
+        task.status === "WAITING" || kind === "items"
+          ? (reasonOf({ id: node.id, handler: node.handler, incoming: 0, ...task, index } as ItemNode) ?? [])
+          : [],
+      )
+      const told = waiting.filter(({ node: { waiting_on } }) => waiting_on !== null)
+      return kind === "items" && told.length > 0 ? told : [reason, ...told]
+    })
+    return (await Promise.all(found)).flat()
   }
 
   async #reason(
@@ -237,12 +287,12 @@ export class Why {
     shown: Shown,
     context: {
       readonly waiting: number
-      readonly usual: ReadonlyMap<string, UsualWait> | undefined
+      readonly usual: Usual | undefined
       readonly depth: number
     },
   ): Promise<WhyReason> {
     const { row, past } = shown
-    const child = past ? undefined : await this.#child(group, context.depth)
+    const child = await this.#child(group, shown, context.depth)
     const facts: GroupFacts = {
       ...(past ? {} : await this.#storeFacts(group, row)),
       ...(child === undefined ? {} : { child: child.sentence }),
@@ -250,6 +300,7 @@ export class Why {
     }
     const said = groupText(group, facts, { job: row, waiting: context.waiting, past })
     const first = group.nodes[0]!
+    const known = context.usual?.get(first.id)
     return {
       kind: group.kind,
       count: group.nodes.length,
@@ -259,27 +310,31 @@ export class Why {
       since: earliest(group.nodes.map(sinceOf)),
       until: earliest(group.nodes.map(untilOf)),
       details: details(first, facts),
-      usual: context.usual?.get(first.id) ?? null,
+      usual: known === undefined ? null : usualOf(group.kind, known),
       ...(child === undefined ? {} : { child }),
+      ...((first as ItemNode).index === undefined ? {} : { item: (first as ItemNode).index }),
     }
   }
 
-  /** How long the nodes of the workflow usually wait before they run. */
-  async #usual(row: JobRow): Promise<ReadonlyMap<string, UsualWait>> {
-    const nodes = await recentNodes(this.#parts, row)
-    return new Map(
-      nodes.flatMap(({ node, count, queued_ms }) =>
-        queued_ms === null ? [] : [[node, { count, ...queued_ms }]],
-      ),
-    )
+  async #usual(row: JobRow): Promise<Usual> {
+    const nodes = await this.#parts.queries.statistics.recentNodes(row)
+    return new Map(nodes.map(each => [each.node, each]))
   }
 
-  /** The reasons of the first child that does not go on. */
-  async #child({ kind, nodes }: ReasonGroup, depth: number): Promise<WhyView | undefined> {
+  /** The reasons of the first child that makes no progress, or made none at that time. */
+  async #child(
+    { kind, nodes }: ReasonGroup,
+    { past, at, childrenAt = at }: Shown,
+    depth: number,
+  ): Promise<WhyView | undefined> {
     if (kind !== "child" || depth >= MAX_DEPTH) return undefined
     for (const { waiting_on } of nodes.slice(0, MANY_CHILDREN)) {
       if (waiting_on?.kind !== "child") continue
-      const found = await this.#now(waiting_on.job_id, undefined, depth + 1).catch(notFound)
+      const { job_id } = waiting_on
+      const answer = past
+        ? this.#past(job_id, undefined, { time: childrenAt }, depth + 1)
+        : this.#now(job_id, undefined, depth + 1)
+      const found = await answer.catch(notFound)
       if (found !== null) return found
     }
     return undefined
@@ -289,13 +344,14 @@ export class Why {
     if (kind === "slot") return { slots: await this.#slots(subject, row.owner, nodes) }
     const [first] = nodes
     if (kind !== "provider" || first?.waiting_on?.kind !== "external") return {}
-    return { operation: await this.#operation(subject, first.waiting_on.external_id) }
+    return { operation: await this.#operation(subject, first.waiting_on.external_id, row) }
   }
 
   /** Jobs of other owners are only counted. */
   async #slots(provider: string, owner: string, nodes: readonly NodeView[]): Promise<SlotFacts> {
     const { journal, now, slotLimit } = this.#parts
-    const { held, waiting } = await journal.providers.overview({ provider, at: now() })
+    const at = now()
+    const { held, waiting } = await journal.providers.overview({ provider, at })
     const own = new Map<string, { slots: number; since: number }>()
     for (const slot of held) {
       if (slot.owner !== owner) continue
@@ -311,59 +367,70 @@ export class Why {
       waiting,
       holders: holders.slice(0, MANY_HOLDERS),
       other_owners: held.filter(slot => slot.owner !== owner).length,
-      expected_ms:
-        position === null
-          ? null
-          : expectedWait(
-              held.map(({ grantedAt }) => grantedAt),
-              position,
-            ),
+      expected_ms: position === null ? null : expectedWait(held, { position, at }),
     }
   }
 
-  async #operation(provider: string, externalId: string): Promise<OperationFacts> {
+  /** Searches the latest webhooks of the provider. Earlier ones are unknown, except that none is older than the job. */
+  async #operation(provider: string, externalId: string, { createdAt }: JobRow): Promise<OperationFacts> {
     const events = await this.#parts.journal.providers.listEvents({ provider, limit: EVENTS })
     const found = events.find(event => event.externalId === externalId)
-    return { webhook_at: found?.receivedAt ?? null, is_known: found !== undefined || events.length < EVENTS }
+    if (found !== undefined) return { webhook_seen: true, webhook_at: found.receivedAt }
+    const last = events.at(EVENTS - 1)
+    const isKnown = last === undefined || last.receivedAt < createdAt - CLOCKS_MS
+    return { webhook_seen: isKnown ? false : null, webhook_at: null }
   }
 
-  #chain(
-    nodes: readonly NodeView[],
-    reasons: readonly NodeReason[],
-    { row, past }: Shown,
-  ): (WhyCause & { readonly action: string | null })[] {
+  #chain(nodes: readonly NodeView[], reasons: readonly NodeReason[], { row, past }: Shown): WhyCause[] {
     const byNode = new Map(reasons.map(reason => [reason.node, reason]))
     return nodes.flatMap(node => {
       const reason = byNode.get(node)
       if (reason === undefined) return []
       const { kind, subject } = reason
-      const said = groupText({ kind, subject, nodes: [node] }, {}, { job: row, waiting: 1, past })
-      return [{ job_id: row.id, node: node.id, kind, ...said }]
+      const { sentence } = groupText({ kind, subject, nodes: [node] }, {}, { job: row, waiting: 1, past })
+      return [{ job_id: row.id, node: node.id, kind, sentence }]
     })
   }
 }
 
-/** Why no message of an execution goes on; null: a live process runs it. A graph of routes has one node. */
+function childOf({ waiting_on }: NodeView): string | undefined {
+  return waiting_on?.kind === "child" ? waiting_on.job_id : undefined
+}
+
+/** The pause of a job none of whose nodes is held yet: they run, or wait for something else. null: there is none. */
+function pauseOfOthers({ row, graph, past }: Shown, reasons: readonly NodeReason[]): WhyReason | null {
+  const { paused } = graph
+  if (paused === undefined || reasons.some(({ kind }) => kind === "paused")) return null
+  return {
+    ...{ kind: "paused", count: 0, nodes: [] },
+    ...pauseText(paused, { job: row, past }),
+    ...{ since: isoTime(paused.at), until: null, usual: null },
+    details: { ...paused, at: isoTime(paused.at) } as unknown as JsonObject,
+  }
+}
+
+/** Why no message of an execution is processed; null: a live process runs it. A graph of routes has one node. */
 function stoppedBy(graph: GraphView, { reasons, action }: WhyView): ExecutionFacts["stopped"] {
   if (graph.live?.engine === "store_away") return { kind: "store_away", action: "Check the database." }
   const kind = reasons[0]?.kind ?? "running"
   return kind === "running" ? null : { kind, action }
 }
 
-/** The reason of a node, with what the graph alone cannot tell. */
-function explained(node: NodeView, { row, graph, at, past }: Shown): NodeReason | null {
+/** The reason of a node, with what the graph alone does not contain. */
+function explained(node: NodeView, { row, graph, at, past, isAway = false }: Shown): NodeReason | null {
   const reason = reasonOf(node)
   if (reason === null || past) return reason
   const { kind } = reason
   if (kind === "dependency" || kind === "owner_away") return reason
   const { live } = graph
-  // A recorded start is no proof that it runs: the overlay would list it.
+  // A recorded start does not prove that the handler runs: the overlay would list it.
   const isRun = kind === "running" && live?.nodes.some(({ id }) => id === node.id) === true
   if (isRun) return reason
   if (live?.engine === "store_away") return { ...reason, kind: "store_away" }
   const isDue = kind === "start_time" && untilOf(node)! <= at
   const isReady = kind === "worker" || kind === "running" || isDue
-  if (isReady && (live === null || live === undefined)) return { ...reason, kind: "owner_away" }
+  if (isReady && (live === null || live === undefined || (isDue && isAway)))
+    return { ...reason, kind: "owner_away" }
   if (isReady && live?.engine === "starting") return { ...reason, kind: "starting" }
   // Neither timers nor results of the job are processed.
   if (row.wakeAt === QUARANTINED_AT && live?.engine !== "starting") return { ...reason, kind: "quarantined" }
@@ -394,11 +461,17 @@ function withRoutes(view: WhyView, routes: readonly RouteReason[]): WhyView {
   return { ...view, sentence: stuck.sentence, action: stuck.action, routes }
 }
 
-/** The time between two grants, as the slots that are held tell, for each place before. */
-function expectedWait(granted: readonly number[], position: number): number | null {
-  if (granted.length < 2) return null
-  const sorted = [...granted].sort((a, b) => a - b)
-  return Math.round(((sorted.at(-1)! - sorted[0]!) / (sorted.length - 1)) * position)
+/**
+ * As many slots as are held were granted since the oldest of them: that pace, for each place up to its own. Where none has been
+ * released for long, all of that time counts.
+ */
+function expectedWait(
+  held: readonly { readonly grantedAt: number }[],
+  { position, at }: { readonly position: number; readonly at: number },
+): number | null {
+  if (held.length === 0) return null
+  const oldest = held.reduce((first, { grantedAt }) => Math.min(first, grantedAt), at)
+  return Math.round(((at - oldest) / held.length) * position)
 }
 
 function earliest(times: readonly (number | null)[]): string | null {
@@ -406,20 +479,22 @@ function earliest(times: readonly (number | null)[]): string | null {
   return known.length === 0 ? null : isoTime(known.reduce((a, b) => Math.min(a, b)))
 }
 
-function details({ waiting_on }: NodeView, { slots, operation }: GroupFacts): JsonObject {
-  const { kind: _, ...wait } = waiting_on === null ? { kind: null } : isoWaiting(waiting_on)
+function details(node: NodeView, { slots, operation }: GroupFacts): JsonObject {
+  const { waiting_on, attempt, max_attempts, error } = node
+  const { kind, ...wait } = waiting_on === null ? { kind: null } : isoWaiting(waiting_on)
   const since = slots?.holders.map(holder => ({ ...holder, since: isoTime(holder.since) }))
   return {
     ...wait,
+    ...(kind === "retry" ? { attempt, max_attempts, error } : {}),
     ...(slots === undefined ? {} : { ...slots, holders: since }),
     ...(operation === undefined
       ? {}
-      : { webhook_at: operation.webhook_at === null ? null : isoTime(operation.webhook_at) }),
+      : { ...operation, webhook_at: operation.webhook_at === null ? null : isoTime(operation.webhook_at) }),
   } as unknown as JsonObject
 }
 
-/** A child that was removed meanwhile. */
+/** A child that was removed meanwhile, or that had no fact yet. */
 function notFound(error: unknown): null {
-  if (error instanceof UmbraError && error.code === "E301") return null
+  if (error instanceof UmbraError && (error.code === "E301" || error.code === "E313")) return null
   throw error
 }

@@ -3,9 +3,9 @@
 /** A job refers to something outside of itself: a row of `held`. */
 export interface HeldRow {
   readonly partition: number
-  /** The job that refers. Its rows are removed with it. */
+  /** The job, or schedule, that refers. Its rows are removed with it. */
   readonly by: string
-  /** The id of another job, or the hash of a definition. */
+  /** The id of another job, the hash of a definition, or an artifact (`heldArtifact` of core/artifacts.ts). */
   readonly held: string
 }
 

@@ -1,8 +1,10 @@
 import type { JobStatus } from "../../core/states.ts"
 import type { RetryPolicy } from "../retry.ts"
+import type { ArtifactStore } from "./artifacts.ts"
 import type { JournalFeed } from "./feed.ts"
 import type { HeldRow, NewDefinition, StoredDefinition } from "./forks.ts"
 import type { JobFilter } from "./job-filter.ts"
+import type { LogStore } from "./logs.ts"
 import type { MessageRow, NewMessage } from "./notices.ts"
 import type { PipelineStore } from "./pipelines.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./providers.ts"
@@ -36,6 +38,9 @@ export interface Journal {
   readonly statistics: StatisticsStore
   /** Schedules and the outcomes of their ticks. */
   readonly schedules: ScheduleStore
+  /** What handlers logged. */
+  readonly logs: LogStore
+  readonly artifacts: ArtifactStore
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: resend the

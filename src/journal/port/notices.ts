@@ -18,7 +18,7 @@ export interface MessageRow {
   readonly partition: number
   readonly jobId: string
   readonly sentAt: number
-  /** A command that another process built, as JSON; null: `notice` says what it is. */
+  /** A command that another process built, as JSON; null: `notice` contains the command. */
   readonly command: string | null
   readonly notice: Notice | null
 }

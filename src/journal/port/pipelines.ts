@@ -25,6 +25,18 @@ export interface PipelineStore {
   }): Promise<number | null>
   /** null: no such execution. */
   readExecution(jobId: string): Promise<ExecutionRow | null>
+  /**
+   * Executions of an owner before this one, newest first. A page reads at most `scan` executions, of all owners; `next`:
+   * where the next page begins, null: there is none.
+   */
+  listExecutions(query: {
+    readonly owner: string
+    /** Only those with dead letters that no job replays. */
+    readonly hasDeadLetters: boolean
+    readonly before: number
+    readonly limit: number
+    readonly scan: number
+  }): Promise<{ readonly executions: readonly ListedExecution[]; readonly next: number | null }>
   /** Frees its place. Idempotent. */
   endExecution(end: { readonly jobId: string; readonly at: number }): Promise<void>
 
@@ -81,9 +93,12 @@ export interface PipelineStore {
     readonly replayedBy: string
     readonly at: number
     readonly claimMs: number
+    /** JSON, for dead letters that are replayed with another body. */
+    readonly bodies?: readonly (MessageKey & { readonly body: string })[] | undefined
   }): Promise<number>
   /**
-   * The dead letters that this job replays, with the execution they come from; by (execution, route, seq).
+   * The dead letters that this job replays, with the bodies that it replays and the execution they come from; by
+   * (execution, route, seq).
    */
   readReplayed(query: {
     readonly replayedBy: string
@@ -141,6 +156,8 @@ export interface ExecutionRow {
   readonly endedAt: number | null
 }
 
+export type ListedExecution = Omit<ExecutionRow, "commit">
+
 /** A dead letter of another execution. */
 export interface ReplayedRow extends MessageRow {
   readonly execution: number
@@ -165,8 +182,11 @@ export interface NewMessageRow extends MessageKey {
 
 export type MessageRow = NewMessageRow
 
-export interface LineageRow extends MessageKey {
-  readonly attempt: number
+/**
+ * One adapter call on a message. The messages that it emitted get their numbers only when the message is
+ * acknowledged.
+ */
+export interface Invocation {
   readonly adapter: number
   /** When the call ended; for a gathered message, when the call for the whole group began. */
   readonly at: number
@@ -174,10 +194,22 @@ export interface LineageRow extends MessageKey {
   readonly status: "completed" | "failed"
   /** Gathered: processed as part of this message of the same route. */
   readonly into: number | null
-  /** The emitted messages, by route: `1:5-9,2:7`. null: none. */
-  readonly emitted: string | null
   /** A fault as JSON. */
   readonly error: string | null
+}
+
+export interface LineageRow extends MessageKey, Invocation {
+  readonly attempt: number
+  /** The emitted messages, by route: `1:5-9,2:7`. null: none. */
+  readonly emitted: string | null
+}
+
+/** The calls of one attempt at a message, in their order. */
+export interface Attempt extends MessageKey {
+  readonly attempt: number
+  readonly invocations: readonly Invocation[]
+  /** By adapter, as in `LineageRow`; null: nothing was emitted. */
+  readonly emitted: ReadonlyMap<number, string> | null
 }
 
 export interface ParkedState {
@@ -199,6 +231,8 @@ export interface DeadLetterRow extends MessageRow {
   readonly failedAt: number
   readonly error: string
   readonly replayedBy: string | null
+  /** It is replayed with another body. */
+  readonly isEdited: boolean
 }
 
 export interface DeadLettersLeft {
@@ -217,7 +251,7 @@ export interface PipelineCommit {
   /**
    * For messages that this commit acknowledges or parks: retention uses it to find the acknowledged messages.
    */
-  readonly lineage: readonly LineageRow[]
+  readonly lineage: readonly Attempt[]
   /** Replaces the parked rows of these messages. */
   readonly parked: readonly ParkedRow[]
   /** Messages that are no longer parked. */

@@ -8,33 +8,51 @@
 export interface ScheduleStore {
   /** Stores a new schedule. False: the owner has one with this name. */
   create(schedule: NewSchedule): Promise<boolean>
-  /** False: it has changed since that revision, or was removed. */
+  /** False: it has changed since that revision, or was removed. A queued tick that will not start is skipped then. */
   change(change: ScheduleEdit): Promise<boolean>
   read(key: ScheduleKey): Promise<ScheduleRow | null>
-  /** By name. */
+  /** By name: at most `limit`, and at most `maxBytes` of documents unless the first is larger. No more is read. */
   list(query: {
     readonly owner: string
     readonly after?: string | undefined
+    /** From 1. */
     readonly limit: number
-  }): Promise<ScheduleRow[]>
+    readonly maxBytes: number
+  }): Promise<{ readonly schedules: ScheduleRow[]; readonly isLast: boolean }>
+  /** How many the owner has; `limit`: that many or more. No more is read. */
+  count(query: { readonly owner: string; readonly limit: number }): Promise<number>
   /** With its outcomes. False: there was none. */
   remove(key: ScheduleKey): Promise<boolean>
-  /** Outcomes of ticks before `before`, newest first. */
+  /** Outcomes before that one, newest first. */
   fires(query: {
     readonly scheduleId: string
-    readonly before?: number | undefined
+    readonly before?: FireKey | undefined
+    readonly limit: number
+  }): Promise<FireRow[]>
+  /** Outcomes after that one and of ticks before `to`, oldest first. */
+  firesBetween(query: {
+    readonly scheduleId: string
+    readonly after: FireKey
+    readonly to: number
     readonly limit: number
   }): Promise<FireRow[]>
   /** An outcome outside of an append. It replaces none but that of a queued tick. */
   addFire(fire: FireRow & { readonly scheduleId: string }): Promise<void>
-  /** Schedules of these partitions with a tick to decide, the earliest first, and when the next one has one. */
+  /**
+   * Schedules with a tick that fires until `at`, the earliest first: at most `limit`, at most `limitOfPartition` of one partition, and
+   * at most `maxBytes` of documents unless the first is larger. No more is read. `nextAt`: when the first tick after `at` fires.
+   */
   due(query: {
     readonly partitions: readonly number[]
     readonly at: number
     readonly limit: number
+    readonly limitOfPartition: number
+    readonly maxBytes: number
   }): Promise<{ readonly schedules: ScheduleRow[]; readonly nextAt: number | null }>
-  /** Schedules of these partitions with a queued tick. */
-  queued(partitions: readonly number[]): Promise<ScheduleRow[]>
+  /** The ids of the schedules of these partitions with a queued tick: there may be very many. */
+  queued(partitions: readonly number[]): Promise<string[]>
+  /** Those that exist, in any order. The caller bounds their number: all documents are read at once. */
+  readMany(ids: readonly string[]): Promise<ScheduleRow[]>
 }
 
 export interface ScheduleKey {
@@ -82,10 +100,14 @@ export interface ScheduleChange
   readonly startedTick: number | null
 }
 
-export interface FireRow {
+/** Outcomes of a schedule are in the order of tick and kind. */
+export interface FireKey {
   readonly tick: number
-  /** A run was requested by a user. */
-  readonly kind: "tick" | "run"
+  /** `run:ID`: a user requested that job. `backfill:ID`: a tick of that bulk operation. */
+  readonly kind: string
+}
+
+export interface FireRow extends FireKey {
   readonly at: number
   readonly outcome: "started" | "skipped" | "missed" | "queued" | "refused"
   readonly jobId: string | null

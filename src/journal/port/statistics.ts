@@ -34,7 +34,10 @@ export interface StatisticsStore {
     readonly partition: number
     readonly rollUps: readonly RollUp[]
   }): Promise<boolean>
-  /** The roll-ups of a workflow, of all versions unless one is given, for hours that begin in [from, to). */
+  /**
+   * The roll-ups of a workflow, of all versions unless one is given, for hours that begin in [from, to). Those of all
+   * partitions for the same version, node and hour are one row: `data` has a line for each.
+   */
   read(query: StatisticsQuery): Promise<StoredTotals[]>
   /** Removes at most `limit` roll-ups of hours that began before the given time. Any engine does this. Returns their number. */
   purgeHours(purge: { readonly before: number; readonly limit: number }): Promise<number>
@@ -69,6 +72,7 @@ export interface RollUpKey {
 
 export interface RollUp extends RollUpKey {
   readonly node: string
+  /** One line. */
   readonly data: string
 }
 

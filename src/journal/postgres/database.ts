@@ -33,8 +33,10 @@ export type AppendStatement =
   | "appendForks"
   | "appendSchedules"
   | "appendJobs"
+  | "appendRows"
   | "appendFacts"
   | "appendFact"
   | "pipelineCommit"
+  | "writeLogs"
 export type Value = string | number | boolean | null | undefined | readonly (string | number | null)[]
 export type Values = readonly Value[]

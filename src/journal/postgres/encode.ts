@@ -32,8 +32,10 @@ export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatc
   if (batch.held !== undefined && batch.held.length > 0)
     return { statement: "appendForks", values: forkValues(batch, marks) }
   if (begun.length + left.length > 0) return { statement: "append", values: allValues(batch, marks) }
-  if (newJobs.length + changedJobs.length + answers.length + messages.length > 0)
+  if (answers.length + messages.length > 0)
     return { statement: "appendJobs", values: jobValues(batch, marks) }
+  if (newJobs.length + changedJobs.length > 0)
+    return { statement: "appendRows", values: rowValues(batch, marks) }
   const [fence, fact] = [fences[0], facts[0]]
   const isOne = facts.length === 1 && fences.length === 1 && fact!.partition === fence!.partition
   return isOne
@@ -54,16 +56,18 @@ function factValues({ fences, facts }: Batch): Values {
   return [...epochs(fences), records(facts, factHead), records(facts, fact => json(fact.data))]
 }
 
+function rowValues(batch: Batch, marks: readonly number[]): Values {
+  const { newJobs, changedJobs } = batch
+  return [...factValues(batch), records(newJobs, newJobRecord), records(changedJobs, jobChangeRecord), marks]
+}
+
 function jobValues(batch: Batch, marks: readonly number[]): Values {
-  const { newJobs, changedJobs, answers, messages } = batch
+  const { answers, messages } = batch
   return [
-    ...factValues(batch),
-    records(newJobs, newJobRecord),
-    records(changedJobs, jobChangeRecord),
+    ...rowValues(batch, marks),
     answers.map(answer => answer.messageId),
     records(answers, answer => json(answer.answer)),
     messageRecords(messages),
-    marks,
   ]
 }
 

@@ -13,7 +13,9 @@ import {
   type ScanQuery,
 } from "../list-jobs.ts"
 import { firstIdOf, firstPlaceAt, MarkWriter, purgedMarks, WRITERS } from "../marks.ts"
+import type { ArtifactStore } from "../port/artifacts.ts"
 import type * as port from "../port/journal.ts"
+import type { LogStore } from "../port/logs.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
@@ -21,9 +23,11 @@ import type { ScheduleStore } from "../port/schedules.ts"
 import type { StatisticsStore } from "../port/statistics.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
 import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
+import { SqlArtifacts } from "./artifacts.ts"
 import type { Database, Values } from "./database.ts"
 import { encodeAgain, encodeBatch, epochs, sentRecords } from "./encode.ts"
 import { type FeedNotifications, SqlFeed } from "./feed.ts"
+import { SqlLogs } from "./logs.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
@@ -57,6 +61,8 @@ export class SqlJournal implements port.Journal, ListedStore {
   readonly pipelines: PipelineStore
   readonly statistics: StatisticsStore
   readonly schedules: ScheduleStore
+  readonly logs: LogStore
+  readonly artifacts: ArtifactStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #marks = new MarkWriter()
@@ -69,6 +75,8 @@ export class SqlJournal implements port.Journal, ListedStore {
     this.pipelines = new SqlPipelineStore(database)
     this.statistics = new SqlStatistics(database)
     this.schedules = new SqlSchedules(database)
+    this.logs = new SqlLogs(database)
+    this.artifacts = new SqlArtifacts(database)
     this.#wakeUps = options.wakeUps ?? null
     this.capabilities = options.capabilities
     this.listen = this.#wakeUps?.listen.bind(this.#wakeUps) ?? null

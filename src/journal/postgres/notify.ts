@@ -76,7 +76,7 @@ export class PostgresWakeUps implements WakeUps {
     this.#listeners.clear()
     this.#feedListeners.clear()
     this.#hangUp()
-    // The last one says that this engine has released its partitions.
+    // The last heartbeat reports that this engine has released its partitions.
     await Promise.all([this.#notifying, ...this.#sending])
   }
 

@@ -1,11 +1,14 @@
+import { ARTIFACT_MARK, artifactsInText } from "../../core/artifacts.ts"
 import { json, records } from "../joined-text.ts"
-import { type AttemptRow, groupAttempts, lineageRows } from "../lineage.ts"
+import { type AttemptRow, attemptRows, lineageRows } from "../lineage.ts"
 import {
   ABANDONED_MS,
   CLAIM_PAGE,
   checkSentBefore,
   deadLetterPages,
+  executionPage,
   inLineageOrder,
+  type ScannedExecution,
   settled,
   storedKey,
 } from "../pipeline-rules.ts"
@@ -49,11 +52,22 @@ export class SqlPipelineStore implements PipelineStore {
     return (await this.#database.query<ExecutionRow>("pipelineExecution", [jobId]))[0] ?? null
   }
 
+  async listExecutions(query: Parameters<PipelineStore["listExecutions"]>[0]) {
+    const { owner, hasDeadLetters, before, limit, scan } = query
+    const statement = hasDeadLetters ? "pipelineExecutionsWithDeadLetters" : "pipelineExecutions"
+    const rows = await this.#database.query<ScannedExecution>(statement, [owner, before, scan, limit])
+    return executionPage(rows, limit)
+  }
+
   async endExecution({ jobId, at }: Parameters<PipelineStore["endExecution"]>[0]): Promise<void> {
     await this.#database.query("pipelineEnd", [jobId, at])
   }
 
   async commit(commit: PipelineCommit) {
+    const { execution, messages } = commit
+    const texts = messages.flatMap(({ body }) => (body.includes(ARTIFACT_MARK) ? body : []))
+    const hashes = texts.flatMap(artifactsInText)
+    if (hashes.length > 0) await this.#database.query("pipelineHoldArtifacts", [execution, hashes])
     const [row] = await this.#database.append<Committed>("pipelineCommit", encodeCommit(commit))
     const { isHeld, isMoved, last } = row!
     if (isHeld && !isMoved) checkSentBefore(commit, last)
@@ -92,11 +106,12 @@ export class SqlPipelineStore implements PipelineStore {
 
   /** In pages: there may be millions. A page that was claimed stays claimed when the next one fails. */
   async claimDeadLetters(claim: Parameters<PipelineStore["claimDeadLetters"]>[0]): Promise<number> {
-    const { execution, replayedBy, at, claimMs } = claim
+    const { execution, replayedBy, at, claimMs, bodies = [] } = claim
+    const edited = [...keyColumns(bodies), records(bodies, ({ body }) => json(body))]
     const keysAfter = (after: MessageKey) =>
       this.#keys("pipelineDeadLetterKeys", [execution, after.route, after.seq, CLAIM_PAGE])
     for await (const keys of deadLetterPages(claim.keys, keysAfter)) {
-      const values = [execution, ...keyColumns(keys), replayedBy, at, claimMs]
+      const values = [execution, ...keyColumns(keys), replayedBy, at, claimMs, ...edited]
       await this.#database.query("pipelineClaimDeadLetters", values)
     }
     return this.#count("pipelineCountReplayed", [replayedBy, execution])
@@ -191,7 +206,7 @@ interface Committed {
 function encodeCommit(commit: PipelineCommit): Values {
   const { fence, execution, progress, messages, lineage } = commit
   const { parked, unparked, stored } = settled(commit)
-  const attempts = groupAttempts(lineage)
+  const attempts = attemptRows(lineage)
   return [
     fence.partition,
     fence.epoch,

@@ -1,4 +1,4 @@
-/** PostgreSQL as a Database. Appends have separate connections: they never wait for a slow list. */
+/** PostgreSQL as a Database. Appends have separate connections: they never wait for a slow list, nor for log lines. */
 
 import pg from "pg"
 import { classify, JournalUnavailableError } from "../errors.ts"
@@ -17,6 +17,7 @@ export class PostgresDatabase implements Database {
   readonly #options: PostgresDatabaseOptions
   readonly #pool: Pool
   readonly #appenders: readonly Appender[]
+  readonly #logWriter: Appender
   #closed = false
 
   constructor(options: PostgresDatabaseOptions) {
@@ -24,6 +25,7 @@ export class PostgresDatabase implements Database {
     this.#options = options
     this.#pool = new Pool(options)
     this.#appenders = Array.from({ length: options.appendLanes }, () => new Appender(options))
+    this.#logWriter = new Appender(options, "unsynced")
   }
 
   async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
@@ -31,6 +33,7 @@ export class PostgresDatabase implements Database {
   }
 
   async append<Row>(statement: AppendStatement, values: Values): Promise<Row[]> {
+    if (statement === "writeLogs") return this.#guarded(() => this.#logWriter.send<Row>(statement, values))
     const idlest = this.#appenders.reduce((a, b) => (b.waiting < a.waiting ? b : a))
     return this.#guarded(() => idlest.send<Row>(statement, values))
   }
@@ -73,7 +76,7 @@ export class PostgresDatabase implements Database {
 
   async close(): Promise<void> {
     this.#closed = true
-    await Promise.all(this.#appenders.map(appender => appender.close()))
+    await Promise.all([...this.#appenders, this.#logWriter].map(appender => appender.close()))
     await this.#pool.close()
   }
 
@@ -92,13 +95,16 @@ export class PostgresDatabase implements Database {
 /** A connection for appends only. The next append replaces a broken connection. */
 class Appender {
   readonly #options: PostgresDatabaseOptions
+  /** Sent first on each connection. */
+  readonly #setUp: "unsynced" | null
   #client: Promise<pg.Client> | null = null
   /** One append at a time: when the connection breaks, the next ones use a new one. */
   #turn: Promise<unknown> = Promise.resolve()
   #waiting = 0
 
-  constructor(options: PostgresDatabaseOptions) {
+  constructor(options: PostgresDatabaseOptions, setUp: "unsynced" | null = null) {
     this.#options = options
+    this.#setUp = setUp
   }
 
   /** The number of appends in flight or waiting for their turn. */
@@ -147,7 +153,9 @@ class Appender {
     const forget = () => {
       if (this.#client === promise) this.#client = null
     }
-    const promise = connect(this.#options, this.#options.queryTimeoutMs).then(client => {
+    const { queryTimeoutMs } = this.#options
+    const promise = connect(this.#options, queryTimeoutMs).then(async client => {
+      if (this.#setUp !== null) await send(client, this.#setUp, [], queryTimeoutMs)
       client.once("error", forget)
       client.once("end", forget)
       return client

@@ -75,6 +75,20 @@ export class Connection {
     }
   }
 
+  /**
+   * A transaction that is not synced to the disk by itself: the next one that is includes it. So it survives the death of
+   * the process, and a power cut may lose it.
+   */
+  unsynced<T>(work: () => T): T {
+    const { synchronous } = this.get<{ synchronous: number }>("pragma synchronous")!
+    this.database.exec("pragma synchronous = normal")
+    try {
+      return this.transaction(work)
+    } finally {
+      this.database.exec(`pragma synchronous = ${synchronous}`)
+    }
+  }
+
   /** Runs it as a transaction and rolls it back. */
   trial(work: () => unknown): void {
     const undone = new Error("rolled back")
@@ -131,4 +145,13 @@ export function json(text: string): string {
       `the embedded database rejected the data: ${(error as Error).message}. Nothing of it was stored.`,
     )
   }
+}
+
+/** As many rows as fit into this number of bytes; the first in any case. */
+export function withinBytes<T extends { readonly bytes: number }>(rows: readonly T[], maxBytes: number): T[] {
+  let total = 0
+  return rows.filter(({ bytes }, index) => {
+    total += bytes
+    return index === 0 || total <= maxBytes
+  })
 }

@@ -97,7 +97,8 @@ function jobConditions(filter: port.JobFilter): { conditions: string[]; values: 
   if (fingerprint !== undefined) where("fingerprint = ?", fingerprint)
   if (errorText !== undefined) where("fingerprint is not null")
   if (forkedFrom !== undefined) where("forked_from = ?", forkedFrom)
-  if (minDurationMs !== undefined) where("finished_at - created_at >= ?", minDurationMs)
+  if (minDurationMs !== undefined)
+    where("finished_at - min(finished_at, coalesce(error ->> '$.start_at', created_at)) >= ?", minDurationMs)
   const labels = Object.entries(filter.labels ?? {})
   if (labels.length > 0)
     where(

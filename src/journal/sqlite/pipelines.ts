@@ -5,14 +5,17 @@
  * `purgeLineage` removes them page by page.
  */
 
-import { type AttemptRow, groupAttempts, lineageRows } from "../lineage.ts"
+import { ARTIFACT_MARK, artifactsInText } from "../../core/artifacts.ts"
+import { type AttemptRow, attemptRows, lineageRows } from "../lineage.ts"
 import {
   CLAIM_PAGE,
   checkSentBefore,
   deadLetterPages,
+  executionPage,
   inKeyOrder,
   inLineageOrder,
   nameOf,
+  type ScannedExecution,
   settled,
   storedKey,
 } from "../pipeline-rules.ts"
@@ -32,15 +35,16 @@ import type {
 } from "../port/pipelines.ts"
 import { pipelineMessage, type StoredPipelineMessage } from "../rows.ts"
 import { BEFORE_ALL_KEYS } from "../values.ts"
-import { type Connection, json, type Sync } from "./database.ts"
+import { type Connection, json, type Sync, withinBytes } from "./database.ts"
 import { purgePipelines } from "./purge-pipelines.ts"
 
 type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
 
 const LAST_ROUTE = Number.MAX_SAFE_INTEGER
 
-const MESSAGE =
-  "m.route, m.seq, m.parent_route as parentRoute, m.parent_seq as parentSeq, m.root, m.hops, m.at, m.body"
+const MESSAGE_BUT_BODY =
+  "m.route, m.seq, m.parent_route as parentRoute, m.parent_seq as parentSeq, m.root, m.hops, m.at"
+const MESSAGE = `${MESSAGE_BUT_BODY}, m.body`
 /** Without the hint SQLite uses the primary key, and reads all messages that wait for their next try. */
 const DEAD_LETTERS = "pipeline_parked as p indexed by pipeline_parked_dead"
 const MESSAGE_OF_PARKED =
@@ -92,6 +96,42 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     return this.#connection.get<ExecutionRow>(sql, jobId) ?? null
   }
 
+  listExecutions({ owner, hasDeadLetters, before, limit, scan }: Argument<"listExecutions">) {
+    const step = (end: string) =>
+      `(select execution from pipeline_parked indexed by pipeline_parked_left
+        where due_at is null and replayed_by is null and execution < ${end} order by execution desc limit 1)`
+    const ids = hasDeadLetters
+      ? `recursive step (id, steps) as (
+           select ${step("?1")}, 1
+           union all
+           select ${step("step.id")}, steps + 1 from step where id is not null and steps < ?2
+         ),
+         seen as materialized (select id from step where id is not null)`
+      : `seen as materialized (select id from executions where id < ?1 and is_orphan = 0 order by id desc limit ?2)`
+    const rows = this.#connection.all<ScannedExecution>(
+      `with ${ids},
+       found as (
+         select e.id, e.job_id, e.progress, e.ended_at
+         from seen as s
+         join executions as e on e.id = s.id and e.is_orphan = 0
+         join jobs as j on j.id = e.job_id
+         where j.owner = ?3 and j.status <> 'DELETED'
+         order by e.id desc
+         limit ?4
+       )
+       select f.id as execution, f.job_id as jobId, f.progress, f.ended_at as endedAt,
+         (select min(id) from seen) as scanned, (select count(*) from seen) < ?2 as isEnd
+       from (select 1) as one
+       left join found as f on true
+       order by f.id desc`,
+      ...[before, scan, owner, limit],
+    )
+    return executionPage(
+      rows.map(row => ({ ...row, isEnd: Boolean(row.isEnd) })),
+      limit,
+    )
+  }
+
   endExecution({ jobId, at }: Argument<"endExecution">): void {
     this.#connection.run(
       "update executions set ended_at = ? where job_id = ? and is_orphan = 0 and ended_at is null",
@@ -128,6 +168,8 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
       ...[commit.commit, progress, execution],
     )
     this.#insertMessages(execution, commit.messages)
+    for (const { body } of commit.messages)
+      if (body.includes(ARTIFACT_MARK)) this.#holdArtifacts(execution, body)
     this.#insertLineage(execution, commit)
     this.#park(execution, parked)
     const unpark = this.#connection.prepare(
@@ -139,6 +181,13 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
        on conflict (execution, key) do update set value = excluded.value`,
     )
     for (const [key, value] of stored) put.run(execution, key, value)
+  }
+
+  /** The job of the execution holds the artifacts that its messages refer to. */
+  #holdArtifacts(execution: number, body: string): void {
+    const sql = `insert into held (held, by) select ?1 || ' ' || j.owner, j.id
+      from executions as e join jobs as j on j.id = e.job_id where e.id = ?2 on conflict do nothing`
+    for (const hash of artifactsInText(body)) this.#connection.run(sql, hash, execution)
   }
 
   #insertMessages(execution: number, messages: readonly NewMessageRow[]): void {
@@ -157,7 +206,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
       `insert into pipeline_lineage (execution, route, seq, attempt, commit_number, place, gathered_into, steps)
        values (?, ?, ?, ?, ?, ?, ?, ?)`,
     )
-    groupAttempts(lineage).forEach(({ route, seq, attempt, into, steps }, place) => {
+    attemptRows(lineage).forEach(({ route, seq, attempt, into, steps }, place) => {
       insert.run(execution, route, seq, attempt, commit, place, into, steps)
     })
   }
@@ -167,7 +216,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
       `insert into pipeline_parked (execution, route, seq, attempts, due_at, at, error) values (?, ?, ?, ?, ?, ?, ?)
        on conflict (execution, route, seq) do update
        set attempts = excluded.attempts, due_at = excluded.due_at, at = excluded.at, error = excluded.error,
-         replayed_by = null, replayed_at = null`,
+         replayed_by = null, replayed_at = null, replay_body = null`,
     )
     for (const { route, seq, attempts, dueAt, at, error } of parked)
       put.run(execution, route, seq, attempts, dueAt, at, error)
@@ -224,14 +273,15 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
     const first = { route: route ?? -1, seq: -1 }
     const start = inKeyOrder(first, after) > 0 ? first : after
     const rows = this.#connection.all<StoredPipelineMessage & Omit<DeadLetterRow, "parent">>(
-      `select ${MESSAGE}, p.attempts, p.at as failedAt, p.error, p.replayed_by as replayedBy
+      `select ${MESSAGE}, p.attempts, p.at as failedAt, p.error, p.replayed_by as replayedBy,
+         p.replay_body is not null as isEdited
        from ${DEAD_LETTERS} join ${MESSAGE_OF_PARKED}
        where p.execution = ? and p.due_at is null and (p.route, p.seq) > (?, ?) and p.route <= ?
        order by p.route, p.seq
        limit ?`,
       ...[execution, start.route, start.seq, route ?? LAST_ROUTE, limit],
     )
-    return rows.map(pipelineMessage)
+    return rows.map(row => ({ ...pipelineMessage(row), isEdited: Boolean(row.isEdited) }))
   }
 
   deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): DeadLettersLeft {
@@ -259,10 +309,11 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
 
   /** Skips a dead letter that another job has, unless that job does not exist after `claimMs`. */
   claimDeadLetters(claim: Argument<"claimDeadLetters"> & { readonly keys: readonly MessageKey[] }): number {
-    const { execution, keys, replayedBy, at, claimMs } = claim
+    const { execution, keys, replayedBy, at, claimMs, bodies = [] } = claim
+    const bodyOf = new Map(bodies.map(edited => [nameOf(edited), json(edited.body)]))
     return this.#connection.transaction(() => {
       const mark = this.#connection.prepare(
-        `update pipeline_parked set replayed_by = ?1, replayed_at = ?2
+        `update pipeline_parked set replayed_by = ?1, replayed_at = ?2, replay_body = ?7
          where execution = (select id from executions where id = ?3 and is_orphan = 0)
            and route = ?4 and seq = ?5 and due_at is null
            and (
@@ -273,7 +324,10 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
              )
            )`,
       )
-      for (const { route, seq } of keys) mark.run(replayedBy, at, execution, route, seq, at - claimMs)
+      for (const { route, seq } of keys) {
+        const body = bodyOf.get(nameOf({ route, seq })) ?? null
+        mark.run(replayedBy, at, execution, route, seq, at - claimMs, body)
+      }
       return this.#count(
         "select count(*) as count from pipeline_parked where replayed_by = ? and execution = ?",
         ...[replayedBy, execution],
@@ -284,7 +338,7 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
   readReplayed({ replayedBy, after, limit }: Argument<"readReplayed">): ReplayedRow[] {
     const { execution, route, seq } = after ?? { ...BEFORE_ALL_KEYS, execution: -1 }
     const rows = this.#connection.all<StoredPipelineMessage & { readonly execution: number }>(
-      `select ${MESSAGE}, m.execution
+      `select ${MESSAGE_BUT_BODY}, coalesce(p.replay_body, m.body) as body, m.execution
        from pipeline_parked as p join ${MESSAGE_OF_PARKED}
        where p.replayed_by = ? and (p.execution, p.route, p.seq) > (?, ?, ?)
        order by p.execution, p.route, p.seq
@@ -393,15 +447,6 @@ interface DueRow extends ParkedState {
   readonly bytes: number
 }
 
-/** As many rows as fit into this number of bytes; the first in any case. */
-function withinBytes<T extends { readonly bytes: number }>(rows: readonly T[], maxBytes: number): T[] {
-  let total = 0
-  return rows.filter(({ bytes }, index) => {
-    total += bytes
-    return index === 0 || total <= maxBytes
-  })
-}
-
 function distinct(keys: readonly MessageKey[]): MessageKey[] {
   return [...new Map(keys.map(key => [nameOf(key), key])).values()]
 }
@@ -409,7 +454,7 @@ function distinct(keys: readonly MessageKey[]): MessageKey[] {
 function checkJson({ progress, messages, lineage, parked, stored }: PipelineCommit): void {
   json(progress)
   for (const { body } of messages) json(body)
-  for (const { error } of lineage) if (error !== null) json(error)
+  for (const { invocations } of lineage) for (const { error } of invocations) if (error !== null) json(error)
   for (const { error } of parked) json(error)
   for (const { value } of stored) json(value)
 }

@@ -5,16 +5,20 @@
 import { randomUUID } from "node:crypto"
 import { type ListedStore, listJobs } from "../list-jobs.ts"
 import { MarkWriter } from "../marks.ts"
+import type { ArtifactStore } from "../port/artifacts.ts"
 import type { JournalFeed } from "../port/feed.ts"
 import type * as port from "../port/journal.ts"
+import type { LogStore } from "../port/logs.ts"
 import type { PipelineStore } from "../port/pipelines.ts"
 import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
 import type { ScheduleStore } from "../port/schedules.ts"
 import type { StatisticsStore } from "../port/statistics.ts"
+import { SqliteArtifacts } from "./artifacts/store.ts"
 import type { Connection } from "./database.ts"
 import { SqliteFeed } from "./feed.ts"
 import { SqliteJournal } from "./journal.ts"
+import { SqliteLogs } from "./logs/store.ts"
 import { claimDeadLettersInPages, type DeadLetterPages, SqlitePipelines } from "./pipelines.ts"
 import { SqliteProviders } from "./providers.ts"
 import { SqliteRegistry } from "./registry.ts"
@@ -29,7 +33,12 @@ const types = {
   pipelines: SqlitePipelines,
   statistics: SqliteStatistics,
   schedules: SqliteSchedules,
+  logs: SqliteLogs,
+  artifacts: SqliteArtifacts,
 }
+
+/** Rows of logs in one transaction: an append waits for one at most. */
+const LOG_ROWS = 32
 
 export type StoreName = keyof typeof types
 
@@ -62,6 +71,7 @@ export function createJournal(options: JournalOptions): port.Journal {
   const { notifyFeed: notify = () => {}, listenToFeed = null } = options
   const feed = { ...verbs<JournalFeed>("feed", call), notify, listen: listenToFeed }
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
+  const logs = verbs<LogStore>("logs", call)
   const marks = new MarkWriter()
   const journal = verbs<port.Journal & ListedStore>("journal", call)
   return {
@@ -84,6 +94,13 @@ export function createJournal(options: JournalOptions): port.Journal {
     providers: verbs<ProviderStore>("providers", call),
     statistics: verbs<StatisticsStore>("statistics", call),
     schedules: verbs<ScheduleStore>("schedules", call),
+    artifacts: verbs<ArtifactStore>("artifacts", call),
+    logs: {
+      ...logs,
+      write: async rows => {
+        for (let at = 0; at < rows.length; at += LOG_ROWS) await logs.write(rows.slice(at, at + LOG_ROWS))
+      },
+    },
     pipelines: { ...pipelines, claimDeadLetters: claim => claimDeadLettersInPages(claim, pipelines) },
     listen,
     close,

@@ -5,7 +5,7 @@ import { type Connection, list } from "./database.ts"
 
 /**
  * A job with facts beyond the limit becomes an orphan, and the jobs after it stay. A pipeline may have millions of rows: they are only marked, and
- * `purgeLineage` removes them in pages.
+ * `purgeLineage` removes them in pages; so are the jobs whose log rows `logs.purgeRows` removes.
  */
 export function purge(
   connection: Connection,
@@ -33,6 +33,10 @@ export function purge(
     connection.run("delete from operations where job_id = ?", id)
     connection.run("delete from slots where job_id = ?", id)
     connection.run("delete from held where by = ?", id)
+    connection.run(
+      "insert or ignore into log_orphans (job_id) select ?1 where exists (select 1 from node_logs where job_id = ?1)",
+      id,
+    )
     connection.run(
       "update executions set is_orphan = 1, ended_at = coalesce(ended_at, ?) where job_id = ? and is_orphan = 0",
       before,

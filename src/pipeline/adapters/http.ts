@@ -7,13 +7,13 @@ import type { Json } from "../../core/json.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"
 import { requestAnswer } from "../../worker/handlers/call-external-service.ts"
 import { completeChat } from "../../worker/handlers/llm-service.ts"
-import { callExternalServiceSpec, llmServiceSpec } from "../../worker/handlers/specs.ts"
+import { llmServiceSpec, requestConfig } from "../../worker/handlers/specs.ts"
 import type { HttpClient, HttpResponse } from "../../worker/http/client.ts"
 import { type Body, parseBody, parsed } from "../../worker/http/client.ts"
 import { defineAdapter } from "../adapter.ts"
 import { named, optionalName } from "./body.ts"
 
-const config = callExternalServiceSpec.config.safeExtend({
+const config = requestConfig.safeExtend({
   response: z
     .enum(["auto", "json", "text", "base64"])
     .default("auto")

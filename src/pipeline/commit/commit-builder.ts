@@ -7,20 +7,21 @@ import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress, RouteProgress } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan, RoutePlan } from "../../definition/pipeline/plan.ts"
 import type {
-  LineageRow,
+  Attempt,
+  Invocation,
   MessageKey,
   NewMessageRow,
   ParkedRow,
   PipelineCommit,
 } from "../../journal/port/pipelines.ts"
 import { messageName } from "../message-names.ts"
-import type { Delivery, Emitted, Ending, InitialMessage, Invocation } from "./delivery.ts"
+import type { Delivery, Emitted, Ending, InitialMessage } from "./delivery.ts"
 
 type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
 
 export class CommitBuilder implements Rows {
   readonly messages: NewMessageRow[] = []
-  readonly lineage: LineageRow[] = []
+  readonly lineage: Attempt[] = []
   readonly parked: ParkedRow[] = []
   readonly unparked: MessageKey[] = []
   readonly stored: { readonly key: string; readonly value: string }[] = []
@@ -153,7 +154,7 @@ export class CommitBuilder implements Rows {
   }
 
   /** Returns what each adapter emitted, in the format of the lineage. */
-  #send(delivery: Delivery, emitted: readonly Emitted[]): ReadonlyMap<number, string> | null {
+  #send(delivery: Delivery, emitted: readonly Emitted[]): Attempt["emitted"] {
     if (emitted.length === 0) return null
     const byAdapter = new Map<number, EmittedRanges>()
     const parent = { route: delivery.route, seq: delivery.seq }
@@ -186,13 +187,9 @@ export class CommitBuilder implements Rows {
   #record(
     { route, seq, attempts }: Delivery,
     invocations: readonly Invocation[],
-    emitted: ReadonlyMap<number, string> | null,
+    emitted: Attempt["emitted"],
   ): void {
-    for (const { adapter, at, durationUs, status, into, error } of invocations)
-      this.lineage.push({
-        ...{ route, seq, attempt: attempts + 1, adapter, at, durationUs, status, into, error },
-        emitted: emitted?.get(adapter) ?? null,
-      })
+    this.lineage.push({ route, seq, attempt: attempts + 1, invocations, emitted })
   }
 }
 

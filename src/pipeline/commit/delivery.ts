@@ -1,5 +1,6 @@
+import { ARTIFACT_MARK, artifactsInText } from "../../core/artifacts.ts"
 import type { Fault } from "../../core/faults.ts"
-import type { LineageRow, MessageKey, MessageRow } from "../../journal/port/pipelines.ts"
+import type { Invocation, MessageRow } from "../../journal/port/pipelines.ts"
 
 /** A message that an execution begins with. */
 export interface InitialMessage {
@@ -20,12 +21,6 @@ export interface Delivery extends MessageRow {
   /** No other message is in flight: this one is not gathered with others. */
   readonly isAlone: boolean
 }
-
-/**
- * One adapter call, as it is stored in a row. The messages that it emitted get their numbers only when the
- * message is acknowledged.
- */
-export type Invocation = Omit<LineageRow, keyof MessageKey | "attempt" | "emitted">
 
 export interface Emitted {
   readonly route: number
@@ -55,6 +50,22 @@ export interface Member {
 export interface Acknowledged {
   readonly emitted: readonly Emitted[]
   readonly stored: readonly { readonly key: string; readonly value: string }[]
+}
+
+/** The hashes of the artifacts that emitted messages refer to. */
+export function referencesIn(emitted: readonly Pick<Emitted, "body">[]): readonly string[] {
+  const hashes = new Set<string>()
+  for (const { body } of emitted)
+    if (body.includes(ARTIFACT_MARK)) for (const hash of artifactsInText(body)) hashes.add(hash)
+  return [...hashes]
+}
+
+/** The last call has failed, because of what was emitted. */
+export function failedCalls(calls: readonly Invocation[], fault: Fault): readonly Invocation[] {
+  const last = calls.at(-1)
+  return last === undefined
+    ? calls
+    : [...calls.slice(0, -1), { ...last, status: "failed", error: JSON.stringify(fault) }]
 }
 
 interface Failed {

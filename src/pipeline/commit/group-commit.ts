@@ -11,7 +11,9 @@ import type { JsonObject } from "../../core/json.ts"
 import { encodeProgress, type PipelineProgress, type Suspicion } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type {
+  Attempt,
   DeadLetterRow,
+  Invocation,
   LineageRow,
   MessageKey,
   PipelineCommit,
@@ -242,12 +244,16 @@ export class GroupCommit {
   /** Calls on a message that are in flight to the store; null: there are none. */
   pending({ route, seq }: MessageKey): readonly LineageRow[] | null {
     const isIt = (key: MessageKey) => key.route === route && key.seq === seq
-    const rows = this.#inFlight?.lineage.filter(isIt) ?? []
+    const rows: LineageRow[] = []
+    const add = (attempt: number, calls: readonly Invocation[], emitted: Attempt["emitted"]) => {
+      for (const call of calls)
+        rows.push({ route, seq, attempt, emitted: emitted?.get(call.adapter) ?? null, ...call })
+    }
+    for (const written of this.#inFlight?.lineage ?? [])
+      if (isIt(written)) add(written.attempt, written.invocations, written.emitted)
     for (const ending of this.#endings)
       for (const { delivery, invocations } of [ending, ...ending.members])
-        if (isIt(delivery))
-          for (const call of invocations)
-            rows.push({ route, seq, attempt: delivery.attempts + 1, emitted: null, ...call })
+        if (isIt(delivery)) add(delivery.attempts + 1, invocations, null)
     return rows.length === 0 ? null : rows
   }
 

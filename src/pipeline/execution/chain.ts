@@ -1,5 +1,6 @@
 /** The adapters of one route, and the common context of their calls. */
 
+import type { Fault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import type { Breaker, BreakerState } from "../../core/pipeline/breaker.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
@@ -30,6 +31,8 @@ export interface ExecutionContext {
   readonly after: (ms: number, fire: () => void) => () => void
   readonly submit: (workflow: string, input: Json | undefined, key: string) => Promise<string>
   readonly nameOf: (key: MessageKey) => string
+  /** Why the owner of the job cannot refer to these artifacts; null: it can. */
+  readonly artifactFault: (hashes: readonly string[]) => Promise<Fault | null>
 }
 
 /** Takes messages of one route through its adapters, in this process or on workers. */

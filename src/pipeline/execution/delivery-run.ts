@@ -6,10 +6,12 @@
  * 3. No promise where no adapter needs one.
  */
 
+import { ARTIFACT_MARK } from "../../core/artifacts.ts"
 import { toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
+import type { Invocation } from "../../journal/port/pipelines.ts"
 import type { Log } from "../../log.ts"
 import { checkOutput, isPromiseLike, mustBeJson } from "../../worker/output.ts"
 import {
@@ -19,7 +21,15 @@ import {
   type EmitOptions,
   EmittedMessage,
 } from "../adapter.ts"
-import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "../commit/delivery.ts"
+import {
+  type Acknowledged,
+  type Delivery,
+  type Emitted,
+  type Ending,
+  failedCalls,
+  type Member,
+  referencesIn,
+} from "../commit/delivery.ts"
 import { CircuitOpenError } from "../errors.ts"
 import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
 import type { DeliveryStorage } from "../storage.ts"
@@ -30,6 +40,7 @@ import type { Chain } from "./chain.ts"
  * process, and may be done already.
  */
 const UNSURE_MS = 50
+const none: readonly string[] = []
 
 /** A message in delivery, with those that were gathered into it. */
 export interface ActiveDelivery {
@@ -56,8 +67,9 @@ export class DeliveryRun implements ActiveDelivery {
   begunAt: number
   readonly members: DeliveryRun[] = []
   body: Json
+  #id: string | undefined
   #at = 0
-  readonly #invocations: Invocation[] = []
+  #invocations: Invocation[] = []
   readonly #emitted: Emitted[] = []
   #emittedBytes = 0
   #storage: DeliveryStorage | undefined
@@ -75,7 +87,8 @@ export class DeliveryRun implements ActiveDelivery {
   }
 
   get id(): string {
-    return this.chain.context.nameOf(this.delivery)
+    this.#id ??= this.chain.context.nameOf(this.delivery)
+    return this.#id
   }
 
   get storage(): DeliveryStorage {
@@ -142,12 +155,14 @@ export class DeliveryRun implements ActiveDelivery {
       chain.context.after(UNSURE_MS, () => this.#step(prepared, read) && this.advance())
       return false
     }
-    const now = chain.context.now()
-    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > now) {
-      this.hold(new CircuitOpenError(prepared.type))
-      return false
+    if (prepared.breaker !== null) {
+      const now = chain.context.now()
+      if (prepared.breaker.mayCallAt(now) > now) {
+        this.hold(new CircuitOpenError(prepared.type))
+        return false
+      }
+      this.#trial = prepared.breaker.begin(now)
     }
-    this.#trial = prepared.breaker?.begin(now) ?? 0
     this.#callBegunAt = performance.now()
     try {
       const config = prepared.configFor(read)
@@ -301,8 +316,27 @@ export class DeliveryRun implements ActiveDelivery {
     return { delivery: this.delivery, invocations, emitted: this.#emitted }
   }
 
+  /** Messages with references to artifacts are emitted once it is known that the owner of the job has them. */
   #acknowledge(): void {
-    this.#end({ emitted: this.#emitted, stored: this.#storedByAll() })
+    const hashes = this.#references()
+    if (hashes.length === 0) this.#end({ emitted: this.#emitted, stored: this.#storedByAll() })
+    else
+      void this.chain.context.artifactFault(hashes).then(fault => {
+        if (fault === null) this.#end({ emitted: this.#emitted, stored: this.#storedByAll() })
+        else {
+          this.#invocations = [...failedCalls(this.#invocations, fault)]
+          this.#end({ fault })
+        }
+      })
+  }
+
+  /** By far most messages have none. */
+  #references(): readonly string[] {
+    const runs = this.members.length === 0 ? [this] : [this, ...this.members]
+    const mayRefer = ({ body }: Emitted) => body.includes(ARTIFACT_MARK)
+    return runs.some(run => run.#emitted.some(mayRefer))
+      ? referencesIn(runs.flatMap(run => run.#emitted))
+      : none
   }
 
   #storedByAll(): Acknowledged["stored"] {

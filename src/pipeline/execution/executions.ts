@@ -21,10 +21,12 @@ import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import { partitionOf } from "../../engine/ids.ts"
+import { JobArtifacts } from "../../engine/owner/job-artifacts.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { SubmitOptions } from "../../jobs/submit.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
+import { retry } from "../../journal/retry.ts"
 import { TooManyConcurrentExecutionsError } from "../errors.ts"
 import { replayedJob } from "../message-names.ts"
 import type { PipelineMetrics } from "../metrics.ts"
@@ -149,6 +151,7 @@ export class Executions implements TaskLane {
         after: (ms, fire) => clock.after(ms, fire),
         submit: (workflow, input, idempotencyKey) =>
           this.#parts.submit(workflow, input, { ...submitted, idempotencyKey }),
+        artifactFault: hashes => this.#artifactFault(task.owner, hashes),
       },
       events: {
         drained: output => this.#finish(current, { type: "completed", output, text: JSON.stringify(output) }),
@@ -163,6 +166,18 @@ export class Executions implements TaskLane {
     // The start is recorded for people; the next owner begins the execution in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
+  }
+
+  async #artifactFault(owner: string, hashes: readonly string[]): Promise<Fault | null> {
+    const { journal, clock } = this.#parts
+    const artifacts = new JobArtifacts(journal, () => clock.now())
+    const options = { ...journal.capabilities.retry, tries: Number.POSITIVE_INFINITY }
+    const sleep = (ms: number) => new Promise<void>(resolve => clock.after(ms, resolve))
+    try {
+      return await retry({ ...options, sleep }, () => artifacts.fault(owner, hashes))
+    } catch (error) {
+      return toFault(error, { now: clock.now() })
+    }
   }
 
   #remoteChain(

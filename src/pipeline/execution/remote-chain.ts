@@ -9,7 +9,8 @@ import type { Json } from "../../core/json.ts"
 import { Breaker } from "../../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../../definition/pipeline/plan.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
-import type { Delivery, Ending, Invocation } from "../commit/delivery.ts"
+import type { Invocation } from "../../journal/port/pipelines.ts"
+import { type Delivery, type Ending, failedCalls, referencesIn } from "../commit/delivery.ts"
 import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
 import type { ActiveDelivery } from "./delivery-run.ts"
 
@@ -35,7 +36,8 @@ export class RemoteChain implements RouteChain {
   readonly #route: RouteCall["route"]
   /** The number of deliveries that were lost with their worker, by message, while it is in memory. */
   readonly #losses = new Map<number, number>()
-  readonly #inHand = new Set<number>()
+  /** Messages that were sent to workers, with their calls as far as a worker has reported them. */
+  readonly #inHand = new Map<number, ReportedCalls | null>()
   /** Whether the absence of workers was logged. */
   #isLogged = false
 
@@ -65,18 +67,37 @@ export class RemoteChain implements RouteChain {
   }
 
   live(seq: number): LiveMessage | null {
-    return this.#inHand.has(seq) ? { rows: [], running: null } : null
+    const reported = this.#inHand.get(seq)
+    if (reported == null) return reported === null ? { rows: [], running: null } : null
+    const { rows, running, receivedAt } = reported
+    const sinceUs = Math.round((performance.now() - receivedAt) * 1000)
+    return { rows, running: running && { ...running, durationUs: running.durationUs + sinceUs } }
+  }
+
+  /** By the clock of this process. Any process that reaches Redis can send anything. */
+  #reported({ seq }: Delivery, report: RouteReport): void {
+    if (!this.#inHand.has(seq) || !Number.isFinite(report?.at) || !Array.isArray(report.rows)) return
+    const shift = this.#parts.context.now() - report.at
+    const local = <T extends { readonly at: number }>(call: T): T => ({ ...call, at: call.at + shift })
+    this.#inHand.set(seq, {
+      rows: report.rows.map(local),
+      running: report.running && local(report.running),
+      receivedAt: performance.now(),
+    })
   }
 
   deliver(delivery: Delivery): void {
-    this.#inHand.add(delivery.seq)
+    this.#inHand.set(delivery.seq, null)
     const { context, queue, plan, owner, workers } = this.#parts
     const begunAt = performance.now()
     const trials = this.breakers.map(breaker => breaker?.begin(context.now()) ?? 0)
     const of = { jobId: context.jobId, nodeId: plan.name, handler: queue, owner, workflow: context.pipeline }
     const call = { ...of, config: this.#call(delivery) as unknown as Json }
     void workers()!
-      .call(call, context.signal)
+      .call(call, {
+        signal: context.signal,
+        onPreview: report => this.#reported(delivery, report as unknown as RouteReport),
+      })
       .then(answer => this.#answered({ delivery, begunAt, members: [] }, trials, answer))
   }
 
@@ -91,7 +112,20 @@ export class RemoteChain implements RouteChain {
     }
     this.#losses.delete(delivery.seq)
     this.#updateBreakers(trials, end)
-    this.#events.ended(run, { delivery, members: [], ...end })
+    const hashes = "fault" in end.result ? [] : referencesIn(end.result.emitted)
+    if (hashes.length === 0) this.#ended(run, end)
+    else
+      void this.#parts.context.artifactFault(hashes).then(fault => {
+        const { invocations } = end
+        this.#ended(
+          run,
+          fault === null ? end : { invocations: failedCalls(invocations, fault), result: { fault } },
+        )
+      })
+  }
+
+  #ended(run: ActiveDelivery, end: RouteAnswer): void {
+    this.#events.ended(run, { delivery: run.delivery, members: [], ...end })
   }
 
   /** null: the message is delivered once more, and this delivery does not count. */
@@ -167,6 +201,17 @@ export interface RouteCall {
   /** The names of the message and of its parent. */
   readonly id: string
   readonly parent: string | null
+}
+
+/** The calls of a message that takes longer, as its worker reports them meanwhile. */
+export interface RouteReport extends LiveMessage {
+  /** When, by the worker's clock. */
+  readonly at: number
+}
+
+interface ReportedCalls extends LiveMessage {
+  /** `performance.now()` */
+  readonly receivedAt: number
 }
 
 export interface RouteAnswer {

@@ -180,7 +180,7 @@ export class RouteRun implements ChainEvents {
 
   #measure({ begunAt }: ActiveDelivery, result: Ending["result"], messages: number): void {
     const latencyMs = performance.now() - begunAt
-    // How quickly a message fails says nothing about the capacity.
+    // The time until a message fails is not a measure of the capacity.
     if (!("fault" in result)) this.#concurrency.ended(latencyMs, this.#inHand)
     else if (isOverload(result.fault)) this.#concurrency.overloaded()
     this.metrics.ended(latencyMs, messages)

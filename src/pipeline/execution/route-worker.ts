@@ -3,6 +3,7 @@
  * result.
  */
 
+import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { compileValue } from "../../template/index.ts"
 import { defineHandler, type Handler, type HandlerContext } from "../../worker/handler.ts"
@@ -12,13 +13,22 @@ import type { AdapterRegistry } from "../registry/registry.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { OpensStorage } from "../storage.ts"
 import { Chain, type ExecutionContext } from "./chain.ts"
-import { adapterQueue, builtinQueue, type RouteAnswer, type RouteCall } from "./remote-chain.ts"
+import {
+  adapterQueue,
+  builtinQueue,
+  type RouteAnswer,
+  type RouteCall,
+  type RouteReport,
+} from "./remote-chain.ts"
 
 interface RouteWorkerParts {
   readonly adapters: AdapterRegistry
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
 }
+
+/** Messages that take less time report their calls only with their end. */
+const REPORT_MS = 250
 
 const noStorage: OpensStorage = {
   open: () => {
@@ -50,7 +60,8 @@ async function runRoute(
   const secrets = await routeSecrets([plan], parts.secrets, ownerOf(call))
   const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets, names })
   mustNotGather(prepared.adapters.map(({ adapter }) => adapter))
-  return new Promise((resolve, reject) => {
+  let reporting: NodeJS.Timeout | undefined
+  const answered = new Promise<RouteAnswer>((resolve, reject) => {
     const chain = new Chain(
       { position: call.route.position, plan, prepared },
       workerContext(parts, call, context),
@@ -65,8 +76,23 @@ async function runRoute(
         breakerChanged: () => {},
       },
     )
+    reporting = setInterval(reporter(chain, call.message.seq, context), REPORT_MS)
     chain.deliver(call.message)
   })
+  return answered.finally(() => clearInterval(reporting))
+}
+
+/** Reports the calls of a message, if they have changed since the last report. */
+function reporter(chain: Chain, seq: number, context: HandlerContext): () => void {
+  let reported = ""
+  return () => {
+    const live = chain.live(seq)
+    const state = `${live?.rows.length} ${live?.running?.emitted}`
+    if (live === null || state === reported) return
+    reported = state
+    const report: RouteReport = { at: context.now(), ...live }
+    context.preview(report as unknown as Json)
+  }
 }
 
 /** Set by the engine, which built `job` from the fields of the task. */
@@ -95,6 +121,8 @@ function workerContext(
     submit: () => Promise.reject(notOnWorkers("context.submit")),
     nameOf: ({ route, seq }) =>
       route === call.message.route && seq === call.message.seq ? call.id : (call.parent ?? call.id),
+    // The engine checks what it gets.
+    artifactFault: () => Promise.resolve(null),
   }
 }
 

@@ -33,7 +33,7 @@ import type {
 import type { RetryPolicy } from "../../journal/retry.ts"
 import type { Secret } from "../../worker/redact.ts"
 import { deadLetterFault } from "../commit/commit-builder.ts"
-import type { Ending, InitialMessage } from "../commit/delivery.ts"
+import { type Ending, type InitialMessage, referencesIn } from "../commit/delivery.ts"
 import { GroupCommit } from "../commit/group-commit.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
@@ -206,12 +206,20 @@ export class PipelineRun {
     let known = this.#progress.roots
     for await (const message of initialMessages(this.#parts)) {
       if (known-- > 0) continue
+      await this.#mustHaveArtifacts(message)
       this.#commits.begin(message)
       if (this.#commits.isFull) await this.#committed()
       if (this.#isHalted) return
     }
     this.#progress.isBegun = true
     await this.#committed()
+  }
+
+  /** Throws E807: what a definition or a dead letter refers to may be gone, or may never have been there. */
+  async #mustHaveArtifacts(message: InitialMessage): Promise<void> {
+    const hashes = referencesIn([message])
+    const fault = hashes.length === 0 ? null : await this.#parts.context.artifactFault(hashes)
+    if (fault !== null) throw new UmbraError("E807", fault.message)
   }
 
   /**

@@ -90,7 +90,7 @@ export interface Admitting {
   readonly hook: onRequestHookHandler
   /** null: the request has neither a token nor a session, and the server is not open. */
   readonly callerOf: (request: FastifyRequest) => Promise<Caller | null> | Caller
-  /** The caller that this token or JWT stands for. */
+  /** The caller that this token or JWT authenticates. */
   readonly callerWith: (request: FastifyRequest, token: string) => Promise<Caller>
 }
 
@@ -157,7 +157,7 @@ export function admission(options: Admission): Admitting {
   }
 
   const hook: onRequestHookHandler = (request, _, done) => {
-    const { scope, isSigned, isFile } = request.routeOptions.config
+    const { scope, isSigned, isFile } = request.route
     mustNameOneHost(request)
     if (isOpen && !isSigned) mustComeFromHere(request, isFile === true)
     if (scope === "none" || request.is404) return done()
@@ -186,7 +186,7 @@ export function admission(options: Admission): Admitting {
 }
 
 /**
- * The operator may look at what another owner has: tokens and sessions of the local owner with scope admin, and programs
+ * The operator may view what another owner has: tokens and sessions of the local owner with scope admin, and programs
  * on an open server. Only for reading; the local token has its own rule.
  */
 function lookingAt({ headers }: FastifyRequest, caller: Caller): Caller {
@@ -256,8 +256,10 @@ const here = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
 /** Of two Host headers, a proxy may have checked the other one. The target may name a host too: `GET http://host/jobs`. */
 function mustNameOneHost({ raw: { rawHeaders, url = "" }, headers }: FastifyRequest): void {
   let hosts = 0
-  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]!.toLowerCase() === "host") hosts++
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === "host") hosts++
   if (hosts > 1) throw new UmbraError("E633", "The request has more than one Host header. Send exactly one.")
+  if (url.startsWith("/")) return
   const named = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1]
   if (named !== undefined && named.toLowerCase() !== headers.host?.toLowerCase())
     throw new UmbraError(

@@ -102,7 +102,8 @@ export function mustBeSameOrigin({ method, headers }: FastifyRequest): void {
   if (!isProven) throw refused("It has none of the headers Origin, Sec-Fetch-Site and Umbra-Csrf.")
   if (safe.has(method)) return
   if (csrf !== "1") throw refused("Methods that change something need the header Umbra-Csrf: 1.")
-  if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
+  // Pages of other origins cannot send either without asking first.
+  if (type !== undefined && !/^application\/(json|yaml) *(;|$)/i.test(type))
     throw refused("Send JSON with Content-Type: application/json.")
 }
 
@@ -131,7 +132,7 @@ function cookieName({ headers: { host = "" } }: FastifyRequest, isSecure: boolea
   return `${isSecure ? "__Host-" : ""}umbra_session_${port}`
 }
 
-/** The server itself speaks HTTP; the browser, or the proxy, says whether it is reached over HTTPS. */
+/** The server itself uses HTTP; a header of the browser, or of the proxy, shows whether it is reached over HTTPS. */
 function isHttps({ headers: { origin, "x-forwarded-proto": proto } }: FastifyRequest): boolean {
   return origin === undefined ? proto === "https" : /^https:/i.test(origin)
 }

@@ -43,7 +43,7 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   app.addContentTypeParser("application/json", (request, payload, done) =>
     read(request, payload, (error, body) => {
       if (error !== null) return done(error)
-      const isDocument = request.routeOptions.config.isDocument === true
+      const isDocument = request.route.isDocument === true
       if (body === "" && !isDocument) return done(null, undefined)
       // So short a text exceeds no bound.
       if (body.length <= DEEPEST) return isDocument ? done(null, body) : parse(request, body, done)
@@ -59,7 +59,7 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   )
   const yaml = ["application/yaml", "application/x-yaml", "text/yaml"]
   app.addContentTypeParser(yaml, (request, payload, done) => {
-    if (request.routeOptions.config.isDocument) {
+    if (request.route.isDocument) {
       const limit = limitOf(request)
       const limits =
         limit <= yamlInOnePiece
@@ -86,10 +86,15 @@ function readText(payload: IncomingMessage, { maxBytes, tooLarge }: BodyLimit, t
   }
   const chunks: Buffer[] = []
   let bytes = 0
+  let hasEnded = false
   const end = (error: Error | null) => {
-    payload.off("data", take).off("end", whole).off("error", broken)
-    if (error !== null) return then(error, "")
-    const body = Buffer.concat(chunks, bytes)
+    if (hasEnded) return
+    hasEnded = true
+    if (error !== null) {
+      payload.off("data", take).off("end", whole).off("error", broken)
+      return then(error, "")
+    }
+    const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes)
     // Decoding invalid UTF-8 would store a different text than the one that was sent.
     if (isUtf8(body)) then(null, body.toString())
     else then(new UmbraError("E633", "Request body is not UTF-8 text. Send it as UTF-8."), "")

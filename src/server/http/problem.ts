@@ -4,6 +4,7 @@ import type { Socket } from "node:net"
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify"
 import { errorTable, UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
+import { isUploading } from "./uploads.ts"
 
 export interface ProblemDocument {
   readonly type: string
@@ -36,6 +37,8 @@ function retryAfterOf({ details }: UmbraError): number {
 
 /** E501 and similar errors name hosts and folders, which do not help the caller. */
 function detailOf({ code, message }: UmbraError, status: number): string {
+  if (code === "E801")
+    return "The server cannot reach its artifact store. Try again shortly; the server's log has the details."
   if (status < 500 || !code.startsWith("E5")) return message
   return status === 503
     ? "The server cannot reach its database. Try again shortly; the server's log has the details."
@@ -132,6 +135,7 @@ const byCode: Readonly<Record<string, readonly [number, string]>> = {
 
 /** Bytes that are not HTTP never become a request: this answers them on the raw connection and closes it. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && isUploading(socket)) return
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy()
     return

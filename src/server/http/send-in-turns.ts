@@ -12,15 +12,20 @@ export async function sendInTurns<T extends object>(reply: FastifyReply, value: 
   return reply.send(text) as unknown as T
 }
 
-/** As `JSON.stringify`, but yields to the event loop after each part of a list that is a member of `value`. */
+/** As `JSON.stringify`, but yields to the event loop after each part of a list that is a member of `value`, or of its members. */
 function* serialization(value: object): Work<string> {
   const members: string[] = []
   for (const [key, member] of Object.entries(value)) {
     if (member === undefined) continue
-    const text = Array.isArray(member) ? yield* list(member) : JSON.stringify(member)
-    members.push(`${JSON.stringify(key)}:${text}`)
+    members.push(`${JSON.stringify(key)}:${yield* text(member)}`)
   }
   return `{${members.join()}}`
+}
+
+function* text(member: unknown): Work<string> {
+  if (Array.isArray(member)) return yield* list(member)
+  const isPlain = typeof member === "object" && member !== null && !("toJSON" in member)
+  return isPlain ? yield* serialization(member) : JSON.stringify(member)
 }
 
 function* list(items: readonly unknown[]): Work<string> {

@@ -59,10 +59,8 @@ export function limitOfToken(
 export function boundsOf(caller: Caller, settings: ServerSettings): Bound[] {
   const { owner, name } = caller
   const ofToken = limitOfToken(caller, settings)
-  return [
-    ...ownerBounds(owner, settings),
-    ...(ofToken === null ? [] : [{ owner, submittedBy: name, max: ofToken }]),
-  ]
+  if (ofToken === null) return ownerBounds(owner, settings)
+  return [...ownerBounds(owner, settings), { owner, submittedBy: name, max: ofToken }]
 }
 
 /** The limits for a fork that a bulk operation makes. */

@@ -50,6 +50,7 @@ export async function publish(app: App, version: string): Promise<void> {
       tags: [
         { name: "workflows", description: "Definitions, their versions and aliases" },
         { name: "jobs", description: "Submit, query and control jobs" },
+        { name: "artifacts", description: "Files and other large content that jobs refer to" },
         { name: "pipelines", description: "Lineage and dead letters of jobs that run pipelines" },
         { name: "tokens", description: "API tokens and their scopes" },
         { name: "sessions", description: "Logins of people in browsers" },
@@ -114,6 +115,7 @@ export interface ApiDocument {
 function completed(document: ApiDocument): ApiDocument {
   takeDocuments(document)
   takeWebhooks(document)
+  takeUploads(document)
   const schemas = document.components?.schemas ?? {}
   for (const operation of Object.values(document.paths ?? {}).flatMap(methods => Object.values(methods))) {
     for (const [status, answer] of Object.entries(operation.responses ?? {})) {
@@ -165,6 +167,17 @@ function takeDocuments({ paths = {} }: ApiDocument): void {
         "application/yaml": { schema: { type: "string" }, example: yamlExample },
       },
     }
+  }
+}
+
+/** The server reads uploads as a stream. */
+function takeUploads({ paths = {} }: ApiDocument): void {
+  const operation = paths["/artifacts"]?.post
+  if (operation === undefined) return
+  const schema = { type: "string", description: "The content, of any type." }
+  operation.requestBody = {
+    required: true,
+    content: { "application/octet-stream": { schema, example: "some bytes" } },
   }
 }
 

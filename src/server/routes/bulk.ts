@@ -21,13 +21,13 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
     manage({
       summary: "Cancel, retry, fork or delete all jobs that match a filter",
       description:
-        "The operation is a durable job of its own: 201 when it is stored, 200 if the Idempotency-Key was used before. Its targets are the jobs of the caller's owner that match now; a job that ends, is retried or deleted before its turn is left alone, and listed as refused. A job whose fork would repeat effects that `fork.confirm` does not contain is refused too (E314). With `dry_run` the answer is a count, and nothing is stored.",
+        "The operation is a durable job of its own: 201 when it is stored, 200 if the Idempotency-Key was used before. Its targets are the jobs of the caller's owner that match now; a job that ends, is retried or deleted before its turn is not changed, and is listed as refused. A job whose fork would repeat effects that `fork.confirm` does not contain is refused too (E314). With `dry_run` the answer is a count, and nothing is stored.",
       headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
       body: views.request,
       response: schema.answers({ 200: z.union([views.operation, views.count]), 201: views.operation }, [
         ...(["E306", "E309", "E611", "E635", "E636", "E646"] as const),
         ...(["E101", "E102", "E104", "E105", "E106", "E107", "E108", "E109", "E110", "E111"] as const),
-        ...(["E112", "E305", "E426"] as const),
+        ...(["E112", "E305", "E426", "E807"] as const),
         ...elsewhere,
       ]),
     }),

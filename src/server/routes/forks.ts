@@ -18,7 +18,7 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
     "/jobs/:job/fork",
     manage(
       {
-        summary: "Fork a job: a new job that takes over what need not run again",
+        summary: "Fork a job: create a new job that reuses results of this one",
         description:
           "201: the new job, durable. 200: the Idempotency-Key was used before, and the answer is the job of that request, also if its origin was deleted since; or, with `dry_run`, what the fork would do. Nodes whose repetition has effects outside of Umbra must be confirmed (E314).",
         params,
@@ -40,6 +40,7 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
             "E610",
             "E611",
             "E613",
+            "E807",
           ] as const),
           ...([
             "E101",
@@ -92,15 +93,19 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
     read({
       summary: "Show the compiled graph of a job",
       description:
-        "What a program needs to fold the facts of the job, as the graph of its version; also for a fork with a changed definition, which is no version. It never changes.",
+        "What a program needs to fold the facts of the job, as the graph of its version; also for a fork with a changed definition, which is not a stored version. It never changes.",
       params,
-      response: schema.answers({ 200: facts.compiledGraph, 304: facts.notModified }, ["E301", "E305"]),
+      querystring: z.strictObject({ definition: facts.withDefinition }),
+      response: schema.answers({ 200: facts.jobGraph, 304: facts.notModified }, ["E301", "E305"]),
     }),
     async (request, reply) => {
       const { job_id: jobId, workflow: name, workflow_version: version } = request.job
-      const graph = await umbra.queries.facts.compiledGraphOf(jobId)
-      if (isKnown(request, reply, `${version}-${graph.hash}`)) return reply.code(304).send(null)
-      return sendInTurns(reply, { name, version, nodes: graph.nodes })
+      const { hash, nodes } = await umbra.queries.facts.compiledGraphOf(jobId)
+      const isWhole = request.query.definition === "true"
+      if (isKnown(request, reply, `${version}-${hash}${isWhole ? "-definition" : ""}`))
+        return reply.code(304).send(null)
+      const definition = isWhole ? await umbra.queries.facts.definitionOf(jobId) : undefined
+      return sendInTurns(reply, { name, version, nodes, ...(definition && { definition }) })
     },
   )
 }

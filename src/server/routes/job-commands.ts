@@ -48,7 +48,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
     manage({
       summary: "Pause a job",
       description:
-        "No further node begins; running ones end, retries and timers wait, and the time to live goes on. Child jobs are jobs of their own. Pausing a paused job changes nothing.",
+        "No further node begins; running ones end, retries and timers wait, and the time to live keeps elapsing. Child jobs are jobs of their own. Pausing a paused job changes nothing.",
       params,
       body: pauseBody,
       response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
@@ -127,7 +127,8 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
     "/jobs/:job/signals/:signal",
     submit({
       summary: "Send a signal to a job",
-      description: "The body is the signal's data: any JSON, or nothing.",
+      description:
+        "The body is the signal's data: any JSON, or nothing. If a node of the workflow declares a schema for signals of this name, data that does not fit it is rejected (E317).",
       params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
       querystring: z.strictObject({
         resume_token: z.string().max(100).optional().meta({
@@ -138,7 +139,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
       }),
       body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
       response: schema.answers({ 200: schema.job }, [
-        ...(["E301", "E302", "E312", "E502", "E635", "E636"] as const),
+        ...(["E301", "E302", "E312", "E317", "E502", "E614", "E635", "E636", "E807"] as const),
         ...elsewhere,
       ]),
     }),
@@ -146,7 +147,8 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
       const { job_id } = request.job
       const { resume_token } = request.query
       const token = resume_token === undefined ? {} : { resumeToken: resume_token }
-      await umbra.signal(job_id, request.params.signal, (request.body ?? null) as Json, token)
+      const options = { ...token, by: request.caller.name }
+      await umbra.signal(job_id, request.params.signal, (request.body ?? null) as Json, options)
       return umbra.job(job_id)
     },
   )

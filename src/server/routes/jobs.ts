@@ -11,6 +11,7 @@ import {
   isoGraph,
   isoGraphAt,
   isoItems,
+  isoItemsAt,
   isoNodeDetails,
 } from "../../jobs/iso-times.ts"
 import type { AcceptOptions } from "../../jobs/submit.ts"
@@ -54,6 +55,7 @@ const submitErrors = [
   "E646",
   "E702",
   "E711",
+  "E807",
 ] as const
 
 export function jobRoutes(app: App, parts: RouteContext): void {
@@ -74,9 +76,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       response: schema.answers({ 200: schema.job, 201: schema.job }, submitErrors),
     }),
     async (request, reply) => {
-      const { "idempotency-key": key, traceparent } = request.headers
-      const wanted = { ...request.body, idempotency_key: key, traceparent }
-      const { jobId, isNew, stored } = await submitJob(parts, request.caller, wanted)
+      const { jobId, isNew, stored } = await submitJob(parts, request.caller, request.body, request.headers)
       const { wait } = request.query
       const known = wait === undefined ? stored?.began : stored?.ended
       const job = known ?? (await (wait === undefined ? umbra.job(jobId) : ended(parts, jobId, wait)))
@@ -184,7 +184,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
   app.get(
     "/jobs/:job/why",
     read({
-      summary: "Show why a job does not go on",
+      summary: "Show why a job makes no progress",
       description:
         "One sentence, the chain of causes, and what would help. The owner of the job's partition is queried for at most 1 s; without its answer the reason is `owner_away`. `unexplained` is a defect of the engine, which is logged and counted. With `at`: from the facts up to that moment.",
       params: jobParams,
@@ -243,8 +243,11 @@ function itemRoute(app: App, { umbra }: RouteContext): void {
     "/jobs/:job/nodes/:node/items",
     read({
       summary: "List the items of a node with for_each",
+      description:
+        "With `at`: the items at a past moment, as computed from the facts up to it, without `live`.",
       params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
       querystring: z.object({
+        ...graphQuery.shape,
         after: z.coerce
           .number()
           .int()
@@ -259,13 +262,16 @@ function itemRoute(app: App, { umbra }: RouteContext): void {
             items: z.array(views.item),
             next: z.number().int().nullable(),
             live: views.liveItems,
+            moment: views.lastFact,
           }),
         },
-        ["E301", "E310"],
+        ["E301", "E310", "E313"],
       ),
     }),
-    async ({ job, params, query: { after = -1, limit } }) =>
-      isoItems(await umbra.items(job.job_id, params.node, { after, limit })),
+    async ({ job: { job_id }, params: { node }, query: { at, after = -1, limit } }) =>
+      at === undefined
+        ? isoItems(await umbra.items(job_id, node, { after, limit }))
+        : isoItemsAt(await umbra.queries.facts.itemsAt(job_id, node, { at: momentOf(at), after, limit })),
   )
 }
 
@@ -300,10 +306,9 @@ function configRoute(app: App, { umbra }: RouteContext): void {
 
 type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]
 
-interface Submission extends Omit<Wanted, "idempotency_key"> {
-  readonly idempotency_key?: string | undefined
+interface SubmissionHeaders {
+  readonly "idempotency-key"?: string | undefined
   readonly traceparent?: string | undefined
-  readonly request?: CheckedRequest
 }
 
 type BulkResult = { job_id: string; is_new: boolean } | { problem: ProblemDocument }
@@ -317,7 +322,10 @@ async function submitJobs(
   const { umbra, unfinished, settings } = parts
   const request = { spentMs: 0 }
   const bounds = boundsOf(caller, settings)
-  const entries = jobs.map(wanted => ({ ...wanted, options: optionsOf(caller, { ...wanted, request }) }))
+  const entries = jobs.map(wanted => {
+    const { workflow, input, idempotency_key: key } = wanted
+    return { workflow, input, options: optionsOf(caller, wanted, { key, request }) }
+  })
   const accepted = await umbra.acceptMany(entries, {
     traceparent: isTraceparent(traceparent) ? traceparent : undefined,
     ...(bounds.length === 0 ? {} : { admit: (jobId, store) => unfinished.admit(bounds, jobId, store) }),
@@ -331,25 +339,35 @@ async function submitJobs(
   return { results, retryAfter: problems.retryAfter }
 }
 
-function submitJob({ umbra, unfinished, settings }: RouteContext, caller: Caller, submission: Submission) {
-  const { workflow, input } = submission
+function submitJob(
+  { umbra, unfinished, settings }: RouteContext,
+  caller: Caller,
+  wanted: Wanted,
+  { "idempotency-key": key, traceparent }: SubmissionHeaders,
+) {
+  const { workflow, input } = wanted
+  const options = optionsOf(caller, wanted, { key, traceparent })
   const bounds = boundsOf(caller, settings)
-  return umbra.accept(workflow, input, optionsOf(caller, submission), (jobId, store) =>
-    unfinished.admit(bounds, jobId, store),
-  )
+  if (bounds.length === 0) return umbra.accept(workflow, input, options)
+  return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))
 }
 
-function optionsOf(caller: Caller, wanted: Omit<Submission, "workflow">): AcceptOptions {
-  const { priority, ttl_seconds, labels, idempotency_key, traceparent, request } = wanted
+interface Given {
+  readonly key: string | undefined
+  readonly traceparent?: string | undefined
+  readonly request?: CheckedRequest
+}
+
+function optionsOf(caller: Caller, wanted: Wanted, { key, traceparent, request }: Given): AcceptOptions {
   return {
     owner: caller.owner,
     submittedBy: caller.limits === null ? undefined : caller.name,
-    priority,
-    ttlSeconds: ttl_seconds,
-    labels,
+    priority: wanted.priority,
+    ttlSeconds: wanted.ttl_seconds,
+    labels: wanted.labels,
     startAt: wanted.start_at,
     delaySeconds: wanted.delay_seconds,
-    idempotencyKey: idempotency_key,
+    idempotencyKey: key,
     // W3C: a malformed header is ignored.
     traceparent: isTraceparent(traceparent) ? traceparent : undefined,
     request,
@@ -364,10 +382,16 @@ function ended(
 ): Promise<JobSnapshot> {
   return new Promise((resolve, reject) => {
     const unsubscribe = stopping.onStop(() => void umbra.job(jobId).then(resolve, reject))
-    umbra
-      .wait(jobId, { timeoutMs: Math.min(seconds, settings.maxWaitSeconds) * 1000 })
-      .then(resolve, reject)
-      .finally(unsubscribe)
+    umbra.wait(jobId, { timeoutMs: Math.min(seconds, settings.maxWaitSeconds) * 1000 }).then(
+      job => {
+        unsubscribe()
+        resolve(job)
+      },
+      error => {
+        unsubscribe()
+        reject(error)
+      },
+    )
   })
 }
 

@@ -1,6 +1,8 @@
 /** What jobs of pipelines have in addition: lineage and dead letters (P4, P5). */
 import { z } from "zod"
-import { isoDeadLetters, isoLineage } from "../../pipeline/queries.ts"
+import type { Json } from "../../core/json.ts"
+import { isJobId } from "../../engine/ids.ts"
+import { executionNumber, isoDeadLetters, isoLineage } from "../../pipeline/queries.ts"
 import { boundsOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
@@ -14,18 +16,52 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
   const { umbra } = parts
 
   app.get(
+    "/executions",
+    read({
+      summary: "List executions of pipelines, newest first",
+      description:
+        "A page ends after `limit` executions, or after a bounded search: then `complete` is false, and the next page continues at `next`.",
+      querystring: z.strictObject({
+        dead_letters: z.enum(["true", "false"]).optional().meta({
+          description: "true: only those with dead letters that no job has replayed.",
+          example: "true",
+        }),
+        after: z
+          .string()
+          .refine(
+            text => isJobId(text) || executionNumber.test(text),
+            "must be `next` of the previous page, or a job's id",
+          )
+          .optional()
+          .meta({
+            description: "`next` of the previous page, or a job's id.",
+            example: schema.jobIdExample,
+          }),
+        limit: z.coerce.number().int().min(1).max(100).default(50).meta({ example: 50 }),
+      }),
+      response: schema.answers({ 200: pipeline.executions }, ["E301"]),
+    }),
+    async ({ caller: { owner }, query }) =>
+      (await umbra.pipelines.executions(owner, {
+        ...query,
+        dead_letters: query.dead_letters === "true",
+      })) as z.infer<typeof pipeline.executions>,
+  )
+
+  app.get(
     "/jobs/:job/lineage",
     read({
       summary: "Show the ancestors and descendants of a message",
       description:
-        "From any output to its inputs and back, with the calls of every adapter for each message.",
+        "From any output to its inputs and back, with the calls of every adapter for each message. `from` pages through " +
+        "the messages next to it, which may be many.",
       params,
-      querystring: z.strictObject({ message: pipeline.messageName, limit: pipeline.lineageLimit }),
+      querystring: z.strictObject({ message: pipeline.messageName, ...pipeline.lineageBounds }),
       response: schema.answers({ 200: pipeline.lineage }, looking),
     }),
-    async ({ job, query: { message, limit } }) => {
+    async ({ job, query: { message, ...bounds } }) => {
       type Lineage = z.infer<typeof pipeline.lineage>
-      return isoLineage(await umbra.pipelines.lineage(job.job_id, message, limit)) as unknown as Lineage
+      return isoLineage(await umbra.pipelines.lineage(job.job_id, message, bounds)) as unknown as Lineage
     },
   )
 
@@ -57,24 +93,37 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): v
       summary: "Process dead letters again, as a new job",
       description:
         "The new job runs the same pipeline, starts with these messages in the queues of their routes, and has the label " +
-        "`replay_of`. A dead letter can be replayed once; afterwards it shows the job that replayed it.",
+        "`replay_of`. `bodies` replaces bodies. A dead letter can be replayed once; afterwards it shows the job that replayed it.",
       params,
       body: pipeline.replay.nullish(),
       response: schema.answers({ 201: pipeline.replayed }, [
         ...looking,
-        ...(["E304", "E305", "E426", "E502", "E610", "E611", "E613", "E614", "E635", "E636"] as const),
-        ...(["E646", "E702", "E708", "E710", "E711"] as const),
+        ...([
+          "E304",
+          "E305",
+          "E309",
+          "E426",
+          "E502",
+          "E610",
+          "E611",
+          "E613",
+          "E614",
+          "E635",
+          "E636",
+        ] as const),
+        ...(["E646", "E702", "E708", "E710", "E711", "E807"] as const),
       ]),
     }),
     async (request, reply) => {
       const { caller } = request
       const { job_id, owner } = request.job
-      const { messages, workflow } = request.body ?? {}
+      const { messages, bodies, workflow } = request.body ?? {}
       const bounds = boundsOf({ ...caller, owner }, settings)
       const { jobId, replayed, stored } = await umbra.pipelines.replay(
         job_id,
         {
           messages,
+          bodies: bodies as { readonly [message: string]: Json } | undefined,
           workflow,
           submittedBy: caller.limits === null ? undefined : caller.name,
         },

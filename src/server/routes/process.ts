@@ -22,7 +22,7 @@ const worker = z
     id: eg(z.string(), "engine-5b1f0c9e-2d4a"),
     host: eg(z.string(), "worker-1"),
     pid: eg(z.number().int(), 4711),
-    version: eg(z.string(), "0.1.0"),
+    version: eg(z.string(), "0.2.0"),
     state: z
       .enum(["live", "dead", "outdated"])
       .describe("outdated: the worker runs an earlier release; it is alive, but gets no tasks."),
@@ -34,6 +34,19 @@ const worker = z
     partitions: eg(count, 64, "Number of partitions that its process owns."),
   })
   .meta({ id: "Worker" })
+const engines = z
+  .object({
+    engines: z.array(
+      z.object({
+        ...worker.pick({ id: true, host: true, pid: true, version: true, last_beat: true }).shape,
+        state: z.enum(["live", "dead"]),
+        partitions: eg(z.array(count), [0, 1, 2], "The partitions that it owns."),
+      }),
+    ),
+    partitions: eg(count, 64, "How many partitions the store has."),
+    unowned: eg(z.array(count), [], "Partitions that no engine owns: their jobs make no progress."),
+  })
+  .meta({ id: "Engines" })
 const health200 = z.object({
   status: z.literal("ok"),
   workers: z.object({ live: eg(count, 2), dead: count, outdated: count.optional() }),
@@ -100,6 +113,17 @@ export function workerRoutes(app: App, { umbra }: RouteContext): void {
       response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
     }),
     async () => ({ workers: umbra.workers() }),
+  )
+
+  app.get(
+    "/engines",
+    admin({
+      summary: "List the engines on this store, and the partitions that each owns",
+      description:
+        "As of the last heartbeat of the process that answers. Engines run jobs of all owners, so the scope admin is required.",
+      response: schema.answers({ 200: engines }, []),
+    }),
+    async () => umbra.engines() as z.infer<typeof engines>,
   )
 }
 

@@ -1,7 +1,8 @@
 /** Schedules: workflows that start at times. */
 import { z } from "zod"
-import { boundsOf } from "../http/unfinished.ts"
+import { boundsOf, limitOfToken } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
+import { operation } from "../schemas/bulk.ts"
 import * as schema from "../schemas/job.ts"
 import * as views from "../schemas/schedule.ts"
 
@@ -20,11 +21,11 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       params,
       body: views.request,
       response: schema.answers({ 200: views.schedule, 201: views.schedule }, [
-        ...(["E305", "E309", "E330", "E635", "E636"] as const),
+        ...(["E305", "E309", "E330", "E332", "E635", "E636", "E807"] as const),
       ]),
     }),
     async ({ caller: { owner }, params: { name }, body }, reply) => {
-      const { schedule, isNew } = await schedules.put(name, body, { owner })
+      const { schedule, isNew } = await schedules.put(name, body, { owner, max: settings.maxSchedules })
       return reply.code(isNew ? 201 : 200).send(schedule)
     },
   )
@@ -33,7 +34,8 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
     "/schedules",
     read({
       summary: "List schedules by name",
-      querystring: z.strictObject({ after: views.scheduleName.optional(), limit: schema.limit }),
+      description: "A page ends after `limit` schedules or 4 MiB of data.",
+      querystring: views.listQuery,
       response: schema.answers({ 200: views.page }, []),
     }),
     async ({ caller: { owner }, query }) => schedules.list({ owner, ...query }),
@@ -54,16 +56,34 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
     read({
       summary: "List what the ticks of a schedule did, newest first",
       params,
-      querystring: z.strictObject({
-        before: z.iso
-          .datetime({ offset: true })
-          .optional()
-          .meta({ description: "`next` of the previous page.", example: "2026-11-15T12:00:00.000Z" }),
-        limit: schema.limit,
-      }),
+      querystring: views.firesQuery,
       response: schema.answers({ 200: views.fires }, ["E331"]),
     }),
     async ({ caller: { owner }, params: { name }, query }) => schedules.fires(name, { owner, ...query }),
+  )
+
+  app.get(
+    "/schedules/:name/ticks",
+    read({
+      summary: "List the ticks of a range, past and planned ones, oldest first",
+      description:
+        "From `from` on, before `to`. A paused schedule has no planned ticks. Past ticks are those of the history.",
+      params,
+      querystring: views.ticksQuery,
+      response: schema.answers({ 200: views.ticks }, ["E331"]),
+    }),
+    async ({ caller: { owner }, params: { name }, query }) => schedules.ticks(name, { owner, ...query }),
+  )
+
+  app.post(
+    "/schedules/preview",
+    read({
+      summary: "Check a schedule that is not stored, and show its next 20 ticks",
+      description: "As `PUT /schedules/{name}`, but its workflow may be left out and need not exist.",
+      body: views.previewRequest,
+      response: schema.answers({ 200: views.preview }, ["E309", "E330", "E635", "E636"]),
+    }),
+    async ({ body }) => schedules.preview(body),
   )
 
   app.delete(
@@ -85,7 +105,7 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
     manage({
       summary: "Pause a schedule",
       description:
-        "Ticks that come meanwhile never fire. Its jobs continue. A paused schedule is not changed.",
+        "Ticks that are due while it is paused never fire. Its jobs continue. A paused schedule is not changed.",
       params,
       body: views.nothing,
       response: schema.answers({ 200: views.schedule }, ["E331", "E635", "E636"]),
@@ -100,7 +120,7 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       description: "It continues with the next tick from now.",
       params,
       body: views.nothing,
-      response: schema.answers({ 200: views.schedule }, ["E331", "E635", "E636"]),
+      response: schema.answers({ 200: views.schedule }, ["E330", "E331", "E635", "E636"]),
     }),
     async ({ caller: { owner }, params: { name } }) => schedules.resume(name, { owner }),
   )
@@ -110,11 +130,24 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
     submit({
       summary: "Start a job of a schedule now",
       description:
-        "Whatever runs, also of a paused schedule. `schedule.time` of its input is now. Ticks do not wait for this job.",
+        "Also while a job of the schedule is running, and for a paused schedule. `schedule.time` of its input is now. Ticks do not wait for this job.",
       params,
       body: views.nothing,
       response: schema.answers({ 201: views.started }, [
-        ...(["E304", "E305", "E331", "E426", "E611", "E610", "E613", "E635", "E636", "E646"] as const),
+        ...([
+          "E304",
+          "E305",
+          "E330",
+          "E331",
+          "E426",
+          "E611",
+          "E610",
+          "E613",
+          "E635",
+          "E636",
+          "E646",
+          "E807",
+        ] as const),
       ]),
     }),
     async ({ caller, params: { name } }, reply) => {
@@ -124,6 +157,53 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
         unfinished.admit(bounds, jobId, store),
       )
       return reply.code(201).header("location", `/jobs/${started.job_id}`).send(started)
+    },
+  )
+
+  app.post(
+    "/schedules/:name/backfill",
+    manage({
+      summary: "Start a job for each past tick of a range",
+      description:
+        "A durable bulk operation: `GET /bulk/{id}` shows its progress, `GET /bulk/{id}/refused` the ticks that could not start, `POST /bulk/{id}/abort` aborts it. 201 when it is stored, 200 if the Idempotency-Key was used before. It starts one job for each tick, regardless of running jobs and of what the tick did at its time, with the document of the schedule and the version of the workflow as they are now. With `dry_run` the answer is a count, and nothing is stored.",
+      params,
+      headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
+      body: views.backfillRequest,
+      response: schema.answers({ 200: z.union([operation, views.backfillCount]), 201: operation }, [
+        ...([
+          "E305",
+          "E306",
+          "E309",
+          "E330",
+          "E331",
+          "E610",
+          "E611",
+          "E613",
+          "E635",
+          "E636",
+          "E646",
+        ] as const),
+      ]),
+    }),
+    async ({ caller, params: { name }, body: { dry_run, ...range }, headers }, reply) => {
+      const { owner } = caller
+      if (dry_run) return schedules.previewBackfill(name, range, { owner })
+      const bounds = boundsOf(caller, settings)
+      const { is_new, ...started } = await schedules.backfill(
+        name,
+        range,
+        {
+          owner,
+          idempotencyKey: headers["idempotency-key"],
+          submittedBy: caller.limits === null ? undefined : caller.name,
+          maxUnfinished: limitOfToken(caller, settings) ?? undefined,
+        },
+        (jobId, store) => unfinished.admit(bounds, jobId, store),
+      )
+      return reply
+        .code(is_new ? 201 : 200)
+        .header("location", `/bulk/${started.bulk_id}`)
+        .send(started)
     },
   )
 }

@@ -19,7 +19,7 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
   app.get(
     "/workflows/:name/stats",
     operations("workflows").read({
-      summary: "Show what the jobs of a workflow took, used and failed with",
+      summary: "Show durations, usage and failures of a workflow's jobs",
       description:
         "Of jobs that ended between `from` and `to`, in whole hours, at most a minute old. Kept for 90 days by default, longer than the jobs themselves. Percentiles are within 5 %.",
       params: z.object({ name: schema.workflowName }),

@@ -1,7 +1,7 @@
 /** Workflows and their versions. Names are per owner (S3): workflows of other owners are not found. */
 
-import { isDeepStrictEqual } from "node:util"
 import { z } from "zod"
+import { compiledGraph } from "../../core/compiled-graph.ts"
 import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
@@ -14,11 +14,12 @@ import {
   storedWorkflow,
   versionPage,
   versionView,
+  workflowDiff,
   workflowPage,
   workflowWithAliases,
 } from "../../jobs/workflows.ts"
 import type { AliasTarget } from "../../journal/port/registry.ts"
-import { inTurns, type Work } from "../../turns.ts"
+import { inTurns } from "../../turns.ts"
 import { isKnown } from "../http/immutable.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
@@ -119,13 +120,8 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       response: schema.answers({ 200: views.diff }, ["E305"]),
     }),
     async request => {
-      const key = { owner: request.caller.owner, name: request.params.name }
-      const { from, to } = request.query
-      const [before, after] = [
-        await storedWorkflow(umbra, { ...key, version: from }),
-        await storedWorkflow(umbra, { ...key, version: to }),
-      ]
-      return { name: key.name, from, to, ...(await inTurns(diffOf(before.definition, after.definition))) }
+      const { owner } = request.caller
+      return workflowDiff(umbra, { owner, ...request.params, ...request.query })
     },
   )
 
@@ -189,7 +185,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     ),
     async (request, reply) => {
       const plan = await planOf(request.body, request.headers["content-type"])
-      const { unchanged, ...found } = await umbra.registerPlan(
+      const { unchanged, ...found } = await umbra.registrations.registerPlan(
         plan,
         request.caller.owner,
         request.caller.name,
@@ -203,17 +199,31 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     read(
       {
         summary: "Check a workflow without storing it",
+        querystring: z.strictObject({
+          graph: z.enum(["true", "false"]).optional().meta({
+            description: "`true`: answer also with its compiled graph, as it would be stored.",
+            example: "true",
+          }),
+          definition: facts.withDefinition,
+        }),
         body: documentText,
         response: schema.answers({ 200: validAnswer }, documentErrors),
       },
       { isDocument: true },
     ),
-    async request => {
+    async (request, reply) => {
       const plan = await planOf(request.body, request.headers["content-type"])
-      umbra.checkPlan(plan, request.caller.owner)
+      umbra.registrations.check(plan, request.caller.owner)
       const { name, hash, nodes, pipeline } = plan
       const counts = pipeline === null ? [nodes.length, 0] : [0, pipeline.routes.length]
-      return { valid: true, name, hash, nodes: counts[0], routes: counts[1] }
+      const answer = { valid: true as const, name, hash, nodes: counts[0]!, routes: counts[1]! }
+      const { graph, definition } = request.query
+      if (graph !== "true" && definition !== "true") return answer
+      return sendInTurns(reply, {
+        ...answer,
+        ...(graph === "true" ? { graph: await inTurns(compiledGraph(plan)) } : {}),
+        ...(definition === "true" ? { definition: plan.document } : {}),
+      })
     },
   )
 
@@ -258,66 +268,12 @@ const validAnswer = z.object({
   hash,
   nodes: eg(z.number().int(), 4),
   routes: z.number().int().describe("Number of routes of a pipeline."),
+  graph: facts.compiledGraph
+    .pick({ nodes: true })
+    .optional()
+    .describe("With `graph=true`. That of a pipeline is one node."),
+  definition: facts.definition.optional(),
 })
-
-/** The differences between two versions of a workflow. */
-type Keys = Record<string, unknown>
-type Differences = Omit<z.output<typeof views.diff>, "name" | "from" | "to">
-
-interface Changes {
-  readonly added: string[]
-  readonly removed: string[]
-  readonly changed: [name: string, keys: string[]][]
-}
-
-/** Both are canonical, except for values of `retry` that were written although they are the default. */
-function* diffOf(before: string, after: string): Work<Differences> {
-  const old = divided(before)
-  yield
-  const now = divided(after)
-  const nodes = yield* changes(old.nodes, now.nodes)
-  const routes = yield* changes(old.routes, now.routes)
-  return {
-    nodes_added: nodes.added,
-    nodes_removed: nodes.removed,
-    nodes_changed: nodes.changed.map(([id, keys]) => ({ id, keys })),
-    routes_added: routes.added,
-    routes_removed: routes.removed,
-    routes_changed: routes.changed.map(([name, keys]) => ({ name, keys })),
-    keys_changed: changedKeys(old.rest, now.rest),
-  }
-}
-
-/** A document has nodes or routes; a later version may have the other. */
-function divided(definition: string) {
-  const {
-    nodes = [],
-    routes = [],
-    ...rest
-  } = JSON.parse(definition) as Keys & Record<"nodes" | "routes", Keys[]>
-  const by = (key: string, entries: readonly Keys[]) =>
-    new Map(entries.map(entry => [String(entry[key]), entry]))
-  return { nodes: by("id", nodes), routes: by("name", routes), rest }
-}
-
-function* changes(old: ReadonlyMap<string, Keys>, now: ReadonlyMap<string, Keys>): Work<Changes> {
-  const changed: Changes["changed"] = []
-  for (const [name, entry] of now) {
-    const keys = changedKeys(old.get(name) ?? entry, entry)
-    if (keys.length > 0) changed.push([name, keys])
-    yield
-  }
-  return {
-    added: [...now.keys()].filter(name => !old.has(name)),
-    removed: [...old.keys()].filter(name => !now.has(name)),
-    changed,
-  }
-}
-
-function changedKeys(before: Keys, after: Keys): string[] {
-  const keys = new Set([...Object.keys(before), ...Object.keys(after)])
-  return [...keys].filter(key => !isDeepStrictEqual(before[key], after[key])).sort()
-}
 
 const aliasParams = z.object({ name: schema.workflowName, alias: schema.aliasName })
 

@@ -47,17 +47,27 @@ const filter = z
   })
   .meta({ id: "BulkFilter", description: "As for `GET /jobs`; at least one field." })
 
+export const rate = z
+  .number()
+  .positive()
+  .max(HIGHEST_RATE)
+  .describe(`Jobs per second; default ${USUAL_RATE}.`)
+
+export const backfill = z.object({
+  schedule: z.string().describe("The name of the schedule."),
+  workflow: z.string().describe("The version that the jobs run."),
+  from: time,
+  to: time,
+  first_tick: time.nullable(),
+  last_tick: time.nullable(),
+})
+
 export const request = z
   .strictObject({
     verb,
     filter,
     reason: z.string().max(1000).optional().describe("For cancel: stored with each job."),
-    rate: z
-      .number()
-      .positive()
-      .max(HIGHEST_RATE)
-      .optional()
-      .describe(`Jobs per second; default ${USUAL_RATE}.`),
+    rate: rate.optional(),
     fork: bulkFork.optional(),
     dry_run: z
       .boolean()
@@ -69,7 +79,8 @@ export const request = z
   })
 
 const refusal = z.object({
-  job_id: z.string(),
+  job_id: z.string().nullable().describe("Null: it is a tick of a backfill."),
+  tick: time.optional(),
   code: z.string().describe("A code of docs/reference/errors.md."),
   message: z.string(),
 })
@@ -93,7 +104,7 @@ export const count = z
     by_status: z.record(z.string(), z.number().int()),
     fork: z
       .object({
-        previewed: z.number().int().describe("How many jobs were looked at: the newest, at most 10."),
+        previewed: z.number().int().describe("How many jobs were examined: the newest, at most 10."),
         unconfirmed: z
           .object({ unsafe: z.array(z.string()), unknown: z.array(z.string()) })
           .describe("Nodes that `fork.confirm` must still contain for these jobs."),
@@ -107,7 +118,10 @@ export const count = z
 const summaryFields = {
   bulk_id: z.string().describe("The id of the job that is the operation."),
   owner: z.string(),
-  verb,
+  verb: z.enum([...bulkVerbs, "backfill"]).meta({
+    description: "`backfill`: started by `POST /schedules/{name}/backfill`.",
+    example: "retry",
+  }),
   status: status.describe(
     "Of that job: COMPLETED when every target got its command, CANCELLED when aborted.",
   ),
@@ -143,6 +157,7 @@ export const operation = z
       .looseObject({})
       .optional()
       .describe("For fork: as in the request, with the version that a name meant at the start."),
+    backfill: backfill.optional().describe("For backfill: its ticks. `filter` is empty then."),
     matched: z
       .object({ count: z.number().int(), complete: z.boolean() })
       .describe("The targets that were counted at the start; `complete: false`: there were more."),

@@ -7,9 +7,17 @@ const sums = z.record(z.string(), z.number())
 const node = z.object({
   status: z.string(),
   attempts: z.number().int().describe("Attempts that have begun."),
+  began_ms: z
+    .number()
+    .nullable()
+    .describe("When it was ready to run, from the start of the job. null: it was not yet."),
   took_ms: z.number().nullable().describe("null: it has not ended."),
   usage: sums,
   error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  items: z
+    .object({ done: z.number().int(), total: z.number().int() })
+    .optional()
+    .describe("For a list that has not ended: how many of its items have."),
   output: z
     .string()
     .nullable()
@@ -20,10 +28,10 @@ const node = z.object({
 const side = z.object({
   job_id: z.string(),
   workflow: z.string(),
-  workflow_version: z.number().int(),
+  workflow_version: z.number().int().nullable().describe("null: a changed definition."),
   status: z.string(),
   definition: z.string().describe("Hash of the definition."),
-  input: z.string().describe("Hash of the input."),
+  input: z.string().optional().describe("Hash of the input. Left out: not computed, beyond the bounds."),
   took_ms: z.number(),
   usage: sums,
 })
@@ -32,7 +40,7 @@ const divergence = z.object({
   kind: z
     .enum(["input", "only_a", "only_b", "definition", "status", "output"])
     .describe(
-      "input: the inputs of the jobs differ. only_a, only_b: only one has the node. definition: the node is defined differently. status, output: the node had the same inputs, and another state or output.",
+      "input: the inputs of the jobs differ. only_a, only_b: only one has the node. definition: the node is defined differently. status, output: the node had the same inputs, but a different state or output.",
     ),
   node: z.string().nullable().describe("null: the jobs themselves."),
 })
@@ -53,7 +61,15 @@ const sideExample = {
   usage: { tokens: 1200 },
 }
 const nodeExample = {
-  ...{ status: "COMPLETED", attempts: 1, took_ms: 900, usage: { tokens: 1200 }, error: null, output: hash },
+  ...{
+    status: "COMPLETED",
+    attempts: 1,
+    began_ms: 0,
+    took_ms: 900,
+    usage: { tokens: 1200 },
+    error: null,
+    output: hash,
+  },
 }
 const placeExample = { seq: 17179869187, index: 4, at: "2026-11-15T12:00:01.250Z" }
 
@@ -62,7 +78,8 @@ export const comparison = z
     a: side,
     b: side,
     same_definition: z.boolean(),
-    same_input: z.boolean(),
+    same_input: z.boolean().nullable().describe("null: not compared, too large."),
+    input_by_hash: z.literal(true).optional().describe("As `by_hash` of a node."),
     divergence: divergence.nullable().describe("The first in topological order; null: there is none."),
     divergences: z.array(divergence).describe("At most 100; the first is `divergence`."),
     delta: z.object({ took_ms: z.number().nullable(), usage: sums }).describe("b minus a."),
@@ -72,8 +89,17 @@ export const comparison = z
         a: node.nullable(),
         b: node.nullable(),
         same_definition: z.boolean(),
-        same_inputs: z.boolean().nullable().describe("null: outputs that it may read were not compared."),
-        same_output: z.boolean().nullable(),
+        same_inputs: z
+          .boolean()
+          .nullable()
+          .describe("null: the inputs of the jobs, or outputs that it may read, were not compared."),
+        same_output: z.boolean().nullable().describe("null: not compared, too large."),
+        by_hash: z
+          .literal(true)
+          .optional()
+          .describe(
+            "The outputs differ as texts, perhaps only in the order of keys: too large to compare by value.",
+          ),
         delta: z
           .object({ took_ms: z.number().nullable(), attempts: z.number().int(), usage: sums })
           .nullable()
@@ -81,7 +107,9 @@ export const comparison = z
         divergence: z.string().nullable(),
       }),
     ),
-    complete: z.boolean().describe("false: some outputs were not compared, beyond the bounds."),
+    complete: z
+      .boolean()
+      .describe("false: the inputs of the jobs, or some outputs, were not compared, beyond the bounds."),
     moments: z.object({ a: place, b: place }).describe("The last facts that were compared."),
     diffs: z
       .array(

@@ -35,7 +35,7 @@ const fact = z
       .number()
       .int()
       .optional()
-      .describe("The fence of the attempt, not the number that people see."),
+      .describe("The fence of the attempt, not the attempt number that is shown to users."),
     worker: z.string().optional(),
     code: z.string().optional().describe("The code of the fault."),
   })
@@ -83,7 +83,7 @@ const compiledExample = {
 export const compiledGraph = z
   .object({
     name: z.string(),
-    version: z.number().int().nullable().describe("null: a definition that is no version."),
+    version: z.number().int().nullable().describe("null: the definition is not a stored version."),
     nodes: z.array(
       z.looseObject({
         id: z.string(),
@@ -100,3 +100,16 @@ export const compiledGraph = z
     ),
   })
   .meta({ id: "CompiledGraph", examples: [compiledExample] })
+
+export const withDefinition = z.enum(["true", "false"]).optional().meta({
+  description: "`true`: answer also with the definition, as JSON.",
+  example: "true",
+})
+
+export const definition = z
+  .looseObject({ name: z.string() })
+  .describe("With `definition=true`: the definition as it is stored.")
+
+export const jobGraph = compiledGraph
+  .extend({ definition: definition.optional() })
+  .meta({ id: "JobGraph", examples: [compiledExample] })

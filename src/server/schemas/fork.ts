@@ -52,6 +52,16 @@ export const forkRequest = z
   .meta({ examples: [{ from: ["charge"], confirm: { unsafe: ["charge"] } }] })
 
 const quantiles = z.object({ p50: z.number(), p90: z.number() }).nullable()
+const usage = z
+  .record(
+    z.string(),
+    z.object({
+      mean: z.number(),
+      p50: z.number().nullable().describe("null: no data."),
+      p90: z.number().nullable(),
+    }),
+  )
+  .nullable()
 
 const forkedNode = z
   .object({
@@ -81,6 +91,7 @@ const forkedNode = z
     duration_ms: quantiles
       .optional()
       .describe("For a node that runs: what its runs usually take. null: no data."),
+    usage: usage.optional().describe("For a node that runs: what its runs usually use. null: no data."),
   })
   .meta({ id: "ForkedNode" })
 
@@ -99,6 +110,7 @@ const example = {
       because: "the request runs it again",
       effects: "unsafe",
       duration_ms: null,
+      usage: null,
     },
   ],
   pinned: [],
@@ -126,7 +138,9 @@ export const forkPreview = z
     expected: z
       .object({
         duration_ms: quantiles.describe("Along the critical path. null: no data."),
-        usage: z.record(z.string(), z.number()).nullable().describe("On average. null: no data."),
+        usage: usage.describe(
+          "The sums of the nodes that run and have data. A percentile is null if one of these nodes has none.",
+        ),
         critical_path: ids.describe("Nodes that run one after another and take the longest."),
         without_data: ids.describe("Nodes that run and have no statistics."),
       })

@@ -40,6 +40,12 @@ const route = z
       8,
       "How many messages may be in flight right now; null: the execution does not run.",
     ),
+    max_queued: eg(count, 10_000_000, "With this many messages, the routes that write to its queue wait."),
+    held_up_by: eg(
+      z.string().nullable(),
+      null,
+      "The route behind it that it waits for, since that has `max_queued` messages.",
+    ),
   })
   .meta({ id: "Route" })
 
@@ -50,6 +56,7 @@ const pastRoute = route.extend({
   rate: notRecorded,
   latency_ms: notRecorded,
   concurrency: notRecorded,
+  held_up_by: notRecorded,
 })
 
 const waitKinds = [
@@ -198,7 +205,7 @@ const attempt = z
     waits: eg(
       z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })),
       [],
-      "What the attempt waited for: a retry time, the limit of concurrent executions, a slot, a timer, a signal, a provider, a child job, items.",
+      "What the attempt waited for: a retry time, the limit of concurrent executions, the end of a pause, a slot, a timer, a signal, a provider, a child job, items.",
     ),
   })
   .meta({ id: "Attempt" })
@@ -214,7 +221,7 @@ const node = z
     waiting_on: waitingOn
       .nullable()
       .describe(
-        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a `pipeline` that waits because `limit` executions run, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` has more: the `position` in a queue, why no worker has started, and for a pipeline the `adapters` that its process lacks, and `redis` if the process has none.",
+        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id`, `last_poll_at` and `next_poll_at`, a slot's `provider`, a `pipeline` that waits because `limit` executions run, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` has more: the `position` in a queue, why no worker has started, and for a pipeline the `adapters` that its process lacks, and `redis` if the process has none.",
       ),
     error: fault.nullable(),
     reused_from: z
@@ -247,12 +254,13 @@ export const item = z
     error: fault.nullable(),
   })
   .meta({ id: "Item" })
+export const lastFact = z
+  .object({ seq: z.number().int(), index: z.number().int(), at: time })
+  .optional()
+  .describe("With `at`: the last fact of that moment.")
 export const graph = z
   .looseObject({
-    moment: z
-      .object({ seq: z.number().int(), index: z.number().int(), at: time })
-      .optional()
-      .describe("With `at`: the last fact of that moment."),
+    moment: lastFact,
     status: eg(z.string(), "PROCESSING"),
     forked_from: z.string().optional().describe("For a fork: the job it was forked from."),
     workflow_status: z

@@ -111,7 +111,7 @@ export const job = z
       .number()
       .int()
       .nullable()
-      .describe("null: the job is a fork with a changed definition, which is no version."),
+      .describe("null: the job is a fork with a changed definition, which is not a stored version."),
     definition: z.string().nullable().describe("The hash of that definition; null: the job runs a version."),
     owner: z.string(),
     parent_id: z.string().nullable().describe("For a child job: its parent."),
@@ -154,7 +154,7 @@ export const job = z
     note: z
       .object({ text: z.string(), at: time, by: z.string().nullable() })
       .nullable()
-      .describe("What people have noted on the job, when, and the token or JWT subject that did."),
+      .describe("The note on the job, when it was written, and by which token or JWT subject."),
     paused: jobPaused.nullable().describe("Since when no node of the job begins; null: it is not paused."),
     priority: z.number().int(),
     created_at: time,
@@ -191,7 +191,7 @@ const start = {
 
 export const startTime = z.strictObject(start).meta({ examples: [{ delay_seconds: 3600 }] })
 
-const submission = {
+export const submission = {
   workflow: workflowReference,
   input: json.optional(),
   priority: z.number().int().min(-1000).max(1000).optional(),

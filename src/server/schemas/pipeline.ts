@@ -85,6 +85,7 @@ const deadLetter = z
     failed_at: schema.time,
     error: fault,
     replayed_by: eg(z.string().nullable(), null, "The job that replayed it."),
+    edited: eg(z.boolean(), false, "It was replayed with another body."),
     body,
   })
   .meta({ id: "DeadLetter" })
@@ -96,13 +97,75 @@ export const deadLetters = z.object({
 
 /** A body may have up to a megabyte. */
 export const deadLettersLimit = z.coerce.number().int().min(1).max(100).default(50).meta({ example: 100 })
-export const lineageLimit = z.coerce
+const lineageLimit = z.coerce
   .number()
   .int()
   .min(1)
   .max(1000)
   .default(100)
   .meta({ description: "The largest number of inputs, and of outputs.", example: 100 })
+
+/** Of one walk; each is a query parameter. */
+export const lineageBounds = {
+  limit: lineageLimit,
+  depth: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1000)
+    .optional()
+    .meta({ description: "The largest number of steps from the message.", example: 3 }),
+  width: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1000)
+    .optional()
+    .meta({ description: "The largest number of messages of one step. Default: `limit`.", example: 20 }),
+  from: z.coerce.number().int().min(0).max(100_000).optional().meta({
+    description: "Leaves out this many messages of the first step: those of earlier pages.",
+    example: 20,
+  }),
+  direction: z
+    .enum(["inputs", "outputs"])
+    .optional()
+    .meta({ description: "Only ancestors, or only descendants.", example: "outputs" }),
+}
+
+const figure = z.number().int().min(0)
+
+const execution = z
+  .object({
+    job_id: schema.jobId,
+    workflow: eg(z.string(), "crawl"),
+    workflow_version: schema.job.shape.workflow_version,
+    status: schema.job.shape.status,
+    error: schema.job.shape.error,
+    reason: schema.job.shape.reason,
+    labels: schema.job.shape.labels,
+    paused: schema.job.shape.paused,
+    created_at: schema.job.shape.created_at,
+    finished_at: schema.job.shape.finished_at,
+    messages: z
+      .object({
+        queued: eg(figure, 120, "Those in flight included."),
+        waiting: eg(figure, 2, "Messages that wait for their next attempt."),
+        done: eg(figure, 4711),
+        failed: eg(figure, 1),
+      })
+      .describe("Sums over all routes, as they were last stored."),
+    dead_letters: z.object({
+      count: eg(figure, 1, "Dead letters that no job has replayed, counted up to 1,000."),
+      first: z.object({ message: messageName, error: fault }).nullable(),
+    }),
+  })
+  .meta({ id: "Execution" })
+
+export const executions = z.object({
+  executions: z.array(execution),
+  next: eg(z.string().nullable(), null, "The value of `after` for the next page."),
+  complete: eg(z.boolean(), true, "false: the page ended before it was full; `next` continues the search."),
+})
 
 export const replay = z
   .strictObject({
@@ -111,7 +174,17 @@ export const replay = z
       .min(1)
       .max(1000)
       .optional()
-      .describe("The dead letters to replay; without this field: all that have not been replayed."),
+      .describe(
+        "The dead letters to replay; without this field: those of `bodies`, or all that have not been replayed.",
+      ),
+    bodies: z
+      .record(messageName, schema.json)
+      .refine(bodies => Object.keys(bodies).length <= 1000, "must have at most 1000 bodies")
+      .optional()
+      .meta({
+        description: "Other bodies, by the names of dead letters, which are replayed too.",
+        example: { "fetch:12": { page: "/about-us" } },
+      }),
     workflow: z
       .string()
       .min(1)

@@ -2,7 +2,8 @@
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { scheduleDocument } from "../../schedule/document.ts"
-import { jobId, json, storable, time } from "./job.ts"
+import { backfill, rate } from "./bulk.ts"
+import { jobId, json, limit, moment, storable, submission, time } from "./job.ts"
 
 export const scheduleName = z
   .string()
@@ -21,7 +22,18 @@ const document = scheduleDocument.extend({
   input: (json as z.ZodType<Json>).optional().meta(scheduleDocument.shape.input.meta()!),
 })
 
-export const request = document.meta({ id: "ScheduleRequest", example: documentExample })
+/** Labels as in a submission. What is stored may have been accepted without them. */
+const given = document.extend({ labels: submission.labels })
+
+export const request = given.meta({ id: "ScheduleRequest", example: documentExample })
+
+export const previewRequest = given
+  .partial({ workflow: true })
+  .meta({ id: "SchedulePreviewRequest", example: { cron: "0 2 * * *", zone: "Europe/Berlin" } })
+
+export const preview = z
+  .object({ next_ticks: z.array(time).describe("The next 20 ticks, without their jitter.") })
+  .meta({ id: "SchedulePreview", example: { next_ticks: ["2026-11-16T01:00:00.000Z"] } })
 
 const defaults = { jitter_seconds: 0, overlap: "skip", catch_up: "last", catch_up_seconds: 86_400 }
 const summaryExample = {
@@ -43,6 +55,10 @@ const summary = z
       .describe("When the next tick fires, with its jitter; null: never, or it is paused."),
     queued_tick: time.nullable().describe("A tick that starts when the latest job has ended."),
     last_job: jobId.nullable().describe("The latest job that a tick has started."),
+    problem: z
+      .string()
+      .optional()
+      .describe("Present: this release does not accept the stored document, and no tick fires."),
   })
   .meta({ id: "ScheduleSummary", example: summaryExample })
 
@@ -50,15 +66,13 @@ export const schedule = summary
   .extend({ next_ticks: z.array(time).describe("The next 20 ticks, without their jitter.") })
   .meta({ id: "Schedule", example: { ...summaryExample, next_ticks: ["2026-11-16T01:00:00.000Z"] } })
 
-export const page = z.object({
-  schedules: z.array(summary),
-  next: z.string().nullable().meta({ example: "nightly" }),
-})
-
 const fire = z
   .object({
     tick: time,
-    kind: z.enum(["tick", "run"]).describe("`run`: requested by `POST /schedules/{name}/run`."),
+    kind: z
+      .enum(["tick", "run", "backfill"])
+      .describe("`run`: requested by `POST /schedules/{name}/run`. `backfill`: a tick of a backfill."),
+    bulk_id: jobId.nullable().describe("The bulk operation of a backfill."),
     at: time.describe("When it was decided."),
     outcome: z.enum(["started", "skipped", "missed", "queued", "refused"]),
     job_id: jobId.nullable(),
@@ -70,5 +84,86 @@ const fire = z
   })
   .meta({ id: "ScheduleFire" })
 
-export const fires = z.object({ fires: z.array(fire), next: time.nullable() })
+const listed = summary.extend({
+  fires: z.array(fire).optional().describe("With `fires`: what its newest ticks did, newest first."),
+})
+
+export const listQuery = z.strictObject({
+  after: scheduleName.optional(),
+  limit,
+  fires: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(20)
+    .default(0)
+    .meta({ example: 5 })
+    .describe("How many of the newest fires of each schedule are included."),
+})
+
+export const page = z.object({
+  schedules: z.array(listed),
+  next: z.string().nullable().meta({ example: "nightly" }),
+})
+
+/** A time, or `next` of a page: a time and a kind. */
+const firePlace = z
+  .string()
+  .max(100)
+  .regex(...storable)
+  .refine(text => isTime(text.split("/")[0]!), "must be a time with its zone, or `next` of the previous page")
+  .meta({ description: "`next` of the previous page, or a time.", example: "2026-11-15T12:00:00.000Z/tick" })
+
+function isTime(text: string): boolean {
+  return moment.safeParse(text).success
+}
+
+export const firesQuery = z.strictObject({ before: firePlace.optional(), limit })
+
+const next = z
+  .string()
+  .nullable()
+  .meta({ description: "Null: this is the last page.", example: "2026-11-15T12:00:00.000Z/tick" })
+
+export const fires = z.object({ fires: z.array(fire), next })
+
+export const ticksQuery = z.strictObject({
+  from: moment,
+  to: moment,
+  after: firePlace.optional(),
+  limit,
+})
+
+export const ticks = z.object({
+  ticks: z.array(
+    fire
+      .extend({
+        outcome: z
+          .enum(["started", "skipped", "missed", "queued", "refused", "planned"])
+          .describe("`planned`: not decided yet; `at` is when it fires."),
+      })
+      .meta({ id: "ScheduleTick" }),
+  ),
+  next,
+})
+
+export const backfillRequest = z
+  .strictObject({
+    from: moment.describe("The first tick is not before this time."),
+    to: moment.describe("All ticks are before this time, which is not in the future."),
+    rate: rate.optional(),
+    dry_run: z.boolean().optional().describe("Only count the ticks."),
+  })
+  .meta({ examples: [{ from: "2026-11-01T00:00:00Z", to: "2026-11-15T00:00:00Z", dry_run: true }] })
+
+const backfillExample = {
+  ...{ schedule: "nightly", workflow: "order@3" },
+  ...{ from: "2026-11-01T00:00:00.000Z", to: "2026-11-15T00:00:00.000Z" },
+  ...{ first_tick: "2026-11-01T01:00:00.000Z", last_tick: "2026-11-14T01:00:00.000Z" },
+}
+
+export const backfillCount = z
+  .object({ ...backfill.shape, count: z.number().int() })
+  .meta({ id: "BackfillCount", examples: [{ ...backfillExample, count: 14 }] })
+
 export const started = z.object({ job_id: jobId })

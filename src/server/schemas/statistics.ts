@@ -3,10 +3,18 @@ import { z } from "zod"
 import { eg, jobId, time } from "./job.ts"
 
 const percentiles = eg(
-  z.object({ p50: z.number(), p90: z.number(), p99: z.number() }).nullable(),
-  { p50: 1240, p90: 2310, p99: 5120 },
+  z.object({ p50: z.number(), p90: z.number(), p95: z.number(), p99: z.number() }).nullable(),
+  { p50: 1240, p90: 2310, p95: 3090, p99: 5120 },
   "In milliseconds, within 5 %. null: no data.",
 )
+
+const percentile = z.number().nullable()
+const usageFigures = z.object({
+  total: z.number(),
+  mean: z.number().describe("Per job, or per run of the node, however it ended."),
+  p50: percentile.describe("Of those that completed and reported it, within 5 %. null: no data."),
+  ...{ p90: percentile, p95: percentile, p99: percentile },
+})
 
 const common = {
   failed: eg(z.number().int(), 12),
@@ -19,9 +27,9 @@ const common = {
     .array(z.object({ code: eg(z.string(), "E405"), count: eg(z.number().int(), 12) }))
     .describe("Failures by code, the most frequent first."),
   usage: eg(
-    z.record(z.string(), z.object({ total: z.number(), mean: z.number() })).nullable(),
-    { tokens: { total: 120000, mean: 100 } },
-    "In total, and on average per job or run of the node. null: none was reported.",
+    z.record(z.string(), usageFigures).nullable(),
+    { tokens: { total: 120000, mean: 100, p50: 94.5, p90: 164, p95: 180, p99: 256 } },
+    "By kind of usage; null: none was reported.",
   ),
 }
 
@@ -29,7 +37,7 @@ export const workflowStatistics = z
   .object({
     workflow: eg(z.string(), "order"),
     version: eg(z.number().int().nullable(), 3, "null: all versions."),
-    from: time.describe("The begin of the first hour that is counted."),
+    from: time.describe("The start of the first hour that is counted."),
     to: time.describe("The end of the last one."),
     jobs: z.object({
       count: eg(z.number().int(), 1200, "Ends of jobs. A job that was retried counts with each end."),

@@ -1,4 +1,4 @@
-/** Why a job does not go on. */
+/** Why a job makes no progress. */
 import { z } from "zod"
 import { reasonKinds } from "../../jobs/why/reasons.ts"
 import { eg, jobId, time } from "./job.ts"
@@ -6,7 +6,7 @@ import { eg, jobId, time } from "./job.ts"
 const kind = z.enum(reasonKinds)
 const sentence = eg(
   z.string(),
-  "Node price: slot openai, 40 of 40 held, 28 by job 0198c0de-7a11-7012-9abc-0123456789ab.",
+  "Node price waits for slot openai, 40 of 40 held, 28 by job 0198c0de-7a11-7012-9abc-0123456789ab.",
 )
 const action = eg(
   z.string().nullable(),
@@ -15,14 +15,18 @@ const action = eg(
 )
 
 const usual = z
-  .object({ count: z.number(), p50: z.number(), p90: z.number(), p99: z.number() })
+  .object({ count: z.number(), p50: z.number(), p90: z.number(), p95: z.number(), p99: z.number() })
   .nullable()
   .describe("How long nodes like this usually wait, in ms; null: no data.")
 
 const reason = z
   .object({
     kind,
-    count: eg(z.number().int(), 37, "How many nodes have this reason."),
+    count: eg(
+      z.number().int(),
+      37,
+      "How many nodes have this reason. 0: the job is paused, and none of its nodes is held yet.",
+    ),
     nodes: eg(z.array(z.string()), ["price"], "The first 20 of them."),
     sentence,
     action,
@@ -57,7 +61,7 @@ export const why = z
       ),
     chain: z
       .array(z.object({ job_id: jobId, node: eg(z.string(), "price"), kind, sentence }))
-      .describe("From the node that was asked about, or the first that waits, to its cause."),
+      .describe("From the requested node, or the first one that waits, to its cause."),
     routes: z
       .array(z.object({ route: z.string(), kind, queued: z.number().int(), sentence: z.string(), action }))
       .nullable()
@@ -71,6 +75,11 @@ const example = z.object({
   job_id: jobId,
   workflow: eg(z.string(), "order"),
   node: eg(z.string(), "price", "The first node of the job with this reason; for a pipeline a route."),
+  item: eg(
+    z.number().int().nullable(),
+    null,
+    "Of a node with for_each: the first item that waits for it. null: the node itself does.",
+  ),
   since: time.nullable(),
   until: time.nullable(),
 })
@@ -90,7 +99,11 @@ export const waits = z
           sentence: sentence.describe("Of the node that has waited longest."),
           action,
           jobs: eg(z.number().int(), 12),
-          nodes: eg(z.number().int(), 37, "How many nodes wait for it; for a route: how many messages."),
+          nodes: eg(
+            z.number().int(),
+            37,
+            "How many nodes, or items of for_each, wait for it; for a route: how many messages.",
+          ),
           since: time.nullable().describe("Since when the first of them waits; null: not known."),
           until: time
             .nullable()
@@ -100,7 +113,7 @@ export const waits = z
         }),
       )
       .describe("Most nodes first."),
-    jobs: eg(z.number().int(), 41, "Unfinished jobs that were looked at."),
+    jobs: eg(z.number().int(), 41, "Unfinished jobs that were examined."),
     running: eg(z.number().int(), 4, "Those of them with a node that runs."),
     complete: z.boolean().describe("false: the search ended early, after a bounded amount of work."),
     scanned_to: time.nullable().describe("How far back it has searched; null: to the end."),

@@ -68,7 +68,9 @@ export const workflow = storedVersion
     paused: paused
       .nullable()
       .optional()
-      .describe("Since when its new jobs do not begin; null: they do. Absent for a version."),
+      .describe(
+        "Since when the workflow is paused, so that its new jobs do not begin; null: it is not paused. Absent for a version.",
+      ),
   })
   .meta({ id: "Workflow" })
 

@@ -2,11 +2,12 @@
 import type { ChildProcess } from "node:child_process"
 import type { Limit } from "../../broker/fair-queue.ts"
 import type { Outcome, Task } from "../../broker/port.ts"
+import type { ArtifactAnswer, ArtifactQuestion } from "../../core/artifacts.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { type ErrorCode, UmbraError } from "../../errors.ts"
-import type { Log, LogLevel } from "../../log.ts"
+import type { Log, LoggedLines, LogLevel } from "../../log.ts"
 import { startProcess } from "../../thread.ts"
 
 export interface LoadedHandler {
@@ -15,7 +16,8 @@ export interface LoadedHandler {
 }
 
 export type ToChild =
-  | { readonly type: "load"; readonly modules: readonly string[] }
+  /** `artifacts`: the location of the content of artifacts; null: none is configured. */
+  | { readonly type: "load"; readonly modules: readonly string[]; readonly artifacts: string | null }
   | {
       readonly type: "check"
       readonly id: number
@@ -30,6 +32,13 @@ export type ToChild =
     }
   | { readonly type: "abort"; readonly id: number; readonly reason: string }
   | { readonly type: "placed"; readonly id: number }
+  /** To the question with this number; null: the attempt is over. */
+  | {
+      readonly type: "answer"
+      readonly id: number
+      readonly number: number
+      readonly answer: ArtifactAnswer | null
+    }
 
 /** The usage that the handler has reported so far. */
 interface Used {
@@ -39,6 +48,7 @@ interface Used {
 /** Of one attempt. */
 export type AttemptMessage = { readonly id: number } & (
   | { readonly type: "begun" | "place" }
+  | { readonly type: "ask"; readonly number: number; readonly question: ArtifactQuestion }
   | ({ readonly type: "started" } & Used)
   | ({ readonly type: "progress"; readonly progress: Progress } & Used)
   | ({ readonly type: "preview"; readonly data: Json } & Used)
@@ -47,6 +57,7 @@ export type AttemptMessage = { readonly id: number } & (
 
 export type FromChild =
   | AttemptMessage
+  | { readonly type: "lines"; readonly rows: readonly LoggedLines[] }
   | { readonly type: "loaded"; readonly handlers: readonly LoadedHandler[] }
   | { readonly type: "refused"; readonly code: string; readonly message: string }
   | { readonly type: "checked"; readonly id: number; readonly problems: readonly Problem[] }
@@ -65,6 +76,8 @@ export class HandlerProcess {
   isAlive = true
   /** Called for each message of an attempt. */
   onAttempt: (message: AttemptMessage) => void = () => {}
+  /** Called with what handlers have logged. */
+  onLines: (rows: readonly LoggedLines[]) => void = () => {}
   readonly #child: ChildProcess
   readonly #log: Log
   readonly #checks = new Map<number, (problems: readonly Problem[]) => void>()
@@ -72,7 +85,11 @@ export class HandlerProcess {
   #onLoaded: (error: UmbraError | null) => void = () => {}
 
   /** Resolves when the modules are loaded; rejects with the reason, and the process has ended then. */
-  static async start(modules: readonly string[], log: Log): Promise<HandlerProcess> {
+  static async start(
+    modules: readonly string[],
+    log: Log,
+    artifacts: string | null = null,
+  ): Promise<HandlerProcess> {
     const child = new HandlerProcess(log)
     const loaded = new Promise<void>((resolve, reject) => {
       child.#onLoaded = error => (error === null ? resolve() : reject(error))
@@ -80,7 +97,7 @@ export class HandlerProcess {
     child.ended.then(how =>
       child.#onLoaded(new UmbraError("E602", `The process ended while it loaded the handlers: ${how}.`)),
     )
-    child.send({ type: "load", modules })
+    child.send({ type: "load", modules, artifacts })
     try {
       await loaded
       return child
@@ -113,7 +130,7 @@ export class HandlerProcess {
   }
 
   send(message: ToChild): void {
-    // A process that has just ended gets nothing: `ended` says so.
+    // A process that has just ended gets no message: `ended` reports its end.
     if (this.isAlive && this.#child.connected) this.#child.send(message, () => {})
   }
 
@@ -144,7 +161,8 @@ export class HandlerProcess {
     else if (message.type === "checked") {
       this.#checks.get(message.id)?.(message.problems)
       this.#checks.delete(message.id)
-    } else if (message.type === "log") this.#log[message.level](message.fields, message.message)
+    } else if (message.type === "lines") this.onLines(message.rows)
+    else if (message.type === "log") this.#log[message.level](message.fields, message.message)
     else this.onAttempt(message)
   }
 }

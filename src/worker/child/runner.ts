@@ -51,6 +51,7 @@ export class ChildRunner implements Runner {
     const old = this.#current
     this.#current = next
     this.#processes.add(next)
+    next.onLines = rows => this.#own.logged?.(rows)
     next.onAttempt = message => this.#receive(message)
     next.ended.then(how => this.#lost(next, how))
     for (const name of next.handlers.keys()) this.#names.add(name)
@@ -121,6 +122,7 @@ export class ChildRunner implements Runner {
     else if (message.type === "started") events.started()
     else if (message.type === "progress") events.progress(message.progress)
     else if (message.type === "preview") events.preview(message.data)
+    else if (message.type === "ask") void this.#ask(attempt, message)
     else if (message.type === "place") {
       const placed = () => attempt.process?.send({ type: "placed", id: attempt.id })
       events.place().then(placed, () => {})
@@ -129,6 +131,14 @@ export class ChildRunner implements Runner {
       const isReturned = outcome === null && attempt.isMoving && !attempt.isAborted
       this.#end(attempt, () => (isReturned ? events.returned?.() : events.ended(outcome)))
     }
+  }
+
+  async #ask(
+    { id, events, process }: Attempt,
+    { number, question }: Extract<AttemptMessage, { type: "ask" }>,
+  ): Promise<void> {
+    const answer = (await events.ask?.(question).catch(() => null)) ?? null
+    process?.send({ type: "answer", id, number, answer })
   }
 
   #end(attempt: Attempt, report: () => void): void {

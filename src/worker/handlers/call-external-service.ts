@@ -8,13 +8,17 @@ import {
   type HttpClient,
   type HttpRequest,
   type HttpResponse,
+  type HttpStream,
   parseBody,
-  statusFault,
+  streamFault,
+  whole,
 } from "../http/client.ts"
+import { storeAnswer } from "../http/download.ts"
 import { externalIdProblem, submitted } from "../waiting.ts"
-import { callExternalServiceSpec } from "./specs.ts"
+import { callExternalServiceSpec, type requestConfig } from "./specs.ts"
 
 type Config = z.output<typeof callExternalServiceSpec.config>
+type Request = z.output<typeof requestConfig>
 
 const repeatable = new Set(["GET", "HEAD", "OPTIONS"])
 
@@ -36,6 +40,7 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       if (ctx.provider !== null) checkProviderHeaders(config)
       const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
       const caller = { ...toCaller(ctx), origins: rules?.origins ?? undefined }
+      if (config.save_as !== undefined) return saved(http, config, { ctx, caller, name: config.save_as })
       const response = await requestAnswer(http, config, caller)
       const answer = { status: response.status, headers: { ...response.headers }, ...parseBody(response) }
       const externalId = rules?.externalId(answer)
@@ -48,6 +53,17 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       )
     },
   })
+
+/** The response is the output, also with a provider: an operation's id would be in a body that nobody reads. */
+async function saved(
+  http: HttpClient,
+  config: Config,
+  { ctx, caller, name }: { readonly ctx: HandlerContext; readonly caller: Caller; readonly name: string },
+) {
+  const stream = await openAnswer(http, config, caller)
+  const body = await storeAnswer(ctx.artifacts, stream, { name })
+  return { status: stream.status, headers: { ...stream.headers }, encoding: "artifact" as const, body }
+}
 
 /** Behind a shared front end a Host header would let another site answer in the provider's place. */
 function checkProviderHeaders(config: Config): void {
@@ -73,18 +89,22 @@ export function toCaller({ signal, idempotencyKey, now, provider, place }: Handl
 }
 
 /** The answer, with one of the expected statuses. */
-export async function requestAnswer(http: HttpClient, config: Config, ctx: Caller): Promise<HttpResponse> {
-  const response = await http.send(buildRequest(config, ctx))
-  if (isExpected(response.status, config.expected_status)) return response
-  throw statusFault(response, ctx.now())
+export async function requestAnswer(http: HttpClient, config: Request, ctx: Caller): Promise<HttpResponse> {
+  return whole(await openAnswer(http, config, ctx))
 }
 
-function isExpected(status: number, expected: Config["expected_status"]): boolean {
+async function openAnswer(http: HttpClient, config: Request, ctx: Caller): Promise<HttpStream> {
+  const stream = await http.open(buildRequest(config, ctx))
+  if (isExpected(stream.status, config.expected_status)) return stream
+  throw await streamFault(stream, ctx.now())
+}
+
+function isExpected(status: number, expected: Request["expected_status"]): boolean {
   if (expected === undefined) return status >= 200 && status < 300
   return Array.isArray(expected) ? expected.includes(status) : status === expected
 }
 
-function buildRequest(config: Config, ctx: Caller): HttpRequest {
+function buildRequest(config: Request, ctx: Caller): HttpRequest {
   const { method, timeout_seconds, follow_redirects, max_response_bytes } = config
   const key = repeatable.has(method) ? {} : { "idempotency-key": ctx.idempotencyKey }
   return {
@@ -107,17 +127,17 @@ function buildRequest(config: Config, ctx: Caller): HttpRequest {
   }
 }
 
-function contentType(config: Config): Record<string, string> {
+function contentType(config: Request): Record<string, string> {
   if (config.json !== undefined) return { "content-type": "application/json" }
   return config.text === undefined ? {} : { "content-type": "text/plain; charset=utf-8" }
 }
 
-function buildHeaders(config: Config): Record<string, string> {
+function buildHeaders(config: Pick<Request, "headers">): Record<string, string> {
   const entries = Object.entries(config.headers ?? {})
   return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), String(value)]))
 }
 
-function buildUrl(config: Config): URL {
+function buildUrl(config: Request): URL {
   const url = new URL(config.url)
   for (const [name, value] of Object.entries(config.query ?? {})) {
     for (const each of [value].flat()) url.searchParams.append(name, String(each))

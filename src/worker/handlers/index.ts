@@ -14,13 +14,18 @@ import {
   waitForSignalSpec,
   workflowSpec,
 } from "./specs.ts"
+import { storeMedia } from "./store-media.ts"
 
 export function builtinHandlers(
   settings: Pick<WorkerSettings, "allowPrivateAddresses">,
   submissionRules?: SubmissionRulesOf,
 ): Handler[] {
   const http = new HttpClient(settings)
-  return [...pureHandlers, workflow, pipeline, callExternalService(http, submissionRules), llmService(http)]
+  return [
+    ...pureHandlers,
+    ...[workflow, pipeline],
+    ...[callExternalService(http, submissionRules), storeMedia(http), llmService(http)],
+  ]
 }
 
 /** The handlers that only pass values on or wait. */

@@ -90,6 +90,12 @@ export const waitForSignalSpec = {
         .unknown()
         .optional()
         .describe("The output if no signal arrives in time. Default: the node fails."),
+      schema: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe(
+          "JSON Schema (2020-12) of the signal's data. Other data is rejected, defaults in it are applied, and the dashboard makes a form from it. Neither it nor `signal` may contain templates then.",
+        ),
     })
     .refine(config => config.default === undefined || config.timeout_seconds !== undefined, {
       message: "A default needs timeout_seconds: it is the output when that time has passed",
@@ -97,6 +103,8 @@ export const waitForSignalSpec = {
     }),
   output: z.unknown(),
   storesConfig: true,
+  schemas: ["schema"],
+  signal: { name: "signal", schema: "schema" },
 } satisfies HandlerSpec
 
 const reference = z
@@ -150,11 +158,19 @@ export const externalSpec = {
 } satisfies HandlerSpec
 
 /** `call_external_service`: one HTTP request. */
+const MAX_BODY = 16 * 1024 * 1024
+/** No artifact is larger than `artifact_max_bytes` anyway. */
+const MAX_CONTENT = 2 ** 40
+const artifactName = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
 const status = z.int().min(100).max(599)
 /** The type of a query parameter or header; a number is written as text. */
 const scalar = z.union([z.string(), z.number(), z.boolean()])
 
-const requestConfig = z
+export const requestConfig = z
   .strictObject({
     method: z
       .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -190,7 +206,7 @@ const requestConfig = z
     max_response_bytes: z
       .int()
       .min(1)
-      .max(16 * 1024 * 1024)
+      .max(MAX_BODY)
       .default(10 * 1024 * 1024)
       .describe("A longer body fails the attempt. Default 10 MiB."),
   })
@@ -199,21 +215,93 @@ const requestConfig = z
     path: ["text"],
   })
 
+const savingConfig = requestConfig
+  .safeExtend({
+    save_as: artifactName
+      .optional()
+      .describe(
+        "The body is stored as an artifact with this name, while it arrives, instead of in the output.",
+      ),
+    max_response_bytes: z
+      .int()
+      .min(1)
+      .max(MAX_CONTENT)
+      .default(10 * 1024 * 1024)
+      .describe("A longer body fails the attempt. Default 10 MiB; at most 16 MiB without save_as."),
+  })
+  .refine(config => config.save_as !== undefined || config.max_response_bytes <= MAX_BODY, {
+    message: "Without save_as it is at most 16777216",
+    path: ["max_response_bytes"],
+  })
+
 const requestOutput = z.object({
   status: z.int().describe("The response's status."),
   headers: z.record(z.string(), z.string()).describe("Its headers, names in lower case."),
-  body: z.unknown().describe("Parsed if its type is JSON, otherwise text; null if there was none."),
+  body: z
+    .unknown()
+    .describe(
+      "Parsed if its type is JSON, otherwise text; null if there was none; with save_as the artifact.",
+    ),
   encoding: z
-    .enum(["json", "text", "base64"])
+    .enum(["json", "text", "base64", "artifact"])
     .describe("The format of body; base64 if its bytes are not text."),
 })
 
 export const callExternalServiceSpec = {
   name: "call_external_service",
   readsInput: false,
-  config: requestConfig,
+  config: savingConfig,
   output: requestOutput,
   providerHeaders: ["host"],
+} satisfies HandlerSpec
+
+/** `store_media`: content of a URL, or of a text in base64, becomes an artifact. */
+const mediaConfig = z
+  .strictObject({
+    url: z
+      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
+      .optional()
+      .describe("Where the content is, http or https."),
+    base64: z.base64().optional().describe("The content itself, instead of a URL."),
+    headers: z.record(z.string(), scalar).optional().describe("Headers of the request."),
+    name: artifactName
+      .optional()
+      .describe("The artifact's name. Default: the last part of the URL, or media."),
+    types: z
+      .array(z.string().regex(/^[a-z]+\/([a-z0-9.+-]+|\*)$/, 'a type as "image/png", or "image/*"'))
+      .min(1)
+      .max(50)
+      .default(["image/*", "video/*", "audio/*"])
+      .describe("What the content may be, by its bytes. Default: images, video and audio."),
+    max_bytes: z
+      .int()
+      .min(1)
+      .max(MAX_CONTENT)
+      .default(1024 ** 3)
+      .describe("Longer content fails the attempt. Default 1 GiB."),
+    timeout_seconds: z
+      .number()
+      .positive()
+      .max(86_400)
+      .default(300)
+      .describe("The timeout of the whole download. Default 300."),
+  })
+  .refine(({ url, base64 }) => (url === undefined) !== (base64 === undefined), {
+    message: "Give either url or base64, not both",
+    path: ["url"],
+  })
+
+export const storeMediaSpec = {
+  name: "store_media",
+  effects: false,
+  readsInput: false,
+  config: mediaConfig,
+  output: z.object({
+    artifact: z.string().describe("The reference to the content."),
+    name: z.string(),
+    type: z.string().describe("The media type, by the content's first bytes."),
+    bytes: z.int(),
+  }),
 } satisfies HandlerSpec
 
 /** `llm_service`: one chat completion of any endpoint with OpenAI's protocol. */
@@ -302,6 +390,7 @@ export const builtinSpecs = [
   workflowSpec,
   pipelineSpec,
   callExternalServiceSpec,
+  storeMediaSpec,
   llmServiceSpec,
   externalSpec,
 ] as const satisfies readonly HandlerSpec[]

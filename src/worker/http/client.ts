@@ -3,7 +3,7 @@
  *
  * 1. Every hop is checked like the first.
  * 2. Confidential data is not sent to another origin: of the headers only those in `harmless`, and no body.
- * 3. Bytes are counted after decompression, while they arrive.
+ * 3. Bytes are counted after decompression, while they arrive. Time and size are limited also where a body is passed on as it arrives.
  */
 import type { lookup } from "node:dns"
 import {
@@ -31,6 +31,8 @@ export interface HttpRequest {
   readonly timeoutSeconds: number
   readonly maxRedirects: number
   readonly maxResponseBytes: number
+  /** What a caller may raise if that is too little; default: max_response_bytes. */
+  readonly limitName?: string
   readonly signal: AbortSignal
   /**
    * Called before everything that is sent beyond the first request: a repetition on a new connection, a
@@ -41,13 +43,18 @@ export interface HttpRequest {
   readonly origins?: ReadonlySet<string> | undefined
 }
 
-export interface HttpResponse {
+interface Answer<Body> {
   readonly url: URL
   readonly status: number
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  readonly body: Buffer
+  readonly body: Body
 }
+
+export type HttpResponse = Answer<Buffer>
+
+/** The body arrives as it is read. */
+export type HttpStream = Answer<AsyncGenerator<Buffer, void, undefined>>
 
 interface HttpClientOptions {
   readonly allowPrivateAddresses: boolean | readonly string[]
@@ -72,17 +79,25 @@ export class HttpClient {
   }
 
   async send(request: HttpRequest): Promise<HttpResponse> {
+    return whole(await this.open(request))
+  }
+
+  /** The answer when its headers have arrived. A body that is not read is closed when the time of the request is over. */
+  async open(request: HttpRequest): Promise<HttpStream> {
     checkHeaders(request.headers)
     const deadline = AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(request.timeoutSeconds * 1000)))
     const signal = AbortSignal.any([request.signal, deadline])
+    const explain = (error: unknown) =>
+      deadline.aborted && !request.signal.aborted ? timedOut(request) : error
     try {
-      return await this.#follow({ ...request, signal })
+      const stream = await this.#follow({ ...request, signal })
+      return { ...stream, body: explained(stream.body, explain) }
     } catch (error) {
-      throw deadline.aborted && !request.signal.aborted ? timedOut(request) : error
+      throw explain(error)
     }
   }
 
-  async #follow(request: HttpRequest): Promise<HttpResponse> {
+  async #follow(request: HttpRequest): Promise<HttpStream> {
     checkOrigin(request)
     for (let current = request, hops = 0; ; hops++) {
       checkHost(current.url, this.#policy)
@@ -91,11 +106,29 @@ export class HttpClient {
       const location = response.headers.location
       if (!redirects.has(response.status) || location === undefined || request.maxRedirects === 0)
         return response
+      await whole(response)
       if (hops >= request.maxRedirects)
         throw refused(request, `redirected more than ${request.maxRedirects} times`)
       current = redirected(current, response.status, location)
       await request.again?.()
     }
+  }
+}
+
+export async function whole(stream: HttpStream): Promise<HttpResponse> {
+  const chunks: Buffer[] = []
+  for await (const chunk of stream.body) chunks.push(chunk)
+  return { ...stream, body: Buffer.concat(chunks) }
+}
+
+async function* explained(
+  body: HttpStream["body"],
+  explain: (error: unknown) => unknown,
+): HttpStream["body"] {
+  try {
+    yield* body
+  } catch (error) {
+    throw explain(error)
   }
 }
 
@@ -195,14 +228,16 @@ interface Agents {
 }
 
 /** One request and its answer on one connection. */
-async function exchange(request: HttpRequest, agents: Agents): Promise<HttpResponse> {
-  try {
-    const answer = await answerTo(request, agents)
-    const body = await readBody(answer, request)
-    return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
-  } catch (error) {
-    throw error instanceof HandlerError || request.signal.aborted ? error : connectionFault(request, error)
-  }
+async function exchange(request: HttpRequest, agents: Agents): Promise<HttpStream> {
+  const answer = await answerTo(request, agents).catch(error => {
+    throw faultOf(request, error)
+  })
+  const body = bodyOf(answer, request)
+  return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
+}
+
+function faultOf(request: HttpRequest, error: unknown): unknown {
+  return error instanceof HandlerError || request.signal.aborted ? error : connectionFault(request, error)
 }
 
 /**
@@ -238,20 +273,19 @@ function begin({ url, method, headers, body, signal }: HttpRequest, agent: Agent
   return { sent, answer }
 }
 
-async function readBody(answer: IncomingMessage, request: HttpRequest): Promise<Buffer> {
-  const chunks: Buffer[] = []
+async function* bodyOf(answer: IncomingMessage, request: HttpRequest): HttpStream["body"] {
   let size = 0
   try {
     for await (const chunk of decoded(answer, request.method)) {
       size += chunk.length
       if (size > request.maxResponseBytes) throw tooLarge(request)
-      chunks.push(chunk)
+      yield chunk
     }
   } catch (error) {
-    answer.destroy()
-    throw error
+    throw faultOf(request, error)
+  } finally {
+    if (!answer.complete) answer.destroy()
   }
-  return Buffer.concat(chunks)
 }
 
 function decoded(answer: IncomingMessage, method: string): Readable {
@@ -278,7 +312,7 @@ function headersOf(answer: IncomingMessage): Record<string, string> {
 }
 
 function tooLarge(request: HttpRequest): HandlerError {
-  const message = `${request.url.origin} answered with more than ${request.maxResponseBytes} bytes. Ask for less, or raise max_response_bytes.`
+  const message = `${request.url.origin} answered with more than ${request.maxResponseBytes} bytes. Ask for less, or raise ${request.limitName ?? "max_response_bytes"}.`
   return finalError("E413", message)
 }
 
@@ -299,6 +333,18 @@ function connectionFault({ url }: HttpRequest, error: unknown): HandlerError {
 
 /** Interprets an HTTP answer: success or a fault of the table, and its body as JSON or text. */
 const excerptLength = 500
+
+/** The same for an answer whose body is not read to its end. */
+export async function streamFault(stream: HttpStream, now: number): Promise<HandlerError> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of stream.body) {
+    chunks.push(chunk)
+    size += chunk.length
+    if (size >= excerptLength * 4) break
+  }
+  return statusFault({ ...stream, body: Buffer.concat(chunks) }, now)
+}
 
 /** The fault for an answer with an unexpected status. */
 export function statusFault(response: HttpResponse, now: number): HandlerError {

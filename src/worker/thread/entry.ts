@@ -4,11 +4,14 @@
  */
 import { parentPort } from "node:worker_threads"
 import type { Outcome } from "../../broker/port.ts"
+import type { ArtifactAnswer, ArtifactQuestion } from "../../core/artifacts.ts"
 import { withinTrace } from "../../trace.ts"
+import { sharedArtifacts, type WorkerArtifacts } from "../artifacts.ts"
 import { Context, type Reports } from "../context.ts"
 import { execute, failed } from "../execute.ts"
 import { defineHandler, type Handler } from "../handler.ts"
 import { loadHandlers } from "../load.ts"
+import { capturingConsole } from "../logs/console.ts"
 import { plainFields, Redactor } from "../redact.ts"
 import type { FromThread, RunMessage, ThreadOutcome, ToThread } from "./pool.ts"
 
@@ -31,26 +34,69 @@ function heartbeat(): void {
   say({ type: "heartbeat" })
 }
 
+const asked = new Map<number, (answer: ArtifactAnswer | null) => void>()
+let questions = 0
+
+async function ask(question: ArtifactQuestion): Promise<ArtifactAnswer> {
+  const id = ++questions
+  const answer = await new Promise<ArtifactAnswer | null>(resolve => {
+    asked.set(id, resolve)
+    say({ type: "ask", id, question })
+  })
+  if (answer === null) throw new Error("The engine did not answer: this attempt cannot use artifacts.")
+  return answer
+}
+
 const reports: Reports = {
   heartbeat,
+  ask,
   progress: progress => say({ type: "progress", progress }),
   preview: data => say({ type: "preview", data }),
   usage: usage => say({ type: "usage", usage }),
+  printed: (level, text) => say({ type: "printed", level, text }),
   log: (level, fields, message) => say({ type: "log", level, fields: plainFields(fields), message }),
 }
 
 let current: Context | undefined
+/** Opened once: all attempts of a thread have the same. */
+let artifacts: WorkerArtifacts | undefined
+
+/**
+ * The worker's process attributes each message to the attempt that runs. A handler that has ended may still log, from a
+ * timer: that must not become a line of the next attempt, which may be of another owner. So the thread drops lines that are
+ * logged after the end of their attempt, also before the next one: their message could arrive after the next one has begun.
+ */
+function reportsOf(context: () => Context): Reports {
+  return {
+    ...reports,
+    log: (...line) => {
+      if (current === context()) reports.log(...line)
+    },
+  }
+}
+
+function ended(outcome: Outcome): void {
+  current = undefined
+  say({ type: "ended", outcome: forSending(outcome) })
+}
 
 port.on("message", (message: ToThread) => {
   if (message.type === "abort") current?.abort(new DOMException(message.message, message.name))
-  else run(message).then(outcome => say({ type: "ended", outcome: forSending(outcome) }))
+  else if (message.type === "answer") {
+    asked.get(message.id)?.(message.answer)
+    asked.delete(message.id)
+  } else run(message).then(ended)
 })
 
 async function run(message: RunMessage): Promise<Outcome> {
   const redactor = message.secrets.length === 0 ? null : new Redactor(message.secrets)
   const { maxOutputBytes, maxPreviewBytes, config, parents } = message
   const call = { ...message, parents: () => parents }
-  const context = new Context({ call, reports, redactor, maxPreviewBytes, now: Date.now })
+  artifacts ??= sharedArtifacts(message.artifacts)
+  const context: Context = new Context({
+    ...{ call, redactor, maxPreviewBytes, artifacts, now: Date.now },
+    reports: reportsOf(() => context),
+  })
   current = context
   let handler: Handler = unknownHandler(message.handler)
   try {
@@ -61,7 +107,8 @@ async function run(message: RunMessage): Promise<Outcome> {
     return failed({ handler, context, redactor }, thrown)
   }
   const execution = { handler, config, context, redactor, maxOutputBytes }
-  return withinTrace(message.traceparent, () => execute(execution))
+  const begin = () => withinTrace(message.traceparent, () => execute(execution))
+  return message.capturesConsole ? capturingConsole(context, begin) : begin()
 }
 
 async function handlerOf({ module, handler: name }: RunMessage): Promise<Handler> {

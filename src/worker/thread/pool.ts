@@ -6,12 +6,14 @@
 
 import type { Worker } from "node:worker_threads"
 import type { Outcome, Task } from "../../broker/port.ts"
+import type { ArtifactAnswer, ArtifactQuestion } from "../../core/artifacts.ts"
 import { cut } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { LogLevel } from "../../log.ts"
 import { startThread } from "../../thread.ts"
 import { activeTraceparent } from "../../trace.ts"
+import type { SharedArtifacts } from "../artifacts.ts"
 import type { Work } from "../attempt.ts"
 import type { Call, Reports } from "../context.ts"
 import type { Redactor, Secret } from "../redact.ts"
@@ -24,6 +26,8 @@ interface ThreadRun {
   readonly reports: Reports
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
+  readonly capturesConsole: boolean
+  readonly artifacts: SharedArtifacts
 }
 
 export class ThreadPool {
@@ -36,16 +40,22 @@ export class ThreadPool {
   }
 
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
-    const { jobId, nodeId, item, attempt, shownAttempt, handler, input, provider, operation } = task
+    const { owner, jobId, nodeId, item, attempt, shownAttempt, handler, input, provider, operation } = task
     // A thread cannot request them while its handler runs, so they are sent with the task.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
     const traceparent = activeTraceparent()
-    const which = { jobId, nodeId, item, attempt, shownAttempt, handler, provider, operation }
+    const which = { jobId, owner, nodeId, item, attempt, shownAttempt, handler, provider, operation }
     const call = { ...which, input, parents, secrets, traceparent }
     const thread = this.#idle.pop() ?? this.#create()
     const begun = () => work.onBegun?.()
-    const outcome = thread.run({ type: "run", ...run, ...call }, { reports, clean: redactor?.clean, begun })
+    const outcome = thread.run(
+      { type: "run", ...run, ...call },
+      {
+        ...{ owner, reports, begun },
+        clean: redactor?.clean,
+      },
+    )
     outcome.then(() => {
       if (thread.isAlive) this.#idle.push(thread)
     })
@@ -77,7 +87,7 @@ export class ThreadPool {
 }
 
 /** The messages between the worker and one of its threads. */
-export interface RunMessage extends Omit<Call, "owner" | "parents"> {
+export interface RunMessage extends Omit<Call, "parents"> {
   readonly type: "run"
   /** URL of the module that exports the handler. */
   readonly module: string
@@ -88,6 +98,15 @@ export interface RunMessage extends Omit<Call, "owner" | "parents"> {
   readonly traceparent: string | undefined
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
+  readonly capturesConsole: boolean
+  readonly artifacts: SharedArtifacts
+}
+
+/** `answer` null: there is none, the attempt is over. */
+interface AnswerMessage {
+  readonly type: "answer"
+  readonly id: number
+  readonly answer: ArtifactAnswer | null
 }
 
 interface AbortMessage {
@@ -96,7 +115,7 @@ interface AbortMessage {
   readonly message: string
 }
 
-export type ToThread = RunMessage | AbortMessage
+export type ToThread = RunMessage | AbortMessage | AnswerMessage
 
 /** An output is sent as its text: it is serialized once, and parsed once where it is used. */
 export type ThreadOutcome =
@@ -110,12 +129,14 @@ export type FromThread =
   | { readonly type: "progress"; readonly progress: Progress }
   | { readonly type: "preview"; readonly data: Json }
   | { readonly type: "usage"; readonly usage: JsonObject }
+  | { readonly type: "ask"; readonly id: number; readonly question: ArtifactQuestion }
   | {
       readonly type: "log"
       readonly level: LogLevel
       readonly fields: Record<string, unknown>
       readonly message: string | undefined
     }
+  | { readonly type: "printed"; readonly level: LogLevel; readonly text: string }
   | { readonly type: "ended"; readonly outcome: ThreadOutcome }
 
 /**
@@ -129,6 +150,7 @@ function startWorker(memoryMb: number): Worker {
 }
 
 interface Current {
+  readonly owner: string
   readonly reports: Reports
   /** Removes the task's secrets from a text. */
   readonly clean: ((text: string) => string) | undefined
@@ -141,6 +163,8 @@ interface Current {
 class Thread {
   isAlive = true
   readonly #worker: Worker
+  /** Of the attempts that it has run: what an earlier one left behind may fail in a later one. */
+  readonly #owners = new Set<string>()
   #current: Current | undefined
   #error: Error | undefined
 
@@ -157,7 +181,8 @@ class Thread {
     })
   }
 
-  run(message: RunMessage, call: Pick<Current, "reports" | "clean" | "begun">): Promise<Outcome> {
+  run(message: RunMessage, call: Pick<Current, "owner" | "reports" | "clean" | "begun">): Promise<Outcome> {
+    this.#owners.add(call.owner)
     return new Promise(resolve => {
       this.#current = { ...call, end: resolve, usage: undefined }
       // An idle thread does not keep the process alive; a busy one does.
@@ -192,8 +217,15 @@ class Thread {
     else if (message.type === "heartbeat") reports?.heartbeat()
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)
+    else if (message.type === "ask") void this.#ask(message)
     else if (message.type === "usage" && this.#current !== undefined) this.#current.usage = message.usage
+    else if (message.type === "printed") reports?.printed(message.level, message.text)
     else if (message.type === "log") reports?.log(message.level, message.fields, message.message)
+  }
+
+  async #ask({ id, question }: Extract<FromThread, { type: "ask" }>): Promise<void> {
+    const asked = this.#current?.reports.ask(question).catch(() => null)
+    this.#send({ type: "answer", id, answer: (await asked) ?? null })
   }
 
   #end(outcome: Outcome): void {
@@ -206,14 +238,15 @@ class Thread {
   #die(code: number): void {
     const { reports, clean = (text: string) => text } = this.#current ?? {}
     const error = this.#error
+    const isOwn = this.#owners.size <= 1
     if (error !== undefined)
-      reports?.log("error", { stack: clean(String(error.stack)) }, "a worker thread died")
+      reports?.log("error", isOwn ? { stack: clean(String(error.stack)) } : {}, "a worker thread died")
     const why =
       error === undefined
         ? `it exited with code ${code}`
         : isOutOfMemory(error)
           ? "it needed more memory than UMBRA_THREAD_MEMORY_MB allows"
-          : `of an error outside the handler's own promise: ${cut(clean(error.message), messageLength)}`
+          : `of an error outside the handler's own promise${isOwn ? `: ${cut(clean(error.message), messageLength)}` : ", perhaps that of another owner's job, so it is not shown"}`
     const message = `The worker thread ended while the handler ran: ${why}.`
     const fault = { code: "E415", message, retryable: true, details: { exit_code: code } }
     this.#end({ type: "failed", fault, usage: this.used })

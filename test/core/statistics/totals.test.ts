@@ -12,9 +12,11 @@ import {
 } from "../../../src/core/statistics/job-figures.ts"
 import {
   addJob,
+  addStored,
   decodeTotals,
   encodeTotals,
   mergeByNode,
+  newTotals,
   type Totals,
 } from "../../../src/core/statistics/totals.ts"
 import { seed } from "../../support/seed.ts"
@@ -56,12 +58,50 @@ describe("a histogram", () => {
   it("of a union is the sum of the histograms, also as stored", () => {
     fc.assert(
       fc.property(durations, durations, (first, second) => {
-        const sum = Histogram.decode(histogram(first).encode())
+        const sum = new Histogram()
+        sum.addEncoded(histogram(first).encode())
         sum.merge(histogram(second))
         expect(sum.encode()).toEqual(histogram([...first, ...second]).encode())
       }),
       { numRuns: 200, seed },
     )
+  })
+
+  it("of amounts gives every quantile within 5 % too, also of fractions and amounts below 0", () => {
+    const amount = fc.oneof(
+      fc.integer({ min: -1e6, max: 1e6 }),
+      fc.nat(30),
+      fc
+        .tuple(fc.double({ min: 1, max: 10, noNaN: true }), fc.integer({ min: -12, max: 12 }))
+        .map(([a, b]) => a * 10 ** b),
+    )
+    fc.assert(
+      fc.property(
+        fc.array(amount, { minLength: 1, maxLength: 100 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (values, rank) => {
+          const made = new Histogram()
+          for (const value of values) made.addAmount(value)
+          const stored = new Histogram()
+          stored.addText(`[${made.encode()}]`, 1)
+          const wanted = exact(values, rank)
+          for (const each of [made, stored]) {
+            const [found] = each.quantiles([rank])!
+            expect(Math.abs(found! - wanted)).toBeLessThanOrEqual(0.05 * Math.abs(wanted))
+          }
+        },
+      ),
+      { numRuns: 1000, seed },
+    )
+  })
+
+  it("of amounts is stored as whole numbers, whatever they are", () => {
+    const made = new Histogram()
+    for (const amount of [Number.MAX_VALUE, Number.MIN_VALUE, -Number.MAX_VALUE, -0, Infinity, Number.NaN])
+      made.addAmount(amount)
+    const stored = made.encode()
+    expect(stored.every(Number.isSafeInteger)).toBe(true)
+    expect(stored.filter((_, at) => at % 2 === 1)).toEqual([1, 1, 1, 1])
   })
 
   it("without values has no quantile", () => {
@@ -70,9 +110,13 @@ describe("a histogram", () => {
 })
 
 const usage = fc.option(
-  fc.dictionary(fc.constantFrom("tokens", "cost", "__proto__"), fc.integer({ min: 1, max: 1e6 }), {
-    minKeys: 1,
-  }),
+  fc.dictionary(
+    fc.constantFrom("tokens", "cost", "__proto__"),
+    fc.integer({ min: 1, max: 1e6 }).map(whole => whole / 8),
+    {
+      minKeys: 1,
+    },
+  ),
 )
 const code = fc.constantFrom("E401", "E404", 'my "code"', "\u0001")
 const node: fc.Arbitrary<NodeFigures> = fc
@@ -120,12 +164,92 @@ function totalsOf(jobs: readonly JobFigures[]): Map<string, Totals> {
 const comparable = (totals: ReadonlyMap<string, Totals>) =>
   [...totals]
     .map(([name, each]) => {
-      const { n, d, q, e = [], u = [] } = JSON.parse(encodeTotals(each))
-      return [name, n, d, q, [...e].sort(), [...u].sort()]
+      const { n, d, q, h = [], e = [], u = [] } = JSON.parse(encodeTotals(each))
+      const used = u.map((pair: [string, number], at: number) => [...pair, h[at] ?? []])
+      return [name, n, d, q, [...e].sort(), used.sort()]
     })
     .sort(([a], [b]) => (String(a) < String(b) ? -1 : 1))
 
 describe("figures and totals", () => {
+  it("of many roll-ups, a line each, are the totals of all their jobs", () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(figures, { maxLength: 5 }), { maxLength: 5 }), groups => {
+        const texts = groups.map(jobs => encodeTotals(totalsOf(jobs).get("a") ?? newTotals()))
+        const sum = newTotals()
+        addStored(sum, texts.join("\n"))
+        const expected = totalsOf(groups.flat()).get("a") ?? newTotals()
+        expect(comparable(new Map([["a", sum]]))).toEqual(comparable(new Map([["a", expected]])))
+        expect(comparable(new Map([["a", decodeTotals(encodeTotals(sum))]]))).toEqual(
+          comparable(new Map([["a", sum]])),
+        )
+      }),
+      { numRuns: 500, seed },
+    )
+  })
+
+  it("are read as releases before wrote them", () => {
+    const text =
+      '{"n":[7,1,2,0,9,3],"d":[0,1,20,2,31,156,999,1],"q":[5,1],"e":[["my ],\\"d\\":[",1]],"u":[["tokens",1.5e3]]}'
+    const { duration, queued, errors, usage, ...counts } = decodeTotals(text)
+    expect(counts).toEqual({ count: 7, failed: 1, cancelled: 2, expired: 0, attempts: 9, losses: 3 })
+    expect(duration.encode()).toEqual([0, 1, 20, 2, 31, 156, 999, 1])
+    expect(queued.encode()).toEqual([5, 1])
+    expect([...errors, ...usage]).toEqual([
+      ['my ],"d":[', 1],
+      ["tokens", { sum: 1500, histogram: null }],
+    ])
+    expect(encodeTotals(decodeTotals('{"n":[1,0,0,0,1,0],"q":[3,1]}'))).toBe('{"n":[1,0,0,0,1,0],"q":[3,1]}')
+  })
+
+  it("have histograms of usage, of what completed, beside sums that are stored without", () => {
+    const used = (outcome: NodeFigures["outcome"], usage: NodeFigures["usage"]): JobFigures => ({
+      ...plain,
+      nodes: [{ node: "a", outcome, code: null, durationMs: 1, queuedMs: 1, attempts: 1, losses: 0, usage }],
+    })
+    const jobs = [
+      used("completed", { tokens: 3 }),
+      used("failed", { tokens: 900 }),
+      used("cancelled", { cost: 7 }),
+    ]
+    const text = encodeTotals(totalsOf(jobs).get("a")!)
+    expect(text).toBe(
+      '{"n":[2,1,1,0,3,0],"d":[1,1],"q":[1,3],"h":[[3,1],[]],"e":[["other",1]],"u":[["tokens",903],["cost",7]]}',
+    )
+    const sum = decodeTotals('{"n":[1,0,0,0,1,0],"u":[["cost",1],["tokens",5]]}')
+    addStored(sum, text)
+    expect(sum.usage.get("tokens")!.sum).toBe(908)
+    expect(sum.usage.get("tokens")!.histogram!.encode()).toEqual([3, 1])
+    expect(sum.usage.get("cost")).toEqual({ sum: 8, histogram: null })
+    expect(encodeTotals(totalsOf([used("completed", null)]).get("a")!)).toBe(
+      '{"n":[1,0,0,0,1,0],"d":[1,1],"q":[1,1]}',
+    )
+  })
+
+  it("stay small, however many kinds of usage there are", () => {
+    const names = (from: number) =>
+      Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`kind${from + n}`, 0.5]))
+    const totals = totalsOf([0, 30].map(from => ({ ...plain, usage: names(from) }))).get("")!
+    const stored = decodeTotals(encodeTotals(totals))
+    addStored(stored, encodeTotals(totalsOf([{ ...plain, usage: names(90) }]).get("")!))
+    for (const { usage } of [totals, stored]) {
+      expect(usage.size).toBe(51)
+      expect([...usage].filter(([, { histogram }]) => histogram !== null).map(([name]) => name)).toEqual(
+        Array.from({ length: 16 }, (_, n) => `kind${n}`),
+      )
+      expect(usage.get("other")!.histogram).toBeNull()
+    }
+    expect(stored.usage.get("other")!.sum).toBe(totals.usage.get("other")!.sum + 30)
+  })
+
+  it("with a histogram that is cut off are refused", () => {
+    for (const list of ["", "[", "[1,2]", "[1,2],", "[1,2],]", "[1]]", "[1,2,]]"])
+      expect(() => decodeTotals(`{"n":[1,0,0,0,1,0],"h":[${list},"u":[["a",1],["b",2]]}`), list).toThrow(
+        SyntaxError,
+      )
+    for (const list of ["1", "1,", "1,2,", "1,2,3]", "1,x]", ""])
+      expect(() => decodeTotals(`{"n":[1,0,0,0,1,0],"d":[${list}`)).toThrow(SyntaxError)
+  })
+
   it("of a job are read as they were written", () => {
     fc.assert(
       fc.property(figures, fc.nat(2 ** 31), (given, seq) => {

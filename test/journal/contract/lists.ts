@@ -162,8 +162,11 @@ async function populate(journals: readonly Journal[]): Promise<World> {
   function ended(job: NewJob): Partial<NewJob> {
     const status = pick(ends)
     const finishedAt = job.createdAt + Math.floor(random() * pick([5, 2_000, 5_000_000]))
-    if (status !== "FAILED")
-      return { status, finishedAt, error: random() < 0.3 ? '{"usage":{"tokens":1}}' : null }
+    if (status !== "FAILED") {
+      // Some were delayed, and some of these ended before their start time.
+      const error = pick([null, { usage: { tokens: 1 } }, { start_at: job.createdAt + pick([1, 1_500]) }])
+      return { status, finishedAt, error: error && JSON.stringify(error) }
+    }
     const { code, message } = pick(errors)
     const error = { code, message, node: pick(["a", "b"]) }
     return { status, finishedAt, error: JSON.stringify(error), fingerprint: fingerprint(error) }
@@ -265,11 +268,17 @@ async function readAll(journal: Journal, filter: JobFilter, bound: ListBound) {
   }
 }
 
+interface StoredError {
+  readonly code?: string
+  readonly message?: string
+  readonly start_at?: number
+}
+
 /** What the filters mean, without marks. */
 function isMatch(job: NewJob, filter: Partial<JobFilter>): boolean {
   const { owner, statuses, workflow, version, labels = {}, errorCode, errorText } = filter
   const { minDurationMs, createdFrom, createdBefore, parentId } = filter
-  const error = job.error === null ? null : (JSON.parse(job.error) as { code?: string; message?: string })
+  const error = job.error === null ? null : (JSON.parse(job.error) as StoredError)
   const words = errors.find(({ message }) => message === error?.message)?.words ?? []
   const has: Record<string, string> = job.labels === null ? {} : JSON.parse(job.labels)
   return [
@@ -288,7 +297,8 @@ function isMatch(job: NewJob, filter: Partial<JobFilter>): boolean {
         .filter(word => !/\d/.test(word))
         .every(word => words.includes(word)),
     minDurationMs === undefined ||
-      (job.finishedAt !== null && job.finishedAt - job.createdAt >= minDurationMs),
+      (job.finishedAt !== null &&
+        Math.max(0, job.finishedAt - (error?.start_at ?? job.createdAt)) >= minDurationMs),
     createdFrom === undefined || job.createdAt >= createdFrom,
     createdBefore === undefined || job.createdAt < createdBefore,
     parentId === undefined || job.parentId === parentId,

@@ -88,6 +88,74 @@ export function pipelineClaimsContract(stage: () => Stage): void {
     })
   })
 
+  describe("P1 a list of executions", () => {
+    it("has those of one owner, newest first, and says where it goes on", async () => {
+      const { journal, peer } = stage()
+      const [own, other] = [newId(), newId()]
+      const started = []
+      for (const owner of [own, other, own, own, other])
+        started.push(await startExecution(journal, newId(), { owner }))
+      const [first, , third, fourth] = started
+      const list = (over: object = {}) =>
+        peer.pipelines.listExecutions({
+          ...{
+            owner: own,
+            hasDeadLetters: false,
+            before: Number.MAX_SAFE_INTEGER,
+            limit: 9,
+            scan: 1000,
+            ...over,
+          },
+        })
+      const idsOf = ({ executions }: Awaited<ReturnType<typeof list>>) => executions.map(({ jobId }) => jobId)
+      expect(idsOf(await list())).toEqual([fourth, third, first].map(each => each!.jobId))
+      expect((await list()).executions[0]).toEqual({
+        ...{ execution: fourth!.execution, jobId: fourth!.jobId, progress: null, endedAt: null },
+      })
+      const page = await list({ limit: 2 })
+      expect([idsOf(page), page.next]).toEqual([[fourth!.jobId, third!.jobId], third!.execution])
+      expect(idsOf(await list({ limit: 2, before: page.next }))).toEqual([first!.jobId])
+      const bounded = await list({ scan: 3 })
+      expect([idsOf(bounded), bounded.next]).toEqual([[fourth!.jobId, third!.jobId], third!.execution])
+      const nothing = await list({ scan: 1 })
+      expect([idsOf(nothing), nothing.next]).toEqual([[], started[4]!.execution])
+      expect(await list({ owner: newId(), before: 0 })).toEqual({ executions: [], next: null })
+    })
+
+    it("has only those with dead letters that no job replays, if that is asked for", async () => {
+      const { journal } = stage()
+      const owner = newId()
+      const started = []
+      for (let n = 0; n < 4; n++) started.push(await startExecution(journal, newId(), { owner }))
+      const messages = [message(0, 1), message(0, 2)]
+      await started[0]!.commit({ messages, parked: [parked(0, 1), parked(0, 2)] })
+      await started[1]!.commit({ messages, parked: [parked(0, 1, { dueAt: NOW })] })
+      await started[3]!.commit({ messages, parked: [parked(0, 2)] })
+      const { pipelines } = journal
+      const list = async (over: object = {}) => {
+        const page = {
+          owner,
+          hasDeadLetters: true,
+          before: Number.MAX_SAFE_INTEGER,
+          limit: 9,
+          scan: 1000,
+          ...over,
+        }
+        const { executions, next } = await pipelines.listExecutions(page)
+        return { ids: executions.map(({ execution }) => execution), next }
+      }
+      const [first, last] = [started[0]!.execution, started[3]!.execution]
+      expect((await list()).ids).toEqual([last, first])
+      expect(await list({ limit: 1 })).toEqual({ ids: [last], next: last })
+      expect((await list({ before: last })).ids).toEqual([first])
+      const claim = { replayedBy: newId(), at: NOW, claimMs: 1000 }
+      await pipelines.claimDeadLetters({ ...claim, execution: last, keys: null })
+      await pipelines.claimDeadLetters({ ...claim, execution: first, keys: [{ route: 0, seq: 1 }] })
+      expect((await list()).ids).toEqual([first])
+      expect((await list({ owner: newId() })).ids).toEqual([])
+    })
+  })
+
   describe("P4 a claim of dead letters", () => {
     async function withDeadLetters(journal: Journal) {
       const started = await startExecution(journal)
@@ -154,6 +222,28 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       await storeJob(journal, stored)
       await finishJob(journal, stored, NOW + 1001)
       expect(await claim({ replayedBy: lost, at: NOW + 1_000_000 })).toBe(0)
+    })
+
+    it("gives a message another body, until it is parked anew or claimed again", async () => {
+      const { journal, peer } = stage()
+      const { execution, pipelines, messages, commit, claim } = await withDeadLetters(journal)
+      const [lost, replayedBy] = [newId(), newId()]
+      const edited = { route: 0, seq: 2, body: '{"n":"two"}' }
+      expect(
+        await claim({ replayedBy: lost, keys: [{ route: 0, seq: 1 }], bodies: [{ ...edited, seq: 1 }] }),
+      ).toBe(1)
+      expect(
+        await claim({ replayedBy, at: NOW + 1000, bodies: [edited, { route: 1, seq: 2, body: "0" }] }),
+      ).toBe(3)
+      const bodies = async () =>
+        (await peer.pipelines.readReplayed({ replayedBy, limit: 9 })).map(({ body }) => body)
+      expect(await bodies()).toEqual([messages[0]!.body, edited.body, messages[2]!.body])
+      const letters = await pipelines.listDeadLetters({ execution, limit: 9 })
+      expect(letters.map(({ isEdited }) => isEdited)).toEqual([false, true, false])
+      expect(letters.map(({ body }) => body)).toEqual(messages.slice(0, 3).map(({ body }) => body))
+      await commit({ parked: [parked(0, 2)] })
+      expect(await claim({ replayedBy, keys: [{ route: 0, seq: 2 }] })).toBe(3)
+      expect((await bodies())[1]).toBe(messages[1]!.body)
     })
 
     it("is forgotten when the message is parked anew", async () => {

@@ -181,7 +181,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await deadLettersOf({ pipelines }, execution)).toBe(4)
       expect((await pipelines.listDeadLetters({ execution, route: 0, limit: 1 }))[0]).toEqual({
         ...messages[3],
-        ...{ attempts: 4, failedAt: NOW, error: '{"code":"E401"}', replayedBy: null },
+        ...{ attempts: 4, failedAt: NOW, error: '{"code":"E401"}', replayedBy: null, isEdited: false },
       })
     })
 

@@ -49,10 +49,19 @@ export function schedulesContract(stage: () => Stage): void {
       const owner = newId()
       for (const name of ["b", "a", "c"]) await journal.schedules.create(schedule(held, { owner, name }))
       await journal.schedules.create(schedule(held))
-      const names = async (after?: string) =>
-        (await journal.schedules.list({ owner, after, limit: 2 })).map(({ name }) => name)
-      expect(await names()).toEqual(["a", "b"])
-      expect(await names("b")).toEqual(["c"])
+      const page = async (after?: string, { limit = 2, maxBytes = 1e6 } = {}) => {
+        const { schedules, isLast } = await journal.schedules.list({ owner, after, limit, maxBytes })
+        return [schedules.map(({ name }) => name).join(""), isLast]
+      }
+      expect(await page()).toEqual(["ab", false])
+      expect(await page("b")).toEqual(["c", true])
+      expect(await page("c")).toEqual(["", true])
+      expect(await page("a")).toEqual(["bc", true])
+      const bytes = Buffer.byteLength(schedule(held).document)
+      expect(await page("", { limit: 10, maxBytes: 2 * bytes })).toEqual(["ab", false])
+      expect(await page("", { limit: 10, maxBytes: 3 * bytes })).toEqual(["abc", true])
+      // The first is in any page.
+      expect(await page("", { limit: 10, maxBytes: 1 })).toEqual(["a", false])
     })
 
     it("changes one only at the revision that the caller has read, and never lowers its last tick", async () => {
@@ -118,6 +127,32 @@ export function schedulesContract(stage: () => Stage): void {
       expect(await journal.schedules.read(given)).toMatchObject({ lastTick: 300, queuedTick: null })
     })
 
+    it("keeps the job of a tick, and that a queued one has started, although an edit of the times came between", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const given = schedule(held)
+      await journal.schedules.create(given)
+      const [job, next] = [newJob(held, 1), newJob(held, 3)]
+      const append = (over: Partial<ScheduleChange>, counter: number, newJobs = [job]) =>
+        journal.append(
+          batch(held, {
+            ...(counter === 2 ? {} : { newJobs }),
+            facts: [fact(held, counter, { jobId: newJobs[0]!.id })],
+            schedules: [decided(given, over)],
+          }),
+        )
+      await append({ lastJob: job.id }, 1)
+      await append({ lastTick: 300, queuedTick: 300 }, 2)
+      const { id, document } = given
+      const edit = { id, document, updatedAt: 450, pausedAt: null, lastTick: 450, nextAt: 777 }
+      await journal.schedules.change({ ...edit, revision: 1, dropsQueued: false })
+      for (const _ of ["sent", "sent again"])
+        await append({ lastTick: 400, lastJob: next.id, startedTick: 300, nextAt: 500 }, 3, [next])
+      expect(await journal.schedules.read(given)).toMatchObject({
+        ...{ lastJob: next.id, queuedTick: null, lastTick: 450, nextAt: 777, revision: 2 },
+      })
+    })
+
     it("queues a tick although an edit came between, and skips it if that was a pause or set other times", async () => {
       const { journal } = stage()
       const held = await hold(journal)
@@ -154,7 +189,7 @@ export function schedulesContract(stage: () => Stage): void {
       await journal.schedules.change({ ...edit, revision: 3, pausedAt: 160, nextAt: null, dropsQueued: true })
       await queue(500, 3)
       expect(await journal.schedules.read(given)).toMatchObject({ queuedTick: null })
-      expect(await outcomes(id)).toEqual(["500 skipped", "300 skipped", "200 queued"])
+      expect(await outcomes(id)).toEqual(["500 skipped", "300 skipped", "200 skipped"])
     })
 
     it("an outcome that is added replaces that of a queued tick, and no other", async () => {
@@ -184,8 +219,9 @@ export function schedulesContract(stage: () => Stage): void {
           }),
         )
       await append(200, { outcome: "queued", reason: "the job before it had not ended" }, 1)
-      expect(await journal.schedules.queued([held.partition])).toMatchObject([
-        { id: given.id, queuedTick: 200 },
+      expect(await journal.schedules.queued([held.partition])).toEqual([given.id])
+      expect(await journal.schedules.readMany([given.id, randomUUID()])).toEqual([
+        { ...(await journal.schedules.read(given))!, queuedTick: 200 },
       ])
       await append(null, { at: 250 }, 2)
       expect(await journal.schedules.queued([held.partition])).toEqual([])
@@ -205,16 +241,40 @@ export function schedulesContract(stage: () => Stage): void {
       ]
       for (const given of [...due, ...rest]) await journal.schedules.create(given)
       const partitions = [one.partition, two.partition]
-      const find = async (at: number, limit = 10) => {
-        const { schedules, nextAt } = await journal.schedules.due({ partitions, at, limit })
+      const find = async (at: number, bounds: { limit?: number; maxBytes?: number } = {}) => {
+        const query = { partitions, at, limit: 10, limitOfPartition: 10, maxBytes: 1e6, ...bounds }
+        const { schedules, nextAt } = await journal.schedules.due(query)
         return [...schedules.map(({ id }) => id), nextAt]
       }
       expect(await find(210)).toEqual([due[1]!.id, due[0]!.id, 400])
-      expect(await find(210, 1)).toEqual([due[1]!.id, 400])
+      expect(await find(210, { limit: 1 })).toEqual([due[1]!.id, 400])
+      const bytes = Buffer.byteLength(due[0]!.document)
+      expect(await find(210, { maxBytes: 2 * bytes })).toEqual([due[1]!.id, due[0]!.id, 400])
+      // The first is in any page.
+      for (const maxBytes of [1, 2 * bytes - 1])
+        expect(await find(210, { maxBytes })).toEqual([due[1]!.id, 400])
       expect(await find(100)).toEqual([205])
       expect(await find(400)).toContain(null)
       const beat = await journal.beat({ engine: one.engine, place: "", beat: 1, follows: false })
       expect(beat.nextFireAt).toBe(210)
+    })
+
+    it("reads few of a partition in which many are due, and counts those of an owner up to a limit", async () => {
+      const { journal } = stage()
+      const [full, other] = [await hold(journal), await hold(journal)]
+      const owner = newId()
+      for (let n = 0; n < 5; n++)
+        await journal.schedules.create(schedule(full, { owner, name: `s${n}`, nextAt: 200 + n }))
+      const late = schedule(other, { nextAt: 300 })
+      await journal.schedules.create(late)
+      const { schedules } = await journal.schedules.due({
+        ...{ partitions: [full.partition, other.partition], at: 300 },
+        ...{ limit: 10, limitOfPartition: 2, maxBytes: 1e6 },
+      })
+      expect(schedules.map(({ name }) => name)).toEqual(["s0", "s1", late.name])
+      const count = (limit: number) => journal.schedules.count({ owner, limit })
+      expect([await count(3), await count(5), await count(9)]).toEqual([3, 5, 5])
+      expect(await journal.schedules.count({ owner: newId(), limit: 9 })).toBe(0)
     })
 
     it("lists outcomes newest first, removes old ones, and all with the schedule", async () => {
@@ -224,10 +284,31 @@ export function schedulesContract(stage: () => Stage): void {
       for (const tick of [5, 6, 7e12])
         await journal.schedules.addFire({ ...fire(given), tick, at: tick, kind: "run" })
       expect(await outcomes(given.id)).toEqual(["7000000000000 started", "6 started", "5 started"])
-      const page = await journal.schedules.fires({ scheduleId: given.id, before: 7, limit: 1 })
+      const page = await journal.schedules.fires({
+        scheduleId: given.id,
+        before: { tick: 7, kind: "" },
+        limit: 1,
+      })
       expect(page.map(({ tick }) => tick)).toEqual([6])
+      await journal.schedules.addFire({ ...fire(given), tick: 6, at: 6, kind: "backfill:x" })
+      const between = async (tick: number, kind: string, to: number) =>
+        (
+          await journal.schedules.firesBetween({ scheduleId: given.id, after: { tick, kind }, to, limit: 2 })
+        ).map(found => [found.tick, found.kind])
+      expect(await between(5, "", 8)).toEqual([
+        [5, "run"],
+        [6, "backfill:x"],
+      ])
+      expect(await between(6, "backfill:x", 8)).toEqual([[6, "run"]])
+      expect(await between(5, "run", 6)).toEqual([])
+      const before = { tick: 6, kind: "run" }
+      const rest = await journal.schedules.fires({ scheduleId: given.id, before, limit: 10 })
+      expect(rest.map(({ tick, kind }) => [tick, kind])).toEqual([
+        [6, "backfill:x"],
+        [5, "run"],
+      ])
       await journal.tidy({ before: 6, unsettledBefore: 0, silentSince: 0, limit: 100 })
-      expect(await outcomes(given.id)).toEqual(["7000000000000 started", "6 started"])
+      expect(await outcomes(given.id)).toEqual(["7000000000000 started", "6 started", "6 started"])
       expect(await journal.schedules.remove(given)).toBe(true)
       expect(await journal.schedules.remove(given)).toBe(false)
       expect(await outcomes(given.id)).toEqual([])

@@ -89,6 +89,27 @@ export function statisticsContract(stage: () => Stage): void {
       expect(await read({})).toEqual(["h2", "job", "v2"])
     })
 
+    it("of one hour are one row, with a line for each partition in whose name they are stored", async () => {
+      const { journal, peer } = stage()
+      const owner = randomUUID()
+      for (const name of ["one", "two", "three"]) {
+        const held = await holdUncounted(journal)
+        const { partition, epoch } = held
+        const move = { partition, epoch, from: await watermark(partition), to: held.seq(1) }
+        const rollUps = ["a", "b"].map(node => rollUp({ owner, node, data: `${name} ${node}` }))
+        await journal.statistics.write({ partition, moves: [move], rollUps })
+      }
+      const rows = await peer.statistics.read({ owner, workflow: "flow", from: 0, to: 9 * HOUR })
+      expect(
+        rows
+          .map(({ node, data }) => [node, data.split("\n").sort()])
+          .sort(([a], [b]) => (String(a) < String(b) ? -1 : 1)),
+      ).toEqual([
+        ["a", ["one a", "three a", "two a"]],
+        ["b", ["one b", "three b", "two b"]],
+      ])
+    })
+
     it("need the figures in the row of a job, which later changes keep", async () => {
       const { journal, peer } = stage()
       const held = await holdUncounted(journal)

@@ -6,6 +6,7 @@ import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
 import { afterAll, describe, expect, it } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
+import { programArguments } from "../../support/program.ts"
 import { builtIn, run } from "../adapter-run.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "umbra-sinks-"))
@@ -104,7 +105,7 @@ async function child(
   env: Record<string, string> = {},
 ): Promise<Ended> {
   const script = fileURLToPath(new URL("./sink-child.ts", import.meta.url))
-  const parameters = ["--import", "tsx", script, path, ...seqs.map(String)]
+  const parameters = [...programArguments(script), path, ...seqs.map(String)]
   const started = spawn(process.execPath, parameters, { env: { ...process.env, ...env } })
   const ended = new Promise<[number | null, NodeJS.Signals | null]>(done =>
     started.on("close", (code, signal) => done([code, signal])),

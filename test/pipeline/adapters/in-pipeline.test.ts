@@ -8,6 +8,7 @@ import type { Json } from "../../../src/core/json.ts"
 import { pipeline } from "../../../src/definition/typed/builder.ts"
 import { adapters } from "../../../src/pipeline/adapters/index.ts"
 import { openUmbra, type Umbra } from "../../../src/umbra.ts"
+import { programArguments } from "../../support/program.ts"
 import { freshDatabase } from "../../support/services.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "umbra-in-pipeline-"))
@@ -110,7 +111,7 @@ describe("built-in adapters in a pipeline", () => {
 /** Runs until so many lines are about to be written, then dies; 0: to the end. */
 async function copy(parameters: readonly string[], dieAt: number): Promise<string> {
   const script = fileURLToPath(new URL("./pipeline-child.ts", import.meta.url))
-  const child = spawn(process.execPath, ["--import", "tsx", script, ...parameters, String(dieAt)], {
+  const child = spawn(process.execPath, [...programArguments(script), ...parameters, String(dieAt)], {
     stdio: ["ignore", "pipe", "inherit"],
   })
   let said = ""

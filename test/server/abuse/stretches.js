@@ -2,7 +2,7 @@
  * Loaded into a server (`--import`): writes down how much processor time its event loop's thread used between two looks, a
  * millisecond apart. Nothing else runs in between while one piece of code holds the loop, so a long one is seen whole.
  * Processor time, not wall time: what other processes take does not count. Collections of garbage are written down, too: they
- * are not a stretch of our code. UMBRA_TEST_STRETCHES is the file.
+ * are not a stretch of our code. V8 tells only their wall time (`tooLong` in probed.ts). UMBRA_TEST_STRETCHES is the file.
  */
 import { appendFileSync, openSync, readSync } from "node:fs"
 import { PerformanceObserver } from "node:perf_hooks"
@@ -52,14 +52,9 @@ if (file !== undefined && isMainThread) {
   let from = performance.now()
   setInterval(() => {
     const used = now() - last
+    const to = performance.now()
     if (used > 20) {
-      const line = {
-        pid,
-        used: Math.round(used),
-        calibration: calibrate(now, 3),
-        from,
-        to: performance.now(),
-      }
+      const line = { pid, used, calibration: calibrate(now, 3), from, to }
       appendFileSync(file, `${JSON.stringify(line)}\n`)
     }
     last = now()

@@ -2,7 +2,11 @@
  * Somebody with things that nobody else may see, each with a mark that shows wherever it turns up, and somebody who wants
  * to see them.
  */
+
 import { randomUUID } from "node:crypto"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { expect } from "vitest"
 import { type LogLevel, logTo } from "../../../src/log.ts"
 import { type Scope, Tokens } from "../../../src/server/auth/tokens.ts"
@@ -11,9 +15,12 @@ import type { ServerSettings } from "../../../src/server/settings.ts"
 import { openUmbra } from "../../../src/umbra.ts"
 import { defineHandler } from "../../../src/worker/handler.ts"
 import { waitForSignal } from "../../../src/worker/waiting.ts"
+import { adapter, route } from "../../pipeline/scene.ts"
 import { type Issuer, type Key, newKey, openIssuer } from "../issuer.ts"
 import { type Answer, type Asked, ask } from "../stage.ts"
 
+const kinds = ["name", "input", "label", "owner", "secret", "line", "fault"] as const
+type Kind = (typeof kinds)[number]
 const canary = (what: string) => `canary-${what}-${randomUUID().slice(0, 8)}`
 
 export interface Scene {
@@ -22,9 +29,14 @@ export interface Scene {
   readonly key: Key
   readonly victim: {
     readonly token: string
+    readonly tokenId: string
     readonly owner: string
+    /** Of its workflow, and of its schedule. */
     readonly name: string
     readonly job: string
+    /** Of every kind: a job, its fork, an execution of a pipeline, a bulk operation, a deleted job. */
+    readonly jobs: readonly string[]
+    readonly artifact: string
   }
   readonly attacker: { readonly token: string; readonly job: string }
   /** Asks, and fails if the answer shows anything of the victim's that was not in the question. */
@@ -41,17 +53,30 @@ export async function openScene(
   settings: Partial<ServerSettings> = {},
   location = "memory:",
 ): Promise<Scene> {
-  const marks = ["name", "input", "label", "owner", "secret", "alias"].map(canary)
-  const [name, input, label, owner, secret] = marks as [string, string, string, string, string]
+  const mark = Object.fromEntries(kinds.map(kind => [kind, canary(kind)])) as Record<Kind, string>
+  const { name, input, label, owner, secret } = mark
   const lines: { readonly level: LogLevel; readonly text: string }[] = []
   const log = logTo((level, fields, message) => {
     lines.push({ level, text: JSON.stringify([fields, message]) })
   })
   const handlers = [
     defineHandler({ name: "approval", run: () => waitForSignal("approved") }),
-    defineHandler({ name: "spell", run: config => ({ length: JSON.stringify(config).length, config }) }),
+    defineHandler({
+      name: "spell",
+      run: (config, ctx) => {
+        ctx.log.warn({ config }, mark.line)
+        return { length: JSON.stringify(config).length, config }
+      },
+    }),
   ]
-  const umbra = await openUmbra(location, { handlers, log, secrets: () => secret })
+  const failing = adapter("failing", () => {
+    throw Object.assign(new Error(mark.fault), { retryable: false })
+  })
+  const folder = await mkdtemp(join(tmpdir(), "umbra-victim-"))
+  const umbra = await openUmbra(location, {
+    ...{ handlers, adapters: [failing], log, secrets: () => secret },
+    artifacts: { location: folder },
+  })
   const issuer = await openIssuer()
   const key = await newKey("good")
   issuer.publish(key)
@@ -76,22 +101,46 @@ export async function openScene(
     ],
   }
   await send("/workflows", { method: "POST", body: definition, token: given[0] })
-  await send(`/workflows/${name}/aliases/stable`, { method: "PUT", body: { version: 1 }, token: given[0] })
+  const asVictim = async (method: string, path: string, body?: unknown) => {
+    const answer = await send(path, { method, body, token: given[0] })
+    expect(answer.status, `${method} ${path} ${JSON.stringify(answer.body)}`).toBeLessThan(300)
+    return answer.body
+  }
+  const post = (path: string, body?: unknown) => asVictim("POST", path, body)
+  await asVictim("PUT", `/workflows/${name}/aliases/stable`, { version: 1 })
   const body = { workflow: name, input: { input }, labels: { label } }
-  const { body: victimJob } = await send("/jobs", { method: "POST", body, token: given[0] })
+  const victimJob = await post("/jobs", body)
+  const confirm = { unknown: true }
+  const fork = await post(`/jobs/${victimJob.job_id}/fork`, { confirm, from: ["ask"] })
+  const error_handling = { retries: 0, circuit_breaker: false }
+  await post("/workflows", {
+    // The metrics, which operators see, name pipelines.
+    name: "flow",
+    init: { body: { input } },
+    routes: [route("only", ["failing"], { error_handling })],
+  })
+  const execution = await post("/jobs?wait=30", { workflow: "flow" })
+  const deleted = await post("/jobs", body)
+  await post(`/jobs/${deleted.job_id}/cancel`)
+  await asVictim("DELETE", `/jobs/${deleted.job_id}`)
+  const bulk = await post("/bulk", { verb: "cancel", filter: { labels: { none: input } }, reason: input })
+  await asVictim("PUT", `/schedules/${name}`, { workflow: name, every: "1h", input: { input } })
+  const jobs = [victimJob.job_id, fork.job_id, execution.job_id, bulk.bulk_id, deleted.job_id] as string[]
   const own = { name: "own", nodes: [{ id: "ask", handler: "approval" }] }
   await send("/workflows", { method: "POST", body: own, token: given[1] })
   const { body: ownJob } = await send("/jobs", { method: "POST", body: { workflow: "own" }, token: given[1] })
-  const hidden = [...marks, victimJob.job_id as string, ...given]
+  const { artifact } = await umbra.artifacts.put(input, "content of the victim", { owner })
+  const hidden = [...Object.values(mark), ...jobs, ...given]
+  const [{ id: tokenId }] = (await send("/tokens", { token: given[0] })).body.tokens
 
   const mustNotLeak = (text: string, question = "") => {
-    for (const mark of hidden) if (!question.includes(mark)) expect(text).not.toContain(mark)
+    for (const hint of hidden) if (!question.includes(hint)) expect(text).not.toContain(hint)
   }
   return {
     url,
     issuer,
     key,
-    victim: { token: given[0], owner, name, job: victimJob.job_id },
+    victim: { token: given[0], tokenId, owner, name, job: victimJob.job_id, jobs, artifact },
     attacker: { token: given[1], job: ownJob.job_id },
     token,
     mustNotLeak,
@@ -107,16 +156,18 @@ export async function openScene(
       expect((await send("/health", {})).status).toBe(200)
       const job = await send(`/jobs/${victimJob.job_id}`, { token: given[0] })
       expect(job.body).toMatchObject({ owner, finished_at: null, labels: { label } })
+      expect(await (await umbra.artifacts.get(artifact, { owner })).text()).toBe("content of the victim")
       const workflow = await send(`/workflows/${name}`, { token: given[0] })
       expect(workflow.body).toMatchObject({ version: 1, aliases: [{ alias: "stable", weights: { 1: 1 } }] })
       const logged = lines.map(({ text }) => text).join("\n")
-      for (const mark of [secret, ...given]) expect(logged).not.toContain(mark)
+      for (const hint of [secret, ...given]) expect(logged).not.toContain(hint)
       expect(lines.filter(({ level }) => level === "error")).toEqual([])
     },
     async close() {
       await server.close()
       await umbra.close()
       await issuer.close()
+      await rm(folder, { recursive: true, force: true })
     },
   }
 }

@@ -9,6 +9,7 @@
 import type { CompiledGraph, FactRecord, LiveGraph } from "../../../src/core/index.ts"
 import type { JsonSource, JsonValue } from "../model/json/document.ts"
 import type {
+  ArtifactPage,
   ConfigOptions,
   Connection,
   JobSource,
@@ -18,7 +19,7 @@ import type {
   WhyOptions,
 } from "../model/source.ts"
 import { Timeline } from "../model/timeline.ts"
-import { ApiError, addressOf, ask, ownHeaders } from "./http.ts"
+import { ApiError, addressOf, ask, jobPath, ownHeaders } from "./http.ts"
 import { readStream } from "./stream.ts"
 
 interface FactPage {
@@ -41,6 +42,7 @@ export class Follower implements JobSource {
   skewMs = 0
   /** Rises with each change. */
   version = 0
+  readonly hasLogs = true
   readonly #listeners = new Set<() => void>()
   #stream: AbortController | null = null
   #pending: FactRecord[] = []
@@ -83,7 +85,7 @@ export class Follower implements JobSource {
     }
   }
 
-  /** Tries at once instead of after the wait. */
+  /** Reconnects at once instead of after the wait. */
   retryNow = (): void => {
     clearTimeout(this.#retryTimer)
     if (this.timeline === null) void this.#load()
@@ -115,6 +117,10 @@ export class Follower implements JobSource {
     return { routes: routes ?? null, dead_letters: dead_letters ?? null }
   }
 
+  artifacts(after: string | null, signal: AbortSignal): Promise<ArtifactPage> {
+    return ask<ArtifactPage>(this.#path("artifacts"), { query: { after, limit: PAGE }, signal })
+  }
+
   async items(node: string, from: number, limit: number): Promise<readonly JsonValue[]> {
     const path = this.#path(`nodes/${encodeURIComponent(node)}/items`)
     const query = { limit, after: from === 0 ? undefined : from - 1 }
@@ -126,7 +132,7 @@ export class Follower implements JobSource {
   }
 
   #path(rest: string): string {
-    return `/jobs/${encodeURIComponent(this.jobId)}/${rest}`
+    return `${jobPath(this.jobId)}/${rest}`
   }
 
   get now(): number {

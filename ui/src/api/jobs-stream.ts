@@ -1,4 +1,6 @@
 /** Changes of all jobs of the owner, for the list. A tab that has been hidden for a minute closes its stream. */
+import { useQueryClient } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
 import type { JobStatus } from "../../../src/core/index.ts"
 import { addressOf } from "./http.ts"
 import { readStream } from "./stream.ts"
@@ -31,8 +33,8 @@ const FIRST_RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
 
 interface Options {
-  readonly onJob: (job: StreamedJob, isNews: boolean) => void
-  /** `since`: there is no connection since then. */
+  readonly onJob: (job: StreamedJob, isChange: boolean) => void
+  /** `since`: when the connection was lost. */
   readonly onConnection: (since: number | null) => void
 }
 
@@ -98,4 +100,34 @@ export function followJobs({ onJob, onConnection }: Options): () => void {
     clearTimeout(hiddenTimer)
     stream.abort()
   }
+}
+
+/**
+ * Reads the queries below `key` again when jobs change: at most every `restMs`, and not sooner than `leastMs` after a
+ * change, so that a burst of changes is one request.
+ */
+export function useRefetchOnChange(key: string, restMs: number, leastMs = restMs) {
+  const queries = useQueryClient()
+  const [lostSince, setLost] = useState<number | null>(null)
+  const [refresh] = useState(() => () => void queries.invalidateQueries({ queryKey: [key] }))
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let last = Date.now()
+    const changed = () => {
+      timer ??= setTimeout(
+        () => {
+          timer = undefined
+          last = Date.now()
+          refresh()
+        },
+        Math.max(leastMs, last + restMs - Date.now()),
+      )
+    }
+    const stop = followJobs({ onJob: (_, isChange) => isChange && changed(), onConnection: setLost })
+    return () => {
+      stop()
+      clearTimeout(timer)
+    }
+  }, [refresh, restMs, leastMs])
+  return { lostSince, refresh }
 }

@@ -11,7 +11,7 @@ export interface Session {
   readonly scopes: readonly Scope[]
   readonly name: string | null
   readonly expires_at: string | null
-  /** May look at the jobs of other owners. */
+  /** May view the jobs of other owners. */
   readonly sees_other_owners: boolean
 }
 

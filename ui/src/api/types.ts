@@ -27,6 +27,8 @@ export interface ListedJob {
   readonly usage: { readonly [name: string]: number } | null
   readonly labels: { readonly [name: string]: string }
   readonly created_at: string
+  /** Of a delayed job. */
+  readonly start_at: string | null
   readonly updated_at: string
   readonly finished_at: string | null
 }
@@ -49,7 +51,7 @@ export interface Durations {
   readonly complete: boolean
 }
 
-/** One point stands for `count` jobs; its other fields are those of the slowest. */
+/** One point represents `count` jobs; its other fields are those of the slowest. */
 export interface DurationPoint {
   readonly at: string
   readonly duration_ms: number

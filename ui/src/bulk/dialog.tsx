@@ -20,7 +20,7 @@ interface BulkCount {
   readonly by_status: { readonly [status: string]: number }
 }
 
-interface Operation {
+export interface Operation {
   readonly bulk_id: string
   readonly status: string
   readonly matched: { readonly count: number; readonly complete: boolean }
@@ -149,7 +149,7 @@ export default function BulkDialog({
   )
 }
 
-function Progress({ first, onClose }: { first: Operation; onClose: () => void }) {
+export function Progress({ first, onClose }: { first: Operation; onClose: () => void }) {
   const queries = useQueryClient()
   const [error, setError] = useState<string | null>(null)
   const { bulk_id: id } = first
@@ -212,7 +212,9 @@ function Refusals({ id }: { id: string }) {
     queryFn: ({ signal }) =>
       ask<{
         readonly refused: readonly {
-          readonly job_id: string
+          /** null: a tick of a backfill. */
+          readonly job_id: string | null
+          readonly tick?: string
           readonly code: string
           readonly message: string
         }[]
@@ -221,11 +223,15 @@ function Refusals({ id }: { id: string }) {
   if (error !== null) return <p className="small t-failed">The refusals could not be read: {error.message}</p>
   return (
     <ul className="refused small">
-      {(data?.refused ?? []).map(({ job_id, code, message }) => (
-        <li key={job_id}>
-          <a className="link mono" href={hrefOf(`/jobs/${job_id}`)}>
-            {shortId(job_id)}
-          </a>{" "}
+      {(data?.refused ?? []).map(({ job_id, tick, code, message }) => (
+        <li key={job_id ?? tick}>
+          {job_id === null ? (
+            <span className="mono">{tick}</span>
+          ) : (
+            <a className="link mono" href={hrefOf(`/jobs/${job_id}`)}>
+              {shortId(job_id)}
+            </a>
+          )}{" "}
           {code} {message}
         </li>
       ))}

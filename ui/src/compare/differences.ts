@@ -1,14 +1,13 @@
-/** A comparison of two jobs, as the server answers it, and how its parts are said. */
-import type { NodeStatus } from "../../../src/core/index.ts"
-import type { Status } from "../shell/icons.tsx"
+/** A comparison of two jobs, as the server returns it, and the texts of its parts. */
+import type { JobStatus, NodeStatus } from "../../../src/core/index.ts"
 
 type Sums = { readonly [name: string]: number }
 
 export interface ComparedSide {
   readonly job_id: string
   readonly workflow: string
-  readonly workflow_version: number
-  readonly status: Status
+  readonly workflow_version: number | null
+  readonly status: JobStatus
   readonly took_ms: number
   readonly usage: Sums
 }
@@ -16,6 +15,7 @@ export interface ComparedSide {
 interface NodeSide {
   readonly status: NodeStatus
   readonly attempts: number
+  readonly began_ms: number | null
   readonly took_ms: number | null
   readonly usage: Sums
   readonly error: { readonly code: string; readonly message: string } | null
@@ -29,6 +29,7 @@ export interface ComparedNode {
   readonly same_definition: boolean
   readonly same_inputs: boolean | null
   readonly same_output: boolean | null
+  readonly by_hash?: true
   readonly delta: { readonly took_ms: number | null; readonly attempts: number; readonly usage: Sums } | null
   readonly divergence: string | null
 }
@@ -62,7 +63,8 @@ export interface Comparison {
   readonly a: ComparedSide
   readonly b: ComparedSide
   readonly same_definition: boolean
-  readonly same_input: boolean
+  readonly same_input: boolean | null
+  readonly input_by_hash?: true
   readonly divergence: Divergence | null
   readonly delta: { readonly took_ms: number | null; readonly usage: Sums }
   readonly nodes: readonly ComparedNode[]
@@ -71,28 +73,30 @@ export interface Comparison {
   readonly diffs?: readonly ValueDiff[]
 }
 
+const byHash = " by hash, too large to compare by value"
+
 /** One sentence: where the jobs differ first, and why that is not a consequence of something earlier. */
-export function divergenceText({ divergence, nodes, complete }: Comparison): string {
+export function divergenceText({ divergence, nodes, ...compared }: Comparison): string {
   if (divergence === null)
-    return complete
+    return compared.complete
       ? "All nodes have the same states and outputs."
-      : "No difference was found, but some outputs are too large to be compared."
+      : `Whether the jobs diverge is not known: ${compared.same_input === null ? "the inputs" : "some outputs"} are too large to be compared.`
   const { kind, node } = divergence
   const found = nodes.find(({ id }) => id === node)
   const { a = null, b = null, same_inputs } = found ?? {}
   switch (kind) {
     case "input":
-      return "The inputs of the jobs differ. What differs in the nodes may follow from that."
+      return `The inputs of the jobs differ${compared.input_by_hash ? byHash : ""}. What differs in the nodes may follow from that.`
     case "only_a":
       return "Only A has this node."
     case "only_b":
       return "Only B has this node."
     case "definition":
-      return same_inputs === true ? "Same inputs, another definition." : "Another definition."
+      return same_inputs === true ? "Same inputs, different definition." : "Different definition."
     case "status":
-      return `Same inputs and definition, another state: ${a?.status ?? "none"} in A, ${b?.status ?? "none"} in B.`
+      return `Same inputs and definition, different state: ${a?.status ?? "none"} in A, ${b?.status ?? "none"} in B.`
     default:
-      return "Same inputs and definition, another output."
+      return `Same inputs and definition, different output${found?.by_hash ? byHash : ""}.`
   }
 }
 
@@ -107,9 +111,9 @@ export function verdictOf({ a, b, divergence, same_output }: ComparedNode): Verd
 export function verdictText(node: ComparedNode): string {
   if (node.a === null) return "only in B"
   if (node.b === null) return "only in A"
-  return { same: "same", here: "differs here", follows: "differs, follows", unknown: "not compared" }[
-    verdictOf(node)
-  ]
+  const follows = node.same_inputs === null ? "differs" : "differs, follows"
+  const texts = { same: "same", here: "differs here", follows, unknown: "not compared, too large" }
+  return `${texts[verdictOf(node)]}${node.by_hash ? ", by hash" : ""}`
 }
 
 /** `+3 s`, `−2`, `0`. */

@@ -9,10 +9,10 @@ import { followJobs } from "../api/jobs-stream.ts"
 import type { Session } from "../api/session.ts"
 import { amount, clock, count, duration, shortId, timeAgo, versionText } from "../model/format.ts"
 import { Icon, Pill } from "../shell/icons.tsx"
-import { useKeys } from "../shell/keys.ts"
+import { rowKeys, useKeys } from "../shell/keys.ts"
 import { changeQuery, hrefOf, usePlace } from "../shell/router.ts"
 import { Shell } from "../shell/shell.tsx"
-import { copyText, Failed, Loading } from "../shell/states.tsx"
+import { copyText, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { type ComparedSide, type Comparison, divergenceText, signed, verdictOf } from "./differences.ts"
 import { NodePanel } from "./node-panel.tsx"
 import { NodeTable } from "./table.tsx"
@@ -38,17 +38,9 @@ export default function ComparePage({ session }: { session: Session }) {
   useChanges(isLive ? [a, b] : null)
   const swap = () => changeQuery({ a: b, b: a, at_a: moments.at_b, at_b: moments.at_a })
   const toggle = () => changeQuery({ only: query.get("only") === null ? "1" : null }, { replace: true })
-  useEffect(() => {
-    document.title = "Compare · Umbra"
-  }, [])
-  const move = (step: number) => {
-    const rows = [...document.querySelectorAll<HTMLElement>(".cn")]
-    const place = rows.indexOf(document.activeElement as HTMLElement)
-    rows[Math.min(rows.length - 1, Math.max(0, place + step))]?.focus()
-  }
+  useTitle("Compare")
   useKeys({
-    j: () => move(1),
-    k: () => move(-1),
+    ...rowKeys(".cn"),
     s: () => isComplete && swap(),
     d: () => isComplete && toggle(),
     r: () => void read.refetch(),
@@ -62,7 +54,7 @@ export default function ComparePage({ session }: { session: Session }) {
         ? {}
         : { connection: { kind: isLive ? "live" : "ended", text: isLive ? "Live" : "" } as const })}
     >
-      <main className="page cmp" id="main" tabIndex={-1} aria-busy={read.isFetching}>
+      <Main name="cmp" aria-busy={read.isFetching}>
         <div className="phead">
           <h1>Compare</h1>
           <span className="dim hide-s">
@@ -78,7 +70,7 @@ export default function ComparePage({ session }: { session: Session }) {
         </div>
         {!isComplete ? (
           <section className="panel">
-            <Chooser a={a} b={b} />
+            <Chooser />
           </section>
         ) : read.error !== null ? (
           <section className="panel">
@@ -88,7 +80,7 @@ export default function ComparePage({ session }: { session: Session }) {
               note="This does not mean that the jobs are the same."
               onRetry={() => void read.refetch()}
             />
-            <Chooser a={a} b={b} />
+            <Chooser />
           </section>
         ) : data === undefined ? (
           <section className="panel">
@@ -109,7 +101,7 @@ export default function ComparePage({ session }: { session: Session }) {
             </div>
           </>
         )}
-      </main>
+      </Main>
     </Shell>
   )
 }
@@ -127,7 +119,7 @@ function commandOf(a: string, b: string, { at_a, at_b }: Moments): string {
   return `umbra jobs diff ${a} ${b}${flags.join("")}`
 }
 
-/** Compares again while one of the jobs goes on. */
+/** Compares again while one of the jobs is running. */
 function useChanges(jobs: readonly string[] | null): void {
   const queries = useQueryClient()
   const key = jobs?.join(" ") ?? ""
@@ -152,7 +144,9 @@ function useChanges(jobs: readonly string[] | null): void {
   }, [key, queries])
 }
 
-function Chooser({ a, b }: { a: string; b: string }) {
+/** With what the address has. */
+function Chooser() {
+  const { query } = usePlace()
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget)
@@ -174,7 +168,7 @@ function Chooser({ a, b }: { a: string; b: string }) {
             <input
               className="in mono"
               name={side}
-              defaultValue={side === "a" ? a : b}
+              defaultValue={query.get(side) ?? ""}
               placeholder={side === "a" ? "" : "the same job"}
               required={side === "a"}
               autoComplete="off"
@@ -186,6 +180,7 @@ function Chooser({ a, b }: { a: string; b: string }) {
             <input
               className="in mono"
               name={`at_${side}`}
+              defaultValue={query.get(`at_${side}`) ?? ""}
               placeholder="now; or a seq, #12, a time"
               autoComplete="off"
               spellCheck={false}
@@ -278,7 +273,11 @@ function First({ compared }: { compared: Comparison }) {
     <section className="panel first" data-diverges={divergence?.kind ?? "none"} aria-label="First divergence">
       <p>
         <b>
-          {divergence === null ? "No difference." : `First divergence: ${divergence.node ?? "the inputs"}.`}
+          {divergence === null
+            ? compared.complete
+              ? "No difference."
+              : "Not everything was compared."
+            : `First divergence: ${divergence.node ?? "the inputs"}.`}
         </b>{" "}
         {divergenceText(compared)}
       </p>

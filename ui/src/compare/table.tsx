@@ -23,7 +23,10 @@ export function NodeTable({
   const { nodes } = compared
   const differing = nodes.filter(node => verdictOf(node) !== "same")
   const rows = isShort ? differing : nodes
-  const longest = Math.max(1, ...nodes.map(({ a, b }) => Math.max(a?.took_ms ?? 0, b?.took_ms ?? 0)))
+  const span = nodes.reduce(
+    (most, { a, b }) => Math.max(most, endOf(a, compared.a.took_ms), endOf(b, compared.b.took_ms)),
+    1,
+  )
   const usage = Object.keys({ ...compared.a.usage, ...compared.b.usage })[0]
   return (
     <section className="panel" aria-label="Nodes">
@@ -45,7 +48,12 @@ export function NodeTable({
               <th>Node</th>
               <th>A</th>
               <th>B</th>
-              <th className="bars">Time, A above B</th>
+              <th className="bars">
+                <span className="row">
+                  From its start, A above B <span className="sp" />
+                  <span className="dim">{duration(span)}</span>
+                </span>
+              </th>
               <th className="num">Δ time</th>
               {usage !== undefined && <th className="num">Δ {usage}</th>}
               <th>Attempts</th>
@@ -57,7 +65,8 @@ export function NodeTable({
               <Row
                 key={node.id}
                 node={node}
-                longest={longest}
+                span={span}
+                totals={[compared.a.took_ms, compared.b.took_ms]}
                 usage={usage}
                 isSelected={node.id === selected}
               />
@@ -81,12 +90,15 @@ export function NodeTable({
 
 function Row({
   node,
-  longest,
+  span,
+  totals,
   usage,
   isSelected,
 }: {
   node: ComparedNode
-  longest: number
+  /** The whole width, from the start of each job. */
+  span: number
+  totals: readonly [a: number, b: number]
   usage: string | undefined
   isSelected: boolean
 }) {
@@ -113,7 +125,15 @@ function Row({
       <td className="bars" aria-label={`${timeText(a?.took_ms)} in A, ${timeText(b?.took_ms)} in B`}>
         {[a, b].map((side, n) => (
           <span key={n} className={n === 0 ? "tb a" : "tb b"}>
-            <i style={{ width: `${((side?.took_ms ?? 0) / longest) * 100}%` }} />
+            {side?.began_ms != null && (
+              <i
+                data-open={side.took_ms === null || undefined}
+                style={{
+                  marginLeft: `${(side.began_ms / span) * 100}%`,
+                  width: `${((endOf(side, totals[n]!) - side.began_ms) / span) * 100}%`,
+                }}
+              />
+            )}
           </span>
         ))}
       </td>
@@ -129,6 +149,12 @@ function Row({
       </td>
     </tr>
   )
+}
+
+/** When a node ended, from the start of its job; for a node that has not ended, the newest known time. */
+function endOf(side: ComparedNode["a"], total: number): number {
+  if (side?.began_ms == null) return 0
+  return side.took_ms === null ? Math.max(side.began_ms, total) : side.began_ms + side.took_ms
 }
 
 function timeText(ms: number | null | undefined): string {

@@ -36,7 +36,7 @@ export const actionTexts: { readonly [name in ActionName]: ActionText } = {
     label: "Pause",
     icon: "pause",
     title: "Pause the job",
-    note: "No new node starts until it is resumed. What runs, runs to its end; retries and timers wait. The time to live goes on.",
+    note: "No new node starts until it is resumed. Running attempts continue to their end; retries and timers wait. The time to live keeps elapsing.",
     key: "P",
   },
   resume: {

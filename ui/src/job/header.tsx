@@ -1,9 +1,20 @@
 /** Two rows above the views: which job, what can be done with it, how far it is, and what it waits for. */
 import type { ReactNode } from "react"
-import { amount, clock, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
+import {
+  amount,
+  clock,
+  duration,
+  elapsed,
+  fullTime,
+  shortId,
+  timeAgo,
+  versionText,
+  visible,
+} from "../model/format.ts"
 import { jobSentence } from "../model/sentences.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { family, Icon, Pill } from "../shell/icons.tsx"
+import { hrefOf } from "../shell/router.ts"
 import { copyText } from "../shell/states.tsx"
 import { Sentence } from "./panel/sentence.tsx"
 import { mainUsage } from "./views/outline.tsx"
@@ -53,8 +64,8 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
           {Object.entries(state.labels)
             .slice(0, 4)
             .map(([name, value]) => (
-              <span key={name} className="tagc out trunc" title={`${name}=${value}`}>
-                {name}={value}
+              <span key={name} className="tagc out trunc" title={visible(`${name}=${value}`)}>
+                {visible(`${name}=${value}`)}
               </span>
             ))}
         </span>
@@ -91,7 +102,21 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
             <dt>{isDelayed ? "Starts" : "Started"}</dt>
             <dd title={isDelayed ? undefined : timeAgo(begin)}>
               {clock(begin)}
-              {state.submittedBy !== null && <span className="dim"> by {state.submittedBy}</span>}
+              {state.schedule !== null ? (
+                <span className="dim">
+                  {" "}
+                  by{" "}
+                  <a
+                    className="link"
+                    href={hrefOf(`/schedules/${state.schedule.name}`)}
+                    title={`tick of ${fullTime(state.schedule.tick)}`}
+                  >
+                    {state.schedule.name}
+                  </a>
+                </span>
+              ) : (
+                state.submittedBy !== null && <span className="dim"> by {state.submittedBy}</span>
+              )}
             </dd>
           </div>
         </dl>

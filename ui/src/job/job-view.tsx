@@ -9,17 +9,19 @@ import {
   useSyncExternalStore,
 } from "react"
 import type { CompiledGraph } from "../../../src/core/index.ts"
-import { clock, count, elapsed } from "../model/format.ts"
+import { clock, count, duration, elapsed } from "../model/format.ts"
 import type { Layout } from "../model/layout/layout.ts"
 import { nodeStates } from "../model/node-states.ts"
 import { matchingNodes } from "../model/query.ts"
 import type { JobSource } from "../model/source.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
-import { Icon, StateMark } from "../shell/icons.tsx"
+import { Icon, type IconName, StateMark } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, usePlace } from "../shell/router.ts"
+import { changeQuery, focusWhenMoved, usePlace } from "../shell/router.ts"
+import { NARROW, useMedia } from "../shell/theme.ts"
 import { JobHeader } from "./header.tsx"
-import { Drawer, tabNames } from "./panel/drawer.tsx"
+import { Drawer } from "./panel/drawer.tsx"
+import { routesHandler } from "./panel/routes-tab.tsx"
 import { usePlayer } from "./player.ts"
 import { Slider } from "./slider.tsx"
 import { Gantt } from "./views/gantt.tsx"
@@ -28,10 +30,10 @@ import { Outline } from "./views/outline.tsx"
 
 type View = "graph" | "outline" | "gantt"
 
-const views: readonly (readonly [View, string, string])[] = [
-  ["graph", "Graph", "G"],
-  ["outline", "Outline", "O"],
-  ["gantt", "Gantt", "T"],
+export const views: readonly (readonly [View, string, string, IconName])[] = [
+  ["graph", "Graph", "G", "workflow"],
+  ["outline", "Outline", "O", "jobs"],
+  ["gantt", "Gantt", "T", "clock"],
 ]
 
 export interface JobViewProps {
@@ -42,21 +44,20 @@ export interface JobViewProps {
   /** Called with the newest moment. */
   readonly actions: (newest: Moment) => ReactNode
   readonly onCommand: () => void
+  /** Instead of the graph, for a job of a pipeline; absent: it is not available here. */
+  readonly board?: ((moment: Moment, around: BoardAround) => ReactNode) | undefined
 }
 
-const NARROW = "(max-width: 720px)"
+export interface BoardAround {
+  readonly isNarrow: boolean
+  /** Opens the panel; null: it is open. */
+  readonly onDetails: (() => void) | null
+}
+
+/** What belongs to the node that was selected before. */
+export const anotherNode = { item: null, attempt: null, line: null, artifact: null, panel: null }
+
 const WIDE = "(min-width: 1180px)"
-
-function useMedia(query: string): boolean {
-  return useSyncExternalStore(
-    listener => {
-      const media = matchMedia(query)
-      media.addEventListener("change", listener)
-      return () => media.removeEventListener("change", listener)
-    },
-    () => matchMedia(query).matches,
-  )
-}
 
 /** Draws again once a second while the job is at work, for the figures that grow. */
 function useTick(isOn: boolean): number {
@@ -69,7 +70,8 @@ function useTick(isOn: boolean): number {
   return tick
 }
 
-export function JobView({ source, timeline, layout: layoutOf, canSignal, actions, onCommand }: JobViewProps) {
+export function JobView(props: JobViewProps) {
+  const { source, timeline, layout: layoutOf, canSignal, actions, onCommand, board } = props
   const { query } = usePlace()
   const version = useSyncExternalStore(
     listener => source.subscribe(listener),
@@ -83,7 +85,7 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
   const fixed = passing ?? (at === null ? null : Math.max(1, timeline.indexOf(Number(at))))
   const isAtWork = source.connection.kind === "live" && fixed === null
   const tick = useTick(isAtWork)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the timeline changes in place; `version` and `tick` say when.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the timeline changes in place; `version` and `tick` change with it.
   const newest = useMemo(
     () => timeline.newest(isAtWork ? source.now : 0),
     [timeline, version, tick, isAtWork],
@@ -97,22 +99,28 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
   const nodeId = query.get("node")
   const selected = nodeId === null ? null : (timeline.positions.get(nodeId) ?? null)
   const wanted = query.get("view") as View | null
-  const view: View = isNarrow && wanted !== "gantt" ? "outline" : (wanted ?? "graph")
+  const hasBoard = board !== undefined && timeline.graph.nodes[0]!.handler === routesHandler
+  const view: View | "board" = hasBoard
+    ? "board"
+    : isNarrow && wanted !== "gantt"
+      ? "outline"
+      : (wanted ?? "graph")
   const tab = query.get("tab")
   const item = query.get("item") === null ? null : Number(query.get("item"))
   const panel = query.get("panel")
-  const isOpen = selected !== null || panel === "job" || (panel === null && isWide)
+  const isOpen = selected !== null || panel === "job" || (panel === null && isWide && !hasBoard)
   const text = query.get("q") ?? ""
   const matches = useMemo(() => matchingNodes(text, timeline.graph, moment.view), [text, timeline, moment])
 
   const [layout, setLayout] = useState<Layout | null>(null)
   useEffect(() => {
+    if (hasBoard) return
     let isOver = false
     void layoutOf(timeline.graph).then(next => !isOver && setLayout(next))
     return () => {
       isOver = true
     }
-  }, [layoutOf, timeline])
+  }, [layoutOf, timeline, hasBoard])
 
   const onMoment = useCallback(
     (index: number | null, isFinal: boolean) => {
@@ -125,19 +133,20 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
   const player = usePlayer({ timeline, index: moment.index, onMoment })
   const select = useCallback(
     (node: number) =>
-      changeQuery({ node: timeline.graph.nodes[node]!.id, item: null, panel: null }, { replace: true }),
+      changeQuery({ ...anotherNode, node: timeline.graph.nodes[node]!.id }, { replace: true }),
     [timeline],
   )
-  const onNode = useCallback((id: string) => changeQuery({ node: id, item: null, panel: null }), [])
-  const close = () => changeQuery({ node: null, item: null, panel: "none" }, { replace: true })
+  const onNode = useCallback((id: string) => changeQuery({ ...anotherNode, node: id }), [])
+  const close = () => changeQuery({ ...anotherNode, node: null, panel: "none" }, { replace: true })
   const show = (next: View) => changeQuery({ view: next === "graph" ? null : next }, { replace: true })
+  const onDetails = () => changeQuery({ panel: "job" }, { replace: true })
   const filter = useRef<HTMLInputElement>(null)
 
   useKeys({
     g: () => show("graph"),
     o: () => show("outline"),
     t: () => show("gantt"),
-    i: () => changeQuery({ node: null, item: null, panel: "job" }, { replace: true }),
+    i: () => changeQuery({ ...anotherNode, node: null, panel: "job" }, { replace: true }),
     "/": () => filter.current?.focus(),
     " ": event => {
       if (event.target instanceof HTMLButtonElement) (event.target as HTMLElement).click()
@@ -151,25 +160,27 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
     "]": () => jumpTo(failure(timeline, moment.index, 1), onMoment),
     l: () => onMoment(null, true),
     Escape: close,
+    // The tabs of the panel, if it is open.
     ...Object.fromEntries(
-      tabNames(timeline.graph, selected).map((name, n) => [
-        String(n + 1),
-        () => changeQuery({ tab: name }, { replace: true }),
+      Array.from("1234567", (key, n) => [
+        key,
+        () => document.querySelectorAll<HTMLElement>(".drawer [role=tab]")[n]?.click(),
       ]),
     ),
   })
 
   return (
     <main
-      className={isOpen ? "jobpage open" : "jobpage"}
+      className={`jobpage${isOpen ? " open" : ""}${hasBoard ? " boarded" : ""}`}
       id="main"
+      ref={focusWhenMoved}
       tabIndex={-1}
       data-moment={moment.isLive ? "live" : "past"}
     >
       <JobHeader jobId={source.jobId} timeline={timeline} moment={moment} onNode={onNode}>
         {actions(newest)}
       </JobHeader>
-      <div className="jbar">
+      <div className="jbar" hidden={hasBoard}>
         <div className="seg" role="group" aria-label="View">
           {views.map(([name, label, key]) =>
             name === "graph" && isNarrow ? null : (
@@ -195,12 +206,7 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
         <span className="sp" />
         <Counts moment={moment} />
         {!isOpen && (
-          <button
-            className="btn sm"
-            type="button"
-            title="Details of the job  I"
-            onClick={() => changeQuery({ panel: "job" }, { replace: true })}
-          >
+          <button className="btn sm" type="button" title="Details of the job  I" onClick={onDetails}>
             <Icon name="info" />
             Details
           </button>
@@ -208,6 +214,7 @@ export function JobView({ source, timeline, layout: layoutOf, canSignal, actions
       </div>
       <div className="jview">
         <Banner source={source} moment={moment} timeline={timeline} onLive={() => onMoment(null, true)} />
+        {view === "board" && board?.(moment, { isNarrow, onDetails: isOpen ? null : onDetails })}
         {view === "graph" &&
           (layout === null ? (
             <div className="canvas" />
@@ -306,7 +313,7 @@ function Counts({ moment }: { moment: Moment }) {
   )
 }
 
-/** The past looks like the present, with a banner; so does a page that is behind. */
+/** A past moment looks like the present, with a banner; so does a page whose stream is interrupted. */
 function Banner({
   source,
   moment,
@@ -323,7 +330,7 @@ function Banner({
     const newestAt = timeline.facts.at(-1)!.at
     const isFile = connection.kind === "file" || connection.kind === "ended"
     const ago = isFile
-      ? `${elapsed(newestAt - moment.at)} before its end`
+      ? `${duration(newestAt - moment.at)} before its end`
       : `${elapsed(source.now - moment.at)} ago`
     return (
       <div className="past" role="status">
@@ -343,8 +350,7 @@ function Banner({
     <div className="past cut" role="status" data-state="lost">
       <StateMark status="WAITING" />
       <span>
-        <b>Not live since {clock(connection.since)}.</b> Shown as of event {count(moment.index)}. Connecting
-        again
+        <b>Not live since {clock(connection.since)}.</b> Shown as of event {count(moment.index)}. Reconnecting
         {seconds === 0 ? "" : ` in ${seconds} s`}.
       </span>
       <button className="btn sm" type="button" onClick={() => source.retryNow()}>
@@ -356,7 +362,7 @@ function Banner({
 
 const SAID_EVERY_MS = 5000
 
-/** Says only ends, at most every five seconds. */
+/** Announces only ends of nodes and jobs, at most every five seconds. */
 function Announcer({ newest }: { newest: Moment }) {
   const [said, setSaid] = useState("")
   const last = useRef({ at: 0, text: "" })

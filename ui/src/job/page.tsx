@@ -1,9 +1,9 @@
 /** The page of one job of the server. */
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react"
+import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from "react"
 import { Follower } from "../api/follow.ts"
-import { ApiError, addressOf, download } from "../api/http.ts"
+import { ApiError, addressOf, download, jobPath } from "../api/http.ts"
 import { may, type Session } from "../api/session.ts"
-import { clock, shortId } from "../model/format.ts"
+import { shortId } from "../model/format.ts"
 import { requestLayout } from "../model/layout/layouts.ts"
 import type { Connection } from "../model/source.ts"
 import type { Moment } from "../model/timeline.ts"
@@ -12,10 +12,13 @@ import { DownloadButton } from "../shell/download.tsx"
 import { Icon } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
 import { changeQuery, currentAddress, go, hrefOf } from "../shell/router.ts"
-import { type ConnectionState, Shell } from "../shell/shell.tsx"
-import { Empty, Failed, Loading } from "../shell/states.tsx"
+import { type ConnectionState, liveState, Shell } from "../shell/shell.tsx"
+import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { ActionButtons, ActionDialog, type ActionName, actionTexts, possibleActions } from "./actions.tsx"
-import { JobView } from "./job-view.tsx"
+import { anotherNode, JobView, views } from "./job-view.tsx"
+import { routesHandler } from "./panel/routes-tab.tsx"
+
+const Board = lazy(() => import("../pipeline/board.tsx"))
 
 function useFollower(jobId: string): Follower | null {
   const [follower, setFollower] = useState<Follower | null>(null)
@@ -36,11 +39,17 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
   const timeline = follower?.timeline ?? null
   const status = timeline === null ? null : timeline.stateAt(timeline.length).status
   const workflow = timeline === null ? null : timeline.stateAt(timeline.length).workflow
-  useEffect(() => {
-    document.title = `${workflow ?? shortId(jobId)} ${status ?? ""} · Umbra`
-  }, [workflow, status, jobId])
+  useTitle(`${workflow ?? shortId(jobId)} ${status ?? ""}`)
+  const isPipeline = timeline?.graph.nodes[0]?.handler === routesHandler
   const canManage = may(session, "manage")
+  // An execution of a pipeline has no nodes that could be taken over.
+  // The server forks no pipelines.
+  const canFork = canManage && !isPipeline && status !== "DELETED" && (timeline?.graph.nodes.length ?? 0) > 0
   const actions = timeline === null || !canManage ? [] : possibleActions(timeline.newest(0))
+  const fork = () => {
+    const node = new URL(currentAddress()).searchParams.get("node")
+    if (canFork) go(hrefOf(`/jobs/${jobId}/fork`, { node }))
+  }
   const compare = () => {
     if (timeline !== null) go(compareHref(jobId, timeline.stateAt(timeline.length).forkedFrom))
   }
@@ -55,17 +64,23 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
             actions,
             setAction,
             compare,
+            canFork ? fork : null,
           ),
     [timeline, jobId, actions.join(" ")],
   )
   const pausing = actions.find(name => name === "pause" || name === "resume")
-  useKeys({ p: () => pausing !== undefined && setAction(pausing), c: compare })
+  useKeys({ p: () => pausing !== undefined && setAction(pausing), c: compare, f: fork })
   const connection = connectionState(follower?.connection ?? { kind: "loading" })
   const error = follower?.error ?? null
   return (
-    <Shell session={session} page="jobs" connection={connection} commands={commands}>
+    <Shell
+      session={session}
+      page={isPipeline ? "pipelines" : "jobs"}
+      connection={connection}
+      commands={commands}
+    >
       {follower === null || timeline === null ? (
-        <main className="page" id="main" tabIndex={-1}>
+        <Main>
           <div className="panel">
             {error === null ? (
               <Loading what="the job" rows={8} />
@@ -73,7 +88,7 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
               <NoJob jobId={jobId} error={error} onRetry={() => follower?.retryNow()} />
             )}
           </div>
-        </main>
+        </Main>
       ) : (
         <JobView
           source={follower}
@@ -81,6 +96,11 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
           layout={requestLayout}
           canSignal={may(session, "submit")}
           onCommand={() => void follower.refresh()}
+          board={(moment, around) => (
+            <Suspense fallback={<Loading what="the routes" rows={4} />}>
+              <Board source={follower} moment={moment} session={session} {...around} />
+            </Suspense>
+          )}
           actions={(newest: Moment) => (
             <>
               {canManage && (
@@ -88,6 +108,12 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
                   actions={possibleActions(newest).filter(name => name !== "delete")}
                   onAction={setAction}
                 />
+              )}
+              {canFork && (
+                <button className="btn" type="button" title="Fork  F" onClick={fork}>
+                  <Icon name="fork" />
+                  Fork
+                </button>
               )}
               <button className="btn hide-s" type="button" title="Compare  C" onClick={compare}>
                 <Icon name="takeover" />
@@ -120,7 +146,7 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
 function NoJob({ jobId, error, onRetry }: { jobId: string; error: unknown; onRetry: () => void }) {
   if (error instanceof ApiError && error.status === 404)
     return (
-      <Empty title={`No job ${shortId(jobId)} here`}>
+      <Empty title={`Job ${shortId(jobId)} not found`}>
         <p>It does not exist, was removed, or belongs to another owner.</p>
         <p>
           <a className="link" href={hrefOf("/jobs")}>
@@ -138,6 +164,7 @@ function jobCommands(
   actions: readonly ActionName[],
   onAction: (name: ActionName) => void,
   onCompare: () => void,
+  onFork: (() => void) | null,
 ): Command[] {
   return [
     ...actions.map((name): Command => {
@@ -160,6 +187,18 @@ function jobCommands(
       key: "C",
       run: onCompare,
     },
+    ...(onFork === null
+      ? []
+      : [
+          {
+            group: "Here",
+            prefix: ":" as const,
+            icon: "fork" as const,
+            label: "Fork: run a part of it again",
+            key: "F",
+            run: onFork,
+          },
+        ]),
     {
       group: "Here",
       prefix: ":",
@@ -168,30 +207,16 @@ function jobCommands(
       detail: shortId(jobId),
       run: () => void download(reportAddress(jobId), `umbra-${jobId}.html`).catch(() => {}),
     },
-    {
-      group: "Here",
-      prefix: ":",
-      icon: "workflow",
-      label: "Show the graph",
-      key: "G",
-      run: () => changeQuery({ view: null }),
-    },
-    {
-      group: "Here",
-      prefix: ":",
-      icon: "jobs",
-      label: "Show the outline",
-      key: "O",
-      run: () => changeQuery({ view: "outline" }),
-    },
-    {
-      group: "Here",
-      prefix: ":",
-      icon: "clock",
-      label: "Show the gantt",
-      key: "T",
-      run: () => changeQuery({ view: "gantt" }),
-    },
+    ...views.map(
+      ([view, label, key, icon]): Command => ({
+        group: "Here",
+        prefix: ":",
+        icon,
+        label: `Show the ${label.toLowerCase()}`,
+        key,
+        run: () => changeQuery({ view: view === "graph" ? null : view }),
+      }),
+    ),
     ...nodes.map(
       (id): Command => ({
         group: "Nodes",
@@ -199,7 +224,7 @@ function jobCommands(
         icon: "child",
         label: id,
         detail: "node",
-        run: () => changeQuery({ node: id, item: null }),
+        run: () => changeQuery({ ...anotherNode, node: id }),
       }),
     ),
   ]
@@ -213,7 +238,7 @@ function compareHref(jobId: string, origin: string | null): string {
 }
 
 function reportAddress(jobId: string): string {
-  return addressOf(`/jobs/${encodeURIComponent(jobId)}/report`)
+  return addressOf(`${jobPath(jobId)}/report`)
 }
 
 function DownloadMenu({
@@ -254,10 +279,7 @@ function DownloadMenu({
           <DownloadButton address={`${reportAddress(jobId)}?payloads=full`} name={`umbra-${jobId}.html`}>
             Replay file with all payloads
           </DownloadButton>
-          <DownloadButton
-            address={addressOf(`/jobs/${encodeURIComponent(jobId)}/graph`)}
-            name={`${jobId}-graph.json`}
-          >
+          <DownloadButton address={addressOf(`${jobPath(jobId)}/graph`)} name={`${jobId}-graph.json`}>
             Graph (JSON)
           </DownloadButton>
           {canDelete && (
@@ -274,9 +296,9 @@ function DownloadMenu({
 function connectionState(connection: Connection): ConnectionState {
   switch (connection.kind) {
     case "live":
-      return { kind: "live", text: "Live" }
+      return liveState(null)
     case "lost":
-      return { kind: "lost", text: `Not live since ${clock(connection.since)}` }
+      return liveState(connection.since)
     case "ended":
       return { kind: "ended", text: "Ended" }
     case "hidden":

@@ -1,4 +1,4 @@
-/** Plays a job: in real time, ten times as fast, or event by event. Stretches in which nothing happens are skipped. */
+/** Plays a job: in real time, ten times as fast, or event by event. Periods without events are skipped. */
 import { useEffect, useRef, useState } from "react"
 import type { Timeline } from "../model/timeline.ts"
 
@@ -12,7 +12,7 @@ export interface Player {
 }
 
 const STEP_MS = 250
-/** A longer wait for the next event is shortened to this. */
+/** The longest wait between two events; longer ones are shortened. */
 const LONGEST_MS = 1500
 
 interface PlayerOptions {

@@ -62,8 +62,8 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
         <button
           className="btn ghost icon-only"
           type="button"
-          aria-label="One event back"
-          title="One event back  ,"
+          aria-label="Previous event"
+          title="Previous event  ,"
           onClick={() => onMoment(Math.max(1, moment.index - 1), true)}
         >
           <Icon name="prev" />
@@ -80,8 +80,8 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
         <button
           className="btn ghost icon-only"
           type="button"
-          aria-label="One event on"
-          title="One event on  ."
+          aria-label="Next event"
+          title="Next event  ."
           onClick={() => onMoment(Math.min(total, moment.index + 1), true)}
         >
           <Icon name="next" />

@@ -16,6 +16,7 @@ export type FilterKey =
   | "before"
   | "error"
   | "code"
+  | "fingerprint"
   | "duration"
   | "parent"
 
@@ -80,6 +81,7 @@ export const filterTexts: { readonly [key in FilterKey]: FilterText } = {
     check: value => (/\p{L}{2}/u.test(value) ? null : "a word"),
   },
   code: { operator: "is", example: "E405", check: ok },
+  fingerprint: { operator: "is", example: "of a group in Now", check: ok },
   duration: {
     operator: ">",
     example: "1 min",
@@ -138,6 +140,7 @@ export function apiQuery(
     label: all("label"),
     error_text: last("error"),
     error_code: last("code"),
+    fingerprint: last("fingerprint"),
     min_duration: duration === undefined ? undefined : String(secondsOf(duration) ?? ""),
     parent: last("parent"),
     created_from: from?.toISOString(),
@@ -173,7 +176,12 @@ export function parseFilter(text: string): Filter | string {
   return { key, value: key === "status" ? raw.toUpperCase() : raw }
 }
 
-/** Does a job of the stream match, as far as the stream tells? */
+/** The stream does not contain these. */
+const untold: ReadonlySet<FilterKey> = new Set([
+  ...(["before", "error", "code", "fingerprint", "duration", "parent"] as const),
+])
+
+/** Does a job of the stream match, as far as its fields tell? */
 export function mayMatch(
   filters: readonly Filter[],
   job: {
@@ -185,13 +193,7 @@ export function mayMatch(
 ): boolean {
   const all = (key: FilterKey) => filters.filter(filter => filter.key === key).map(({ value }) => value)
   const isOne = (key: FilterKey, value: string) => all(key).length === 0 || all(key).includes(value)
-  if (
-    filters.some(
-      ({ key }) =>
-        key === "before" || key === "error" || key === "code" || key === "duration" || key === "parent",
-    )
-  )
-    return false
+  if (filters.some(({ key }) => untold.has(key))) return false
   return (
     isOne("status", job.status) &&
     isOne("workflow", job.workflow) &&

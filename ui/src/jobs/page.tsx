@@ -9,10 +9,10 @@ import type { BulkVerb } from "../bulk/dialog.tsx"
 import { clock, count, counted } from "../model/format.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon } from "../shell/icons.tsx"
-import { useKeys } from "../shell/keys.ts"
+import { rowKeys, useKeys } from "../shell/keys.ts"
 import { changeQuery, go, hrefOf, usePlace } from "../shell/router.ts"
-import { Shell } from "../shell/shell.tsx"
-import { Empty, Failed, Loading } from "../shell/states.tsx"
+import { liveState, Shell } from "../shell/shell.tsx"
+import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { FilterBar } from "./filter-bar.tsx"
 import { apiQuery, bulkFilter, type Filter, filtersIn, mayMatch, queryOf } from "./filters.ts"
 import { Scatter } from "./scatter.tsx"
@@ -45,15 +45,13 @@ export function JobsPage({ session }: { session: Session }) {
   const pages = list.data?.pages ?? []
   const jobs = pages.flatMap(page => page.jobs)
   const last = pages.at(-1)
-  const { news, newer, lostSince } = useNews(jobs[0]?.job_id ?? "", filters, readAt)
+  const { changes, newer, lostSince } = useJobChanges(jobs[0]?.job_id ?? "", filters, readAt)
   const now = useNow(jobs.some(({ finished_at }) => finished_at === null))
   const refresh = () => {
     setReadAt(Date.now())
     void queries.invalidateQueries({ queryKey: ["jobs"] })
   }
-  useEffect(() => {
-    document.title = "Jobs · Umbra"
-  }, [])
+  useTitle("Jobs")
   useListKeys(refresh)
   const change = (next: readonly Filter[]) => changeQuery(queryOf(next))
   const note =
@@ -63,16 +61,8 @@ export function JobsPage({ session }: { session: Session }) {
         ? counted(jobs.length, "job")
         : `${count(jobs.length)}+ jobs`
   return (
-    <Shell
-      session={session}
-      page="jobs"
-      connection={
-        lostSince === null
-          ? { kind: "live", text: "Live" }
-          : { kind: "lost", text: `Not live since ${clock(lostSince)}` }
-      }
-    >
-      <main className="page" id="main" tabIndex={-1}>
+    <Shell session={session} page="jobs" connection={liveState(lostSince)}>
+      <Main>
         <div className="phead">
           <h1>Jobs</h1>
           <Views current={key} />
@@ -111,7 +101,7 @@ export function JobsPage({ session }: { session: Session }) {
           ) : jobs.length === 0 && last?.next === null ? (
             <NoJobs filters={filters} onChange={change} />
           ) : (
-            <JobTable jobs={jobs} news={news} now={now} />
+            <JobTable jobs={jobs} changes={changes} now={now} />
           )}
         </section>
         {list.data !== undefined && last !== undefined && last.next !== null && (
@@ -131,7 +121,7 @@ export function JobsPage({ session }: { session: Session }) {
             </span>
           </div>
         )}
-      </main>
+      </Main>
     </Shell>
   )
 }
@@ -148,8 +138,8 @@ function useNow(isOn: boolean): number {
 }
 
 /** Changes of jobs since the list was read: rows are updated in place, new jobs are counted. */
-function useNews(newest: string, filters: readonly Filter[], readAt: number) {
-  const [news, setNews] = useState<ReadonlyMap<string, StreamedJob>>(new Map())
+function useJobChanges(newest: string, filters: readonly Filter[], readAt: number) {
+  const [changes, setChanges] = useState<ReadonlyMap<string, StreamedJob>>(new Map())
   const [lostSince, setLost] = useState<number | null>(null)
   const known = useRef(new Map<string, StreamedJob>())
   useEffect(() => {
@@ -157,12 +147,12 @@ function useNews(newest: string, filters: readonly Filter[], readAt: number) {
     const stop = followJobs({
       onJob: job => {
         known.current.set(job.job_id, job)
-        // The oldest leave: a long day in a busy system must not fill the memory.
+        // The oldest entries are dropped, so that a tab that is open for long does not fill the memory.
         if (known.current.size > 2000) known.current.delete(known.current.keys().next().value!)
         if (frame === 0)
           frame = requestAnimationFrame(() => {
             frame = 0
-            setNews(new Map(known.current))
+            setChanges(new Map(known.current))
           })
       },
       onConnection: setLost,
@@ -173,19 +163,14 @@ function useNews(newest: string, filters: readonly Filter[], readAt: number) {
     }
   }, [])
   // Ids of jobs rise with time.
-  const newer = [...news.values()].filter(
+  const newer = [...changes.values()].filter(
     job => job.job_id > newest && Date.parse(job.created_at) > readAt - 2000 && mayMatch(filters, job),
   ).length
-  return { news, newer, lostSince }
+  return { changes, newer, lostSince }
 }
 
 function useListKeys(refresh: () => void): void {
-  const move = (step: number) => {
-    const links = [...document.querySelectorAll<HTMLElement>(".jl")]
-    const place = links.indexOf(document.activeElement as HTMLElement)
-    links[Math.min(links.length - 1, Math.max(0, place + step))]?.focus()
-  }
-  useKeys({ j: () => move(1), k: () => move(-1), r: refresh })
+  useKeys({ ...rowKeys(".jl"), r: refresh })
 }
 
 function NoJobs({

@@ -1,19 +1,31 @@
 /** The jobs as rows. New ones do not push rows down. */
 
+import { useQuery } from "@tanstack/react-query"
+import { ask } from "../api/http.ts"
 import type { StreamedJob } from "../api/jobs-stream.ts"
 import type { ListedJob, Paused } from "../api/types.ts"
-import { amount, clock, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
+import {
+  amount,
+  clock,
+  duration,
+  elapsed,
+  shortId,
+  timeAgo,
+  versionText,
+  visible,
+  withClock,
+} from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
 import { hrefOf } from "../shell/router.ts"
 
 interface TableProps {
   readonly jobs: readonly ListedJob[]
   /** What has changed since the page was read, by id. */
-  readonly news: ReadonlyMap<string, StreamedJob>
+  readonly changes: ReadonlyMap<string, StreamedJob>
   readonly now: number
 }
 
-export function JobTable({ jobs, news, now }: TableProps) {
+export function JobTable({ jobs, changes, now }: TableProps) {
   const hasUsage = jobs.some(({ usage }) => usage !== null && Object.keys(usage).length > 0)
   return (
     <table className="tbl jtbl">
@@ -31,17 +43,17 @@ export function JobTable({ jobs, news, now }: TableProps) {
       </thead>
       <tbody>
         {jobs.map(listed => {
-          const news_ = news.get(listed.job_id)
+          const change = changes.get(listed.job_id)
           const job =
-            news_ === undefined || news_.updated_at < listed.updated_at
+            change === undefined || change.updated_at < listed.updated_at
               ? listed
-              : { ...listed, ...news_, paused: news_.paused ?? null }
+              : { ...listed, ...change, paused: change.paused ?? null }
           return (
             <Row
               key={job.job_id}
               job={job}
-              progress={news_?.progress_pct ?? null}
-              message={news_?.progress_message ?? null}
+              progress={change?.progress_pct ?? null}
+              message={change?.progress_message ?? null}
               hasUsage={hasUsage}
               now={now}
             />
@@ -66,6 +78,7 @@ function Row({
   now: number
 }) {
   const created = Date.parse(job.created_at)
+  const begun = Date.parse(job.start_at ?? job.created_at)
   const finished = job.finished_at === null ? null : Date.parse(job.finished_at)
   const [usage] = Object.entries(job.usage ?? {})
   const { error } = job
@@ -102,7 +115,8 @@ function Row({
               {error.message}
             </>
           ) : (
-            (job.reason ?? (job.paused === null ? message : pauseText(job.paused)) ?? labelText(job.labels))
+            (job.reason ??
+            (job.paused === null ? message : pauseText(job.paused)) ?? <Where job={job} now={now} />)
           )}
         </div>
       </td>
@@ -116,7 +130,13 @@ function Row({
           </>
         )}
       </td>
-      <td className="c6 num">{finished === null ? elapsed(now - created) : duration(finished - created)}</td>
+      <td className="c6 num">
+        {(finished ?? now) < begun
+          ? ""
+          : finished === null
+            ? elapsed(now - begun)
+            : duration(finished - begun)}
+      </td>
       {hasUsage && <td className="c7 num">{usage === undefined ? "" : amount(...usage)}</td>}
       <td className="c8 num dim" title={timeAgo(created)}>
         {clock(created)}
@@ -125,12 +145,28 @@ function Row({
   )
 }
 
+/** A job that has not changed for this long is waiting for something. */
+const SETTLED_MS = 2000
+
+/** What an unfinished job waits for, read once after each of its changes; else its labels. */
+function Where({ job, now }: { job: ListedJob; now: number }) {
+  const why = useQuery({
+    queryKey: ["where", job.job_id, job.updated_at],
+    queryFn: ({ signal }) => ask<{ readonly sentence: string }>(`/jobs/${job.job_id}/why`, { signal }),
+    enabled: job.finished_at === null && now - Date.parse(job.updated_at) > SETTLED_MS,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  return job.finished_at === null && why.data !== undefined
+    ? withClock(why.data.sentence)
+    : labelText(job.labels)
+}
+
 function pauseText({ at, by, reason }: Paused): string {
   return `Paused since ${clock(Date.parse(at))}${by === null ? "" : ` by ${by}`}${reason === null ? "" : `: ${reason}`}`
 }
 
 function labelText(labels: { readonly [name: string]: string }): string {
   return Object.entries(labels)
-    .map(([name, value]) => `${name}=${value}`)
+    .map(([name, value]) => visible(`${name}=${value}`))
     .join("  ")
 }

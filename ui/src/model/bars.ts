@@ -20,7 +20,7 @@ export function barsOf(node: NodeView, tries: readonly EndedTry[], seq: number, 
         kind: "queued",
         from: queuedFrom,
         to: startedAt ?? endedAt,
-        title: "Waits for the next try",
+        title: "Waits for the next attempt",
       })
     bars.push({ kind: "failed", from: startedAt ?? endedAt - 1, to: endedAt, title })
     queuedFrom = retryAt === null ? null : endedAt

@@ -89,7 +89,7 @@ function waitLines(node: NodeView, kind: string, now: number): readonly [string,
     case "items":
       return [`${count(waiting.waiting)} wait`, since]
     case "executions":
-      return ["waits for a place", since]
+      return ["waits for a free execution", since]
     case "worker":
       return waiting.reason === "none"
         ? ["no worker", since, true]

@@ -1,4 +1,4 @@
-/** Why a node, or the job, is where it is: one sentence, from the state of one moment. */
+/** Why a node, or the job, is in its state: one sentence, from the state of one moment. */
 import type { CompiledNode, GraphView, NodeView, WaitingOn } from "../../../src/core/index.ts"
 import { clock, count, counted, duration, elapsed } from "./format.ts"
 
@@ -100,15 +100,15 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
     }
     case "retry":
       return [
-        `Waits for its next try: attempt ${node.attempt} of ${node.max_attempts} in `,
-        strong(duration(Math.max(0, waiting.at - now))),
+        `Waits for attempt ${node.attempt} of ${node.max_attempts} in `,
+        strong(elapsed(Math.max(0, waiting.at - now))),
         `, at ${clock(waiting.at, now)}.`,
       ]
     case "timer":
       return [
         "Sleeps until ",
         strong(clock(waiting.until, now)),
-        `, ${duration(Math.max(0, waiting.until - now))} from then.`,
+        `, ${elapsed(Math.max(0, waiting.until - now))} from then.`,
       ]
     case "signal":
       return [
@@ -149,7 +149,7 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
       ]
     case "executions":
       return [
-        "Waits for a place: ",
+        "Waits for a free execution: ",
         strong(waiting.limit),
         ` executions of pipeline ${waiting.pipeline} are running.`,
       ]
@@ -157,12 +157,12 @@ export function reasonSentence(waiting: WaitingOn, node: NodeView, now: number):
       return [
         "Waits for its place in the rate of ",
         strong(waiting.provider),
-        waiting.until === null ? "." : `, which asked for a pause until ${clock(waiting.until, now)}.`,
+        waiting.until === null ? "." : `, not before ${clock(waiting.until, now)}.`,
       ]
     case "start_time":
       return [
         "The job starts in ",
-        strong(duration(Math.max(0, waiting.until - now))),
+        strong(elapsed(Math.max(0, waiting.until - now))),
         `, at ${clock(waiting.until, now)}.`,
       ]
     case "paused":
@@ -226,7 +226,7 @@ function waitsText(waits: { readonly [kind: string]: number | undefined }): stri
     child: "for a child job",
     retry: "for a retry",
     slot: "for a slot",
-    executions: "for a place",
+    executions: "for a free execution",
     paused: "for the job to be resumed",
   }
   return Object.entries(waits)

@@ -1,6 +1,6 @@
 /**
  * The axis of the time slider: time from left to right, in parts of its width (0 to 1). Stretches without an event that
- * would take more than a tenth of it are folded to a short break.
+ * would take more than a tenth of it, and are far longer than usual, are folded to a short break.
  */
 import type { FactRecord } from "../../../src/core/index.ts"
 
@@ -11,6 +11,8 @@ export interface Break {
 }
 
 const LONG = 0.1
+/** Times the mean: with few events all stretches may be long, and are the job's rhythm. */
+const UNUSUAL = 4
 const BREAK = 0.02
 
 export class SliderScale {
@@ -108,7 +110,7 @@ const steps = [
 
 function longGaps(facts: readonly FactRecord[], start: number, end: number): [number, number][] {
   const gaps: [number, number][] = []
-  const least = (end - start) * LONG
+  const least = (end - start) * Math.max(LONG, UNUSUAL / facts.length)
   let latest = start
   for (const { at } of facts) {
     if (at - latest > least) gaps.push([latest, at])

@@ -1,9 +1,10 @@
 /** Where a job page gets its job from: the server, or the file that it is part of. */
 
+import type { ArtifactMention } from "../../../src/core/index.ts"
 import type { JsonSource, JsonValue } from "./json/document.ts"
 import type { Timeline } from "./timeline.ts"
 
-/** ended: nothing more is expected. lost: `since` then there is no connection. hidden: closed while nobody looks. */
+/** ended: nothing more is expected. lost: `since` then there is no connection. hidden: closed while the tab is hidden. */
 export type Connection =
   | { readonly kind: "loading" | "live" | "ended" | "hidden" | "file" }
   | { readonly kind: "lost"; readonly since: number; readonly tries: number; readonly nextAt: number }
@@ -17,6 +18,8 @@ export interface JobSource {
   readonly now: number
   /** Rises with each change. */
   readonly version: number
+  /** Whether what handlers logged can be read here. */
+  readonly hasLogs: boolean
   subscribe(listener: () => void): () => void
   retryNow(): void
   /** A payload that a fact refers to; null: it is not available here. */
@@ -25,10 +28,22 @@ export interface JobSource {
   items: ((node: string, from: number, limit: number) => Promise<readonly JsonValue[]>) | null
   /** The config of a node as rendered; null: it is not available here. */
   config: ((node: string, options: ConfigOptions) => Promise<RenderedConfig>) | null
-  /** Why the job does not go on, as the server explains it; null: it is not available here. */
+  /** Why the job makes no progress, as the server explains it; null: it is not available here. */
   why: ((options: WhyOptions) => Promise<WhyAnswer>) | null
   /** The routes of a pipeline, after the fact with this seq or now; null: they are not available here. */
   routes: ((seq: number | null, signal: AbortSignal) => Promise<Routes>) | null
+  /** The artifacts that the job refers to now, after this one; null: they are not available here. */
+  artifacts: ((after: string | null, signal: AbortSignal) => Promise<ArtifactPage>) | null
+}
+
+/** Of `GET /jobs/{job}/artifacts`. */
+export interface ArtifactPage {
+  readonly artifacts: readonly (Required<ArtifactMention> & {
+    readonly created_at: string
+    /** null: it has its content. */
+    readonly removed_at: string | null
+  })[]
+  readonly next: string | null
 }
 
 /** Of `GET /jobs/{job}/graph`. */
@@ -60,6 +75,8 @@ export interface Route {
   readonly rate: number | null
   readonly latency_ms: number | null
   readonly concurrency: number | null
+  readonly max_queued: number
+  readonly held_up_by: string | null
 }
 
 export interface WhyOptions {

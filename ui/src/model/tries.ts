@@ -49,3 +49,15 @@ export function endedTries(state: JobState, record: FactRecord): EndedTry[] {
     ]
   })
 }
+
+/** With the numbers that people see: what was handed over or did not begin has that of the next one. */
+export function numbered(ended: readonly EndedTry[]): { entry: EndedTry; number: number }[] {
+  let counted = 0
+  return ended.map(entry => {
+    const { outcome, startedAt } = entry
+    const isCounted =
+      outcome === "failed" || outcome === "cancelled" || (outcome === "lost" && startedAt !== null)
+    if (isCounted) counted++
+    return { entry, number: isCounted ? counted : counted + 1 }
+  })
+}

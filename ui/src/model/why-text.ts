@@ -1,11 +1,10 @@
 /** Texts of the server about a job, with its commands, ids and times as parts that can be used. */
-import { clock } from "./format.ts"
+import { clock, TIME } from "./format.ts"
 import type { Part } from "./sentences.ts"
 
 const COMMAND = /umbra (?:jobs|why|workflows|worker|serve)\b[^,]*/
 const JOB = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/
-const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/
-const NODE = /^Node ([^:]+)(?=:)/
+const NODE = /^Node (\S+?)(?=:? )/
 const PARTS = new RegExp(`(${COMMAND.source}|${JOB.source}|${TIME.source})`)
 
 /** `isNode`: whether the graph has a node with this id. */

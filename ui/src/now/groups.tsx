@@ -2,6 +2,7 @@
 import { Sentence } from "../job/panel/sentence.tsx"
 import { clock, count, counted, elapsed, shortId, timeAgo } from "../model/format.ts"
 import { whyParts } from "../model/why-text.ts"
+import type { ExecutionPage } from "../pipeline/page.tsx"
 import { Icon, StateMark } from "../shell/icons.tsx"
 import { go, hrefOf } from "../shell/router.ts"
 import { titleOf, type WaitGroup, type Waits, waitText } from "./needs.ts"
@@ -31,6 +32,7 @@ export interface Workers {
     | readonly {
         readonly id: string
         readonly host: string
+        readonly pid: number
         readonly state: "live" | "dead" | "outdated"
         readonly last_beat: string
         readonly version: string
@@ -68,7 +70,7 @@ export function FailureList({
       <ul>
         {groups.slice(0, MOST_GROUPS).map(group => {
           const { fingerprint, workflow, code, node, message, example_job_id: example } = group
-          const jobsHref = hrefOf("/jobs", { status: "FAILED", workflow, code, started: `${hours} h` })
+          const jobsHref = hrefOf("/jobs", { status: "FAILED", workflow, fingerprint, started: `${hours} h` })
           return (
             <li key={`${fingerprint} ${workflow}`} className="gi" data-group={fingerprint}>
               <div className="gh">
@@ -116,6 +118,61 @@ function Span({ first, last }: { first: string; last: string }) {
       {from === to ? `At ${clock(to)}` : `First at ${clock(from)}, last at ${clock(to)}`},{" "}
       {elapsed(Date.now() - to)} ago.
     </span>
+  )
+}
+
+/** The server counts dead letters up to this number. */
+const MOST_DEAD = 1000
+
+/** Executions with messages that failed permanently and have not been replayed. */
+export function DeadLetterList({ page: { executions, next, complete } }: { page: ExecutionPage }) {
+  if (executions.length === 0) return null
+  return (
+    <section className="panel" aria-label="Dead letters">
+      <header>
+        <StateMark status="FAILED" />
+        <h2>Dead letters</h2>
+        <span className="dim small">messages of pipelines that failed permanently, not replayed</span>
+      </header>
+      <ul>
+        {executions.map(
+          ({ job_id, workflow, status, created_at, dead_letters: { count: number, first } }) => (
+            <li key={job_id} className="gi" data-group={`dead ${job_id}`}>
+              <div className="gh">
+                {first !== null && <span className="tagc mono bad">{first.error.code}</span>}
+                <a className="med nl" href={hrefOf(`/jobs/${job_id}`, { letter: first?.message ?? null })}>
+                  {workflow}
+                  {first === null ? "" : `: ${first.error.message}`}
+                </a>
+              </div>
+              <p className="gm">
+                {first !== null && `The first is ${first.message}. `}Job {shortId(job_id)},{" "}
+                {status.toLowerCase()}, began at {clock(Date.parse(created_at))}.
+              </p>
+              <span className="gn">
+                <b>
+                  {count(number)}
+                  {number >= MOST_DEAD ? "+" : ""}
+                </b>{" "}
+                {number === 1 ? "message" : "messages"}
+              </span>
+              <div className="ga">
+                <a className="btn sm" href={hrefOf(`/jobs/${job_id}`, { letter: first?.message ?? null })}>
+                  Open
+                </a>
+              </div>
+            </li>
+          ),
+        )}
+      </ul>
+      {(next !== null || !complete) && (
+        <p className="gfoot small dim">
+          <a className="link" href={hrefOf("/pipelines", { dead: "1" })}>
+            All jobs with dead letters
+          </a>
+        </p>
+      )}
+    </section>
   )
 }
 
@@ -187,28 +244,28 @@ export function servicesIn({ groups }: Waits, { workers }: Workers): readonly Se
         href: first === undefined ? null : hrefOf(`/jobs/${first.job_id}`, { panel: "job", tab: "Routes" }),
       }
     })
-  return [...breakers, ...goneWorkers(workers)]
+  return [...breakers, ...deadWorkers(workers)]
 }
 
-function goneWorkers(workers: Workers["workers"]): readonly Service[] {
+function deadWorkers(workers: Workers["workers"]): readonly Service[] {
   const old = "It runs an earlier release and gets no tasks. Replace it."
   if (Array.isArray(workers))
     return (workers as Extract<Workers["workers"], readonly unknown[]>)
       .filter(({ state }) => state !== "live")
-      .map(({ id, host, state, last_beat, version }) => ({
-        ...{ key: `worker ${id}`, href: null },
+      .map(({ id, host, pid, state, last_beat, version }) => ({
+        ...{ key: `worker ${id}`, href: hrefOf("/capacity") },
         status: state === "dead" ? "FAILED" : "WAITING",
-        title: state === "dead" ? `Worker ${id} is gone` : `Worker ${id} is outdated`,
+        title: `Worker on ${host}, process ${pid}, is ${state === "dead" ? "dead" : "outdated"}`,
         text:
           state === "dead"
-            ? `On ${host}, version ${version}. Its last sign of life was at ${clock(Date.parse(last_beat))}, ${elapsed(Date.now() - Date.parse(last_beat))} ago; its attempts are run by others.`
-            : `On ${host}, version ${version}. ${old}`,
+            ? `It was ${id}, version ${version}. Its last heartbeat was at ${clock(Date.parse(last_beat))}, ${elapsed(Date.now() - Date.parse(last_beat))} ago; other workers run its attempts.`
+            : `It is ${id}, version ${version}. ${old}`,
       }))
   const { dead, outdated = 0 } = workers as Exclude<Workers["workers"], readonly unknown[]>
   const said: Service[] = []
   const base = { href: null, text: "The scope admin shows which." }
   if (dead > 0)
-    said.push({ ...base, key: "dead", status: "FAILED", title: `${counted(dead, "worker")} gone` })
+    said.push({ ...base, key: "dead", status: "FAILED", title: `${counted(dead, "worker")} dead` })
   if (outdated > 0)
     said.push({ ...base, key: "old", status: "WAITING", title: `${counted(outdated, "worker")} outdated` })
   return said
@@ -252,14 +309,7 @@ export function Services({ services }: { services: readonly Service[] }) {
   )
 }
 
-interface Approval {
-  readonly job_id: string
-  readonly workflow: string
-  readonly node: string
-  readonly signal: string
-  readonly since: string | null
-  readonly until: string | null
-}
+type Approval = WaitGroup["examples"][number] & { readonly signal: string }
 
 interface ApprovalSet {
   /** The longest wait first. */
@@ -288,8 +338,8 @@ export function Approvals({ approvals, now }: { approvals: ApprovalSet; now: num
         <span className="tagc">{count(all)}</span>
       </header>
       <ul>
-        {shown.slice(0, MOST_GROUPS).map(({ job_id, workflow, node, signal, since, until }) => {
-          const href = hrefOf(`/jobs/${job_id}`, { node })
+        {shown.slice(0, MOST_GROUPS).map(({ job_id, workflow, node, item, signal, since, until }) => {
+          const href = hrefOf(`/jobs/${job_id}/answer`, { node, item: item?.toString() ?? null })
           return (
             <li key={`${job_id} ${signal}`} className="ap" data-job={job_id}>
               <div className="row">
@@ -305,6 +355,7 @@ export function Approvals({ approvals, now }: { approvals: ApprovalSet; now: num
               <div className="row">
                 <p className="small dim">
                   {workflow} <span className="mono">{shortId(job_id)}</span> · {node}
+                  {item !== null && `, item ${item}`}
                 </p>
                 <span className="sp" />
                 <button className="btn sm" type="button" onClick={() => go(href)}>

@@ -1,25 +1,27 @@
 /**
- * What needs a person: failures by error, jobs that do not go on by cause, people who are waited for, breakers, workers that are
- * gone. Empty when all is well.
+ * What needs a person: failures by error, jobs without progress by cause, jobs that wait for a person, dead letters, breakers,
+ * dead workers. Empty when all is well.
  *
- * Everything is read again when jobs change, at most every five seconds; without changes waits and workers every minute.
+ * Everything is read again when jobs change, at most every five seconds; without changes waits, workers and dead letters every 90 seconds.
  */
-import { useQuery, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useRef, useState } from "react"
+import { useQuery } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
 import { ask } from "../api/http.ts"
-import { followJobs } from "../api/jobs-stream.ts"
+import { useRefetchOnChange } from "../api/jobs-stream.ts"
 import { may, type Session } from "../api/session.ts"
 import type { Durations } from "../api/types.ts"
 import BulkDialog from "../bulk/dialog.tsx"
 import { clock, count, counted } from "../model/format.ts"
+import type { ExecutionPage } from "../pipeline/page.tsx"
 import { Icon } from "../shell/icons.tsx"
-import { useKeys } from "../shell/keys.ts"
+import { rowKeys, useKeys } from "../shell/keys.ts"
 import { changeQuery, usePlace } from "../shell/router.ts"
-import { Shell } from "../shell/shell.tsx"
-import { Failed, Loading } from "../shell/states.tsx"
+import { liveState, Shell } from "../shell/shell.tsx"
+import { Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import {
   Approvals,
   approvalsIn,
+  DeadLetterList,
   type FailureGroup,
   FailureList,
   type Failures,
@@ -28,68 +30,50 @@ import {
   WaitList,
   type Workers,
 } from "./groups.tsx"
-import { isStuck, type Waits } from "./needs.ts"
+import {
+  deadQuery,
+  failuresQuery,
+  hoursAgo,
+  isStuck,
+  type Range,
+  ranges,
+  thingsIn,
+  type Waits,
+  waitsQuery,
+  workersQuery,
+} from "./needs.ts"
 
-const NEWS_MS = 5000
-const IDLE_MS = 60_000
-const HOUR_MS = 3_600_000
-const ranges = { "6 h": 6, "24 h": 24, "7 d": 7 * 24 } as const
-type Range = keyof typeof ranges
+const REFETCH_MS = 5000
+/** Three answers: twice a minute in all. */
+const IDLE_MS = 90_000
 
 export default function NowPage({ session }: { session: Session }) {
   const { query } = usePlace()
   const since = query.get("since") ?? ""
   const range: Range = since in ranges ? (since as Range) : "6 h"
-  const isAdmin = may(session, "admin")
-  const failures = useQuery({
-    queryKey: ["now", "failures", range],
-    queryFn: ({ signal }) => ask<Failures>("/failures", { query: { from: hoursAgo(ranges[range]) }, signal }),
-  })
-  const waits = useQuery({
-    queryKey: ["now", "waits"],
-    queryFn: ({ signal }) => ask<Waits>("/waits", { signal }),
-    refetchInterval: IDLE_MS,
-  })
-  const workers = useQuery({
-    queryKey: ["now", "workers", isAdmin],
-    queryFn: ({ signal }) =>
-      isAdmin ? ask<Workers>("/workers", { signal }) : ask<Workers>("/health", { signal }),
-    refetchInterval: IDLE_MS,
-  })
+  const failures = useQuery(failuresQuery(range))
+  const waits = useQuery({ ...waitsQuery, refetchInterval: IDLE_MS })
+  const workers = useQuery({ ...workersQuery(may(session, "admin")), refetchInterval: IDLE_MS })
   const lastHour = useQuery({
     queryKey: ["now", "hour"],
     queryFn: ({ signal }) =>
       ask<Durations>("/jobs/durations", { query: { created_from: hoursAgo(1), points: 20 }, signal }),
   })
-  /** Not part of its group: the group leaves while the dialog shows the progress. */
+  const dead = useQuery({ ...deadQuery, refetchInterval: IDLE_MS })
+  /** Not part of its group: the group disappears while the dialog shows the progress. */
   const [retried, setRetried] = useState<{ group: FailureGroup; from: string } | null>(null)
-  const { lostSince, refresh } = useNews()
+  const { lostSince, refresh } = useRefetchOnChange("now", REFETCH_MS, 250)
   useTick()
-  useEffect(() => {
-    document.title = "Now · Umbra"
-  }, [])
-  const move = (step: number) => {
-    const links = [...document.querySelectorAll<HTMLElement>(".nl")]
-    const place = links.indexOf(document.activeElement as HTMLElement)
-    links[Math.min(links.length - 1, Math.max(0, place + step))]?.focus()
-  }
-  useKeys({ r: refresh, j: () => move(1), k: () => move(-1) })
+  useTitle("Now")
+  useKeys({ r: refresh, ...rowKeys(".nl") })
 
-  const all = [failures, waits, workers, lastHour]
+  const all = [failures, waits, workers, lastHour, dead]
   const failed = all.find(({ error }) => error !== null)
   const isRead = all.every(({ data }) => data !== undefined)
   const readAt = Math.min(...all.map(({ dataUpdatedAt }) => dataUpdatedAt))
   return (
-    <Shell
-      session={session}
-      page="now"
-      connection={
-        lostSince === null
-          ? { kind: "live", text: "Live" }
-          : { kind: "lost", text: `Not live since ${clock(lostSince)}` }
-      }
-    >
-      <main className="page now" id="main" tabIndex={-1} aria-busy={all.some(({ isFetching }) => isFetching)}>
+    <Shell session={session} page="now" connection={liveState(lostSince)}>
+      <Main name="now" aria-busy={all.some(({ isFetching }) => isFetching)}>
         <Head range={range} readAt={isRead ? readAt : null} onRefresh={refresh} />
         {failed !== undefined && (
           <section className="panel mb">
@@ -111,6 +95,7 @@ export default function NowPage({ session }: { session: Session }) {
             waits={waits.data!}
             workers={workers.data!}
             lastHour={lastHour.data!}
+            dead={dead.data!}
             onRetry={
               may(session, "manage") ? group => setRetried({ group, from: failures.data!.from }) : null
             }
@@ -124,7 +109,7 @@ export default function NowPage({ session }: { session: Session }) {
             </section>
           )
         )}
-      </main>
+      </Main>
       {retried !== null && (
         <BulkDialog
           verb="retry"
@@ -140,37 +125,6 @@ export default function NowPage({ session }: { session: Session }) {
       )}
     </Shell>
   )
-}
-
-function hoursAgo(hours: number): string {
-  return new Date(Date.now() - hours * HOUR_MS).toISOString()
-}
-
-/** Reads everything again when jobs change. A burst of changes is one request, at its begin and at its end. */
-function useNews() {
-  const queries = useQueryClient()
-  const [lostSince, setLost] = useState<number | null>(null)
-  const refresh = useRef(() => void queries.invalidateQueries({ queryKey: ["now"] })).current
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    let last = Date.now()
-    const news = () => {
-      timer ??= setTimeout(
-        () => {
-          timer = undefined
-          last = Date.now()
-          refresh()
-        },
-        Math.max(250, last + NEWS_MS - Date.now()),
-      )
-    }
-    const stop = followJobs({ onJob: (_, isNews) => isNews && news(), onConnection: setLost })
-    return () => {
-      stop()
-      clearTimeout(timer)
-    }
-  }, [refresh])
-  return { lostSince, refresh }
 }
 
 /** Waits grow, and become unusual, while nothing is read. */
@@ -213,21 +167,22 @@ interface NeedsProps {
   readonly waits: Waits
   readonly workers: Workers
   readonly lastHour: Durations
+  readonly dead: ExecutionPage
   readonly onRetry: ((group: FailureGroup) => void) | null
   readonly range: Range
-  /** false: the newest answer could not be read, so nothing is called well. */
+  /** false: the newest answer could not be read, so the page must not report that all is well. */
   readonly isKnown: boolean
 }
 
 function Needs(props: NeedsProps) {
-  const { failures, waits, workers, onRetry, range, isKnown } = props
+  const { failures, waits, workers, dead, onRetry, range, isKnown } = props
   const now = Date.now()
   const stuck = waits.groups.filter(group => isStuck(group, now))
   const services = servicesIn(waits, workers)
   const approvals = approvalsIn(waits)
-  const isLeftEmpty = failures.groups.length + stuck.length + services.length === 0
-  if (isLeftEmpty && approvals.count === 0) return isKnown ? <Healthy {...props} /> : null
-  const things = failures.groups.length + stuck.length + services.length + approvals.count
+  const things = thingsIn(props, now)
+  if (things === 0) return isKnown ? <Healthy {...props} /> : null
+  const isLeftEmpty = things === approvals.count
   return (
     <>
       <p className="answer">
@@ -243,6 +198,7 @@ function Needs(props: NeedsProps) {
           <div className="ncol">
             <FailureList failures={failures} range={range} hours={ranges[range]} onRetry={onRetry} />
             <WaitList groups={stuck} now={now} />
+            <DeadLetterList page={dead} />
             <Services services={services} />
           </div>
         )}
@@ -285,10 +241,12 @@ function Healthy({ waits, workers, lastHour, failures, range }: NeedsProps) {
           strokeLinejoin="round"
         />
       </svg>
-      <h2>Nothing needs you</h2>
+      <h2>{waits.complete ? "Nothing needs you" : "Nothing found that needs you"}</h2>
       <p className="dim">
-        No failure in {range}, no wait beyond its usual time, nobody is waited for, no open breaker, no worker
-        is gone.
+        No failure in {range}, no wait beyond its usual time, no job that waits for a person, no dead letter,
+        no open breaker, no dead worker.
+        {!waits.complete &&
+          ` Older jobs than the newest ${count(waits.jobs)} that have not ended were not examined.`}
       </p>
       <dl className="hs">
         {figures.map(([name, value, note]) => (

@@ -1,22 +1,26 @@
 /** A modal dialog of the browser: focus stays inside, Esc closes it, and focus returns to where it was. */
-import { type FormEvent, type ReactNode, useEffect, useRef } from "react"
+import { type FormEvent, type ReactNode, useLayoutEffect, useRef } from "react"
 
 export function Dialog({
   label,
   className,
+  isKept = false,
   onClose,
   children,
 }: {
   label: string
   className: string
+  /** A press beside it, or Esc, does not close it. */
+  isKept?: boolean
   onClose: () => void
   children: ReactNode
 }) {
   const ref = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  // A dialog that is closed after it has left the page would not return the focus.
+  useLayoutEffect(() => {
     const dialog = ref.current!
     dialog.showModal()
-    // Without fields Enter does what was asked for, unless it destroys something.
+    // Without fields Enter confirms the action, unless it is destructive.
     if (dialog.querySelector("input, textarea, select") === null)
       dialog.querySelector<HTMLElement>("button.primary")?.focus()
     return () => dialog.close()
@@ -27,8 +31,10 @@ export function Dialog({
       className={className}
       aria-label={label}
       onClose={onClose}
+      onCancel={event => isKept && event.preventDefault()}
+      onKeyDown={event => isKept && event.key === "Escape" && event.preventDefault()}
       onClick={event => {
-        if (event.target === ref.current) onClose()
+        if (event.target === ref.current && !isKept) onClose()
       }}
     >
       {children}
@@ -47,7 +53,7 @@ interface AskOptions {
   readonly children?: ReactNode
 }
 
-/** Asks before an action. The button names it. */
+/** Asks for confirmation of an action. The button names it. */
 export function Ask({
   title,
   action,

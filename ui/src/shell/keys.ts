@@ -1,7 +1,7 @@
 /** Keys of the dashboard. Single letters are off in fields; a page's keys end with the page. */
 import { useEffect, useRef } from "react"
 
-/** A handler that answers false leaves the key to others. */
+/** A handler that returns false leaves the key to other handlers. */
 export type KeyMap = { readonly [key: string]: (event: KeyboardEvent) => unknown }
 
 /** A key is `event.key`, lower case for letters, with `shift+`, `alt+` or `mod+` (Ctrl or ⌘) before it. */
@@ -37,4 +37,14 @@ export function useKeys(keys: KeyMap): void {
     document.addEventListener("keydown", listen)
     return () => document.removeEventListener("keydown", listen)
   }, [])
+}
+
+/** j and k: the focus goes through the rows of a list. */
+export function rowKeys(selector: string) {
+  const move = (step: number) => {
+    const rows = [...document.querySelectorAll<HTMLElement>(selector)]
+    const place = rows.indexOf(document.activeElement as HTMLElement)
+    rows[Math.min(rows.length - 1, Math.max(0, place + step))]?.focus()
+  }
+  return { j: () => move(1), k: () => move(-1) }
 }

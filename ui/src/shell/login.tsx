@@ -1,15 +1,15 @@
 /** Exchanges an API token for a session. The token is not kept in the browser. */
-import { type FormEvent, useEffect, useState } from "react"
+
+import { type FormEvent, useState } from "react"
 import { ApiError } from "../api/http.ts"
 import { login, type Session } from "../api/session.ts"
 import { Brand, StateMark } from "./icons.tsx"
+import { useTitle } from "./states.tsx"
 
 export function LoginPage({ onLogin }: { onLogin: (session: Session) => void }) {
   const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
-  useEffect(() => {
-    document.title = "Sign in · Umbra"
-  }, [])
+  useTitle("Sign in")
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const form = event.currentTarget

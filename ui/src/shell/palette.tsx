@@ -1,6 +1,6 @@
 /** The command palette: actions on what is open, jobs by id or error text, workflows, nodes. */
 import { useQuery } from "@tanstack/react-query"
-import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } from "react"
+import { type KeyboardEvent, useEffect, useRef, useState } from "react"
 import { ask } from "../api/http.ts"
 import type { Session } from "../api/session.ts"
 import type { JobPage } from "../api/types.ts"
@@ -32,7 +32,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
   const [text, setText] = useState("")
   const [place, setPlace] = useState(0)
   const list = useRef<HTMLDivElement>(null)
-  const typed = useDeferredValue(text.trim())
+  const typed = text.trim()
   const prefix = prefixes.find(([sign]) => typed.startsWith(sign))?.[0] ?? null
   const words = (prefix === null ? typed : typed.slice(1)).trim().toLowerCase()
   const found = useFound(words, prefix)
@@ -62,6 +62,22 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
       label: "Failed jobs",
       detail: "page",
       run: () => go(hrefOf("/jobs", { status: "FAILED" })),
+    },
+    {
+      group: "Everywhere",
+      prefix: ":",
+      icon: "schedule",
+      label: "Schedules",
+      detail: "page",
+      run: () => go(hrefOf("/schedules")),
+    },
+    {
+      group: "Everywhere",
+      prefix: ":",
+      icon: "key",
+      label: "Settings",
+      detail: "page",
+      run: () => go(hrefOf("/settings")),
     },
     { group: "Everywhere", prefix: ":", icon: "sun", label: "Change the theme", run: toggleTheme },
     { group: "Everywhere", prefix: ":", icon: "help", label: "Keyboard shortcuts", key: "?", run: onKeys },
@@ -109,7 +125,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
             else setText(value)
           }}
           onKeyDown={press}
-          placeholder="Jump to a job, workflow or node, or do something"
+          placeholder="Jump to a job, workflow or node, or run a command"
           role="combobox"
           aria-expanded="true"
           aria-controls="palette-list"

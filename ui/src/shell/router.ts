@@ -20,18 +20,32 @@ const listeners = new Set<() => void>()
 const WRITTEN_EVERY_MS = 150
 let shown = readAddress()
 let writing: ReturnType<typeof setTimeout> | undefined
+let hasMoved = false
 window.addEventListener("popstate", arrived)
 window.addEventListener("hashchange", arrived)
 window.addEventListener("pagehide", writeAddress)
 
+/** For the main part of a new page: it gets the focus after a navigation by keyboard. A page that was loaded keeps the focus at its top. */
+export function focusWhenMoved(part: HTMLElement | null): void {
+  if (hasMoved && document.activeElement === document.body) part?.focus({ preventScroll: true })
+}
+
 function arrived(): void {
+  hasMoved = true
   clearTimeout(writing)
   writing = undefined
   shown = readAddress()
   announce()
 }
 
+/** After a navigation the element that had the focus may have been removed: the content of the new page gets it, so that keys and screen readers continue there. */
+export function focusMain(): void {
+  if (hasMoved && document.activeElement === document.body)
+    document.getElementById("main")?.focus({ preventScroll: true })
+}
+
 function announce(): void {
+  hasMoved = true
   for (const listener of listeners) listener()
 }
 
@@ -89,6 +103,7 @@ export function go(href: string, { replace = false } = {}): void {
   if (replace) writing ??= setTimeout(writeAddress, WRITTEN_EVERY_MS)
   else {
     writeAddress()
+    hasMoved = true
     window.history.pushState(null, "", href)
   }
   shown = isFile ? href.slice(1) : href

@@ -1,12 +1,14 @@
 /** What every page has: the bar at the top, tabs on a phone, the palette and the sheet of keys. */
-import { lazy, type ReactNode, Suspense, useState } from "react"
-import { lookAtOwner, lookedAtOwner } from "../api/http.ts"
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react"
+import { viewedOwner, viewOwner } from "../api/http.ts"
 import { logout, type Session } from "../api/session.ts"
+import { clock, count } from "../model/format.ts"
+import { useThings } from "../now/needs.ts"
 import type { Command } from "./command.ts"
 import { Ask } from "./dialog.tsx"
 import { Brand, Icon, type IconName } from "./icons.tsx"
 import { useKeys } from "./keys.ts"
-import { go, hrefOf } from "./router.ts"
+import { focusMain, go, hrefOf } from "./router.ts"
 import { toggleTheme } from "./theme.ts"
 
 const Palette = lazy(() => import("./palette.tsx"))
@@ -17,6 +19,13 @@ export interface ConnectionState {
   readonly text: string
 }
 
+/** `lostSince` null: connected. */
+export function liveState(lostSince: number | null): ConnectionState {
+  return lostSince === null
+    ? { kind: "live", text: "Live" }
+    : { kind: "lost", text: `Not live since ${clock(lostSince)}` }
+}
+
 interface ShellProps {
   readonly session: Session
   readonly page: string
@@ -25,32 +34,45 @@ interface ShellProps {
   readonly children: ReactNode
 }
 
-/** Pages without a path do not exist yet; their places are kept. */
 const pages: readonly {
   readonly id: string
   readonly label: string
   readonly icon: IconName
-  readonly path?: string
+  readonly path: string
 }[] = [
   { id: "now", label: "Now", icon: "now", path: "/now" },
   { id: "jobs", label: "Jobs", icon: "jobs", path: "/jobs" },
-  { id: "workflows", label: "Workflows", icon: "workflow" },
-  { id: "pipelines", label: "Pipelines", icon: "pipeline" },
-  { id: "capacity", label: "Capacity", icon: "capacity" },
-  { id: "schedules", label: "Schedules", icon: "schedule" },
+  { id: "workflows", label: "Workflows", icon: "workflow", path: "/workflows" },
+  { id: "pipelines", label: "Pipelines", icon: "pipeline", path: "/pipelines" },
+  { id: "capacity", label: "Capacity", icon: "capacity", path: "/capacity" },
+  { id: "schedules", label: "Schedules", icon: "schedule", path: "/schedules" },
 ]
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
-const later = "Not part of this release yet"
 
 export function Shell({ session, page, connection, commands = [], children }: ShellProps) {
   const [open, setOpen] = useState<"palette" | "keys" | "owner" | null>(null)
-  const other = lookedAtOwner()
+  const other = viewedOwner()
+  const things = useThings(session) ?? 0
+  /** What needs a person, beside the name of the page. */
+  const number = (id: string) =>
+    id === "now" &&
+    things > 0 && (
+      <span className="nn">
+        {count(things)}
+        <span className="sr"> {things === 1 ? "thing needs" : "things need"} a person</span>
+      </span>
+    )
+  useEffect(focusMain)
   useKeys({
     "mod+k": () => setOpen("palette"),
     "?": () => setOpen("keys"),
     "alt+1": () => go(hrefOf("/now")),
     "alt+2": () => go(hrefOf("/jobs")),
+    "alt+3": () => go(hrefOf("/workflows")),
+    "alt+4": () => go(hrefOf("/pipelines")),
+    "alt+5": () => go(hrefOf("/capacity")),
+    "alt+6": () => go(hrefOf("/schedules")),
   })
   const close = () => setOpen(null)
   return (
@@ -69,21 +91,16 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
           </span>
         )}
         <nav className="nav" aria-label="Pages">
-          {pages.map(({ id, label, path }) =>
-            path === undefined ? (
-              <span key={id} aria-disabled="true" title={later}>
-                {label}
-              </span>
-            ) : (
-              <a key={id} href={hrefOf(path)} aria-current={id === page ? "page" : undefined}>
-                {label}
-              </a>
-            ),
-          )}
+          {pages.map(({ id, label, path }) => (
+            <a key={id} href={hrefOf(path)} aria-current={id === page ? "page" : undefined}>
+              {label}
+              {number(id)}
+            </a>
+          ))}
         </nav>
         <button className="find" type="button" onClick={() => setOpen("palette")}>
           <Icon name="search" />
-          <span>Jump to or do</span>
+          <span>Jump to or run</span>
           <span className="keys" aria-hidden="true">
             <kbd>{isMac ? "⌘" : "Ctrl"}</kbd>
             <kbd>K</kbd>
@@ -113,23 +130,17 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
         >
           <Icon name="help" />
         </button>
-        {session.login !== "open" && <Person session={session} onOwner={() => setOpen("owner")} />}
+        <Person session={session} onOwner={() => setOpen("owner")} />
       </header>
       {children}
       <nav className="tabs-s" aria-label="Pages">
-        {pages.slice(0, 5).map(({ id, label, icon, path }) =>
-          path === undefined ? (
-            <span key={id} aria-disabled="true" title={later}>
-              <Icon name={icon} />
-              {label}
-            </span>
-          ) : (
-            <a key={id} href={hrefOf(path)} aria-current={id === page ? "page" : undefined}>
-              <Icon name={icon} />
-              {label}
-            </a>
-          ),
-        )}
+        {pages.map(({ id, label, icon, path }) => (
+          <a key={id} href={hrefOf(path)} aria-current={id === page ? "page" : undefined}>
+            <Icon name={icon} />
+            {label}
+            {number(id)}
+          </a>
+        ))}
       </nav>
       <Suspense fallback={null}>
         {open === "palette" && (
@@ -142,13 +153,14 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
   )
 }
 
+export async function leave(): Promise<void> {
+  await logout().catch(() => {})
+  viewOwner(null)
+  window.dispatchEvent(new Event("umbra-login"))
+}
+
 function Person({ session, onOwner }: { session: Session; onOwner: () => void }) {
   const [isOpen, setOpen] = useState(false)
-  const leave = async () => {
-    await logout().catch(() => {})
-    lookAtOwner(null)
-    window.dispatchEvent(new Event("umbra-login"))
-  }
   return (
     <div
       className="relative"
@@ -168,20 +180,23 @@ function Person({ session, onOwner }: { session: Session; onOwner: () => void })
       {isOpen && (
         <div className="menu">
           <p>
-            {session.name ?? "Logged in"}
+            {session.login === "open" ? "No login needed" : (session.name ?? "Logged in")}
             <br />
             owner {session.owner}, scopes {session.scopes.join(", ")}
           </p>
-          {session.sees_other_owners && (
+          <a href={hrefOf("/settings")} onClick={() => setOpen(false)}>
+            Settings
+          </a>
+          {session.login !== "open" && session.sees_other_owners && (
             <button type="button" onClick={onOwner}>
-              Look at another owner…
+              View another owner…
             </button>
           )}
-          {lookedAtOwner() !== null && (
+          {viewedOwner() !== null && (
             <button
               type="button"
               onClick={() => {
-                lookAtOwner(null)
+                viewOwner(null)
                 window.location.reload()
               }}
             >
@@ -202,13 +217,13 @@ function Person({ session, onOwner }: { session: Session; onOwner: () => void })
 function OwnerDialog({ onClose }: { onClose: () => void }) {
   return (
     <Ask
-      title="Look at the jobs of another owner"
+      title="View the jobs of another owner"
       action="Look"
       onClose={onClose}
       onSubmit={form => {
         const owner = String(form.get("owner")).trim()
         if (owner === "") return
-        lookAtOwner(owner)
+        viewOwner(owner)
         window.location.assign(hrefOf("/jobs"))
       }}
     >

@@ -3,9 +3,30 @@ import { Component, type ReactNode, useEffect, useState } from "react"
 import { ApiError } from "../api/http.ts"
 import { duration } from "../model/format.ts"
 import { StateMark } from "./icons.tsx"
+import { focusWhenMoved } from "./router.ts"
 
 const SHOWN_AFTER_MS = 200
 const STILL_AFTER_MS = 2000
+
+/** The title of the window. */
+export function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = `${title} · Umbra`
+  }, [title])
+}
+
+/** The part of a page that "Skip to the content" leads to. */
+export function Main({ name, ...rest }: { name?: string; children: ReactNode; "aria-busy"?: boolean }) {
+  return (
+    <main
+      ref={focusWhenMoved}
+      className={name === undefined ? "page" : `page ${name}`}
+      id="main"
+      tabIndex={-1}
+      {...rest}
+    />
+  )
+}
 
 export function Loading({ what, rows = 6 }: { what: string; rows?: number }) {
   const [waited, setWaited] = useState(0)
@@ -46,11 +67,11 @@ export class Boundary extends Component<{ children: ReactNode }, { error: unknow
   override render() {
     if (this.state.error === null) return this.props.children
     return (
-      <main className="page" id="main">
+      <Main>
         <div className="panel">
           <Failed what="The page" error={this.state.error} onRetry={() => location.reload()} />
         </div>
-      </main>
+      </Main>
     )
   }
 }
@@ -88,7 +109,13 @@ export function Failed({
   )
 }
 
-function CopyButton({ text, label }: { text: string | (() => string | Promise<string>); label: string }) {
+export function CopyButton({
+  text,
+  label,
+}: {
+  text: string | (() => string | Promise<string>)
+  label: string
+}) {
   const [isCopied, setCopied] = useState(false)
   const copy = async () => {
     await copyText(typeof text === "string" ? text : await text())
@@ -117,4 +144,58 @@ export async function copyText(text: string): Promise<void> {
   area.select()
   document.execCommand("copy")
   area.remove()
+}
+
+/** Turns the pages of a list. `cursors`: where this page and those before it begin, without the first one. */
+export function Pager({
+  names: [back, on],
+  cursors,
+  next,
+  onCursors,
+  children,
+}: {
+  names: readonly [string, string]
+  cursors: readonly string[]
+  next: string | null
+  onCursors: (cursors: readonly string[]) => void
+  children: ReactNode
+}) {
+  const button = (name: string, isOff: boolean, to: () => readonly string[]) => (
+    <button className="btn sm" type="button" disabled={isOff} onClick={() => onCursors(to())}>
+      {name}
+    </button>
+  )
+  return (
+    <div className="row bfoot">
+      {button(back, cursors.length === 0, () => cursors.slice(0, -1))}
+      {button(on, next === null, () => [...cursors, next!])}
+      <span className="small dim">{children}</span>
+    </div>
+  )
+}
+
+/** The next page of a list, if there is one. */
+export function ShowMore({
+  read,
+}: {
+  read: {
+    readonly hasNextPage: boolean
+    readonly isFetching: boolean
+    readonly fetchNextPage: () => Promise<unknown>
+  }
+}) {
+  return (
+    read.hasNextPage && (
+      <div className="more spad">
+        <button
+          className="btn sm"
+          type="button"
+          disabled={read.isFetching}
+          onClick={() => void read.fetchNextPage()}
+        >
+          Show more
+        </button>
+      </div>
+    )
+  )
 }

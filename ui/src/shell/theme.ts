@@ -1,4 +1,6 @@
-/** Light or dark: as the system, unless a person chose one here. */
+/** Light or dark: as the system, unless a person chose one here. Also media queries and the storage of the browser. */
+import { useSyncExternalStore } from "react"
+
 const KEY = "umbra.theme"
 
 export function applyTheme(): void {
@@ -14,6 +16,19 @@ export function toggleTheme(): void {
       : dataset.theme === "dark"
   dataset.theme = isDark ? "light" : "dark"
   write(KEY, dataset.theme)
+}
+
+export const NARROW = "(max-width: 720px)"
+
+export function useMedia(query: string): boolean {
+  return useSyncExternalStore(
+    listener => {
+      const media = matchMedia(query)
+      media.addEventListener("change", listener)
+      return () => media.removeEventListener("change", listener)
+    },
+    () => matchMedia(query).matches,
+  )
 }
 
 /** Storage of the browser; it may be turned off. */

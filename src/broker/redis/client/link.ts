@@ -142,7 +142,7 @@ function unavailable(): Promise<never> {
   return Promise.reject(new RedisAwayError("Redis is unavailable."))
 }
 
-function runIdIn(info: Reply): string {
+export function runIdIn(info: Reply): string {
   const found = /run_id:(\w+)/.exec(String(info))
   if (found === null) throw new RedisAwayError("Redis does not report its run id (INFO server).")
   return found[1]!
@@ -179,4 +179,12 @@ export async function removeEntries(
 ): Promise<void> {
   if (ids.length === 0) return
   await Promise.all([link.send(["XDEL", stream, ...ids]), link.send(["XACK", stream, group, ...ids])])
+}
+
+/** In one turn of the connection. Rejects if one of them does. */
+export async function sendAll(
+  link: Pick<Link, "send">,
+  commands: readonly (readonly string[])[],
+): Promise<void> {
+  await Promise.all(commands.map(command => link.send(command)))
 }

@@ -1,8 +1,8 @@
 import { UmbraError } from "../../../errors.ts"
 import type { Log } from "../../../log.ts"
 import type { Reply } from "../client/connection.ts"
-import type { Link } from "../client/link.ts"
-import { type Keys, storesKey } from "../keys.ts"
+import { type Link, runIdIn } from "../client/link.ts"
+import { type Keys, oldEpochsKey, storesKey } from "../keys.ts"
 
 /**
  * The stores whose engines use a Redis. A worker has no database and cannot know the store that it works for:
@@ -116,6 +116,16 @@ const FORGET_SECONDS = 300
 const STORE_LENGTH = 12
 const FIELD = /^([0-9a-f]{12})\//
 
+/**
+ * Engines of release 0.1 announce nothing, and write tasks under names that this release does not read. What they have
+ * written remains until Redis is restarted, so they may be gone. Empty: there were none.
+ */
+async function oldEngines(send: Send, prefix: string): Promise<string> {
+  const key = oldEpochsKey(prefix, runIdIn(await send(["INFO", "server"])))
+  if ((await send(["EXISTS", key])) !== 1) return ""
+  return " (engines of release 0.1 have used it; they send no tasks to this worker: replace them)"
+}
+
 interface WorkerStoreParts {
   /** Empty: the only live store. */
   readonly given: string
@@ -180,7 +190,7 @@ export class WorkerStore {
     const { prefix, log } = this.#parts
     const stores = await liveStores(send, storesKey(prefix))
     const isThere = stores.some(({ id }) => id === this.#id)
-    const problem = `no engine has announced store ${this.#id} on this Redis yet`
+    const problem = `no engine has announced store ${this.#id} on this Redis yet${await oldEngines(send, prefix)}`
     if (isThere) log.info({ store: this.#id }, "an engine has announced the store of this worker")
     else if (problem !== this.#problem)
       log.warn(
@@ -217,15 +227,13 @@ export class WorkerStore {
 
   async #find(send: Send): Promise<string | null> {
     const { prefix, isWanted, log } = this.#parts
-    let isLogged = false
     while (isWanted()) {
       const stores = await liveStores(send, storesKey(prefix))
       if (stores.length > 1) throw this.#refuse(stores)
       if (stores.length === 1) return stores[0]!.id
-      if (!isLogged)
-        log.warn({}, "no engine has announced its store on this Redis yet; this worker waits for one")
-      isLogged = true
-      this.#problem = "no engine has announced its store on this Redis yet"
+      const problem = `no engine has announced its store on this Redis yet${await oldEngines(send, prefix)}`
+      if (problem !== this.#problem) log.warn({}, `${problem}; this worker waits for one`)
+      this.#problem = problem
       await new Promise(resolve => setTimeout(resolve, POLL_MS))
     }
     return null

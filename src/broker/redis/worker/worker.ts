@@ -1,6 +1,7 @@
+import type { ArtifactAnswer, ArtifactQuestion } from "../../../core/artifacts.ts"
 import type { Json, JsonObject } from "../../../core/json.ts"
 import type { Progress } from "../../../core/view/view.ts"
-import type { Log } from "../../../log.ts"
+import type { Log, LoggedLines } from "../../../log.ts"
 import { ownIdentity } from "../../../process-identity.ts"
 import { LocalBroker, workerStops } from "../../local.ts"
 import {
@@ -15,9 +16,11 @@ import {
   type TaskNews,
 } from "../../port.ts"
 import type { Runner } from "../../runner.ts"
+import { ArtifactRequests } from "../artifact-requests.ts"
 import { Link, removeEntries } from "../client/link.ts"
 import { Deliveries } from "../deliveries.ts"
 import { type Keys, WORKERS } from "../keys.ts"
+import { sendLogs } from "../log-streams.ts"
 import { Outbox, Remembered } from "../outbox.ts"
 import { Presence } from "../presence.ts"
 import type { WorkerBeat } from "../roster.ts"
@@ -30,8 +33,10 @@ import {
   encodeReport,
   type Fields,
   type Report,
+  replacedTopic,
+  startReport,
   type TaskLabel,
-  type WorkerNews,
+  type WorkerNotice,
 } from "../wire.ts"
 import { OwnerEpochs, WorkerStore } from "./stores.ts"
 
@@ -44,6 +49,8 @@ export interface RedisWorkerParts {
   readonly concurrency: number
   readonly partitionOf: (jobId: string) => number
   readonly version: string
+  /** Resolves when the log lines of ended attempts were sent. */
+  readonly sendRemainingLogs: () => Promise<void>
   readonly log: Log
 }
 
@@ -76,6 +83,9 @@ interface Held {
  *    and resumes must not begin tasks that others have done meanwhile.
  */
 export class RedisWorker implements TaskEvents {
+  /** Resolves when the worker can receive tasks for the first time. */
+  readonly ready: Promise<void>
+  #becomeReady = () => {}
   readonly #parts: RedisWorkerParts
   readonly #link: Link
   readonly #presence: Presence
@@ -88,6 +98,7 @@ export class RedisWorker implements TaskEvents {
   /** Sent in the next turn of the event loop; only the latest value is kept. */
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
+  readonly #artifactRequests = new ArtifactRequests((name, report) => void this.#report(name, report))
   readonly #store: WorkerStore
   #refused = 0
   #refusalLoggedAt = Number.NEGATIVE_INFINITY
@@ -95,6 +106,9 @@ export class RedisWorker implements TaskEvents {
   constructor(parts: RedisWorkerParts) {
     const { url, settings, runner, handlers, concurrency, log } = parts
     this.#parts = parts
+    this.ready = new Promise(resolve => {
+      this.#becomeReady = resolve
+    })
     this.#store = new WorkerStore({
       given: settings.store,
       prefix: settings.prefix,
@@ -128,6 +142,7 @@ export class RedisWorker implements TaskEvents {
         for (const name of [...this.#held.keys()]) this.#drop(name)
       },
       beatStored: () => {
+        if (this.notReady === null) this.#becomeReady()
         this.#pool.wake()
         this.#outbox.sendAgain()
         this.#deliveries.wake()
@@ -183,6 +198,12 @@ export class RedisWorker implements TaskEvents {
     return this.#presence.isKnown ? null : "this worker is not registered with the engines yet"
   }
 
+  /** Rejects if they did not reach Redis. */
+  sendLogs(rows: readonly LoggedLines[]): Promise<void> {
+    const { partitionOf, settings } = this.#parts
+    return sendLogs({ link: this.#link, partitionOf, length: settings.logStreamLength }, rows)
+  }
+
   /** Returns the tasks that have not begun, lets the others end, and unregisters. */
   async stop(graceMs: number): Promise<void> {
     // A Redis that does not answer must not keep handlers from ending in time: tasks that it still delivers
@@ -192,6 +213,7 @@ export class RedisWorker implements TaskEvents {
     await this.#pool.drain(graceMs)
     await stopped
     for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
+    await this.#parts.sendRemainingLogs()
     await this.#outbox.whenEmpty(this.#parts.settings.answerSeconds * 1000)
     await this.#presence.leave()
     for (const timer of this.#timers) clearInterval(timer)
@@ -244,6 +266,7 @@ export class RedisWorker implements TaskEvents {
   #apply(control: Control): void {
     if (control.type === "begin") this.#begin(control.name, control.joined === true ? "join" : "begin")
     else if (control.type === "epochs") this.#ownersChanged(control.epochs)
+    else if (control.type === "answer") this.#artifactRequests.answered(control, this.#presence.id)
     else if (control.type === "cancel")
       for (const name of control.names)
         if (control.submissions === true || !this.#isSubmitting(name))
@@ -284,6 +307,7 @@ export class RedisWorker implements TaskEvents {
   #release(name: string): void {
     this.#held.delete(name)
     this.#progress.delete(name)
+    this.#artifactRequests.drop(name)
     this.#deliveries.wake()
   }
 
@@ -392,6 +416,10 @@ export class RedisWorker implements TaskEvents {
     void this.#report(nameOf(task), { kind: "preview", data })
   }
 
+  asked(task: TaskName, question: ArtifactQuestion): Promise<ArtifactAnswer> {
+    return this.#artifactRequests.ask(nameOf(task), question)
+  }
+
   finished(task: TaskName, outcome: Outcome, { heldMs, ranMs }: AttemptTimes): void {
     const name = nameOf(task)
     const report = { kind: "finished", outcome, times: { heldMs, ranMs } } as const
@@ -416,8 +444,8 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#presence.id, name, handler, entry: held.entry })
-    const topic = REPLACEABLE.has(report.kind) ? `${reportTopic(report)} ${name}` : undefined
-    return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
+    const topic = replacedTopic(report)
+    return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic && `${topic} ${name}`)
   }
 
   #reportProgress(): void {
@@ -446,13 +474,14 @@ export class RedisWorker implements TaskEvents {
       tasks.push(usage === undefined ? [name, ranMs] : [name, ranMs, usage])
     }
     if (tasks.length === 0) return
-    const news: WorkerNews = { type: "begun", worker: this.#presence.id, tasks }
+    const news: WorkerNotice = { type: "begun", worker: this.#presence.id, tasks }
     this.#link.send(["PUBLISH", keys.news, JSON.stringify(news)]).catch(() => {})
   }
 
   /** The engine's reply may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
+    this.#artifactRequests.sendAgain()
     for (const [name, { task, begin, join, needsPlace }] of this.#held) {
       const alone = task.isolation === undefined ? undefined : true
       if (begin !== null) void this.#report(name, startReport(true, alone, needsPlace))
@@ -464,17 +493,7 @@ export class RedisWorker implements TaskEvents {
 /** What the worker asks of the engine with an announced start. */
 type Asked = "begin" | "join"
 
-function reportTopic(report: Report): string {
-  return report.kind === "started" && report.alone === false ? "joined" : report.kind
-}
-
-function startReport(announce: boolean, alone: boolean | undefined, place = false): Report {
-  return { kind: "started", announce, alone, place: place || undefined }
-}
-
 const PROGRESS_MS = 200
 const REFUSAL_LOG_MS = 1000
 const BEGUN_MS = 250
 const ANNOUNCE_MS = 1000
-/** A later report of these kinds supersedes the earlier ones. */
-const REPLACEABLE: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])

@@ -1,9 +1,12 @@
 /** Schedules on one SQLite connection: each method is one transaction. */
+import { artifactsInText } from "../../../core/artifacts.ts"
 import type { FireRow, NewFire, ScheduleChange, ScheduleRow, ScheduleStore } from "../../port/schedules.ts"
-import { type Connection, freeText, json, list, type Sync } from "../database.ts"
+import { type Connection, freeText, json, list, type Sync, withinBytes } from "../database.ts"
 
 const COLUMNS = `id, owner, name, partition, revision, document, created_at as createdAt, updated_at as updatedAt,
   paused_at as pausedAt, last_tick as lastTick, queued_tick as queuedTick, last_job as lastJob, next_at as nextAt`
+
+const FIRE_COLUMNS = "tick, kind, at, outcome, job_id as jobId, reason, count"
 
 const CREATE = `
 insert into schedules (id, owner, name, partition, revision, document, created_at, updated_at, last_tick, next_at)
@@ -17,22 +20,54 @@ set
   next_at = ?7, queued_tick = case when ?8 then null else queued_tick end
 where id = ?1 and revision = ?2`
 
+/** Ticks that wait and will not start, since their schedule was paused or got other times. */
+const DROP_QUEUED = `
+update fires
+set
+  outcome = 'skipped', at = s.updated_at,
+  reason = case when s.paused_at is null then 'the schedule was changed' else 'the schedule was paused' end
+from (select * from schedules where id = ?1) as s
+where
+  schedule_id = s.id and outcome = 'queued' and tick is not s.queued_tick
+  and (s.paused_at is not null or tick <= s.last_tick)`
+
 /**
  * An edit since the decision (another revision) keeps its own next_at. A tick that was queued stays queued, unless the
- * schedule was paused meanwhile. last_tick only rises.
+ * schedule was paused or got other times meanwhile. last_tick only rises; other times may have raised it above that of the
+ * decision, whose job is the latest one all the same.
  */
 const DECIDE = `
 update schedules
 set
-  last_tick = ?3,
+  last_tick = max(last_tick, ?3),
   last_job = coalesce(?4, last_job),
   next_at = case when revision = ?2 then ?5 else next_at end,
   queued_tick = case
-    when revision = ?2 or (?6 is not null and paused_at is null) then ?6
+    when revision = ?2 or (?6 is not null and paused_at is null and last_tick <= ?3) then ?6
     when queued_tick = ?7 then null
     else queued_tick
   end
-where id = ?1 and last_tick <= ?3`
+where id = ?1 and (last_tick <= ?3 or revision <> ?2)`
+
+/** Of one partition. */
+const DUE = `
+select id, next_at as nextAt, octet_length(document) as bytes
+from schedules
+where partition = ? and next_at <= ?
+order by next_at
+limit ?`
+
+interface DueKey {
+  readonly id: string
+  readonly nextAt: number
+  readonly bytes: number
+}
+
+/** One entry of the index for each partition. */
+const NEXT = `
+select
+  min((select next_at from schedules where partition = p.value and next_at > ?2 order by next_at limit 1)) as nextAt
+from json_each(?1) as p`
 
 const ADD_FIRE = `
 insert into fires (schedule_id, tick, kind, at, outcome, job_id, reason, count) values (?, ?, ?, ?, ?, ?, ?, ?)
@@ -60,7 +95,9 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
     ] as const
     return this.#connection.transaction(() => {
       this.#connection.run(CREATE, id, ...values)
-      return this.#connection.get("select 1 from schedules where id = ?", id) !== undefined
+      const isCreated = this.#connection.get("select 1 from schedules where id = ?", id) !== undefined
+      if (isCreated) this.#holdArtifacts(id, document)
+      return isCreated
     })
   }
 
@@ -77,7 +114,12 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
       nextAt,
       Number(dropsQueued),
     ] as const
-    return this.#connection.transaction(() => this.#connection.run(CHANGE, ...values)) > 0
+    return this.#connection.transaction(() => {
+      const isChanged = this.#connection.run(CHANGE, ...values) > 0
+      if (isChanged) this.#connection.run(DROP_QUEUED, id)
+      if (isChanged) this.#holdArtifacts(id, document)
+      return isChanged
+    })
   }
 
   read({ owner, name }: Parameters<ScheduleStore["read"]>[0]): ScheduleRow | null {
@@ -85,9 +127,21 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
     return this.#connection.get<ScheduleRow>(sql, owner, name) ?? null
   }
 
-  list({ owner, after = "", limit }: Parameters<ScheduleStore["list"]>[0]): ScheduleRow[] {
-    const sql = `select ${COLUMNS} from schedules where owner = ? and name > ? order by name limit ?`
-    return this.#connection.all<ScheduleRow>(sql, owner, after, limit)
+  /** First the sizes: documents that are left out are not read. */
+  list({ owner, after = "", limit, maxBytes }: Parameters<ScheduleStore["list"]>[0]) {
+    const page = "from schedules where owner = ? and name > ? order by name limit ?"
+    const sizes = this.#connection.all<{ readonly bytes: number }>(
+      `select octet_length(document) as bytes ${page}`,
+      ...[owner, after, limit + 1],
+    )
+    const count = withinBytes(sizes.slice(0, limit), maxBytes).length
+    const schedules = this.#connection.all<ScheduleRow>(`select ${COLUMNS} ${page}`, owner, after, count)
+    return { schedules, isLast: count === sizes.length }
+  }
+
+  count({ owner, limit }: Parameters<ScheduleStore["count"]>[0]): number {
+    const sql = "select count(*) as count from (select 1 from schedules where owner = ? limit ?)"
+    return this.#connection.get<{ count: number }>(sql, owner, limit)!.count
   }
 
   remove({ owner, name }: Parameters<ScheduleStore["remove"]>[0]): boolean {
@@ -96,39 +150,62 @@ export class SqliteSchedules implements Sync<ScheduleStore> {
       if (found === null) return false
       this.#connection.run("delete from fires where schedule_id = ?", found.id)
       this.#connection.run("delete from schedules where id = ?", found.id)
+      this.#connection.run("delete from held where by = ?", found.id)
       return true
     })
   }
 
-  fires({
-    scheduleId,
-    before = Number.MAX_SAFE_INTEGER,
-    limit,
-  }: Parameters<ScheduleStore["fires"]>[0]): FireRow[] {
-    const sql = `select tick, kind, at, outcome, job_id as jobId, reason, count from fires
-      where schedule_id = ? and tick < ? order by tick desc, kind desc limit ?`
-    return this.#connection.all<FireRow>(sql, scheduleId, before, limit)
+  /** The schedule holds the artifacts that its input refers to, and no others. */
+  #holdArtifacts(id: string, document: string): void {
+    this.#connection.run("delete from held where by = ?", id)
+    for (const hash of artifactsInText(document))
+      this.#connection.run(
+        "insert into held (held, by) select ?1 || ' ' || owner, id from schedules where id = ?2",
+        ...[hash, id],
+      )
+  }
+
+  fires({ scheduleId, before, limit }: Parameters<ScheduleStore["fires"]>[0]): FireRow[] {
+    const { tick = Number.MAX_SAFE_INTEGER, kind = "" } = before ?? {}
+    const sql = `select ${FIRE_COLUMNS} from fires
+      where schedule_id = ? and (tick, kind) < (?, ?) order by tick desc, kind desc limit ?`
+    return this.#connection.all<FireRow>(sql, scheduleId, tick, kind, limit)
+  }
+
+  firesBetween({ scheduleId, after, to, limit }: Parameters<ScheduleStore["firesBetween"]>[0]): FireRow[] {
+    const sql = `select ${FIRE_COLUMNS} from fires
+      where schedule_id = ? and (tick, kind) > (?, ?) and tick < ? order by tick, kind limit ?`
+    return this.#connection.all<FireRow>(sql, scheduleId, after.tick, after.kind, to, limit)
   }
 
   addFire(fire: Parameters<ScheduleStore["addFire"]>[0]): void {
     this.#connection.transaction(() => addFire(this.#connection, fire, "where fires.outcome = 'queued'"))
   }
 
-  due({ partitions, at, limit }: Parameters<ScheduleStore["due"]>[0]) {
-    const due = `select ${COLUMNS} from schedules
-      where partition in (select value from json_each(?)) and next_at <= ? order by next_at, id limit ?`
-    const next = `select min(next_at) as nextAt from schedules
-      where partition in (select value from json_each(?)) and next_at > ?`
+  /** First keys and sizes: documents that are left out are not read. */
+  due(query: Parameters<ScheduleStore["due"]>[0]) {
+    const { partitions, at, limit, limitOfPartition, maxBytes } = query
+    const found = partitions
+      .flatMap(partition => this.#connection.all<DueKey>(DUE, partition, at, limitOfPartition))
+      .sort((a, b) => a.nextAt - b.nextAt || (a.id < b.id ? -1 : 1))
+    const page = withinBytes(found.slice(0, limit), maxBytes).map(({ id }) => id)
+    const rows = `select ${COLUMNS} from schedules
+      where id in (select value from json_each(?)) order by next_at, id`
     return {
-      schedules: this.#connection.all<ScheduleRow>(due, list(partitions), at, limit),
-      nextAt: this.#connection.get<{ nextAt: number | null }>(next, list(partitions), at)?.nextAt ?? null,
+      schedules: this.#connection.all<ScheduleRow>(rows, JSON.stringify(page)),
+      nextAt: this.#connection.get<{ nextAt: number | null }>(NEXT, list(partitions), at)?.nextAt ?? null,
     }
   }
 
-  queued(partitions: readonly number[]): ScheduleRow[] {
-    const sql = `select ${COLUMNS} from schedules
-      where partition in (select value from json_each(?)) and queued_tick is not null order by id`
-    return this.#connection.all<ScheduleRow>(sql, list(partitions))
+  queued(partitions: readonly number[]): string[] {
+    const sql = `select id from schedules
+      where partition in (select value from json_each(?)) and queued_tick is not null`
+    return this.#connection.all<{ readonly id: string }>(sql, list(partitions)).map(({ id }) => id)
+  }
+
+  readMany(ids: readonly string[]): ScheduleRow[] {
+    const sql = `select ${COLUMNS} from schedules where id in (select value from json_each(?))`
+    return this.#connection.all<ScheduleRow>(sql, JSON.stringify(ids))
   }
 }
 

@@ -85,3 +85,12 @@ create table pipeline_stored (
   primary key (execution, key)
 ) strict;
 `
+
+/** As in 0018_replayed_bodies.sql of PostgreSQL. */
+export const replayedBodies = `
+-- The body that a dead letter is replayed with; null: its own.
+alter table pipeline_parked add column replay_body text;
+
+-- Executions with dead letters that no job replays, newest first.
+create index pipeline_parked_left on pipeline_parked (execution) where due_at is null and replayed_by is null;
+`

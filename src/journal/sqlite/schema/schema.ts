@@ -9,7 +9,9 @@ import { storedEntries } from "../../marks.ts"
 import { insertMarks } from "../append.ts"
 import type { Connection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
-import { pipelineTables } from "./pipelines.ts"
+import { artifactTables } from "./artifacts.ts"
+import { logTables } from "./logs.ts"
+import { pipelineTables, replayedBodies } from "./pipelines.ts"
 import { providerTables } from "./providers.ts"
 import { scheduleTables } from "./schedules.ts"
 import { statisticsTables } from "./statistics.ts"
@@ -293,6 +295,9 @@ const steps: readonly Step[] = [
   sessions,
   workflowPauses,
   scheduleTables,
+  replayedBodies,
+  logTables,
+  artifactTables,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */

@@ -83,8 +83,9 @@ export class SqliteStatistics implements Sync<StatisticsStore> {
 
   read({ owner, workflow, version, from, to }: Parameters<StatisticsStore["read"]>[0]): StoredTotals[] {
     return this.#connection.all(
-      `select version, node, data from node_stats
-       where owner = ?1 and workflow = ?2 and hour >= ?3 and hour < ?4 and (?5 is null or version = ?5)`,
+      `select version, node, group_concat(data, char(10)) as data from node_stats
+       where owner = ?1 and workflow = ?2 and hour >= ?3 and hour < ?4 and (?5 is null or version = ?5)
+       group by hour, version, node`,
       owner,
       workflow,
       from,

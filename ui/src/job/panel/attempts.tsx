@@ -1,48 +1,73 @@
 /** All attempts of a node, the newest first. */
 import type { NodeView } from "../../../../src/core/index.ts"
 import { clock, duration, elapsed } from "../../model/format.ts"
+import type { JobSource } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
-import type { EndedTry } from "../../model/tries.ts"
+import { type EndedTry, numbered } from "../../model/tries.ts"
 import { StateMark } from "../../shell/icons.tsx"
+import { changeQuery } from "../../shell/router.ts"
 
 const words: { readonly [outcome: string]: string } = {
-  lost: "Its process ended while it ran",
+  lost: "Its process died while the attempt ran",
   handed_over: "Handed over: its process was stopped",
   postponed: "Postponed by the provider",
   cancelled: "Cancelled",
 }
 
-export function AttemptsTab({
-  timeline,
-  moment,
-  node,
-}: {
-  timeline: Timeline
-  moment: Moment
-  node: number
-}) {
+interface AttemptsProps {
+  readonly timeline: Timeline
+  readonly moment: Moment
+  readonly node: number
+}
+
+/** How many rows the tab has at this moment. */
+export function attemptCount(props: AttemptsProps): number {
+  const { ended, hasCurrent } = attempts(props)
+  return ended.length + (hasCurrent ? 1 : 0)
+}
+
+function attempts({ timeline, moment, node }: AttemptsProps) {
   const view = moment.view.nodes[node]!
   const ended = (timeline.tries.get(node) ?? []).filter(({ seq }) => seq <= moment.seq)
   const last = ended.at(-1)
   const isLastShown = last !== undefined && view.status === "FAILED" && last.endedAt === view.finished_at
-  const hasBegun =
+  const hasCurrent =
     view.status !== "PENDING" &&
     view.status !== "SKIPPED" &&
     !isLastShown &&
     !(view.status === "CANCELLED" && view.started_at === null) &&
     view.queued_at !== null
-  if (!hasBegun && ended.length === 0) return <p className="none">No attempt yet.</p>
+  return { view, ended, hasCurrent }
+}
+
+function LogsLink({ attempt }: { attempt: number }) {
+  return (
+    <button
+      className="btn ghost sm"
+      type="button"
+      onClick={() => changeQuery({ tab: "Logs", attempt: String(attempt), line: null }, { replace: true })}
+    >
+      Logs<span className="sr"> of attempt {attempt}</span>
+    </button>
+  )
+}
+
+export function AttemptsTab(props: AttemptsProps & { readonly source: JobSource }) {
+  const { view, ended, hasCurrent } = attempts(props)
+  if (!hasCurrent && ended.length === 0) return <p className="none">No attempt yet.</p>
   return (
     <ol className="att">
-      {hasBegun && <Current view={view} now={moment.at} />}
-      {ended.toReversed().map((entry, n) => (
-        <Ended key={entry.seq} entry={entry} number={ended.length - n} />
-      ))}
+      {hasCurrent && <Current view={view} now={props.moment.at} hasLogs={props.source.hasLogs} />}
+      {numbered(ended)
+        .toReversed()
+        .map(({ entry, number }) => (
+          <Ended key={entry.seq} entry={entry} number={number} hasLogs={props.source.hasLogs} />
+        ))}
     </ol>
   )
 }
 
-function Current({ view, now }: { view: NodeView; now: number }) {
+function Current({ view, now, hasLogs }: { view: NodeView; now: number; hasLogs: boolean }) {
   const { status, attempt, waiting_on: waiting, started_at, duration_ms, worker, queued_ms } = view
   const title = waiting?.kind === "retry" ? "Next try" : status.toLowerCase()
   const time =
@@ -62,12 +87,14 @@ function Current({ view, now }: { view: NodeView; now: number }) {
         {worker !== null && <span>{worker}</span>}
         {queued_ms !== null && <span>queued {duration(queued_ms)}</span>}
         {started_at !== null && <span>{clock(started_at, now)}</span>}
+        <span className="sp" />
+        {hasLogs && waiting?.kind !== "retry" && <LogsLink attempt={attempt} />}
       </p>
     </li>
   )
 }
 
-function Ended({ entry, number }: { entry: EndedTry; number: number }) {
+function Ended({ entry, number, hasLogs }: { entry: EndedTry; number: number; hasLogs: boolean }) {
   const { outcome, error, startedAt, endedAt, worker } = entry
   return (
     <li>
@@ -82,6 +109,8 @@ function Ended({ entry, number }: { entry: EndedTry; number: number }) {
       <p className="row tiny dim">
         {worker !== null && <span>{worker}</span>}
         <span>{clock(endedAt)}</span>
+        <span className="sp" />
+        {hasLogs && <LogsLink attempt={number} />}
       </p>
     </li>
   )

@@ -1,19 +1,25 @@
 /** The panel beside the view: the selected node, or the job, at the moment that is shown. */
-import { type ReactNode, useEffect, useRef } from "react"
-import type { CompiledGraph, CompiledNode, NodeView } from "../../../../src/core/index.ts"
+import { lazy, type ReactNode, Suspense, useEffect, useRef } from "react"
+import type { CompiledNode, NodeView } from "../../../../src/core/index.ts"
+import { mentionsAt, mentionsOf } from "../../model/artifacts.ts"
 import { clock, count, counted } from "../../model/format.ts"
 import type { JobSource } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
 import { Icon, StateMark } from "../../shell/icons.tsx"
 import { changeQuery, currentAddress } from "../../shell/router.ts"
-import { copyText } from "../../shell/states.tsx"
-import { AttemptsTab } from "./attempts.tsx"
+import { copyText, Loading } from "../../shell/states.tsx"
+import { AttemptsTab, attemptCount } from "./attempts.tsx"
 import { EventsTab } from "./events.tsx"
 import { ItemsTab } from "./items.tsx"
 import { JobTab } from "./job-tab.tsx"
 import { ConfigTab, InputTab, OutputTab } from "./payload-tabs.tsx"
 import { RoutesTab, routesHandler } from "./routes-tab.tsx"
 import { WhyTab } from "./why.tsx"
+
+/** Loaded with the first log that is opened. */
+const LogsTab = lazy(() => import("./logs/logs-tab.tsx"))
+/** Few nodes have artifacts. */
+const ArtifactsTab = lazy(() => import("./artifacts-tab.tsx"))
 
 export interface DrawerProps {
   readonly source: JobSource
@@ -36,14 +42,6 @@ interface Tab {
   readonly render: () => ReactNode
 }
 
-/** `node`: null for the job. A pipeline has one node, which runs its routes. */
-export function tabNames({ nodes }: CompiledGraph, node: number | null): readonly string[] {
-  const hasRoutes = nodes[node ?? 0]!.handler === routesHandler
-  if (node === null) return ["Job", "Input", "Output", "Events", ...(hasRoutes ? ["Routes"] : [])]
-  const more = [...(nodes[node]!.for_each ? ["Items"] : []), ...(hasRoutes ? ["Routes"] : [])]
-  return ["Why", "Config", "Output", "Attempts", ...more]
-}
-
 export function Drawer(props: DrawerProps) {
   const { timeline, moment, node, tab, onClose } = props
   const view = node === null ? null : moment.view.nodes[node]!
@@ -53,6 +51,8 @@ export function Drawer(props: DrawerProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: another node or tab begins at its top.
   useEffect(() => {
     body.current!.scrollTop = 0
+    // There may be more tabs than fit.
+    document.getElementById(`tab-${current.name}`)!.scrollIntoView({ block: "nearest", inline: "nearest" })
   }, [node, current.name])
   return (
     <aside className="drawer" aria-label={view === null ? "Job" : `Node ${view.id}`}>
@@ -132,8 +132,8 @@ export function Drawer(props: DrawerProps) {
 function nodeTabs(props: DrawerProps, view: NodeView, compiled: CompiledNode): Tab[] {
   const { timeline, moment, source, item } = props
   const node = props.node!
-  const tries = (timeline.tries.get(node) ?? []).filter(({ seq }) => seq <= moment.seq).length
   const shared = { timeline, moment, source, node }
+  const tries = attemptCount(shared)
   return [
     { name: "Why", render: () => <WhyTab {...props} node={node} view={view} compiled={compiled} /> },
     { name: "Config", render: () => <ConfigTab {...shared} item={item} /> },
@@ -143,17 +143,48 @@ function nodeTabs(props: DrawerProps, view: NodeView, compiled: CompiledNode): T
       ...(tries > 0 ? { note: String(tries) } : {}),
       render: () => <AttemptsTab {...shared} />,
     },
+    ...(source.hasLogs
+      ? [
+          {
+            name: "Logs",
+            render: () => (
+              <Suspense fallback={<Loading what="the log" rows={4} />}>
+                <LogsTab
+                  {...{ timeline, moment, node, item }}
+                  jobId={source.jobId}
+                  connection={source.connection.kind}
+                />
+              </Suspense>
+            ),
+          },
+        ]
+      : []),
     ...(compiled.for_each
       ? [
           {
             name: "Items",
             ...(view.items === undefined ? {} : { note: count(view.items.total) }),
-            render: () => <ItemsTab {...shared} item={item} />,
+            render: () => <ItemsTab {...props} node={node} />,
           },
         ]
       : []),
+    // The tab stays where the slider goes back to a time before the first of them.
+    ...(mentionsOf(timeline).some(mention => mention.node === node) ? [artifactsTab(props)] : []),
     ...routesTabs(props, compiled),
   ]
+}
+
+function artifactsTab(props: DrawerProps): Tab {
+  const number = mentionsAt(props).length
+  return {
+    name: "Artifacts",
+    ...(number > 0 ? { note: count(number) } : {}),
+    render: () => (
+      <Suspense fallback={<Loading what="the artifacts" rows={4} />}>
+        <ArtifactsTab {...props} />
+      </Suspense>
+    ),
+  }
 }
 
 function routesTabs({ source, moment }: DrawerProps, { handler }: CompiledNode): Tab[] {
@@ -176,6 +207,7 @@ function jobTabs(props: DrawerProps): Tab[] {
       render: () => <EventsTab timeline={timeline} moment={moment} onMoment={onMoment} />,
     },
     ...routesTabs(props, timeline.graph.nodes[0]!),
+    artifactsTab(props),
   ]
 }
 

@@ -4,7 +4,7 @@ import { clock } from "../../model/format.ts"
 import { StateMark } from "../../shell/icons.tsx"
 import { JsonTree } from "./json-tree.tsx"
 
-/** Errors are never cut. */
+/** Messages of errors are never truncated. */
 export function ErrorBox({ error, at, title }: { error: ErrorView; at?: number | null; title?: string }) {
   return (
     <div className="errbox">

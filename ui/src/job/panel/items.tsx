@@ -12,20 +12,20 @@ import type { Moment, Timeline } from "../../model/timeline.ts"
 import { StateMark } from "../../shell/icons.tsx"
 import { changeQuery } from "../../shell/router.ts"
 import { Spaced, scrollToRow, useRange } from "../virtual.tsx"
+import { Answer, type AnswerProps } from "./answer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 
 const ROW = 28
 const WIDTH = 336
 
-interface ItemsTabProps {
+interface ItemsTabProps extends Omit<AnswerProps, "of" | "waiting"> {
   readonly timeline: Timeline
-  readonly moment: Moment
-  readonly source: JobSource
   readonly node: number
   readonly item: number | null
 }
 
-export function ItemsTab({ timeline, moment, source, node, item }: ItemsTabProps) {
+export function ItemsTab(props: ItemsTabProps) {
+  const { timeline, moment, source, node, item } = props
   const list = moment.state.lists.get(node)
   const counts = moment.view.nodes[node]!.items
   const [filter, setFilter] = useState<string | null>(null)
@@ -37,7 +37,8 @@ export function ItemsTab({ timeline, moment, source, node, item }: ItemsTabProps
     const wanted = nodeStates.indexOf(filter as never)
     return Array.from(codes.keys()).filter(index => codes[index] === wanted)
   }, [codes, filter, moment.index])
-  const choose = (next: number) => changeQuery({ item: String(next) }, { replace: true })
+  const choose = (next: number) =>
+    changeQuery({ item: String(next), attempt: null, line: null }, { replace: true })
   if (list === undefined || counts === undefined || codes === undefined)
     return <p className="none">The list is not known yet.</p>
   return (
@@ -69,9 +70,7 @@ export function ItemsTab({ timeline, moment, source, node, item }: ItemsTabProps
         <span className="sp" />
         <span>{count(total - 1)}</span>
       </div>
-      {item !== null && item < total && (
-        <ItemDetail timeline={timeline} moment={moment} node={node} item={item} />
-      )}
+      {item !== null && item < total && <ItemDetail {...props} item={item} />}
       <ItemList
         source={source}
         timeline={timeline}
@@ -161,17 +160,8 @@ function ItemMap({
   )
 }
 
-function ItemDetail({
-  timeline,
-  moment,
-  node,
-  item,
-}: {
-  timeline: Timeline
-  moment: Moment
-  node: number
-  item: number
-}) {
+function ItemDetail(props: ItemsTabProps & { item: number }) {
+  const { timeline, moment, node, item } = props
   const [view] = itemViews(moment.state, node, { after: item - 1, limit: 1, now: moment.at })
   if (view === undefined) return null
   const { error, status, waiting_on: waiting } = view
@@ -179,27 +169,26 @@ function ItemDetail({
   const asNode = { ...view, id: compiled.id, handler: compiled.handler, incoming: 0 }
   return (
     <section aria-label={`Item ${item}`} className="idetail">
-      <div className="row">
+      <div className="row flex-wrap">
         <StateMark status={status} />
-        <b>Item {count(item)}</b>
+        <b className="nowrap">Item {count(item)}</b>
         <span className="tagc">{status}</span>
         <span className="sp" />
-        <button
-          className="btn sm"
-          type="button"
-          onClick={() => changeQuery({ tab: "Config", item: String(item) }, { replace: true })}
-        >
-          Config
-        </button>
-        <button
-          className="btn sm"
-          type="button"
-          onClick={() => changeQuery({ tab: "Output", item: String(item) }, { replace: true })}
-        >
-          Output
-        </button>
+        <span className="row">
+          {["Config", "Output", ...(props.source.hasLogs ? ["Logs"] : [])].map(tab => (
+            <button
+              key={tab}
+              className="btn sm"
+              type="button"
+              onClick={() => changeQuery({ tab, item: String(item) }, { replace: true })}
+            >
+              {tab}
+            </button>
+          ))}
+        </span>
       </div>
       {waiting !== null && <p className="small mid">{plain(reasonSentence(waiting, asNode, moment.at))}</p>}
+      <Answer {...props} of={{ node: compiled.id, item: String(item) }} waiting={waiting} />
       {error !== null && <ErrorBox error={error} at={view.finished_at} />}
     </section>
   )

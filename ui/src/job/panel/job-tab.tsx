@@ -1,5 +1,14 @@
-/** The job itself: why it is where it is, its error, its times and usage, its relatives. */
-import { amount, clock, duration, fullTime, shortId, timeAgo, versionText } from "../../model/format.ts"
+/** The job itself: why it is in its state, its error, its times and usage, its parent and child jobs. */
+import {
+  amount,
+  clock,
+  duration,
+  fullTime,
+  shortId,
+  timeAgo,
+  versionText,
+  visible,
+} from "../../model/format.ts"
 import { jobSentence } from "../../model/sentences.ts"
 import { hrefOf } from "../../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
@@ -43,18 +52,29 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
         {state.finishedAt !== null && (
           <Pair
             name="Ended"
-            text={`${fullTime(state.finishedAt)}, after ${duration(state.finishedAt - state.createdAt)}`}
+            text={`${fullTime(state.finishedAt)}, after ${duration(Math.max(0, state.finishedAt - (state.startAt ?? state.createdAt)))}`}
           />
         )}
-        {state.expiresAt !== null && <Pair name="Expires" text={clock(state.expiresAt, moment.at)} />}
+        {state.expiresAt !== null && state.finishedAt === null && (
+          <Pair name="Expires" text={clock(state.expiresAt, moment.at)} />
+        )}
         {state.priority !== 0 && <Pair name="Priority" text={String(state.priority)} />}
         {Object.entries(labels).map(([name, value]) => (
-          <Pair key={name} name={`Label ${name}`} text={value} />
+          <Pair key={name} name={visible(`Label ${name}`)} text={visible(value)} />
         ))}
         {Object.entries(view.usage).map(([name, value]) => (
           <Pair key={name} name={name} text={amount(name, value)} />
         ))}
       </dl>
+      {state.schedule !== null && (
+        <p data-schedule>
+          Started by schedule{" "}
+          <a className="link" href={hrefOf(`/schedules/${state.schedule.name}`)}>
+            {state.schedule.name}
+          </a>
+          , for its tick of {fullTime(state.schedule.tick)}
+        </p>
+      )}
       {state.forkedFrom !== null && (
         <p>
           Fork of job{" "}
@@ -98,9 +118,9 @@ function headline(status: string, reason: string | null): string {
     case "CANCELLED":
       return `Cancelled: ${reason ?? "no reason was given"}`
     case "EXPIRED":
-      return `Expired: ${reason ?? "its time was over."}`
+      return `Expired: ${reason ?? "its time to live ended."}`
     case "QUEUED":
-      return "Waits as a row: its engine has no place for it yet."
+      return "Waits in the store: its engine has no capacity for it yet."
     default:
       return "At work."
   }

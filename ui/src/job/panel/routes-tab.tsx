@@ -5,9 +5,10 @@
 import { useQuery } from "@tanstack/react-query"
 import { useRef } from "react"
 import { count, duration } from "../../model/format.ts"
+import { routeState } from "../../model/route-words.ts"
 import type { JobSource, Route, Routes } from "../../model/source.ts"
 import type { Moment } from "../../model/timeline.ts"
-import { StateMark, type Status } from "../../shell/icons.tsx"
+import { StateMark } from "../../shell/icons.tsx"
 import { Empty, Failed, Loading } from "../../shell/states.tsx"
 import { endedJobs, useIsSettled } from "./settled.ts"
 
@@ -22,7 +23,7 @@ export function RoutesTab({ source, moment }: { source: JobSource; moment: Momen
   if (source.routes === null)
     return (
       <Empty title="This file has no routes">
-        <p>Messages of a pipeline are no events, and are not part of a replay file.</p>
+        <p>Messages of a pipeline are not events, and are not part of a replay file.</p>
       </Empty>
     )
   if (error !== null && data === undefined)
@@ -61,7 +62,7 @@ export function RoutesTab({ source, moment }: { source: JobSource; moment: Momen
   )
 }
 
-function useRoutes(source: JobSource, moment: Moment, hasEnded: boolean) {
+export function useRoutes(source: JobSource, moment: Moment, hasEnded: boolean) {
   const isNow = moment.isLive
   const pace = useRef({ ms: FIRST_MS, figures: "" })
   const place = isNow ? `now ${hasEnded}` : String(moment.seq)
@@ -85,7 +86,7 @@ function useRoutes(source: JobSource, moment: Moment, hasEnded: boolean) {
 }
 
 function RouteRow({ route, hasEnded }: { route: Route; hasEnded: boolean }) {
-  const [status, word] = stateOf(route, hasEnded)
+  const [status, word] = routeState(route, hasEnded)
   const { queued, in_flight, waiting, done, dead_lettered, failed, rate, latency_ms, concurrency } = route
   const figures: (readonly [string, string])[] = [
     ["done", count(done)],
@@ -135,17 +136,4 @@ function RouteRow({ route, hasEnded }: { route: Route; hasEnded: boolean }) {
       </dl>
     </li>
   )
-}
-
-function stateOf(
-  { queued, in_flight, waiting, failed, done }: Route,
-  hasEnded: boolean,
-): readonly [Status, string] {
-  const open = queued + (in_flight ?? 0) + waiting
-  if (hasEnded && open > 0) return ["CANCELLED", "stopped"]
-  if ((in_flight ?? 0) > 0) return ["RUNNING", "running"]
-  if (queued > 0) return ["QUEUED", "queued"]
-  if (waiting > 0) return ["WAITING", "waiting"]
-  if (failed > 0) return ["FAILED", "has failures"]
-  return done > 0 ? ["COMPLETED", hasEnded ? "done" : "idle"] : ["PENDING", "no message yet"]
 }

@@ -1,4 +1,4 @@
-/** For requests about what is shown: none while it still changes. */
+/** Delays requests about what is shown until it has stopped changing. */
 import { useEffect, useState } from "react"
 
 const SETTLE_MS = 250

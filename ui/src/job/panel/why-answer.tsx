@@ -1,5 +1,5 @@
 /**
- * What the server says about a wait: its sentence, the chain of causes, and what would help. It knows more than the
+ * What the server reports about a wait: its sentence, the chain of causes, and what would help. It knows more than the
  * facts: positions in queues, holders of slots, child jobs.
  *
  * The newest moment is read again when facts arrive, at most every three seconds, and every 90 seconds without them; a past
@@ -42,9 +42,11 @@ export function ServerWhy(props: WhyAnswerProps) {
   const text = (said: string) => (
     <Sentence parts={whyParts(said, moment.at, id => timeline.positions.has(id))} onNode={onNode} />
   )
-  const [first, ...others] = answer.reasons
+  const [first, ...more] = answer.reasons
+  // The sentence has the pause of a job that holds no node.
+  const others = more.filter(reason => reason.count > 0)
   return (
-    <section className="hint why" data-why={answer.at} aria-label="Why, by the server">
+    <section className="hint why" data-why={answer.at} aria-label="Reason, as reported by the server">
       <p className="cause">{text(answer.sentence)}</p>
       {answer.chain.length > 1 && (
         <ol className="chain" aria-label="Chain of causes">
@@ -77,8 +79,8 @@ export function ServerWhy(props: WhyAnswerProps) {
       {answer.unknown.length > 0 && <p className="dim">Not recorded then: {answer.unknown.join(", ")}.</p>}
       <p className="tiny dim">
         {moment.isLive
-          ? `By the server, at ${clock(Date.parse(answer.at))}`
-          : "By the server, from the facts up to then"}
+          ? `Reported by the server at ${clock(Date.parse(answer.at))}`
+          : "Computed by the server from the facts up to this moment"}
       </p>
     </section>
   )
@@ -111,16 +113,13 @@ function Holders({ holders, now }: { holders: NonNullable<WhyReason["details"]["
   )
 }
 
-/** Waits for a worker or a provider. Other waits last as long as people, timers and other nodes need. */
-const comparable = /^(slot|rate|executions|job_queue|dispatching|no_worker|worker.*)$/
-
 function Usual({ reason: { kind, usual, since }, now }: { reason: WhyReason; now: number }) {
-  if (usual === null || since === null || !comparable.test(kind)) return null
+  if (usual === null || since === null) return null
   const waited = now - Date.parse(since)
   return (
     <p>
-      Waits for <b>{elapsed(waited)}</b>; usually {duration(usual.p50)}, in 99 of 100 cases at most{" "}
-      {duration(usual.p99)} ({count(usual.count)} counted).
+      {kind === "running" ? "Runs" : "Waits"} for <b>{elapsed(waited)}</b>; usually {duration(usual.p50)}, in
+      99 of 100 cases at most {duration(usual.p99)} ({count(usual.count)} counted).
       {waited > usual.p99 && <span className="t-failed"> This is unusually long.</span>}
     </p>
   )

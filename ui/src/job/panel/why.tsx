@@ -1,12 +1,12 @@
-/** Why a node is where it is, what failed, and what a person can do about it. */
-import { type FormEvent, useState } from "react"
+/** Why a node is in its state, what failed, and what a person can do about it. */
 import type { CompiledNode, NodeView } from "../../../../src/core/index.ts"
-import { ask } from "../../api/http.ts"
 import { amount, clock, duration, shortId } from "../../model/format.ts"
 import { payloadOf } from "../../model/payloads.ts"
 import { whySentence } from "../../model/sentences.ts"
 import { StateMark } from "../../shell/icons.tsx"
 import { hrefOf } from "../../shell/router.ts"
+import { Answer } from "./answer.tsx"
+import { Answered } from "./answered.tsx"
 import type { DrawerProps } from "./drawer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { PayloadView } from "./payload-tabs.tsx"
@@ -22,7 +22,6 @@ interface WhyTabProps extends DrawerProps {
 export function WhyTab(props: WhyTabProps) {
   const { view, compiled, moment, timeline, source, onNode } = props
   const { error, waiting_on: waiting, usage, preview, child_job_id: child } = view
-  const canSignal = props.canSignal && moment.isLive && waiting?.kind === "signal"
   return (
     <>
       <p className="say">
@@ -36,7 +35,8 @@ export function WhyTab(props: WhyTabProps) {
           {...(view.status === "FAILED" ? {} : { title: `The attempt before: ${error.code}` })}
         />
       )}
-      {canSignal && <SignalForm jobId={source.jobId} name={waiting.name} onSent={props.onCommand} />}
+      <Answered {...{ timeline, moment }} node={props.node} />
+      <Answer {...props} of={{ node: view.id }} waiting={waiting} />
       {view.progress !== null && view.progress.percent !== null && (
         <div
           className="bar"
@@ -148,55 +148,5 @@ function Neighbours({
       {list("Depends on", depends_on)}
       {list("Needed by", after)}
     </>
-  )
-}
-
-function SignalForm({ jobId, name, onSent }: { jobId: string; name: string; onSent: () => void }) {
-  const [error, setError] = useState<string | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const send = async (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const text = String(new FormData(event.currentTarget).get("data")).trim()
-    let data: unknown = null
-    try {
-      data = text === "" ? null : JSON.parse(text)
-    } catch (failure) {
-      return setError(`This is not JSON: ${(failure as Error).message}`)
-    }
-    setBusy(true)
-    setError(null)
-    try {
-      await ask(`/jobs/${jobId}/signals/${encodeURIComponent(name)}`, { method: "POST", body: data })
-      onSent()
-    } catch (failure) {
-      setError((failure as Error).message)
-    } finally {
-      setBusy(false)
-    }
-  }
-  return (
-    <form className="hint" onSubmit={event => void send(event)}>
-      <label className="field">
-        <span>Data of signal {name}, as JSON</span>
-        <textarea
-          className="in"
-          name="data"
-          rows={3}
-          placeholder="null"
-          spellCheck={false}
-          aria-invalid={error !== null}
-        />
-      </label>
-      {error !== null && (
-        <p className="t-failed break-words" role="alert">
-          {error}
-        </p>
-      )}
-      <div className="row">
-        <button className="btn sm primary" type="submit" disabled={isBusy}>
-          Send {name}
-        </button>
-      </div>
-    </form>
   )
 }

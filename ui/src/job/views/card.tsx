@@ -2,43 +2,15 @@
 import { memo } from "react"
 import { type Card, itemStates } from "../../model/card.ts"
 import { count } from "../../model/format.ts"
-import type { Box } from "../../model/layout/layout.ts"
 import { family, Icon, StateMark } from "../../shell/icons.tsx"
+import { CardFrame, type CardPlace } from "./graph-view.tsx"
 
-interface NodeCardProps extends Card {
-  readonly node: number
-  readonly id: string
-  readonly box: Box
-  readonly isSmall: boolean
-  readonly isList: boolean
-  readonly isChild: boolean
-  readonly isSelected: boolean
-  readonly isFaded: boolean
-  readonly isTabStop: boolean
-  readonly onSelect: (node: number) => void
-}
+interface NodeCardProps extends Card, CardPlace {}
 
 export const NodeCard = memo(function NodeCard(props: NodeCardProps) {
-  const { node, id, box, status, extra, isBad, left, right, items, isSmall, isList, isChild } = props
-  const kind = isList ? " each" : isChild ? " child" : ""
+  const { id, status, extra, isBad, left, right, items, isSmall, isChild } = props
   return (
-    <button
-      className={`node${kind}${isSmall ? " l2" : ""}${props.isFaded ? " faded" : ""}`}
-      type="button"
-      data-node={node}
-      data-id={id}
-      data-s={family(status)}
-      aria-current={props.isSelected}
-      tabIndex={props.isTabStop ? 0 : -1}
-      style={{
-        left: box.x,
-        top: isSmall ? box.y + (box.h - 36) / 2 : box.y,
-        width: box.w,
-        height: isSmall ? 36 : box.h,
-      }}
-      onClick={() => props.onSelect(node)}
-      title={id}
-    >
+    <CardFrame place={props} data={{ "data-s": family(status) }}>
       <span className="h">
         <StateMark status={status} />
         <b>{id}</b>
@@ -53,7 +25,7 @@ export const NodeCard = memo(function NodeCard(props: NodeCardProps) {
           {right !== "" && <span className="r">{right}</span>}
         </span>
       )}
-    </button>
+    </CardFrame>
   )
 })
 

@@ -2,12 +2,14 @@
  * Edges as one path for each kind in each cell of a grid: their number in the page depends on what is visible, not on the
  * graph, and a change of one edge lets the browser draw its cell again, not the whole view.
  */
-import type { NodeView } from "../../../../src/core/index.ts"
 import type { Box, Layout } from "../../model/layout/layout.ts"
 
-export type EdgeKind = "done" | "ahead" | "skipped" | "live" | "failed" | "lit"
+export type EdgeKind = "done" | "ahead" | "skipped" | "live" | "failed" | "run" | "lit"
+/** By the positions of its ends. */
+export type EdgeKindOf = (from: number, to: number) => EdgeKind
+
 /** Later ones are drawn above. */
-const kinds: readonly EdgeKind[] = ["done", "ahead", "skipped", "failed", "live", "lit"]
+const kinds: readonly EdgeKind[] = ["done", "ahead", "skipped", "failed", "live", "run", "lit"]
 const RADIUS = 8
 /** Of a cell, in pixels of the screen, at least. */
 const CELL = 256
@@ -21,7 +23,7 @@ export interface EdgePath {
 /** `scale`: of the view. Edges belong to the cell of their target; a cell stays where it is while the view moves. */
 export function edgePaths(
   { boxes, edges, lanes }: Layout,
-  nodes: readonly NodeView[],
+  kindOf: EdgeKindOf,
   selected: number | null,
   { view, scale }: { readonly view: Box; readonly scale: number },
 ): EdgePath[] {
@@ -30,7 +32,7 @@ export function edgePaths(
   for (const [edge, [from, to]] of edges.entries()) {
     const [a, b] = [boxes[from]!, boxes[to]!]
     if (!isInView(a, b, view)) continue
-    const kind = from === selected || to === selected ? "lit" : kindOf(nodes[from]!, nodes[to]!)
+    const kind = from === selected || to === selected ? "lit" : kindOf(from, to)
     const key = `${kind} ${Math.floor(b.x / cell)} ${Math.floor(b.y / cell)}`
     const path = lanes[edge] == null ? route(a, b) : laneRoute(a, b, lanes[edge])
     const known = paths.get(key)
@@ -40,13 +42,6 @@ export function edgePaths(
   return [...paths]
     .map(([key, { kind, parts }]) => ({ key, kind, path: parts.join("") }))
     .sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind))
-}
-
-function kindOf(from: NodeView, to: NodeView): EdgeKind {
-  if (from.status === "SKIPPED" || to.status === "SKIPPED") return "skipped"
-  if (from.status === "FAILED") return "failed"
-  if (to.status === "RUNNING") return "live"
-  return to.status === "PENDING" || to.status === "CANCELLED" ? "ahead" : "done"
 }
 
 function isInView(a: Box, b: Box, { x, y, w, h }: Box): boolean {
@@ -69,7 +64,7 @@ function bendTo(x: number, from: number, to: number): string {
   return `H${x - r}Q${x} ${from} ${x} ${from + d * r}V${to - d * r}Q${x} ${to} ${x + r} ${to}`
 }
 
-/** From the right side of `a` to the left side of `b`, with right angles: it bends before the target, so that what merges, merges visibly. */
+/** From the right side of `a` to the left side of `b`, with right angles: it bends before the target, so that edges to the same target are visibly joined. */
 function route(a: Box, b: Box): string {
   const [x1, y1] = [a.x + a.w, a.y + a.h / 2]
   const [x2, y2] = [b.x, b.y + b.h / 2]

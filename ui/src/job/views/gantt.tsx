@@ -31,10 +31,10 @@ export function Gantt({ timeline, moment, end, selected, matches, isNarrow, onSe
   const start = timeline.facts[0]?.at ?? 0
   const span = Math.max(1, end - start) * 1.02
   const x = (time: number) => Math.min(100, Math.max(0, ((time - start) / span) * 100))
-  const step = steps.find(candidate => span / candidate <= (isNarrow ? 2 : 8)) ?? steps.at(-1)!
+  const step = steps.find(candidate => span / candidate <= (isNarrow ? 3 : 8)) ?? steps.at(-1)!
   // The text of one at the right edge would be cut.
   const ticks = Array.from({ length: Math.floor(span / step) + 1 }, (_, n) => start + n * step).filter(
-    time => x(time) < (isNarrow ? 80 : 95),
+    time => x(time) < (isNarrow ? 75 : 95),
   )
   const place = rows.findIndex(({ node }) => node === selected)
   useEffect(() => scrollToRow(ref.current, place, ROW, HEADER), [place])

@@ -4,15 +4,20 @@ import type { CompiledGraph } from "../../../../src/core/index.ts"
 import { stateColours } from "../../model/colours.ts"
 import { counted } from "../../model/format.ts"
 import type { Layout } from "../../model/layout/layout.ts"
-import type { Moment } from "../../model/timeline.ts"
-import { family } from "../../shell/icons.tsx"
-import { edgePaths } from "./edges.ts"
+import { type EdgeKindOf, edgePaths } from "./edges.ts"
 import type { Size, Viewport } from "./viewport.ts"
+
+/** `colour`: of `model/colours.ts`; null: only an outline. */
+export interface FarNode {
+  readonly colour: string | null
+  readonly text: string
+}
 
 interface GraphCanvasProps {
   readonly graph: CompiledGraph
   readonly layout: Layout
-  readonly moment: Moment
+  readonly far: (node: number) => FarNode
+  readonly edgeKind: EdgeKindOf
   readonly viewport: Viewport
   readonly size: Size
   readonly selected: number | null
@@ -23,7 +28,8 @@ interface GraphCanvasProps {
 export function GraphCanvas({
   graph,
   layout,
-  moment,
+  far,
+  edgeKind,
   viewport,
   size,
   selected,
@@ -44,7 +50,7 @@ export function GraphCanvas({
     context.setTransform(k * ratio, 0, 0, k * ratio, x * ratio, y * ratio)
     const view = { x: -x / k, y: -y / k, w: size.width / k, h: size.height / k }
     context.lineWidth = 1 / k
-    for (const { kind, path } of edgePaths(layout, moment.view.nodes, selected, { view, scale: k })) {
+    for (const { kind, path } of edgePaths(layout, edgeKind, selected, { view, scale: k })) {
       context.strokeStyle = colours.get(
         kind === "lit" ? "accent" : kind === "failed" ? "failed" : kind === "live" ? "running" : "edge",
       )!
@@ -59,11 +65,11 @@ export function GraphCanvas({
         box.y + box.h < view.y
       )
         continue
-      const state = family(moment.view.nodes[node]!.status)
+      const { colour } = far(node)
       context.globalAlpha = matches === null || matches.has(node) ? 1 : 0.2
-      context.fillStyle = colours.get(state)!
       context.strokeStyle = colours.get("edge")!
-      if (state === "pending" || state === "skipped") context.strokeRect(box.x, box.y, box.w, box.h)
+      if (colour !== null) context.fillStyle = colours.get(colour)!
+      if (colour === null) context.strokeRect(box.x, box.y, box.w, box.h)
       else context.fillRect(box.x, box.y, box.w, box.h)
       if (node !== selected) continue
       context.strokeStyle = colours.get("accent")!
@@ -71,7 +77,7 @@ export function GraphCanvas({
       context.strokeRect(box.x - 4 / k, box.y - 4 / k, box.w + 8 / k, box.h + 8 / k)
       context.lineWidth = 1 / k
     }
-  }, [layout, moment, viewport, size, selected, matches])
+  }, [layout, far, edgeKind, viewport, size, selected, matches])
 
   const nodeAt = (event: PointerEvent) => {
     const { left, top } = ref.current!.getBoundingClientRect()
@@ -105,13 +111,11 @@ export function GraphCanvas({
       />
       {pointed !== null && (
         <span className="tip" style={{ left: pointed.x + 12, top: pointed.y + 12 }}>
-          {graph.nodes[pointed.node]!.id}, {moment.view.nodes[pointed.node]!.status.toLowerCase()}
+          {graph.nodes[pointed.node]!.id}, {far(pointed.node).text}
         </span>
       )}
       <p className="sr" aria-live="polite">
-        {selected === null
-          ? ""
-          : `${graph.nodes[selected]!.id}, ${moment.view.nodes[selected]!.status.toLowerCase()}`}
+        {selected === null ? "" : `${graph.nodes[selected]!.id}, ${far(selected).text}`}
       </p>
     </>
   )

@@ -1,22 +1,12 @@
-/**
- * The graph of a job: cards over one drawing of edges. Places come from the layout; a moment changes marks, words and
- * figures, and moves nothing. Only what is visible is in the page: cards, smaller cards, or rectangles on a canvas.
- */
-import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from "react"
-import type { CompiledGraph } from "../../../../src/core/index.ts"
+/** The graph of a job: a moment changes marks, words and figures, and moves nothing. */
+import type { CompiledGraph, NodeView } from "../../../../src/core/index.ts"
 import { cardOf } from "../../model/card.ts"
-import type { Box, Layout } from "../../model/layout/layout.ts"
+import type { Layout } from "../../model/layout/layout.ts"
 import type { Moment } from "../../model/timeline.ts"
-import { Icon } from "../../shell/icons.tsx"
-import { useKeys } from "../../shell/keys.ts"
+import { family } from "../../shell/icons.tsx"
 import { NodeCard } from "./card.tsx"
-import { edgePaths } from "./edges.ts"
-import { GraphCanvas } from "./graph-canvas.tsx"
-import { fitted, type Size, showing, useGestures, useSize, type Viewport, whole, zoomed } from "./viewport.ts"
-
-/** More cards than these are not put into the page, whatever the scale. */
-const MOST_FULL = 200
-const MOST_SMALL = 400
+import type { EdgeKind } from "./edges.ts"
+import { GraphView } from "./graph-view.tsx"
 
 export interface GraphProps {
   readonly graph: CompiledGraph
@@ -29,171 +19,30 @@ export interface GraphProps {
 }
 
 export function Graph({ graph, layout, moment, selected, matches, onSelect }: GraphProps) {
-  const ref = useRef<HTMLDivElement>(null)
-  const size = useSize(ref)
-  const [viewport, setViewport] = useState<Viewport | null>(null)
-  const wantsFocus = useRef(false)
-  useGestures(
-    ref,
-    useCallback(next => setViewport(current => (current === null ? null : next(current))), []),
-  )
-  useEffect(() => {
-    if (size === null || size.width === 0) return
-    setViewport(current => current ?? fitted(layout, size, boxOf(layout, selected ?? firstOpen(moment))))
-  }, [layout, size, selected, moment])
-  useEffect(() => {
-    if (selected === null || size === null) return
-    setViewport(current => (current === null ? null : showing(current, layout.boxes[selected]!, size)))
-  }, [selected, layout, size])
-  useEffect(() => {
-    if (!wantsFocus.current || selected === null) return
-    const card = ref.current!.querySelector<HTMLElement>(`[data-node="${selected}"]`)
-    if (card === null) return
-    wantsFocus.current = false
-    card.focus({ preventScroll: true })
-  })
-
-  const visible = useMemo(
-    () => (viewport === null || size === null ? [] : visibleNodes(layout, viewport, size)),
-    [layout, viewport, size],
-  )
-  const level = viewport === null ? "none" : levelOf(viewport.k, visible.length)
-  const step = (key: string): boolean => {
-    const next = neighbour(layout, selected ?? visible[0] ?? 0, key)
-    if (next === null) return false
-    wantsFocus.current = true
-    onSelect(next)
-    return true
-  }
-  const move = (event: KeyboardEvent) => {
-    if (event.altKey || !step(event.key)) return
-    event.preventDefault()
-    event.stopPropagation()
-  }
-  // Also while nothing has the focus: a card that had it may have left the page.
-  const stepFromPage = (event: { readonly key: string; readonly target: EventTarget | null }) =>
-    event.target === document.body && step(event.key)
-  useKeys({
-    ArrowLeft: stepFromPage,
-    ArrowRight: stepFromPage,
-    ArrowUp: stepFromPage,
-    ArrowDown: stepFromPage,
-  })
-  const zoom = (factor: number) =>
-    size !== null &&
-    setViewport(current => current && zoomed(current, factor, size.width / 2, size.height / 2))
-  const focusable = selected !== null && visible.includes(selected) ? selected : visible[0]
-
+  const { nodes } = moment.view
   return (
-    <div className="canvas" ref={ref} onKeyDown={move} data-level={level}>
-      {viewport !== null && size !== null && (
-        <>
-          {level === "canvas" ? (
-            <GraphCanvas {...{ graph, layout, moment, viewport, size, selected, matches, onSelect }} />
-          ) : (
-            <div
-              className="stage"
-              style={{ transform: `translate(${viewport.x}px, ${viewport.y}px) scale(${viewport.k})` }}
-            >
-              <Edges {...{ layout, moment, selected, viewport, size }} />
-              {visible.map(node => (
-                <NodeCard
-                  key={node}
-                  node={node}
-                  id={graph.nodes[node]!.id}
-                  box={layout.boxes[node]!}
-                  isSmall={level === "small"}
-                  isList={graph.nodes[node]!.for_each}
-                  isChild={graph.nodes[node]!.handler === "workflow"}
-                  isSelected={node === selected}
-                  isFaded={matches !== null && !matches.has(node)}
-                  isTabStop={node === focusable}
-                  onSelect={onSelect}
-                  {...cardOf(moment.view.nodes[node]!, graph.nodes[node]!, moment.at)}
-                />
-              ))}
-            </div>
-          )}
-          <div className="zoom" role="group" aria-label="Scale">
-            <button
-              className="btn ghost sm icon-only"
-              type="button"
-              aria-label="Smaller"
-              onClick={() => zoom(1 / 1.25)}
-            >
-              <Icon name="minus" />
-            </button>
-            <span>{Math.round(viewport.k * 100)} %</span>
-            <button
-              className="btn ghost sm icon-only"
-              type="button"
-              aria-label="Larger"
-              onClick={() => zoom(1.25)}
-            >
-              <Icon name="plus" />
-            </button>
-            <button
-              className="btn ghost sm icon-only"
-              type="button"
-              aria-label="Show the whole graph"
-              onClick={() => setViewport(whole(layout, size))}
-            >
-              <Icon name="fit" />
-            </button>
-          </div>
-        </>
+    <GraphView
+      {...{ graph, layout, selected, matches, onSelect }}
+      start={firstOpen(moment)}
+      card={(node, place) => (
+        <NodeCard key={node} {...place} {...cardOf(nodes[node]!, graph.nodes[node]!, moment.at)} />
       )}
-    </div>
+      edgeKind={(from, to) => edgeKind(nodes[from]!, nodes[to]!)}
+      far={node => {
+        const { status } = nodes[node]!
+        const state = family(status)
+        const isOutline = state === "pending" || state === "skipped"
+        return { colour: isOutline ? null : state, text: status.toLowerCase() }
+      }}
+    />
   )
 }
 
-interface EdgesProps {
-  readonly layout: Layout
-  readonly moment: Moment
-  readonly selected: number | null
-  readonly viewport: Viewport
-  readonly size: Size
-}
-
-function Edges({ layout, moment, selected, viewport, size }: EdgesProps) {
-  const shown = { view: viewOf(viewport, size), scale: viewport.k }
-  const paths = edgePaths(layout, moment.view.nodes, selected, shown)
-  return (
-    <svg className="edges" width="1" height="1" aria-hidden="true">
-      {paths.map(({ key, kind, path }) => (
-        <path key={key} data-e={kind} d={path} />
-      ))}
-    </svg>
-  )
-}
-
-function levelOf(k: number, visible: number): "full" | "small" | "canvas" {
-  if (k < 0.2 || visible > MOST_SMALL) return "canvas"
-  return k >= 0.6 && visible <= MOST_FULL ? "full" : "small"
-}
-
-/** The visible part, in the graph's own units, with a margin. */
-function viewOf({ x, y, k }: Viewport, { width, height }: Size): Box {
-  const margin = 80
-  return { x: -x / k - margin, y: -y / k - margin, w: width / k + 2 * margin, h: height / k + 2 * margin }
-}
-
-function visibleNodes(layout: Layout, viewport: Viewport, size: Size): number[] {
-  const view = viewOf(viewport, size)
-  const found: number[] = []
-  for (const [node, box] of layout.boxes.entries())
-    if (
-      box.x < view.x + view.w &&
-      box.x + box.w > view.x &&
-      box.y < view.y + view.h &&
-      box.y + box.h > view.y
-    )
-      found.push(node)
-  return found
-}
-
-function boxOf(layout: Layout, node: number | null): Box | undefined {
-  return node === null ? undefined : layout.boxes[node]
+function edgeKind(from: NodeView, to: NodeView): EdgeKind {
+  if (from.status === "SKIPPED" || to.status === "SKIPPED") return "skipped"
+  if (from.status === "FAILED") return "failed"
+  if (to.status === "RUNNING") return "live"
+  return to.status === "PENDING" || to.status === "CANCELLED" ? "ahead" : "done"
 }
 
 const open = new Set(["RUNNING", "WAITING", "QUEUED", "FAILED"])
@@ -201,36 +50,4 @@ const open = new Set(["RUNNING", "WAITING", "QUEUED", "FAILED"])
 function firstOpen({ view }: Moment): number | null {
   const found = view.nodes.findIndex(({ status }) => open.has(status))
   return found === -1 ? null : found
-}
-
-/** ← and → follow edges; ↑ and ↓ go to the nearest card above or below. */
-function neighbour({ boxes, edges }: Layout, node: number, key: string): number | null {
-  const from = boxes[node]
-  if (from === undefined) return null
-  const nearest = (nodes: readonly number[]) => {
-    const distance = (other: number) => {
-      const box = boxes[other]!
-      return Math.abs(box.y + box.h / 2 - from.y - from.h / 2) + Math.abs(box.x - from.x) / 4
-    }
-    return nodes.length === 0
-      ? null
-      : nodes.reduce((best, other) => (distance(other) < distance(best) ? other : best))
-  }
-  const sameColumn = (isBelow: boolean) =>
-    boxes.flatMap((box, other) => {
-      const isBeside = other !== node && box.x < from.x + from.w && box.x + box.w > from.x
-      return isBeside && (isBelow ? box.y > from.y : box.y < from.y) ? [other] : []
-    })
-  switch (key) {
-    case "ArrowLeft":
-      return nearest(edges.flatMap(([a, b]) => (b === node ? [a] : [])))
-    case "ArrowRight":
-      return nearest(edges.flatMap(([a, b]) => (a === node ? [b] : [])))
-    case "ArrowUp":
-      return nearest(sameColumn(false))
-    case "ArrowDown":
-      return nearest(sameColumn(true))
-    default:
-      return null
-  }
 }

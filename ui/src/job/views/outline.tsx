@@ -1,4 +1,4 @@
-/** The same job as a tree table: for screen readers, phones, and graphs that are too large to look at. */
+/** The same job as a tree table: for screen readers, phones, and graphs that are too large to draw. */
 import { type KeyboardEvent, useEffect, useMemo, useRef } from "react"
 import type { CompiledGraph, NodeView } from "../../../../src/core/index.ts"
 import { cardOf } from "../../model/card.ts"

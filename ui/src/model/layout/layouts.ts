@@ -1,4 +1,5 @@
 /** Layouts from the worker, one per compiled graph. */
+import { useEffect, useState } from "react"
 import type { CompiledGraph } from "../../../../src/core/index.ts"
 import type { Layout } from "./layout.ts"
 
@@ -26,6 +27,19 @@ export function requestLayout(graph: CompiledGraph): Promise<Layout> {
   worker.postMessage(question)
   known.set(graph, layout)
   return layout
+}
+
+/** The graph with its layout; the last one stays until the next one has its places. */
+export function useLayout(graph: CompiledGraph | undefined) {
+  const [shown, setShown] = useState<{ readonly graph: CompiledGraph; readonly layout: Layout } | null>(null)
+  useEffect(() => {
+    let isWanted = graph !== undefined
+    if (graph !== undefined) void requestLayout(graph).then(layout => isWanted && setShown({ graph, layout }))
+    return () => {
+      isWanted = false
+    }
+  }, [graph])
+  return shown
 }
 
 function startWorker(): Worker {

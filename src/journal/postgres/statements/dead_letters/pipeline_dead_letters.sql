@@ -1,6 +1,6 @@
 -- At most $5 dead letters of execution $1, of route $2 alone if it is given, after ($3 route, $4 seq).
 -- `offset 0`: as in pipeline_find_messages.sql.
-select m.*, p.attempts, p.at as failed_at, p.error, p.replayed_by
+select m.*, p.attempts, p.at as failed_at, p.error, p.replayed_by, p.replay_body is not null as is_edited
 from umbra.pipeline_parked as p
 cross join lateral (
   select route, seq, parent_route, parent_seq, root, hops, at, body

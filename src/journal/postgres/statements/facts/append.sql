@@ -1,17 +1,18 @@
 -- Stores one batch of facts with everything that can follow from them, in one statement and one commit.
--- Batches that need less of it, which are the hot path, have shorter statements. Two consist of parts of this
--- one, and are generated from it (a section `only in` or `not in` names the statements with or without it):
--- append_jobs for a batch that touches no operation at a provider, as nearly all do (the parts for operations
--- cost 13 of 353 µs for a batch of one even when they are empty, 25 of 513 µs for ten), and append_facts for
--- a batch that contains only facts, as a completed node in the middle of a job does. append_fact.sql is for
--- one fact. append_forks is this one with what forks hold, append_schedules that one with ticks of schedules.
+-- Batches that need less of it, which are the hot path, have shorter statements. Three consist of parts of
+-- this one, and are generated from it (a section `only in` or `not in` names the statements with or without
+-- it): append_jobs for a batch that touches no operation at a provider, as nearly all do (the parts for
+-- operations cost 13 of 353 µs for a batch of one even when they are empty, 25 of 513 µs for ten),
+-- append_rows for one that has no messages either, and append_facts for a batch that contains only facts, as a
+-- completed node in the middle of a job does. append_fact.sql is for one fact. append_forks is this one with
+-- what forks hold, append_schedules that one with ticks of schedules.
 --
 -- $1, $2     fences: partition ids and the epochs they are believed to have, as array literals
 -- $3, $4     facts: "partition seq job_id at type" and, in parallel, the JSON data
 -- $5, $6     new jobs and changed jobs, one record each
--- $7, $8     answers: message ids as an array literal, and the JSON answers
--- $9         messages caused by facts, one record each
--- $10        entries of job_marks: mark, place, mark, place, … as an array literal
+-- $7         entries of job_marks: mark, place, mark, place, … as an array literal
+-- $8, $9     answers: message ids as an array literal, and the JSON answers
+-- $10        messages caused by facts, one record each
 -- $11, $12   operations at providers that began, and those that ended with the slots they release, one record
 -- each
 -- $13, $14   what new jobs hold, and definitions that are no version of a workflow, one record each
@@ -35,10 +36,10 @@ with fence as materialized (
   order by p.id
   for share of p
 ),
--- not in append_facts
+-- not in append_facts, append_rows
 answered as materialized (
   select i.partition, i.withdrawn
-  from unnest($7::text::bigint[]) as a (id)
+  from unnest($8::text::bigint[]) as a (id)
   join umbra.inbox as i on i.id = a.id
   order by i.id
   for update of i
@@ -47,7 +48,7 @@ answered as materialized (
 held as materialized (
   select coalesce(array_agg(id), '{}'::int[]) as ids
   from fence
-  -- not in append_facts
+  -- not in append_facts, append_rows
   where id not in (select partition from answered where withdrawn)
   -- end
 ),
@@ -110,10 +111,21 @@ changed_jobs as (
   ) as c
   where jobs.id = c.id and jobs.seq < c.seq and c.partition = any ((select ids from held)::int[])
 ),
+-- Entries may be too many, never too few: those of a partition that is not held do no harm.
+marks as (
+  insert into umbra.job_marks (mark, place)
+  select m.list[i], m.list[i + 1]
+  from (select $7::text::bigint[] as list, (select ids from held) as held) as m,
+    generate_series(1, cardinality(m.list), 2) as i
+  where m.held <> '{}'::int[]
+  on conflict do nothing
+),
+-- end
+-- not in append_facts, append_rows
 answers as (
   update umbra.inbox
   set answer = a.answer::json
-  from unnest($7::text::bigint[], string_to_array($8::text, chr(30))) as a (id, answer)
+  from unnest($8::text::bigint[], string_to_array($9::text, chr(30))) as a (id, answer)
   where inbox.id = a.id
     and inbox.answer is null
     and inbox.partition = any ((select ids from held)::int[])
@@ -123,23 +135,14 @@ messages as (
   select m[2]::int, m[3]::uuid, m[4]::bigint, m[5], m[6]::json
   from (
     select string_to_array(record, chr(31)) as m
-    from unnest(string_to_array($9::text, chr(30))) as u (record)
+    from unnest(string_to_array($10::text, chr(30))) as u (record)
     offset 0
   ) as n
   where m[1]::int = any ((select ids from held)::int[])
   on conflict (cause) do nothing
 ),
--- Entries may be too many, never too few: those of a partition that is not held do no harm.
-marks as (
-  insert into umbra.job_marks (mark, place)
-  select m.list[i], m.list[i + 1]
-  from (select $10::text::bigint[] as list, (select ids from held) as held) as m,
-    generate_series(1, cardinality(m.list), 2) as i
-  where m.held <> '{}'::int[]
-  on conflict do nothing
-),
 -- end
--- not in append_facts, append_jobs
+-- not in append_facts, append_rows, append_jobs
 begun as (
   insert into umbra.operations (
     partition, provider, external_id, job_id, node, item, attempt, submitted_at, ended_at, cancel_at,
@@ -210,15 +213,17 @@ definitions as (
 ),
 -- end
 -- only in append_schedules, append_again
--- An edit since the decision (another revision) keeps its own next_at. last_tick only rises.
+-- An edit since the decision (another revision) keeps its own next_at. last_tick only rises; an edit of the times may have
+-- raised it above that of the decision, whose job is the latest one all the same.
 schedules as (
   update umbra.schedules as s
   set
-    last_tick = c.last_tick,
+    last_tick = greatest(s.last_tick, c.last_tick),
     last_job = coalesce(nullif(c.r[5], '')::uuid, s.last_job),
     next_at = case when s.revision = c.r[3]::int then nullif(c.r[6], '')::bigint else s.next_at end,
     queued_tick = case
-      when s.revision = c.r[3]::int or (c.r[7] <> '' and s.paused_at is null) then nullif(c.r[7], '')::bigint
+      when s.revision = c.r[3]::int or (c.r[7] <> '' and s.paused_at is null and s.last_tick <= c.last_tick)
+        then nullif(c.r[7], '')::bigint
       when s.queued_tick = nullif(c.r[8], '')::bigint then null
       else s.queued_tick
     end
@@ -230,17 +235,20 @@ schedules as (
       offset 0
     ) as n
   ) as c
-  where s.id = c.id and s.last_tick <= c.last_tick and c.partition = any ((select ids from held)::int[])
+  where
+    s.id = c.id and (s.last_tick <= c.last_tick or s.revision <> c.r[3]::int)
+    and c.partition = any ((select ids from held)::int[])
+  returning s.id, s.paused_at, s.last_tick > c.last_tick as has_other_times
 ),
 -- A tick that was queued and has started is the same row. A tick is not queued if the schedule was paused or got other
--- times since the decision.
+-- times since the decision: the row as it was updated tells, also if a pause was committed after this statement began.
 fires as (
   insert into umbra.fires (schedule_id, tick, kind, at, outcome, job_id, reason, count)
   select
     f[2]::uuid, f[3]::bigint, f[4], f[5]::bigint,
-    case when s.id is null then f[6] else 'skipped' end,
+    case when f[6] <> 'queued' or (not s.has_other_times and s.paused_at is null) then f[6] else 'skipped' end,
     nullif(f[7], '')::uuid,
-    case when s.id is null then nullif(f[8], '')
+    case when f[6] <> 'queued' or (not s.has_other_times and s.paused_at is null) then nullif(f[8], '')
       when s.paused_at is null then 'the schedule was changed' else 'the schedule was paused' end,
     f[9]::int
   from (
@@ -248,8 +256,7 @@ fires as (
     from unnest(string_to_array($16::text, chr(30))) as u (record)
     offset 0
   ) as n
-  left join umbra.schedules as s
-    on f[6] = 'queued' and s.id = f[2]::uuid and (s.paused_at is not null or s.last_tick > f[3]::bigint)
+  left join schedules as s on s.id = f[2]::uuid
   where f[1]::int = any ((select ids from held)::int[])
   on conflict (schedule_id, tick, kind) do update
   set at = excluded.at, outcome = excluded.outcome, job_id = excluded.job_id, reason = excluded.reason

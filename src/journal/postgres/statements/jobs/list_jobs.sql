@@ -3,7 +3,7 @@
 -- nulls, has the number of jobs that were read and the last of them. A nested loop keeps this order and stops at
 -- the limit. $5 statuses, $6 workflow, $7 version, $8 show DELETED, $9, $10 created from and before, $11, $12
 -- names and values of labels, $13 only jobs without a parent, $14 parent, $15 code of the error, $16 fingerprint,
--- $17 only jobs with a fingerprint, $18 duration in ms, $19 origin of a fork (each
+-- $17 only jobs with a fingerprint, $18 duration in ms (of a delayed job: since its start time), $19 origin of a fork (each
 -- may be null). A large output (over 32 KB as stored) is
 -- left out and flagged: a thousand of them do not fit a page.
 --
@@ -34,7 +34,11 @@ with scanned as materialized (
         and ($15::text is null or error ->> 'code' = $15::text)
         and ($16::text is null or fingerprint = $16::text)
         and (not $17::text::boolean or fingerprint is not null)
-        and ($18::text is null or finished_at - created_at >= $18::text::bigint)
+        and (
+          $18::text is null
+          or finished_at - least(finished_at, coalesce((error ->> 'start_at')::bigint, created_at))
+            >= $18::text::bigint
+        )
         and ($19::text is null or forked_from = $19::text::uuid) as matches
     from umbra.jobs
     where id >= r.low and id < r.high

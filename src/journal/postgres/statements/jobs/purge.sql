@@ -3,7 +3,8 @@
 -- retried meanwhile, by this owner or the next, keeps its history; and so does one that the statistics have not
 -- counted. At most $5 facts are removed. The last job
 -- that some of them belong to may have more: it becomes an orphan, whose facts purge_facts.sql removes; the jobs
--- after it stay. A pipeline may have millions of rows: pipeline_remove_orphans.sql removes them.
+-- after it stay. A pipeline may have millions of rows: pipeline_remove_orphans.sql removes them. Log rows are removed by
+-- purge_logs.sql.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
@@ -57,6 +58,11 @@ held as (
 ),
 operations as (
   delete from umbra.operations using chosen where operations.job_id = chosen.id
+),
+logs as (
+  insert into umbra.log_orphans (job_id)
+  select id from chosen where exists (select from umbra.node_logs as l where l.job_id = chosen.id)
+  on conflict do nothing
 ),
 slots as (
   delete from umbra.slots using chosen where slots.job_id = chosen.id

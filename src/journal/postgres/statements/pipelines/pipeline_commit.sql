@@ -53,7 +53,7 @@ parked as (
   ) as p (route, seq, attempts, due_at, at, error)
   on conflict (execution, route, seq) do update
   set attempts = excluded.attempts, due_at = excluded.due_at, at = excluded.at, error = excluded.error,
-    replayed_by = null, replayed_at = null
+    replayed_by = null, replayed_at = null, replay_body = null
 ),
 unparked as (
   delete from umbra.pipeline_parked

@@ -1,6 +1,6 @@
--- Outcomes of ticks before $2, newest first.
+-- Outcomes before the tick $2 and kind $3, newest first.
 select tick, kind, at, outcome, job_id, reason, count
 from umbra.fires
-where schedule_id = $1::text::uuid and tick < $2::text::bigint
+where schedule_id = $1::text::uuid and (tick, kind) < ($2::text::bigint, $3::text)
 order by tick desc, kind desc
-limit $3::text::bigint
+limit $4::text::bigint

@@ -2,6 +2,9 @@
 with removed as (
   delete from umbra.schedules where owner = $1::text and name = $2::text returning id
 ),
+held as (
+  delete from umbra.held using removed where held.by = removed.id
+),
 outcomes as (
   delete from umbra.fires using removed where schedule_id = removed.id
 )

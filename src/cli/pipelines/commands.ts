@@ -1,7 +1,8 @@
-/** `umbra dead-letters JOB`: messages that failed permanently, and their replay (P4). */
-import type { DeadLetter, DeadLetterPage, Lineage, Message } from "../../client/index.ts"
+/** `umbra executions`, and `umbra dead-letters [JOB]`: messages that failed permanently, and their replay (P4). */
+import type { DeadLetter, DeadLetterPage, ExecutionPage, Json, Lineage, Message } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
-import { print, printSubmitted } from "../output/print.ts"
+import { readText } from "../input/source.ts"
+import { print, printSubmitted, workflowOf } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { latencyText } from "../output/routes-table.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
@@ -14,13 +15,18 @@ export interface DeadLettersCommandOptions extends TargetOptions, DeadLetterFlag
   readonly after?: string
   /** true: all. */
   readonly replay?: true | readonly string[]
+  readonly body?: readonly string[]
   readonly workflow?: string
   readonly wait?: boolean
 }
 
-export async function deadLetters(jobId: string, options: DeadLettersCommandOptions): Promise<number> {
+export async function deadLetters(
+  jobId: string | undefined,
+  options: DeadLettersCommandOptions,
+): Promise<number> {
+  if (jobId === undefined) return withLetters(options)
   if (options.replay !== undefined) return replay(jobId, options)
-  for (const name of ["workflow", "wait"] as const)
+  for (const name of ["workflow", "wait", "body"] as const)
     if (options[name] !== undefined) throw new UmbraError("E604", `--${name} needs --replay.`)
   const { route, after, limit } = options
   return withTarget(options, async ({ jobs, flags }) => {
@@ -28,6 +34,87 @@ export async function deadLetters(jobId: string, options: DeadLettersCommandOpti
     return print(options, page, () => listing(page, { jobId, flags, options }))
   })
 }
+
+/** Jobs with dead letters that have not been replayed. */
+async function withLetters(options: DeadLettersCommandOptions): Promise<number> {
+  for (const name of ["route", "replay", "workflow", "wait", "body"] as const)
+    if (options[name] !== undefined) throw new UmbraError("E604", `--${name} needs the id of a job.`)
+  return listExecutions(options, {
+    command: "dead-letters",
+    none: "No job has dead letters that have not been replayed.",
+  })
+}
+
+export interface ExecutionsCommandOptions extends TargetOptions {
+  readonly limit: number
+  readonly after?: string
+}
+
+/** Jobs of pipelines. */
+export async function executions(options: ExecutionsCommandOptions): Promise<number> {
+  return listExecutions(options, { command: "executions", none: "No job of a pipeline." })
+}
+
+interface Listing {
+  readonly command: "executions" | "dead-letters"
+  /** Printed in place of an empty list. */
+  readonly none: string
+}
+
+async function listExecutions(options: ExecutionsCommandOptions, listed: Listing): Promise<number> {
+  const { after, limit } = options
+  return withTarget(options, async ({ executions, flags }) => {
+    const page = await executions({ dead_letters: listed.command === "dead-letters", after, limit })
+    return print(options, page, () => executionListing(page, flags, listed))
+  })
+}
+
+function executionListing(
+  { executions, next, complete }: ExecutionPage,
+  flags: string,
+  { command, none }: Listing,
+): string {
+  const paint = paintFor(process.stdout)
+  const lines = executions.flatMap(execution => {
+    const { job_id, status, messages, dead_letters } = execution
+    const { count: letters, first } = dead_letters
+    const parts = [
+      ...[job_id, printable(workflowOf(execution)), status],
+      command === "executions" ? messagesText(messages) : "",
+      letters === 0 ? "" : count(letters, "dead letter"),
+      letters === MOST_COUNTED ? "or more" : "",
+    ]
+    const error = first === null ? "" : `${first.message}  ${first.error.code} ${first.error.message}`
+    const head = parts.filter(text => text !== "").join("  ")
+    return error === "" ? [head] : [head, `  ${paint.red(shorten(printable(error), 200))}`]
+  })
+  const after = next === null ? "" : `More: umbra ${command} --after ${next}${flags}\n`
+  const bounded = complete ? "" : "Older jobs were not searched.\n"
+  const text = lines.length === 0 ? none : lines.join("\n")
+  return `${text}\n${paint.dim(`${after}${bounded}`)}`
+}
+
+/** `12 queued, 3 retrying, 40 done, 1 failed`; what is 0 is left out, except for `done`. */
+function messagesText({
+  queued,
+  waiting,
+  done,
+  failed,
+}: ExecutionPage["executions"][number]["messages"]): string {
+  const parts = [
+    [queued, "queued"],
+    [waiting, "retrying"],
+    [done, "done"],
+    [failed, "failed"],
+  ] as const
+  return parts
+    .filter(([number, word]) => number > 0 || word === "done")
+    .map(([number, word]) => `${number.toLocaleString("en")} ${word}`)
+    .join(", ")
+}
+
+/** The server counts no further. */
+const MOST_COUNTED = 1000
 
 interface Around {
   readonly jobId: string
@@ -68,7 +155,7 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
       "--replay takes the names of messages, or no name for all. It cannot be combined with --route or --after.",
     )
   const messages = typeof options.replay === "object" ? options.replay : undefined
-  const which = { messages, workflow: options.workflow }
+  const which = { messages, bodies: await bodiesOf(options), workflow: options.workflow }
   if (options.wait)
     return withRunner(options, async runner => {
       const { job_id } = await runner.replay(jobId, which)
@@ -81,9 +168,30 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
   })
 }
 
+/** `fetch:12={"page": "/about"}`, or `fetch:12=@page.json`. */
+async function bodiesOf({ body }: DeadLettersCommandOptions): Promise<Record<string, Json> | undefined> {
+  if (body === undefined) return undefined
+  const bodies: Record<string, Json> = {}
+  for (const given of body) {
+    const [, message, text] = /^(.+?:\d+)=(.*)$/s.exec(given) ?? []
+    if (message === undefined || text === undefined)
+      throw new UmbraError("E604", `--body ${given}: use ROUTE:NUMBER=JSON, for example fetch:12={"page":1}.`)
+    try {
+      bodies[message] = JSON.parse(text.startsWith("@") ? (await readText(text.slice(1))).text : text)
+    } catch (error) {
+      if (error instanceof UmbraError) throw error
+      throw new UmbraError("E604", `--body: the body of ${message} is not JSON: ${(error as Error).message}.`)
+    }
+  }
+  return bodies
+}
+
 /** `umbra lineage JOB MESSAGE`: the ancestors and descendants of a message (P5). */
 export interface LineageCommandOptions extends TargetOptions {
   readonly limit: number
+  readonly depth?: number
+  readonly width?: number
+  readonly from?: number
 }
 
 export async function lineage(
@@ -96,8 +204,9 @@ export async function lineage(
       "E604",
       `"${message}" is not the name of a message. Use ROUTE:NUMBER, for example fetch:12.`,
     )
-  const { limit } = options
-  const found = await withTarget(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
+  const { limit, depth, width, from } = options
+  const bounds = { limit, depth, width, from }
+  const found = await withTarget(options, ({ jobs }) => jobs.lineage(jobId, message, bounds))
   const { stdout } = process
   if (found.message === null) {
     const text = `Job ${jobId} has no message ${message} yet. The job has not ended; try again later.\n`

@@ -8,7 +8,7 @@ import type { OverlayOwner } from "../remote/live-overlay.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { PendingDecisions } from "./reports.ts"
 
-export interface WhereaboutsParts {
+export interface TaskLocationsParts {
   readonly store: StoreHealth
   readonly owned: ReadonlyMap<number, OwnedPartition>
   readonly capacity: Capacity
@@ -16,13 +16,13 @@ export interface WhereaboutsParts {
   readonly pendingDecisions: PendingDecisions
 }
 
-/** Where tasks are that no broker has: for people who ask why they do not run. */
-export class Whereabouts implements OverlayOwner {
+/** Where tasks are that no broker has: explains to users why a task does not run. */
+export class TaskLocations implements OverlayOwner {
   readonly store: StoreHealth
-  readonly #parts: WhereaboutsParts
+  readonly #parts: TaskLocationsParts
   #isStopping = false
 
-  constructor(parts: WhereaboutsParts) {
+  constructor(parts: TaskLocationsParts) {
     this.#parts = parts
     this.store = parts.store
   }

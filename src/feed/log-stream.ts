@@ -1,0 +1,112 @@
+/** `GET /jobs/{id}/logs?follow`: the log of one job as it is stored, until the job has ended. */
+import { jobHasEnded } from "../core/states.ts"
+import { isoLogLine } from "../jobs/iso-times.ts"
+import type { JobLogs, LogFilter } from "../jobs/logs/logs.ts"
+import type { Feed } from "./feed.ts"
+import { frame, type Sink, Stream } from "./stream.ts"
+import type { JobChanges } from "./watches.ts"
+
+/** How often the store is read, with few streams: nothing notifies of log lines. */
+const POLL_MS = 200
+/** Lines are stored behind the facts: this long after the end of the job no more are expected. */
+const LATE_MS = 1000
+const PAGE = 500
+/** Facts are only counted, not read. */
+const FACTS = { limit: 500, inlineBytes: 0 }
+
+export interface LogStreamParts {
+  readonly feed: Feed
+  readonly logs: JobLogs
+  readonly filter: LogFilter
+  readonly owner: string
+  readonly jobId: string
+  /** The id of the last line that the client has; null: none. */
+  readonly after: string | null
+  readonly sink: Sink
+}
+
+export class LogStream extends Stream<JobChanges> {
+  readonly #parts: LogStreamParts
+  #after: string | undefined
+  #timer: NodeJS.Timeout | null = null
+  #endsAt: number | null = null
+  /** All facts up to this one have been read. */
+  #seenFact = -1
+  #leave: () => void = () => {}
+
+  constructor(parts: LogStreamParts) {
+    super(parts.sink)
+    this.#parts = parts
+    this.#after = parts.after ?? undefined
+  }
+
+  begin(): Promise<void> {
+    const { feed, owner, jobId } = this.#parts
+    this.#leave = feed.pace.enter(owner)
+    return this.open(() => feed.followJob(owner, jobId, this))
+  }
+
+  protected override catchUp(): Promise<void> {
+    return this.#send()
+  }
+
+  /** The next reading sees the change. */
+  protected override pass(): void {}
+
+  override progressed(): void {}
+
+  override close(): void {
+    clearTimeout(this.#timer ?? undefined)
+    this.#leave()
+    super.close()
+  }
+
+  async #read(): Promise<void> {
+    try {
+      await this.#send()
+    } catch {
+      // The store does not answer: the client reconnects with the last id that it has.
+      this.close()
+      this.sink.drop()
+    }
+  }
+
+  /** The last fact of the job. What the engine did is folded from all of them, so it is read only if there is a new one. */
+  async #lastFact(): Promise<number> {
+    const { feed, jobId } = this.#parts
+    for (let after = this.#seenFact; ; ) {
+      const rows = await feed.parts.journal.readFactPage({ jobId, after, ...FACTS })
+      after = rows.at(-1)?.seq ?? after
+      if (rows.length < FACTS.limit) return after
+    }
+  }
+
+  /** Sends all lines that are stored. The row is read first: if it has ended, so have the facts. */
+  async #send(): Promise<void> {
+    const { feed, logs, filter, jobId, owner, sink } = this.#parts
+    const row = await feed.parts.journal.readJob(jobId)
+    const lastFact = await this.#lastFact()
+    const hasNoNewFacts = lastFact === this.#seenFact
+    for (;;) {
+      const query = { ...filter, after: this.#after, limit: PAGE, hasNoNewFacts }
+      const { lines, next } = await logs.page(jobId, query)
+      if (this.isClosed) return
+      if (lines.length > 0) {
+        const text = lines.map(line => frame("line", isoLogLine(line), line.id)).join("")
+        sink.write(Buffer.from(text))
+      }
+      this.#after = next ?? lines.at(-1)?.id ?? this.#after
+      if (next === null) break
+      await sink.flushed()
+      if (this.isClosed) return
+    }
+    this.#seenFact = lastFact
+    if (row === null || row.status === "DELETED") return this.end("job_deleted")
+    if (!jobHasEnded(row.status)) this.#endsAt = null
+    else {
+      this.#endsAt ??= Math.max(performance.now(), 1) + (row.finishedAt === null ? 0 : LATE_MS)
+      if (performance.now() >= this.#endsAt) return this.end("job_ended")
+    }
+    this.#timer = setTimeout(() => void this.#read(), feed.pace.waitMs(owner, POLL_MS))
+  }
+}

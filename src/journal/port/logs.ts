@@ -1,0 +1,44 @@
+/**
+ * Log lines of attempts, kept beside the journal. One row holds lines of one attempt that were written together; the store
+ * does not read `lines`.
+ *
+ * 1. Rows of a job are numbered in the order in which they become visible: a reader at a position misses none.
+ * 2. A row belongs to (job, node, item, fence, first line). One that is stored already is left out, so resending is harmless.
+ * 3. Rows of a job that is not in the store are left out. A job that is removed takes its rows with it, in pages.
+ * 4. Appends do not wait for a write: it has a connection of its own, and on SQLite it is split into small transactions.
+ *    It is not synced to the disk, so a power cut may lose the last rows.
+ */
+import type { LoggedLines } from "../../log.ts"
+
+export interface LogStore {
+  write(rows: readonly LoggedLines[]): Promise<void>
+  /** Rows in the order of their positions, or in the opposite one, by index: at most `limit`. */
+  read(query: LogQuery): Promise<LogRow[]>
+  /** Removes at most `limit` rows of jobs that were removed. Any engine does this. Returns their number. */
+  purgeRows(purge: { readonly limit: number }): Promise<number>
+}
+
+export interface LogRow extends Omit<LoggedLines, "jobId" | "lines"> {
+  readonly position: number
+  /** How many lines of the attempt are missing before this row. */
+  readonly lost: number
+  /** null: no line has the wanted level, or the rows before it have `maxBytes`. */
+  readonly lines: string | null
+}
+
+export interface LogQuery {
+  readonly jobId: string
+  readonly nodeId?: string | undefined
+  /** Only with `nodeId`. -1: of the node itself. */
+  readonly item?: number | undefined
+  /** The attempt number that people see. Only with `nodeId`. */
+  readonly attempt?: number | undefined
+  /** Rows without a line of at least this level come without lines. */
+  readonly level: number
+  /** The first position that is read. */
+  readonly from: number
+  /** Rows from there down, the newest first; default: up. */
+  readonly downwards?: boolean
+  readonly limit: number
+  readonly maxBytes: number
+}

@@ -1,0 +1,16 @@
+-- Stores that an owner ($1) has content ($2 hash, $3 key, $4 bytes, $5 name, $6 type) at $7. A row that is marked or removed gets the new key,
+-- because its content is about to be removed, or was; any other keeps its key, and the caller removes the new content.
+insert into umbra.artifacts as a
+  (owner, hash, key, bytes, name, type, created_at, last_put_at, claimed_at)
+values (
+  $1::text, $2::text, $3::text, $4::text::bigint, $5::text, $6::text, $7::text::bigint, $7::text::bigint, 0
+)
+on conflict (owner, hash) do update
+set
+  key = case when a.marked_at is null and a.key is not null then a.key else excluded.key end,
+  name = excluded.name,
+  type = excluded.type,
+  last_put_at = greatest(a.last_put_at, excluded.last_put_at),
+  marked_at = null,
+  removed_at = null
+returning a.owner, a.hash, a.key, a.bytes, a.name, a.type, a.created_at, a.last_put_at, a.marked_at, a.removed_at

@@ -1,0 +1,6 @@
+-- The schedules with the ids $1 that exist.
+select
+  id, owner, name, partition, revision, document, created_at, updated_at, paused_at, last_tick, queued_tick, last_job,
+  next_at
+from umbra.schedules
+where id = any ($1::text::uuid[])

@@ -1,0 +1,93 @@
+/** The log of a job. */
+import { z } from "zod"
+import { logLevels } from "../../log.ts"
+import * as schema from "./job.ts"
+import { json } from "./job.ts"
+
+const MOST = 1000
+
+const sources = ["handler", "engine"] as const
+
+const position = z
+  .string()
+  .regex(/^\d{1,16}\.\d{1,7}\.\d{1,16}\.\d{1,7}$/, "must be `next` of a page, or the id of a line")
+
+const lineExample = {
+  id: "17179869187.2.4.1",
+  at: "2026-11-15T12:00:01.250Z",
+  level: "warn" as const,
+  source: "handler" as const,
+  node: "price",
+  attempt: 1,
+  message: "no price for this item",
+  fields: { sku: "tea-500" },
+  line: 12,
+}
+
+const logLine = z
+  .object({
+    id: z.string().describe("The value of `after` for the lines that follow."),
+    at: schema.time,
+    level: z.enum(logLevels),
+    source: z.enum(sources).describe("The source of the line."),
+    node: z.string(),
+    item: z.number().int().optional(),
+    attempt: z.number().int().optional().describe("The attempt number that is shown to users."),
+    message: z.string().describe("May have several lines."),
+    fields: z.record(z.string(), json).optional(),
+    line: z.number().int().min(1).optional().describe("Its number among the lines of the attempt."),
+    lost: z
+      .number()
+      .int()
+      .min(1)
+      .optional()
+      .describe("How many lines of the attempt before this one were lost."),
+  })
+  .meta({ id: "LogLine", examples: [lineExample] })
+
+export const logPage = z
+  .object({
+    lines: z.array(logLine),
+    next: z
+      .string()
+      .nullable()
+      .describe(
+        "The value of `after` (or `before`, if that was given) for the next page, which may have lines; null: there are no more now.",
+      ),
+  })
+  .meta({ examples: [{ lines: [lineExample], next: "17179869187.2.4.1" }] })
+
+export const logsQuery = z.strictObject({
+  node: z.string().max(500).optional().meta({ description: "Only lines of this node.", example: "price" }),
+  item: z.coerce.number().int().min(0).optional().meta({
+    description: "Only lines of this item of the node.",
+    example: 0,
+  }),
+  attempt: z.coerce.number().int().min(1).max(1_000_000).optional().meta({
+    description: "Only lines of this attempt of the node, by the number that is shown to users.",
+    example: 1,
+  }),
+  level: z.enum(logLevels).default("debug").meta({ description: "The lowest level.", example: "warn" }),
+  source: z.enum(sources).optional().meta({ description: "Only lines of this source.", example: "handler" }),
+  until: schema.moment.optional().describe("Only lines up to this time."),
+  after: position.optional().meta({
+    description: "`next` of the previous page, or the id of a line.",
+    example: "17179869187.2.4.1",
+  }),
+  before: z
+    .union([z.literal("end"), position])
+    .optional()
+    .meta({
+      description:
+        "Instead of `after`: the last lines before this one, or before the `end`, in their order; only those of handlers. `next` is the value for the page before.",
+      example: "end",
+    }),
+  limit: z.coerce.number().int().min(1).max(MOST).default(100).meta({ example: 100 }),
+  follow: z.enum(["", "true"], { error: "must be true, or have no value" }).optional().meta({
+    description: "Stream the lines after `after`, and those to come, until the job has ended.",
+    example: "true",
+  }),
+  last_event_id: schema.eventId
+    .optional()
+    .describe("With follow: same as the header Last-Event-ID, for clients that cannot set headers."),
+})

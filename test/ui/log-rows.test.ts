@@ -1,0 +1,59 @@
+/** What the list of a log shows between the lines of a handler. */
+import { describe, expect, it } from "vitest"
+import type { LogLine } from "../../ui/src/job/panel/logs/reader.ts"
+import { copyOf, matchesOf, rowsOf } from "../../ui/src/job/panel/logs/rows.ts"
+
+const line = (number: number, more: Partial<LogLine> = {}): LogLine => ({
+  ...{ id: `0.0.1.${number}`, at: 1000 + number, level: "info", message: `line ${number}`, line: number },
+  ...more,
+})
+const engine = (at: number, message: string): LogLine => ({ id: `${at}`, at, level: "info", message })
+const whole = { older: null, hasNewer: false }
+const texts = (...given: Parameters<typeof rowsOf>) => rowsOf(...given).map(({ text }) => text)
+
+describe("rows of a log", () => {
+  it("say how many lines were lost, and that an attempt has begun again", () => {
+    const lines = [line(1), line(5, { lost: 3 }), line(6, { lost: 1 }), line(1, { id: "0.0.2.1", at: 1010 })]
+    expect(texts({ lines, ...whole }, [], null)).toEqual([
+      ...["line 1", "3 lines were lost", "line 5", "1 line was lost", "line 6"],
+      ...["The attempt restarts in another process", "line 1"],
+    ])
+    // Lines of several items have their own numbers.
+    const items = [line(1, { item: 0 }), line(1, { item: 1 })]
+    expect(texts({ lines: items, ...whole }, [], null)).toEqual(["line 1", "line 1"])
+  })
+
+  it("have what the engine did at its place, whatever the clock of the worker says", () => {
+    const did = [
+      engine(1, "dispatched"),
+      engine(5000, "started on a"),
+      engine(1002, "got a slot"),
+      engine(2, "completed after 3 ms"),
+    ]
+    const lines = [line(1), line(2), line(3)]
+    expect(texts({ lines, ...whole }, did, null)).toEqual([
+      ...["dispatched", "started on a", "line 1", "got a slot", "line 2", "line 3", "completed after 3 ms"],
+    ])
+    // In the middle of a longer log neither its beginning nor its end are here.
+    expect(texts({ lines, older: "0.0.1.1", hasNewer: true }, did, null)).toEqual([
+      ...["line 1", "got a slot", "line 2", "line 3"],
+    ])
+    expect(texts({ lines, ...whole }, did, 1002)).toEqual([
+      ...["dispatched", "line 1", "got a slot", "line 2", "completed after 3 ms"],
+    ])
+  })
+
+  it("are found by message and fields, and copied with both", () => {
+    const rows = rowsOf(
+      { lines: [line(1, { fields: { sku: "Tea", stack: "a\n  b" } }), line(2)], ...whole },
+      [],
+      null,
+    )
+    expect(matchesOf(rows, "tea")).toEqual([0])
+    expect(matchesOf(rows, "LINE")).toEqual([0, 1])
+    expect(matchesOf(rows, "")).toEqual([])
+    expect(copyOf(rows)).toBe(
+      "1970-01-01T00:00:01.001Z INFO  line 1\nsku=Tea\nstack=a\n  b\n1970-01-01T00:00:01.002Z INFO  line 2",
+    )
+  })
+})
