@@ -68,7 +68,11 @@ async function startDev(files: Record<string, string>): Promise<Dev> {
             .map(line => JSON.parse(line))
         : [],
     release: () => writeFileSync(release, ""),
-    submit: async name => (await json("/jobs", { workflow: name })).job_id,
+    submit: async name => {
+      const body = await json("/jobs", { workflow: name })
+      expect(body).toHaveProperty("job_id")
+      return body.job_id
+    },
     job: (id, query = "") => json(`/jobs/${id}${query}`),
   }
 }
@@ -81,6 +85,7 @@ it("serves, pushes changed workflows as new versions, and shows problems with ca
     "held.yaml": workflow("held", "holds"),
   })
   await dev.process.wrote(/flow\.yaml: flow@1 is stored\./)
+  await dev.process.wrote(/held@1 is stored/)
   const { output } = await dev.job(await dev.submit("flow"), "?wait=30")
   expect(output).toEqual({ n: { said: "one", imported: 1 } })
   const held = await dev.submit("held")

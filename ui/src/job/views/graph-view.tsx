@@ -85,7 +85,8 @@ export function GraphView(props: GraphViewProps) {
   const ref = useRef<HTMLDivElement>(null)
   const size = useSize(ref)
   const [viewport, setViewport] = useState<Viewport | null>(null)
-  const wantsFocus = useRef(false)
+  /** The node that a key selected: it gets the focus once it is selected and in the page. */
+  const toFocus = useRef<number | null>(null)
   useGestures(
     ref,
     useCallback(next => setViewport(current => (current === null ? null : next(current))), []),
@@ -99,10 +100,10 @@ export function GraphView(props: GraphViewProps) {
     setViewport(current => (current === null ? null : showing(current, layout.boxes[selected]!, size)))
   }, [selected, layout, size])
   useEffect(() => {
-    if (!wantsFocus.current || selected === null) return
+    if (selected === null || toFocus.current !== selected) return
     const card = ref.current!.querySelector<HTMLElement>(`[data-node="${selected}"]`)
     if (card === null) return
-    wantsFocus.current = false
+    toFocus.current = null
     card.focus({ preventScroll: true })
   })
 
@@ -114,7 +115,7 @@ export function GraphView(props: GraphViewProps) {
   const step = (key: string): boolean => {
     const next = neighbour(layout, selected ?? visible[0] ?? 0, key)
     if (next === null) return false
-    wantsFocus.current = true
+    toFocus.current = next
     onSelect(next)
     return true
   }

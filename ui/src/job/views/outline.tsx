@@ -27,13 +27,14 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
   const header = isNarrow ? 0 : 32
   const range = useRange(ref, rows.length, rowHeight, header)
   const place = rows.findIndex(({ node }) => node === selected)
-  const wantsFocus = useRef(false)
+  /** The node that a key selected: its row gets the focus once it is selected. */
+  const toFocus = useRef<number | null>(null)
   useEffect(() => {
     scrollToRow(ref.current, place, rowHeight, header)
   }, [place, rowHeight, header])
   useEffect(() => {
-    if (!wantsFocus.current) return
-    wantsFocus.current = false
+    if (selected === null || toFocus.current !== selected) return
+    toFocus.current = null
     ref.current!.querySelector<HTMLElement>('[aria-selected="true"]')?.focus({ preventScroll: true })
   })
   const move = (event: KeyboardEvent) => {
@@ -43,7 +44,7 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
     event.stopPropagation()
     const next = rows[Math.min(rows.length - 1, Math.max(0, place + step))]
     if (next === undefined) return
-    wantsFocus.current = true
+    toFocus.current = next.node
     onSelect(next.node)
   }
   const usageKey = mainUsage(moment)
