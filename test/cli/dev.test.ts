@@ -89,7 +89,7 @@ it("serves, pushes changed workflows as new versions, and shows problems with ca
   const { output } = await dev.job(await dev.submit("flow"), "?wait=30")
   expect(output).toEqual({ n: { said: "one", imported: 1 } })
   const held = await dev.submit("held")
-  await expect.poll(() => dev.runs().length, { timeout: 30_000 }).toBe(1)
+  await expect.poll(() => dev.runs().length).toBe(1)
 
   dev.write("held.yaml", workflow("held", "holds", "labels: {}\n").replace("id: n", "id: m"))
   await dev.process.wrote(/held\.yaml:\d+:\d+/)
@@ -116,12 +116,10 @@ it("replaces the process of the handlers on change; attempts in flight are hande
   })
   await dev.process.wrote(/held@1 is stored/)
   const held = await dev.submit("held")
-  await expect.poll(() => dev.runs().length, { timeout: 30_000 }).toBe(1)
+  await expect.poll(() => dev.runs().length).toBe(1)
   // Recorded after a second: then the run counts as begun.
   await expect
-    .poll(async () => JSON.stringify((await ask(dev.url, `/jobs/${held}/facts`, {})).body), {
-      timeout: 30_000,
-    })
+    .poll(async () => JSON.stringify((await ask(dev.url, `/jobs/${held}/facts`, {})).body))
     .toContain("node_started")
 
   // A module that cannot be loaded changes nothing.
@@ -137,7 +135,7 @@ it("replaces the process of the handlers on change; attempts in flight are hande
   await dev.process.wrote(
     /1 attempt in flight: handed over to the new code; this does not count as an attempt\./,
   )
-  await expect.poll(() => dev.runs().length, { timeout: 30_000 }).toBe(2)
+  await expect.poll(() => dev.runs().length).toBe(2)
   expect(await dev.job(await dev.submit("flow"), "?wait=30")).toMatchObject({
     output: { n: { said: "new" } },
   })

@@ -61,7 +61,7 @@ async function jobOf(location?: string): Promise<{ stage: Stage; id: string }> {
   const input = { n: 4, big: "x".repeat(5000), list: ["a", "b"] }
   const { body } = await stage.ask("/jobs", { method: "POST", body: { workflow: "rendered", input } })
   await expect
-    .poll(async () => (await stage.ask(`/jobs/${body.job_id}/graph`)).body.waiting_for, { timeout: 20_000 })
+    .poll(async () => (await stage.ask(`/jobs/${body.job_id}/graph`)).body.waiting_for)
     .toMatchObject([{ node: "later", kind: "signal" }])
   return { stage, id: body.job_id }
 }

@@ -136,6 +136,8 @@ export async function openUiStage(options: StageOptions = {}): Promise<UiStage> 
     async open(path, contextOptions = {}) {
       const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...contextOptions })
       contexts.add(context)
+      // As for what is polled: see vitest.config.ts.
+      context.setDefaultTimeout(60_000)
       const page = await context.newPage()
       const problems: string[] = []
       const requests: string[] = []

@@ -158,9 +158,7 @@ describe("an alias", () => {
       const counts = [1, 2].map(version => ran.filter(job => job.workflow_version === version).length)
       // Of many jobs within one moment the server reads 100, and the page shows `100+`.
       const some = expect.toSatisfy((number: number) => number >= 100)
-      await expect
-        .poll(shown, { timeout: 30_000 })
-        .toEqual(counts.map(number => (number > 100 ? some : number)))
+      await expect.poll(shown).toEqual(counts.map(number => (number > 100 ? some : number)))
       return counts as [number, number]
     }
     const right = (times: number) => Array.from({ length: times }, () => "ArrowRight")
