@@ -1,7 +1,7 @@
 /**
  * Runs a handler that logs each line after it has written it to a file; for tests that kill it. The first lines, as many as the
- * third argument says, it logs at once. It prints the id of the job, and a line when the start of the handler is recorded: what
- * runs for less than a second leaves no attempt if its process dies.
+ * third argument says, it logs at once. It prints the id of the job, "stored" when the first lines are in the store, and "recorded"
+ * when the start of the handler is: what runs for less than a second leaves no attempt if its process dies.
  */
 import { appendFileSync } from "node:fs"
 import { openUmbra } from "../../src/umbra.ts"
@@ -30,6 +30,9 @@ const umbra = await openUmbra(location, {
 })
 const { id } = await umbra.submit({ name: "talks", nodes: [{ id: "a", handler: "talk" }] } as never)
 process.stdout.write(`${id}\n`)
+while ((await umbra.queries.logs.page(id, { limit: 1, source: "handler" })).lines.length === 0)
+  await new Promise(resolve => setTimeout(resolve, 20))
+process.stdout.write("stored\n")
 while ((await umbra.graph(id)).nodes[0]!.status !== "RUNNING")
   await new Promise(resolve => setTimeout(resolve, 20))
 process.stdout.write("recorded\n")

@@ -30,7 +30,9 @@ it.each(["SQLite", "PostgreSQL"])(
         stdio: ["ignore", "pipe", "inherit"],
       })
       onTestFinished(() => void child.kill("SIGKILL"))
-      const [jobId] = (await once(createInterface(child.stdout), "line")) as [string]
+      const printed = createInterface(child.stdout)[Symbol.asyncIterator]()
+      const jobId: string = (await printed.next()).value
+      expect((await printed.next()).value).toBe("stored")
       const written = () => {
         try {
           return readFileSync(oracle, "utf8").trim().split("\n")

@@ -1,6 +1,6 @@
 /**
  * A process of its own that leads a schedule through its life, under a clock of its own, and kills itself before or after its
- * nth write. It prints the tick and the job of each run, and what it was about to write when it died.
+ * nth write, or its first write of a kind. It prints the tick and the job of each run, and what it was about to write when it died.
  */
 import { writeSync } from "node:fs"
 import { openJournal } from "../../src/journal/open.ts"
@@ -23,7 +23,7 @@ function fatal<T extends object, K extends keyof T>(
 ): void {
   const write = (target[verb] as (given: never) => Promise<unknown>).bind(target)
   const replaced = async (given: never) => {
-    const isLast = ++writes === Number(at)
+    const isLast = ++writes === Number(at) || what(given) === at
     if (isLast) say(`dies ${what(given)}`)
     if (isLast && moment === "before") process.kill(process.pid, "SIGKILL")
     const result = await write(given)

@@ -196,7 +196,8 @@ describe("a job that ends while its submission is in flight", () => {
     await until("the grant was read", () => order.includes("read"))
     // Time for an engine that would release the slot now.
     await new Promise(resolve => setTimeout(resolve, 100))
-    expect(order).toEqual(["append", "read"])
+    expect(order).not.toContain("durable")
+    expect(order).not.toContain("released")
     end.open()
     await cancelled
     await until("the grant was refused", () => order.includes("released"))

@@ -145,7 +145,8 @@ async function watch({ seed, witness, urls, deathMs, commit, disturb }: Scene): 
     }
   }
   const kills = await disturbed
-  expect(whys.length).toBeGreaterThan(JOBS)
+  // How many samples there are depends on the machine.
+  expect(whys).toHaveLength(Math.floor(samples.length / 3))
   await probe.stop()
   const { commits } = probe
   expect(samples.length).toBeGreaterThan(JOBS)

@@ -47,9 +47,8 @@ it("shows every stored line of 100,000 with at most 200 rows, and opens a link t
     },
   )
   onTestFinished(() => void child.kill("SIGKILL"))
-  const printed = createInterface(child.stdout)
-  const [job] = (await once(printed, "line")) as [string]
-  const recorded = once(printed, "line")
+  const printed = createInterface(child.stdout)[Symbol.asyncIterator]()
+  const job: string = (await printed.next()).value
   const written = () => {
     try {
       return Number(readFileSync(oracle, "utf8").trimEnd().split("\n").at(-1))
@@ -58,7 +57,7 @@ it("shows every stored line of 100,000 with at most 200 rows, and opens a link t
     }
   }
   await expect.poll(written, { timeout: 200_000, interval: 50 }).toBeGreaterThan(LINES + 1500)
-  await recorded
+  for (const line of ["stored", "recorded"]) expect((await printed.next()).value).toBe(line)
   child.kill("SIGKILL")
   await once(child, "exit")
 
