@@ -80,7 +80,7 @@ describe.each(["SQLite", "PostgreSQL"])("a process that is killed, on %s", kind 
       const { location, content, files } = await stage(kind)
       await killed(failpoint, [location, content, "large"])
       const large = defineHandler({ name: "large", run: (_, ctx) => `${ctx.jobId} `.repeat(1_000) })
-      const settings = { location: content, orphanHours: 0, sweepSeconds: 3600, outputBytes: 10_000 }
+      const settings = { location: content, orphanHours: 0, sweepSeconds: 1, outputBytes: 10_000 }
       // What was claimed stays for a minute.
       const clock = { ...systemClock, now: () => Date.now() + 120_000 }
       const umbra = await openUmbra(location, { handlers: [large], artifacts: settings, clock })
