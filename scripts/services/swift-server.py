@@ -12,6 +12,17 @@ from swift.common import utils
 
 FOLDER, PORT, ACCESS_KEY, SECRET_KEY = sys.argv[1:5]
 
+# The servers wait for each other on a machine that is busy. By default an object server waits a second for the container
+# server, and then leaves the entry of the listing to a daemon, which does not run here: the listing would stay wrong. A proxy
+# waits half a second for a connection, and then refuses requests for a minute.
+PATIENT = """
+conn_timeout = 120
+node_timeout = 120
+recoverable_node_timeout = 120
+container_update_timeout = 120
+error_suppression_limit = 1000000
+"""
+
 PROXY = f"""
 [DEFAULT]
 swift_dir = {FOLDER}
@@ -22,6 +33,7 @@ pipeline = catch_errors gatekeeper healthcheck cache listing_formats bulk s3api 
 use = egg:swift#proxy
 account_autocreate = true
 allow_account_management = true
+{PATIENT}
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:gatekeeper]
@@ -61,6 +73,7 @@ disable_fallocate = true
 pipeline = {kind}-server
 [app:{kind}-server]
 use = egg:swift#{kind}
+{patient}
 """
 
 CLUSTER = """
@@ -118,7 +131,7 @@ def main():
     for kind in ("account", "container", "object"):
         socket = eventlet.listen(("127.0.0.1", 0), backlog=1024)
         write_ring(kind, socket.getsockname()[1])
-        servers.append((socket, write(f"{kind}-server.conf", BACKEND.format(folder=FOLDER, kind=kind))))
+        servers.append((socket, write(f"{kind}-server.conf", BACKEND.format(folder=FOLDER, kind=kind, patient=PATIENT))))
     servers.append((eventlet.listen(("127.0.0.1", int(PORT)), backlog=1024), write("proxy-server.conf", PROXY)))
     for server in [serve(*each) for each in servers]:
         server.wait()

@@ -159,18 +159,22 @@ describe.each(Object.entries(stores))("large outputs on %s", (name, openStore) =
       for (const [variable, value] of Object.entries(bucket?.environment ?? {})) vi.stubEnv(variable, value)
       onTestFinished(() => void vi.unstubAllEnvs())
       const content = bucket?.location ?? temporary()
-      const artifacts = { location: content, outputBytes: LIMIT, orphanHours: 0, sweepSeconds: 1 }
+      // No sweep by itself: content is written before its row, and without hours of grace it is an orphan in between.
+      const artifacts = { location: content, outputBytes: LIMIT, orphanHours: 0, sweepSeconds: 3600 }
       const engine = { largeOutputBytes: 4_000, parkAfterMs: 0 }
+      // A slow attempt has a fact that others do not have: that it has started.
+      const worker = { startedAfterSeconds: 3600 }
       const plain = await ran(() =>
         openStage({
           location: plainStore.location,
-          umbra: { handlers, engine, artifacts: { location: temporary() } },
+          umbra: { handlers, engine, worker, artifacts: { location: temporary() } },
         }),
       )
       onTestFinished(() => plain.stage.close())
       const moved = await ran(() =>
-        openStage({ location: movedStore.location, umbra: { handlers, engine, artifacts } }),
+        openStage({ location: movedStore.location, umbra: { handlers, engine, worker, artifacts } }),
       )
+      await moved.stage.umbra.artifacts.sweep()
       const before = await shown(plain.stage, plain.job)
       expect(before.isReported).toBe(true)
       expect(await shown(moved.stage, moved.job)).toEqual(before)
@@ -211,7 +215,12 @@ describe.each(Object.entries(stores))("large outputs on %s", (name, openStore) =
       }
       const off = await openStage({
         location: movedStore.location,
-        umbra: { handlers, engine, artifacts: { location: content, orphanHours: 0, sweepSeconds: 1 } },
+        umbra: {
+          handlers,
+          engine,
+          worker,
+          artifacts: { location: content, orphanHours: 0, sweepSeconds: 1 },
+        },
       })
       onTestFinished(() => off.close())
       expect(digest((await off.ask(`/jobs/${moved.job}/nodes/first`)).body.output)).toBe(before.outputs.first)
@@ -229,21 +238,22 @@ describe("a moved output", () => {
   it("is removed after its job", async () => {
     const content = temporary()
     const data = temporary()
-    const open = (aheadMs: number) =>
+    const open = (aheadMs: number, sweepSeconds: number) =>
       openUmbra(data, {
         handlers,
         clock: { ...systemClock, now: () => Date.now() + aheadMs },
         engine: { retentionSeconds: 60, retentionSweepSeconds: 0.1 },
-        artifacts: { location: content, outputBytes: LIMIT, orphanHours: 0, sweepSeconds: 1 },
+        artifacts: { location: content, outputBytes: LIMIT, orphanHours: 0, sweepSeconds },
       })
-    const first = await open(0)
+    // While content is put, no sweep takes it for an orphan.
+    const first = await open(0, 3600)
     const nodes = [{ id: "a", handler: "large", config: { text: "x" } }]
     const job = await first.submit({ name: "one", nodes } as never)
     await job.wait()
     await first.artifacts.sweep()
     expect(filesIn(content)).toHaveLength(1)
     await first.close()
-    const later = await open(120_000)
+    const later = await open(120_000, 1)
     onTestFinished(() => later.close())
     await expect.poll(() => filesIn(content), { timeout: 60_000 }).toEqual([])
     expect(await later.jobs()).toEqual([])

@@ -15,14 +15,15 @@ const make = defineHandler({
   run: (_, ctx) => ctx.artifacts.put("made", `content of ${ctx.jobId}`),
 })
 const makes = { name: "makes", nodes: [{ id: "a", handler: "make" }] } as never
-const open = (orphanHours: number) =>
-  openUmbra(location, { handlers: [make], artifacts: { location: content, orphanHours, sweepSeconds: 1 } })
+/** Content without a row may be one that is being put: only the engine that is to sweep does so before an hour has passed. */
+const open = (orphanHours: number, sweepSeconds = 3600) =>
+  openUmbra(location, { handlers: [make], artifacts: { location: content, orphanHours, sweepSeconds } })
 
 /** Larger than what is moved. */
 const large = defineHandler({ name: "large", run: (_, ctx) => `${ctx.jobId} `.repeat(1_000) })
 
 if (mode === "large") {
-  const artifacts = { location: content, orphanHours: 0, sweepSeconds: 1, outputBytes: 10_000 }
+  const artifacts = { location: content, orphanHours: 0, sweepSeconds: 3600, outputBytes: 10_000 }
   const nodes = [
     { id: "a", handler: "large" },
     { id: "b", handler: "transform", config: { value: "{{ a[:36] }}" } },
@@ -37,7 +38,7 @@ if (mode === "sweep") {
   await umbra.artifacts.put("free", "nothing refers to this")
   await umbra.close()
   await openFolderStore(content).write("local", bytesOf("this has no row"), { maxBytes: 100 })
-  await open(0)
+  await open(0, 1)
 }
 if (mode === "work")
   openWorker(location, { handlers: [make], artifacts: { location: content }, redis: JSON.parse(redis!) })

@@ -157,15 +157,20 @@ describe("content that jobs refer to", () => {
 
   it("is kept with the job, and removed after it by the engine's own sweeps", async () => {
     const [store, location] = [createMemoryStore(), temporary()]
-    const umbra = await openOn(store, {
-      handlers: [make],
-      engine: { retentionSeconds: 1 },
-      artifacts: { location, orphanHours: 0, sweepSeconds: 1 },
-    })
     const files = () => filesIn(location)
-    const job = await umbra.submit(flow([{ id: "a", handler: "make" }]))
+    const open = (retentionSeconds: number, sweepSeconds: number) =>
+      openOn(store, {
+        ...{ handlers: [make], engine: { retentionSeconds } },
+        artifacts: { location, orphanHours: 0, sweepSeconds },
+      })
+    // While content is put, no sweep takes it for an orphan.
+    const first = await open(3600, 3600)
+    const job = await first.submit(flow([{ id: "a", handler: "make" }]))
     await job.wait()
+    await first.artifacts.sweep()
     expect(files()).toHaveLength(1)
+    await first.close()
+    const umbra = await open(1, 1)
     await until("the job is removed", async () => (await umbra.jobs()).length === 0)
     // As if a minute had passed since the claim.
     store.connection.run("update artifacts set claimed_at = claimed_at - 60000")

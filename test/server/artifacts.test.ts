@@ -304,15 +304,16 @@ it("a quota is that of the owner: what others have stored neither counts nor sho
 })
 
 it("an upload may take longer than other requests, as long as something arrives", async () => {
-  const stage = await openStage({ settings: { requestTimeoutSeconds: 1 } })
+  // Seconds, so that a process that stands still for a moment is not a client that does.
+  const stage = await openStage({ settings: { requestTimeoutSeconds: 4 } })
   onTestFinished(() => stage.close())
   const drip = (async function* () {
-    for (let n = 0; n < 30; n++) {
+    for (let n = 0; n < 25; n++) {
       yield "x"
-      await sleep(100)
+      await sleep(200)
     }
   })()
-  expect(await send(stage, undefined, {}, drip)).toMatchObject({ status: 201, bytes: 30 })
+  expect(await send(stage, undefined, {}, drip)).toMatchObject({ status: 201, bytes: 25 })
   const stops = (async function* () {
     yield "x"
     await new Promise(() => {})

@@ -309,8 +309,11 @@ it("is served by the client", async () => {
   for await (const { job_id, kind } of schedules.fires("a", { limit: 1 }))
     if (kind === "run") seen.push(job_id)
   expect(seen).toEqual(started.reverse())
-  for await (const { name, fires } of schedules.list({ fires: 2 }))
-    expect(fires!.map(({ job_id }) => job_id)).toEqual(name === "a" ? started : [])
+  // An hour may begin meanwhile: its tick is a fire too.
+  for await (const { name, fires } of schedules.list({ fires: 3 })) {
+    const others = fires!.filter(({ kind }) => kind !== "tick").slice(0, 2)
+    expect(others.map(({ job_id }) => job_id)).toEqual(name === "a" ? started : [])
+  }
   await schedules.delete("a")
   await expect(schedules.get("a")).rejects.toMatchObject({ code: "E331" })
 })
@@ -325,8 +328,11 @@ it("reports ticks in the stream of their owner, and in the metrics", async () =>
     if (type === "job" && data.schedule?.name === "s") started = true
     if (started && fired) break
     if (type !== "fire") continue
+    expect(data.schedule).toBe("s")
+    // A busy machine misses a tick, or skips one because the job before it still runs.
+    if (data.outcome !== "started") continue
     fired = true
-    expect(data).toMatchObject({ schedule: "s", outcome: "started", reason: null, count: 1 })
+    expect(data).toMatchObject({ reason: null, count: 1 })
     await expect
       .poll(async () => (await ada!.job(data.job_id!)).schedule)
       .toEqual({ name: "s", tick: data.tick })

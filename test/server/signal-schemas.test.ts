@@ -160,7 +160,9 @@ describe.each(Object.entries(stores))("a schema of a handler's own wait, on %s",
   ]
   const openOwn = async () => {
     const store = await open()
-    const own = await openStage({ location: store.location, umbra: { handlers } })
+    // Jobs stay in memory, also those of a test that stands still for seconds.
+    const engine = { parkAfterMs: 3600_000 }
+    const own = await openStage({ location: store.location, umbra: { handlers, engine } })
     onTestFinished(async () => {
       await own.close()
       await store.remove()
