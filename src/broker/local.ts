@@ -453,7 +453,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     return outcome.type === "failed" && Number.isNaN(this.begunAt) ? { ...outcome, isUnbegun: true } : outcome
   }
 
-  ended(outcome: Outcome | null, now = performance.now()): void {
+  ended(outcome: Outcome | null, now = performance.now(), logLines?: number): void {
     failpoint("handler.after")
     this.isRunning = false
     this.#pool.running -= 1
@@ -470,6 +470,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
         worker,
         heldMs: begunAt - this.receivedAt,
         ranMs: now - begunAt,
+        logLines,
       })
   }
 }

@@ -19,9 +19,9 @@ export interface AttemptEvents {
   preview(data: Json): void
   /**
    * Called exactly once, as the last event. `null`: the attempt was aborted and its outcome is not needed.
-   * `at`: the time of the end by `performance.now`; absent: now.
+   * `at`: the time of the end by `performance.now`; absent: now. `logLines`: the number of its last log line; absent: none.
    */
-  ended(outcome: Outcome | null, at?: number): void
+  ended(outcome: Outcome | null, at?: number, logLines?: number): void
   /** Instead of `ended`: the attempt has stopped and is dispatched again; this counts as no try. Absent: not possible. */
   returned?(): void
 }

@@ -35,10 +35,13 @@ export function ranFields(state: JobState, times: AttemptTimes | undefined): Ran
   return worker === state.worker ? durations(times) : { ...durations(times), worker }
 }
 
-function durations({ ranMs, heldMs }: AttemptTimes): Pick<Ran, "ran_ms" | "held_ms"> {
-  const ran_ms = wholeMs(ranMs)
+function durations({ ranMs, heldMs, logLines }: AttemptTimes): Omit<Ran, "worker"> {
   const held_ms = wholeMs(heldMs)
-  return held_ms === 0 ? { ran_ms } : { ran_ms, held_ms }
+  return {
+    ran_ms: wholeMs(ranMs),
+    ...(held_ms === 0 ? {} : { held_ms }),
+    ...(logLines === undefined ? {} : { log_lines: logLines }),
+  }
 }
 
 export function wholeMs(ms: number): number {

@@ -114,6 +114,8 @@ export interface AttemptTimes {
   /** From the worker's receipt of the task until its handler began. */
   readonly heldMs: number
   readonly ranMs: number
+  /** The number of its last log line. Absent: it has logged nothing. */
+  readonly logLines?: number | undefined
   /** Of an aborted attempt: its handler has ended. Absent: it may still run. */
   readonly hasEnded?: boolean | undefined
 }

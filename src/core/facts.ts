@@ -157,6 +157,8 @@ export interface Ran {
   readonly ran_ms?: number
   /** How long the worker held the task before its handler began. Absent: less than a millisecond. */
   readonly held_ms?: number
+  /** The number of the last line that the attempt has logged. Absent: none. Lines after the last stored one were lost. */
+  readonly log_lines?: number
   /** Absent although `ran_ms` is present: the worker named by the latest earlier fact, among the facts of the job's nodes or among those of the items of one node. */
   readonly worker?: string
 }

@@ -87,9 +87,11 @@ export class LogStream extends Stream<JobChanges> {
     const row = await feed.parts.journal.readJob(jobId)
     const lastFact = await this.#lastFact()
     const hasNoNewFacts = lastFact === this.#seenFact
+    let isPending = false
     for (;;) {
       const query = { ...filter, after: this.#after, limit: PAGE, hasNoNewFacts }
-      const { lines, next } = await logs.page(jobId, query)
+      const { lines, next, pending = false } = await logs.page(jobId, query)
+      isPending = pending
       if (this.isClosed) return
       if (lines.length > 0) {
         const text = lines.map(line => frame("line", isoLogLine(line), line.id)).join("")
@@ -100,12 +102,12 @@ export class LogStream extends Stream<JobChanges> {
       await sink.flushed()
       if (this.isClosed) return
     }
-    this.#seenFact = lastFact
+    if (!isPending) this.#seenFact = lastFact
     if (row === null || row.status === "DELETED") return this.end("job_deleted")
     if (!jobHasEnded(row.status)) this.#endsAt = null
     else {
       this.#endsAt ??= Math.max(performance.now(), 1) + (row.finishedAt === null ? 0 : LATE_MS)
-      if (performance.now() >= this.#endsAt) return this.end("job_ended")
+      if (performance.now() >= this.#endsAt && !isPending) return this.end("job_ended")
     }
     this.#timer = setTimeout(() => void this.#read(), feed.pace.waitMs(owner, POLL_MS))
   }

@@ -47,8 +47,8 @@ export function isoLogLine({ at, ...line }: LogLine) {
   return { ...line, at: isoTime(at) }
 }
 
-export function isoLogPage({ lines, next }: LogPage) {
-  return { lines: lines.map(isoLogLine), next }
+export function isoLogPage({ lines, ...page }: LogPage) {
+  return { lines: lines.map(isoLogLine), ...page }
 }
 
 /** `GET /jobs/compare` */

@@ -101,7 +101,8 @@ export class Queries {
     this.statistics = new StatisticsQueries(parts)
     this.#lists = new JobLists(parts)
     this.comparisons = new JobComparisons(parts.journal, this.facts)
-    this.logs = new JobLogs({ journal: parts.journal, events: (...given) => this.eventPage(...given) })
+    const { journal, now } = parts
+    this.logs = new JobLogs({ journal, now, events: (...given) => this.eventPage(...given) })
   }
 
   async fold(jobId: string): Promise<FoldedJob> {

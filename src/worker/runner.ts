@@ -100,8 +100,7 @@ export class TaskRunner implements Runner {
     const begunAt = this.#deadlines.now()
     const reports = new EventReports({ task, events, begunAt, runner: this })
     const ended: AttemptEvents["ended"] = (outcome, at) => {
-      reports.end()
-      events.ended(outcome, at)
+      events.ended(outcome, at, reports.end())
     }
     const call = { handler, task, reports }
     if (span === null) return this.#start(call, events, ended)
@@ -363,9 +362,9 @@ class EventReports implements Reports {
     this.#store(level, {}, text)
   }
 
-  /** The attempt has ended. */
-  end(): void {
-    this.#stored?.end(this.#runner.now())
+  /** The attempt has ended. Returns the number of its last log line; undefined: it has logged nothing. */
+  end(): number | undefined {
+    return this.#stored?.end(this.#runner.now())
   }
 
   #store(level: LogLevel, fields: object, message: string | undefined): void {

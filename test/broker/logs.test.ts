@@ -78,6 +78,54 @@ describe("log lines of a fleet", () => {
     await until("the stream is empty", async () => (await connection.send(["XLEN", stream])) === 0)
   })
 
+  it("that are lost at the end of an attempt are counted, once none of them can be under way", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const { connection, keys } = await bareConnection(stage)
+    // Redis accepts no lines: they are in the memory of the worker, and are lost with it.
+    const loses = handler("loses", async (config: { items?: number }, ctx) => {
+      if (config.items === undefined) await connection.send(["SET", keys.logs(partitionOf(ctx.jobId)), "x"])
+      for (let line = 1; line <= 3; line++) ctx.log.info({}, `line ${line}`)
+      return null
+    })
+    const worker = stage.worker({ handlers: [loses] })
+    await stage.served(umbra, "loses")
+    const job = await umbra.submit(
+      flow([
+        { id: "a", handler: "loses", config: {} },
+        { id: "b", handler: "loses", config: { items: 2 }, for_each: [1, 2], dependencies: ["a"] },
+      ]),
+    )
+    await job.wait()
+    const endedAt = performance.now()
+    const page = (query = {}) => umbra.queries.logs.page(job.id, { limit: 1000, ...query })
+    const first = await page()
+    if (performance.now() - endedAt < 1000) {
+      expect(first).toMatchObject({ next: null, pending: true })
+      expect(first.lines.some(({ lost, message }) => lost || message.startsWith("completed"))).toBe(false)
+    }
+    await worker.close({ drainSeconds: 0 })
+    await connection.send(["DEL", keys.logs(partitionOf(job.id))])
+    await until("nothing is under way", async () => (await page()).pending === undefined)
+    const ends = (await page()).lines.filter(({ message }) => message.startsWith("completed"))
+    expect(ends.map(({ node, item, level, lost }) => [node, item, level, lost])).toEqual([
+      ...[["a", undefined, "warn", 3], ["b", 0, "warn", 3], ["b", 1, "warn", 3], ["b", undefined, "info", undefined]], // biome-ignore format: rows
+    ])
+    // A reader that has read up to there reads it once; a filter by level leaves it in.
+    const after = first.lines.at(-1)?.id
+    expect((await page({ after })).lines.filter(({ lost }) => lost === 3)).toHaveLength(3)
+    expect((await page({ level: "warn" })).lines.map(({ lost }) => lost)).toEqual([3, 3, 3])
+    // The number is that of the lines which are not stored now.
+    const row = { jobId: job.id, nodeId: "a", item: -1, fence: 1, attempt: 1, level: 1 }
+    const rows = [{ ...row, firstLine: 1, lastLine: 2, lines: '[[1,1,"line 1"],[1,1,"line 2"]]' }]
+    const entry = ["XADD", keys.logs(partitionOf(job.id)), "*", "rows", JSON.stringify(rows)]
+    await connection.send(entry)
+    const news = { type: "logs", partitions: [partitionOf(job.id)] }
+    await connection.send(["PUBLISH", keys.news, JSON.stringify(news)])
+    await until("late lines are stored", async () => (await messages(umbra, job.id)).length === 2)
+    expect((await page({ node: "a", level: "warn" })).lines.map(({ lost }) => lost)).toEqual([1])
+  }, 90_000)
+
   it("take no more of Redis than the length of their stream", async () => {
     const { connection, keys } = await bareConnection(new FleetStage())
     const row = {

@@ -18,6 +18,11 @@ describe("rows of a log", () => {
       ...["line 1", "3 lines were lost", "line 5", "1 line was lost", "line 6"],
       ...["The attempt restarts in another process", "line 1"],
     ])
+    // At the end of the attempt there is no line after them.
+    const end = { ...engine(2, "waits for signal ok"), lost: 2 }
+    expect(texts({ lines: [line(1)], ...whole }, [engine(1, "dispatched"), end], null)).toEqual([
+      ...["dispatched", "line 1", "2 lines were lost", "waits for signal ok"],
+    ])
     // Lines of several items have their own numbers.
     const items = [line(1, { item: 0 }), line(1, { item: 1 })]
     expect(texts({ lines: items, ...whole }, [], null)).toEqual(["line 1", "line 1"])

@@ -57,6 +57,32 @@ describe("the log lines of attempts", () => {
     )
   })
 
+  it("are counted with the end of the attempt, also those that its buffer drops", async () => {
+    const long = "x".repeat(300)
+    const run = (_: unknown, ctx: { log: { info(fields: object, text: string): void } }) => {
+      ctx.log.info({}, long)
+      return null
+    }
+    const silent = defineHandler({ name: "silent", run: () => null })
+    const drops = defineHandler({ name: "drops", run })
+    const umbra = await openUmbra("memory:", { handlers: [drops, silent], worker: { logBufferBytes: 200 } })
+    onTestFinished(() => umbra.close())
+    const nodes = [
+      { id: "a", handler: "drops" },
+      { id: "b", handler: "silent" },
+    ]
+    const job = await umbra.submit({ name: "drops", nodes } as never)
+    await job.wait()
+    const { events } = await umbra.queries.eventPage(job.id, {
+      ...{ after: { seq: -1, place: Number.POSITIVE_INFINITY }, limit: 100, maxBytes: 100_000 },
+    })
+    const logged = events.flatMap(({ node, payload }) => (payload.logged ? [[node, payload.logged]] : []))
+    expect(logged).toEqual([["a", { lines: 1, fence: 1 }]])
+    const page = () => umbra.queries.logs.page(job.id, { limit: 100, node: "a" })
+    await vi.waitUntil(async () => (await page()).pending === undefined, { timeout: 60_000 })
+    expect((await page()).lines.at(-1)).toMatchObject({ source: "engine", level: "warn", lost: 1 })
+  }, 90_000)
+
   it("are in rows of at most 64 KB, and one that is longer is cut", async () => {
     const { logs, rows } = storing()
     const { run } = worker([says(100, "ä\u0001".repeat(1000))], { logs })

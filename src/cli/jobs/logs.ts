@@ -45,8 +45,9 @@ export async function logs(
     }
     for (let endsAt: number | null = null; ; ) {
       const isOver = !follow || (endsAt !== null && performance.now() >= endsAt)
-      after = await printAll(logPage, { ...query, after }, jobId, show)
-      if (isOver) return exitCode.ok
+      const read = await printAll(logPage, { ...query, after }, jobId, show)
+      after = read.after
+      if (isOver && !(follow && read.isPending)) return exitCode.ok
       if (endsAt === null && jobHasEnded((await jobs.job(jobId)).status)) endsAt = performance.now() + LATE_MS
       await new Promise(resolve => setTimeout(resolve, POLL_MS))
     }
@@ -69,19 +70,19 @@ async function readLast(
   return pages.flat()
 }
 
-/** Returns the position after the last line. */
+/** Returns the position after the last line. `isPending`: more lines are certain. */
 async function printAll(
   logPage: Target["logPage"],
   query: LogsOptions,
   jobId: string,
   show: (line: LogLine) => void,
-): Promise<string | undefined> {
+): Promise<{ readonly after: string | undefined; readonly isPending: boolean }> {
   let { after } = query
   for (;;) {
-    const { lines, next } = await logPage(jobId, { ...query, after })
+    const { lines, next, pending = false } = await logPage(jobId, { ...query, after })
     for (const line of lines) show(line)
     after = next ?? lines.at(-1)?.id ?? after
-    if (next === null) return after
+    if (next === null) return { after, isPending: pending }
   }
 }
 

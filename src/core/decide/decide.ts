@@ -308,6 +308,7 @@ function completed(state: JobState, command: Completed, at: number): Fact {
   if (times !== undefined) {
     const held = wholeMs(times.heldMs)
     if (held > 0) fact.held_ms = held
+    if (times.logLines !== undefined) fact.log_lines = times.logLines
     if (times.worker !== state.worker) fact.worker = times.worker
   }
   if (usage !== undefined) fact.usage = usage

@@ -195,12 +195,14 @@ function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject 
     case "node_completed":
     case "node_failed":
     case "node_waiting": {
-      const { ran_ms, usage } = fact
+      const { ran_ms, usage, log_lines, attempt: fence } = fact
       const { queued_ms } = attemptFields(state, node, fact.at)
       return {
         ...(ran_ms === undefined ? {} : { duration_ms: ran_ms }),
         ...(ran_ms === undefined || queued_ms === null ? {} : { queued_ms }),
         ...(usage === undefined ? {} : { usage }),
+        // Its lines are stored by the fence: attempts that were postponed show the same number.
+        ...(log_lines === undefined ? {} : { logged: { lines: log_lines, fence } }),
       }
     }
     default:

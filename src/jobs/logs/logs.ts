@@ -4,7 +4,9 @@
  * 1. The two sources are merged by time. A position has a place in each, so a reader that continues misses nothing and reads
  *    nothing twice, whatever arrives later in either.
  * 2. A page is bounded work: it may end before it is full.
- * 3. Pages before a line contain lines of handlers only: those of the engine are computed by a fold, which reads facts in ascending order.
+ * 3. The end of an attempt follows its lines: it is shown once they are stored, or LATE_MS later, with the number of those
+ *    that are missing. What the engine did afterwards is shown after it.
+ * 4. Pages before a line contain lines of handlers only: those of the engine are computed by a fold, which reads facts in ascending order.
  */
 
 import type { Json } from "../../core/json.ts"
@@ -31,7 +33,7 @@ export interface LogLine {
   readonly fields?: { readonly [name: string]: Json }
   /** Of a handler's line: its number among the lines of the attempt, from 1. */
   readonly line?: number
-  /** How many lines of the attempt before this one were lost. */
+  /** How many lines of the attempt before this one were lost; of a line of the engine: those at the end of the attempt. */
   readonly lost?: number
 }
 
@@ -63,8 +65,12 @@ export interface LogPage {
   readonly lines: readonly LogLine[]
   /** `after` of the next page, or with `before` that of the page before it; null: there are no more lines now. */
   readonly next: string | null
+  /** More lines are certain: the end of an attempt is not among them yet, because its own lines may be under way. */
+  readonly pending?: true
 }
 
+/** Lines are stored up to 200 ms after the fact that ends their attempt; on a busy machine, or if Redis was unavailable, later. */
+const LATE_MS = 5000
 /** Rows of the store that are read at once, and the size of their lines. */
 const ROWS = 500
 const BYTES = 1024 * 1024
@@ -88,6 +94,7 @@ type Unplaced = Omit<LogLine, "id">
 
 export interface LogParts {
   readonly journal: Pick<Journal, "logs">
+  now(): number
   events(jobId: string, query: EventPageQuery): Promise<EventPage>
 }
 
@@ -109,11 +116,13 @@ export class JobLogs {
     const bound = () => formatPosition({ ...engine.position, ...handler.position })
     let bytes = 0
     while (lines.length < query.limit && bytes <= PAGE_BYTES) {
-      const one = query.hasNoNewFacts || query.source === "handler" ? null : await engine.head()
+      const found = query.hasNoNewFacts || query.source === "handler" ? null : await engine.head()
+      const one = found === "pending" ? null : found
       const other = query.source === "engine" ? null : await handler.head()
       // A source that has read its share and found nothing may have an earlier line.
       if (one === "bound" || other === "bound") return { lines, next: bound() }
-      if (one === null && other === null) return { lines, next: null }
+      if (one === null && other === null)
+        return { lines, next: null, ...(found === "pending" && { pending: true }) }
       const isEngine = other === null || (one !== null && isBefore(one, other))
       const line = isEngine ? one! : other
       bytes += sizeOf(line)
@@ -212,6 +221,8 @@ class EngineLines {
   #next = 0
   #read = 0
   #isAtEnd = false
+  /** Of ends of attempts whose last lines are not stored: how many. */
+  #missing: ReadonlyMap<JobEvent, number> = new Map()
   #after: { readonly seq: number; readonly place: number }
 
   constructor(parts: LogParts, jobId: string, filter: LogFilter, { seq, place }: Position) {
@@ -226,10 +237,12 @@ class EngineLines {
     return this.#after
   }
 
-  async head(): Promise<Unplaced | "bound" | null> {
+  async head(): Promise<Unplaced | "bound" | "pending" | null> {
     for (;;) {
       for (; this.#next < this.#events.length; this.take()) {
-        const line = this.#line(this.#events[this.#next]!)
+        const event = this.#events[this.#next]!
+        if (this.#missing.has(event) && this.#parts.now() - event.at < LATE_MS) return "pending"
+        const line = this.#line(event)
         if (line !== null) return line
       }
       if (this.#isAtEnd) return null
@@ -240,7 +253,20 @@ class EngineLines {
       this.#events = events
       this.#next = 0
       this.#isAtEnd = next === null
+      this.#missing = await this.#missingLines(events)
     }
+  }
+
+  async #missingLines(events: readonly JobEvent[]): Promise<Map<JobEvent, number>> {
+    const ends = events.filter(event => event.payload.logged !== undefined && this.#isWanted(event))
+    if (ends.length === 0) return new Map()
+    const logged = ends.map(
+      ({ payload }) => payload.logged as { readonly lines: number; readonly fence: number },
+    )
+    const attempts = ends.map(({ node, item = -1 }, n) => ({ nodeId: node!, item, fence: logged[n]!.fence }))
+    const stored = await this.#parts.journal.logs.lastLines(this.#jobId, attempts)
+    const missing = ends.map((event, n) => [event, logged[n]!.lines - stored[n]!] as const)
+    return new Map(missing.filter(([, lines]) => lines > 0))
   }
 
   take(): void {
@@ -248,20 +274,27 @@ class EngineLines {
     this.#after = { seq, place: Number(idempotency_key.slice(idempotency_key.lastIndexOf(":") + 1)) }
   }
 
-  #line(event: JobEvent): Unplaced | null {
+  #isWanted(event: JobEvent): boolean {
     const { node, item, attempt } = this.#filter
-    if (node !== undefined && event.node !== node) return null
-    if (item !== undefined && (event.item ?? -1) !== item) return null
-    const shown = attemptOf(event)
-    if (attempt !== undefined && shown !== attempt) return null
+    if (node !== undefined && event.node !== node) return false
+    if (item !== undefined && (event.item ?? -1) !== item) return false
+    return (attempt === undefined || attemptOf(event) === attempt) && !isLater(event.at, this.#filter)
+  }
+
+  #line(event: JobEvent): Unplaced | null {
+    if (!this.#isWanted(event)) return null
     const line = engineLine(event)
-    if (line === null || logLevels.indexOf(line.level) < this.#least) return null
-    if (isLater(event.at, this.#filter)) return null
+    if (line === null) return null
+    const lost = this.#missing.get(event)
+    const level = lost !== undefined && line.level === "info" ? "warn" : line.level
+    if (logLevels.indexOf(level) < this.#least) return null
+    const attempt = attemptOf(event)
     return {
-      ...{ at: event.at, level: line.level, source: "engine", node: event.node! },
+      ...{ at: event.at, level, source: "engine", node: event.node! },
       ...(event.item !== undefined && { item: event.item }),
-      ...(shown !== undefined && { attempt: shown }),
+      ...(attempt !== undefined && { attempt }),
       message: line.message,
+      ...(lost !== undefined && { lost }),
     }
   }
 }

@@ -14,9 +14,13 @@ export interface LogStore {
   write(rows: readonly LoggedLines[]): Promise<void>
   /** Rows in the order of their positions, or in the opposite one, by index: at most `limit`. */
   read(query: LogQuery): Promise<LogRow[]>
+  /** For each attempt, in their order: the number of its last stored line; 0: none is stored. */
+  lastLines(jobId: string, attempts: readonly LoggedAttempt[]): Promise<number[]>
   /** Removes at most `limit` rows of jobs that were removed. Any engine does this. Returns their number. */
   purgeRows(purge: { readonly limit: number }): Promise<number>
 }
+
+export type LoggedAttempt = Pick<LoggedLines, "nodeId" | "item" | "fence">
 
 export interface LogRow extends Omit<LoggedLines, "jobId" | "lines"> {
   readonly position: number

@@ -1,7 +1,7 @@
 import type { LoggedLines } from "../../log.ts"
 import { isDuplicate } from "../errors.ts"
 import { FIELD, plain, records } from "../joined-text.ts"
-import type { LogQuery, LogRow, LogStore } from "../port/logs.ts"
+import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../port/logs.ts"
 import type { Database } from "./database.ts"
 
 /** The number of removed jobs whose rows one statement removes. */
@@ -33,6 +33,13 @@ export class SqlLogs implements LogStore {
     if (nodeId === undefined) return this.#database.query<LogRow>("readLogs", page)
     if (item === undefined) return this.#database.query<LogRow>("readNodeLogs", [...page, nodeId, attempt])
     return this.#database.query<LogRow>("readItemLogs", [...page, nodeId, attempt, item])
+  }
+
+  async lastLines(jobId: string, attempts: readonly LoggedAttempt[]) {
+    const list = records(attempts, ({ nodeId, item, fence }) => [plain(nodeId), item, fence].join(FIELD))
+    return (await this.#database.query<{ last: number }>("readLastLogLines", [jobId, list])).map(
+      ({ last }) => last,
+    )
   }
 
   async purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]) {

@@ -41,7 +41,9 @@ const logLine = z
       .int()
       .min(1)
       .optional()
-      .describe("How many lines of the attempt before this one were lost."),
+      .describe(
+        "How many lines of the attempt before this one were lost. Of a line of the engine, which ends the attempt: how many at its end.",
+      ),
   })
   .meta({ id: "LogLine", examples: [lineExample] })
 
@@ -53,6 +55,12 @@ export const logPage = z
       .nullable()
       .describe(
         "The value of `after` (or `before`, if that was given) for the next page, which may have lines; null: there are no more now.",
+      ),
+    pending: z
+      .literal(true)
+      .optional()
+      .describe(
+        "More lines are certain: an attempt has ended less than 5 s ago, and its last lines are not stored yet. Its end is shown after them.",
       ),
   })
   .meta({ examples: [{ lines: [lineExample], next: "17179869187.2.4.1" }] })

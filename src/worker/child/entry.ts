@@ -101,12 +101,12 @@ function run({ id, task, parents }: Extract<ToChild, { type: "run" }>): void {
     },
     progress: progress => send({ type: "progress", id, progress, usage: used() }),
     preview: data => send({ type: "preview", id, data, usage: used() }),
-    ended: outcome => {
+    ended: (outcome, _at, logLines) => {
       const usage = used()
       isOver = true
       attempts.delete(id)
       places.delete(id)
-      send({ type: "ended", id, outcome, usage })
+      send({ type: "ended", id, outcome, usage, logLines })
     },
   }
   let isOver = false

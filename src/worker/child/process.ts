@@ -52,7 +52,11 @@ export type AttemptMessage = { readonly id: number } & (
   | ({ readonly type: "started" } & Used)
   | ({ readonly type: "progress"; readonly progress: Progress } & Used)
   | ({ readonly type: "preview"; readonly data: Json } & Used)
-  | ({ readonly type: "ended"; readonly outcome: Outcome | null } & Used)
+  | ({
+      readonly type: "ended"
+      readonly outcome: Outcome | null
+      readonly logLines: number | undefined
+    } & Used)
 )
 
 export type FromChild =

@@ -127,9 +127,11 @@ export class ChildRunner implements Runner {
       const placed = () => attempt.process?.send({ type: "placed", id: attempt.id })
       events.place().then(placed, () => {})
     } else if (message.type === "ended") {
-      const { outcome } = message
+      const { outcome, logLines } = message
       const isReturned = outcome === null && attempt.isMoving && !attempt.isAborted
-      this.#end(attempt, () => (isReturned ? events.returned?.() : events.ended(outcome)))
+      this.#end(attempt, () =>
+        isReturned ? events.returned?.() : events.ended(outcome, undefined, logLines),
+      )
     }
   }
 

@@ -40,9 +40,13 @@ export class AttemptLog {
     this.#buffer.add(this.#open, { line, bytes, level: levelIndex(level) })
   }
 
-  /** The attempt has ended: one line reports what its limits have dropped. */
-  end(at: number): void {
-    if (this.#droppedLines === 0) return
+  /** The attempt has ended: one line reports what its limits have dropped. Returns the number of the last line. */
+  end(at: number): number {
+    if (this.#droppedLines > 0) this.#reportDropped(at)
+    return this.#open.last
+  }
+
+  #reportDropped(at: number): void {
     const { maxBytes, maxLines } = this.#limits
     const message = `${this.#droppedLines} lines (${this.#droppedBytes} bytes) were dropped: an attempt keeps at most ${maxLines} lines and ${maxBytes} bytes.`
     this.#droppedLines = 0

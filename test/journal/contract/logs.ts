@@ -78,6 +78,21 @@ export function logsContract(stage: () => Stage): void {
       ])
     })
 
+    it("tell the last stored line of each attempt, in the order of the question", async () => {
+      const { logs } = stage().journal
+      const { jobId } = await storedJob()
+      await logs.write([
+        row(jobId, 5, { lastLine: 9 }),
+        row(jobId, 1, { lastLine: 4 }),
+        row(jobId, 1, { fence: 2, lastLine: 2 }),
+        row(jobId, 1, { nodeId: "b", item: 3 }),
+      ])
+      const attempt = (nodeId: string, item: number, fence: number) => ({ nodeId, item, fence })
+      const asked = [attempt("b", 3, 1), attempt("a", -1, 2), attempt("c", -1, 1), attempt("a", -1, 1)]
+      expect(await stage().peer.logs.lastLines(jobId, asked)).toEqual([1, 2, 0, 9])
+      expect(await stage().peer.logs.lastLines(newId(), asked)).toEqual([0, 0, 0, 0])
+    })
+
     it("come without lines where no line has the wanted level, and beyond the wanted size", async () => {
       const { logs } = stage().journal
       const { jobId } = await storedJob()

@@ -420,9 +420,9 @@ export class RedisWorker implements TaskEvents {
     return this.#artifactRequests.ask(nameOf(task), question)
   }
 
-  finished(task: TaskName, outcome: Outcome, { heldMs, ranMs }: AttemptTimes): void {
+  finished(task: TaskName, outcome: Outcome, { worker: _, ...times }: AttemptTimes): void {
     const name = nameOf(task)
-    const report = { kind: "finished", outcome, times: { heldMs, ranMs } } as const
+    const report = { kind: "finished", outcome, times } as const
     this.#done.add(name, report)
     this.#end(name, report)
   }

@@ -1,6 +1,6 @@
 /** Log lines on one SQLite connection: each method is one transaction. */
 import type { LoggedLines } from "../../../log.ts"
-import type { LogQuery, LogRow, LogStore } from "../../port/logs.ts"
+import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../../port/logs.ts"
 import { type Connection, freeText, type Sync } from "../database.ts"
 
 const WRITE = `
@@ -8,6 +8,10 @@ insert into node_logs (job_id, position, node_id, item, fence, attempt, first_li
 select ?1, coalesce((select max(position) from node_logs where job_id = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
 where exists (select 1 from jobs where id = ?1)
 on conflict (job_id, node_id, item, fence, first_line) do nothing`
+
+const LAST_LINE = `
+select last_line as last from node_logs where job_id = ?1 and node_id = ?2 and item = ?3 and fence = ?4
+order by first_line desc limit 1`
 
 /** `+`: their rows are few enough to be sorted, not by an index of positions. */
 const reading = (condition: string, position: "position" | "+position", isDownwards: boolean) => {
@@ -69,6 +73,13 @@ export class SqliteLogs implements Sync<LogStore> {
     if (nodeId === undefined) return this.#connection.all(ofJob, ...page)
     if (item === undefined) return this.#connection.all(ofNode, ...page, nodeId, attempt ?? null)
     return this.#connection.all(ofItem, ...page, nodeId, attempt ?? null, item)
+  }
+
+  lastLines(jobId: string, attempts: readonly LoggedAttempt[]): number[] {
+    return attempts.map(
+      ({ nodeId, item, fence }) =>
+        this.#connection.get<{ last: number }>(LAST_LINE, jobId, nodeId, item, fence)?.last ?? 0,
+    )
   }
 
   purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]): number {

@@ -164,11 +164,14 @@ function useEngine({ jobId, filter, timeline, node }: LogViewProps) {
     const read = () => {
       readAt.current = Date.now()
       engine.read(stop.signal).then(
-        hasMore => hasMore && changed(),
+        hasMore => {
+          if (hasMore) changed()
+          if (engine.isPending && !stop.signal.aborted) timer = setTimeout(read, ENGINE_MS)
+        },
         failure => stop.signal.aborted || setError(failure),
       )
     }
-    const timer = setTimeout(read, Math.max(0, readAt.current + ENGINE_MS - Date.now()))
+    let timer = setTimeout(read, Math.max(0, readAt.current + ENGINE_MS - Date.now()))
     return () => {
       clearTimeout(timer)
       stop.abort()

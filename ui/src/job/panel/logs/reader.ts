@@ -21,6 +21,7 @@ export interface LogLine {
 interface LogPage {
   readonly lines: readonly LogLine[]
   readonly next: string | null
+  readonly pending?: true
 }
 
 export interface LogFilter {
@@ -40,8 +41,8 @@ const LONGEST_RETRY_MS = 30_000
 const withTime = (line: LogLine) => ({ ...line, at: Date.parse(line.at as never) })
 
 async function readPage(jobId: string, query: Query, signal: AbortSignal): Promise<LogPage> {
-  const { lines, next } = await ask<LogPage>(`${jobPath(jobId)}/logs`, { query, signal })
-  return { lines: lines.map(withTime), next }
+  const { lines, ...page } = await ask<LogPage>(`${jobPath(jobId)}/logs`, { query, signal })
+  return { lines: lines.map(withTime), ...page }
 }
 
 export class LogReader {
@@ -244,6 +245,8 @@ export class LogReader {
 /** What the engine did with the attempt: few lines, read again from the last one on. */
 export class EngineLines {
   lines: readonly LogLine[] = []
+  /** More are certain, whether or not there is another fact. */
+  isPending = false
   readonly #jobId: string
   readonly #filter: LogFilter
   #after: string | undefined
@@ -262,7 +265,8 @@ export class EngineLines {
     try {
       for (;;) {
         const query = { ...this.#filter, source: "engine", limit: 1000, after: this.#after }
-        const { lines, next } = await readPage(this.#jobId, query, signal)
+        const { lines, next, pending = false } = await readPage(this.#jobId, query, signal)
+        this.isPending = pending
         this.#after = next ?? lines.at(-1)?.id ?? this.#after
         this.lines = [...this.lines, ...lines]
         if (next === null) return this.lines.length > known

@@ -44,22 +44,40 @@ export function rowsOf(
 /** Starts stand before all lines of the attempt, and ends after them, whatever the clock of its worker says. */
 function placed(engine: EngineLines["lines"]): { place: number; row: LogRow }[] {
   const started = engine.findIndex(({ message }) => message.startsWith("started"))
-  return engine.map(({ id, at, level, message }, index) => ({
-    place:
+  return engine.flatMap(({ id, at, level, message, lost }, index) => {
+    const place =
       index <= started || message.startsWith("dispatched")
         ? 0
-        : /^(completed|failed|cancelled|lost)/.test(message)
+        : /^(completed|failed|cancelled|lost)/.test(message) || lost !== undefined
           ? Number.POSITIVE_INFINITY
-          : at,
-    row: { key: `engine ${id}`, kind: "engine", at, level, text: message, fields: "", line: null },
-  }))
+          : at
+    const row = {
+      key: `engine ${id}`,
+      kind: "engine",
+      at,
+      level,
+      text: message,
+      fields: "",
+      line: null,
+    } as const
+    const gap = {
+      ...row,
+      key: `${row.key} gap`,
+      kind: "gap",
+      level: "warn",
+      text: lostText(lost ?? 0),
+    } as const
+    return (lost === undefined ? [row] : [gap, row]).map(shown => ({ place, row: shown }))
+  })
 }
+
+const lostText = (lost: number) => `${lost} ${lost === 1 ? "line was" : "lines were"} lost`
 
 function missing(
   before: LogLine | null,
   { line = 0, item, lost = 0 }: LogLine,
 ): Pick<LogRow, "text" | "level"> | null {
-  if (lost > 0) return { text: `${lost} ${lost === 1 ? "line was" : "lines were"} lost`, level: "warn" }
+  if (lost > 0) return { text: lostText(lost), level: "warn" }
   if (before === null || before.item !== item || (before.line ?? 0) < line) return null
   return { text: "The attempt restarts in another process", level: "info" }
 }
