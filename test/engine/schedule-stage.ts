@@ -26,5 +26,5 @@ export async function outcomes(umbra: Umbra, name = "s"): Promise<string[]> {
 }
 
 export function whenFired(umbra: Umbra, expected: readonly string[], name = "s"): Promise<void> {
-  return expect.poll(() => outcomes(umbra, name), { timeout: 8000 }).toEqual(expected)
+  return expect.poll(() => outcomes(umbra, name)).toEqual(expected)
 }
