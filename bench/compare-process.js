@@ -1,7 +1,8 @@
 /**
  * One build of Umbra in a process of its own, see compare.ts. `compare-process.js DIST library STORE` runs jobs with the
- * library, `compare-process.js DIST serve ...` is `umbra serve`. `{ used }` in an answer is the processor time of this
- * process so far, in milliseconds.
+ * library, `compare-process.js DIST engine STORE REDIS PREFIX` with workers elsewhere, `compare-process.js DIST worker
+ * REDIS PREFIX` is such a worker, `compare-process.js DIST serve ...` is `umbra serve`. `{ used }` in an answer is the
+ * processor time of this process so far, in milliseconds.
  */
 import { join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -20,10 +21,25 @@ if (role === "serve") {
   process.argv = [process.argv[0], join(resolve(dist), "cli/main.js"), "serve", ...rest]
   await load("cli/main.js")
 } else {
-  const { openUmbra, defineHandler, defineAdapter } = await load("index.js")
+  const { openUmbra, openWorker, defineHandler, defineAdapter } = await load("index.js")
   const noop = defineHandler({ name: "noop", run: () => ({ ok: true, i: 1 }) })
-  const adapters = makeAdapters(defineAdapter)
-  const umbra = await openUmbra(rest[0], { handlers: [noop], adapters, worker: { concurrency: 1000 } })
+  const opened = await {
+    library: () =>
+      openUmbra(rest[0], {
+        ...{ handlers: [noop], adapters: makeAdapters(defineAdapter), worker: { concurrency: 1000 } },
+      }),
+    async engine() {
+      const [store, redisUrl, prefix] = rest
+      const umbra = await openUmbra(store, { roles: ["engine"], redisUrl, redis: { prefix } })
+      while (umbra.workers().length === 0) await new Promise(resolve => setTimeout(resolve, 50))
+      return umbra
+    },
+    worker() {
+      const [redisUrl, prefix] = rest
+      const redis = { prefix, prefetch: 500 }
+      return openWorker(redisUrl, { handlers: [noop], queues: ["noop"], worker: { concurrency: 500 }, redis })
+    },
+  }[role]()
   process.on("message", async ({ workload }) => {
     if (workload === undefined) return process.send({ used: used() })
     const { definition, input, inFlight, seconds } = workload
@@ -31,7 +47,7 @@ if (role === "serve") {
     let jobs = 0
     const lane = async () => {
       do {
-        const { status } = await (await umbra.submit(definition, input)).wait()
+        const { status } = await (await opened.submit(definition, input)).wait()
         if (status !== "COMPLETED") throw new Error(`a job is ${status}`)
         jobs++
       } while (performance.now() < until)
@@ -39,7 +55,7 @@ if (role === "serve") {
     await Promise.all(Array.from({ length: inFlight }, lane))
     process.send({ jobs })
   })
-  process.once("disconnect", () => void umbra.close())
+  process.once("disconnect", () => void opened.close())
   process.send({ ready: true })
 }
 

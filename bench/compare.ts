@@ -9,6 +9,7 @@
  * begins, so that work done later counts too. That of the backends of PostgreSQL is counted apart, on Linux.
  */
 import { type ChildProcess, spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
 import { once } from "node:events"
 import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -17,7 +18,7 @@ import pg from "pg"
 import { Connection, requestText } from "./connection.ts"
 import { pipeline } from "./pipeline-load.ts"
 import { drive, portOf, requests, workflows } from "./server.ts"
-import { databaseUrl } from "./services.ts"
+import { databaseUrl, redisUrl } from "./services.ts"
 import { workloads } from "./workloads.ts"
 
 export interface CompareOptions {
@@ -58,7 +59,9 @@ function all(): ReadonlyMap<string, Start> {
   for (const { name, nodes, inFlight } of workloads(1)) {
     if (!ofJobs.includes(name)) continue
     const definition = { name: `bench-${nodes.length}`, nodes }
-    found.set(`engine: ${name}`, libraryOf({ definition, input: { a: 1 }, inFlight, seconds: SECONDS }, 1))
+    const workload = { definition, input: { a: 1 }, inFlight, seconds: SECONDS }
+    found.set(`engine: ${name}`, libraryOf(workload, 1))
+    found.set(`fleet: ${name}`, fleetOf(workload))
   }
   for (const adapters of [1, 3, 10]) {
     const workload = {
@@ -189,13 +192,37 @@ function libraryOf(workload: object, operations: number): Start {
     return {
       turn: async () => (await ask(child, { workload })).jobs! * operations,
       used: async () => (await ask(child, {})).used!,
+      close: () => disconnect(child),
+    }
+  }
+}
+
+/** An engine and a worker in processes of their own, connected by Redis. Their processor time is counted together. */
+function fleetOf(workload: object): Start {
+  return async (dist, location) => {
+    const fleet = [await redisUrl(), `compare-${randomUUID()}`]
+    const worker = startProcess([dist, "worker", ...fleet])
+    await answerOf(worker)
+    const engine = startProcess([dist, "engine", location, ...fleet])
+    await answerOf(engine)
+    const both = [engine, worker]
+    return {
+      turn: async () => (await ask(engine, { workload })).jobs!,
+      async used() {
+        const answers = await Promise.all(both.map(child => ask(child, {})))
+        return answers.reduce((sum, { used }) => sum + used!, 0)
+      },
       async close() {
-        const exit = once(child, "exit")
-        child.disconnect()
-        await exit
+        for (const child of both) await disconnect(child)
       },
     }
   }
+}
+
+async function disconnect(child: ChildProcess): Promise<void> {
+  const exit = once(child, "exit")
+  child.disconnect()
+  await exit
 }
 
 function serverOf(request: string): Start {

@@ -15,7 +15,7 @@ export interface Figures {
   readonly vacuums: number
   /** Ended jobs that are older than the retention. */
   readonly backlog: number
-  /** Samples since the last figures in which an append waited for a lock. */
+  /** Samples since the last figures in which an append waited for a lock of another kind of statement. */
   readonly blocked: number
 }
 
@@ -41,10 +41,21 @@ where n.nspname = 'umbra' and c.relkind in ('r', 'i')`
 
 const BACKLOG = "select count(*) from umbra.jobs where finished_at < $1"
 
-/** A commit of a pipeline counts as an append. */
+/**
+ * Appends that wait for a lock of a statement that is not an append itself: two appends that extend the same table wait for
+ * each other for microseconds. A commit of a pipeline counts as an append.
+ */
 const BLOCKED = `
-select count(*) from pg_stat_activity
-where wait_event_type = 'Lock' and (query like '%insert into umbra.journal%' or query like '%insert into umbra.pipeline_messages%')`
+with activity as (
+  select pid, wait_event_type, wait_event, left(query, 60) as statement, backend_type,
+    query like '%insert into umbra.journal%' or query like '%insert into umbra.pipeline_messages%' as is_append
+  from pg_stat_activity
+)
+select a.wait_event, coalesce(b.statement, b.backend_type) as blocker
+from activity as a
+cross join unnest(pg_blocking_pids(a.pid)) as blocking (pid)
+join activity as b on b.pid = blocking.pid
+where a.wait_event_type = 'Lock' and a.is_append and not b.is_append`
 
 export async function postgresStore(): Promise<BenchStore> {
   const server = await startPostgres()
@@ -57,7 +68,10 @@ export async function postgresStore(): Promise<BenchStore> {
   let [blocked, isOpen] = [0, true]
   const sampling = (async () => {
     while (isOpen) {
-      if (Number((await sampler.query(BLOCKED)).rows[0].count) > 0) blocked++
+      const { rows } = await sampler.query(BLOCKED)
+      if (rows.length > 0) blocked++
+      for (const { wait_event, blocker } of rows)
+        console.log(`    an append waits (${wait_event}) for: ${blocker}`)
       await new Promise(resolve => setTimeout(resolve, SAMPLE_MS))
     }
   })()

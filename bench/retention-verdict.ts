@@ -67,7 +67,7 @@ export function judge(periods: readonly Period[], targets: Targets): Verdict[] {
       found: `${backlog}`,
     },
     {
-      target: "no append waits for a lock",
+      target: "no append waits for a lock of a sweep or a vacuum",
       isMet: blocked === 0,
       found: `${blocked} samples with one`,
     },
