@@ -19,7 +19,7 @@ import { Calls } from "./calls.ts"
 import { Link, removeEntries } from "./client/link.ts"
 import { type Keys, storesKey, WORKERS } from "./keys.ts"
 import { LogStreams } from "./log-streams.ts"
-import { noWorker, type Outstanding, OutstandingTasks, remoteWaits, timely } from "./outstanding.ts"
+import { noWorker, type OutstandingTask, OutstandingTasks, remoteWaits, timely } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
@@ -318,7 +318,7 @@ export class RedisBroker implements RemoteWorkers {
     this.#tasks.takeReady(task => void this.#send(keys, task))
   }
 
-  async #send(keys: Keys, task: Outstanding): Promise<void> {
+  async #send(keys: Keys, task: OutstandingTask): Promise<void> {
     try {
       const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
       const fields = encodeTask(timely(task.content!, task.queuedAt), { name: task.name, epoch })
@@ -339,7 +339,7 @@ export class RedisBroker implements RemoteWorkers {
   /**
    * Invariant 1. Returns false if the end of the task was reported before, or the task is not tracked here.
    */
-  #forget(task: Outstanding): boolean {
+  #forget(task: OutstandingTask): boolean {
     const isRemoved = this.#tasks.remove(task)
     if (isRemoved) this.#wake()
     return isRemoved
@@ -449,7 +449,7 @@ export class RedisBroker implements RemoteWorkers {
     }
   }
 
-  #lost(tasks: readonly Outstanding[]): void {
+  #lost(tasks: readonly OutstandingTask[]): void {
     const lost = tasks.filter(({ name }) => this.#tasks.has(name))
     const attempts = lost.filter(({ name }) => !this.#calls.answer(name, "lost"))
     const callsToo = attempts.length < lost.length
@@ -463,7 +463,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   /** Removes the task from its stream, and stops the worker that holds it. */
-  #stop({ handler, entry, name, abortReason: reason, known }: Outstanding): void {
+  #stop({ handler, entry, name, abortReason: reason, known }: OutstandingTask): void {
     if (entry !== null) this.#remove(handler, [entry])
     this.#publish({ type: "cancel", names: [name], reason, submissions: true, known })
   }

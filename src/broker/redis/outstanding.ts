@@ -6,35 +6,50 @@ import { type KnownRun, nameOf, type Task, type TaskName, type TaskWaits } from 
 import type { Roster } from "./roster.ts"
 
 /** A task between its dispatch, or its adoption, and its end. */
-export interface Outstanding extends Queued {
+export class OutstandingTask implements Queued {
   readonly name: string
   readonly task: TaskName
   readonly handler: string
   /** The content for resending; null: an earlier owner of the job had sent the task. */
   readonly content: Task | null
+  readonly owner: string
+  readonly workflow: string
+  readonly priority: number
+  removed = false
   /** `queued`: not in Redis yet. `unsure`: it is unknown whether the task is in Redis. */
-  state: "queued" | "sent" | "unsure"
+  state: "queued" | "sent" | "unsure" = "queued"
   /** The id of the entry in the stream of its handler; null: not known. */
-  entry: string | null
+  entry: string | null = null
   /**
    * The worker whose handler has begun the task, and when by this process's monotonic clock; null: none has,
    * as far as is known.
    */
-  begun: { readonly worker: string; readonly at: number; readonly usage?: JsonObject } | null
+  begun: { readonly worker: string; readonly at: number; readonly usage?: JsonObject } | null = null
   /**
    * Until then, by `performance.now()`, a worker may run an adopted task without having reported that to the
    * new owner.
    */
-  unknownUntil: number
+  unknownUntil = 0
   /** The cause given by the worker that refused the task since it was last sent; null: none did. */
-  refused: string | null
-  refusals: number
-  isCancelled: boolean
-  abortReason?: string | undefined
+  refused: string | null = null
+  refusals = 0
+  isCancelled = false
+  abortReason: string | undefined
   /** For a cancelled task. */
-  known?: KnownRun | undefined
+  known: KnownRun | undefined
   /** When this process queued it for sending, by `performance.now()`. */
   readonly queuedAt: number
+
+  constructor(name: string, task: TaskName, handler: string, content: Task | null, queuedAt: number) {
+    this.name = name
+    this.task = task
+    this.handler = handler
+    this.content = content
+    this.owner = content?.owner ?? ""
+    this.workflow = content?.workflow ?? ""
+    this.priority = content?.priority ?? 0
+    this.queuedAt = queuedAt
+  }
 }
 
 /**
@@ -43,13 +58,13 @@ export interface Outstanding extends Queued {
  * ends a task removes it first.
  */
 export class OutstandingTasks {
-  readonly #byName = new Map<string, Outstanding>()
-  readonly #windows = new Map<string, Window<Outstanding>>()
+  readonly #byName = new Map<string, OutstandingTask>()
+  readonly #windows = new Map<string, Window<OutstandingTask>>()
   /**
    * Isolated tasks that are not in Redis yet. They wait for each other in their worker, and use no capacity
    * of other tasks.
    */
-  readonly #isolated = new Set<Outstanding>()
+  readonly #isolated = new Set<OutstandingTask>()
   #isolatedSent = 0
   readonly #slotMs: number
   readonly #capacity: (handler: string) => number
@@ -59,7 +74,7 @@ export class OutstandingTasks {
     this.#capacity = parts.capacity
   }
 
-  get(name: string): Outstanding | undefined {
+  get(name: string): OutstandingTask | undefined {
     return this.#byName.get(name)
   }
 
@@ -67,7 +82,7 @@ export class OutstandingTasks {
     return this.#byName.has(name)
   }
 
-  values(): Outstanding[] {
+  values(): OutstandingTask[] {
     return [...this.#byName.values()]
   }
 
@@ -82,10 +97,7 @@ export class OutstandingTasks {
   add(task: Task): boolean {
     const name = nameOf(task)
     if (this.#byName.has(name)) return false
-    const { handler, owner, workflow, priority } = task
-    const queuedAt = performance.now()
-    const waiting = { ...unsent, name, task, handler, content: task, owner, workflow, priority, queuedAt }
-    this.#queue({ ...waiting, state: "queued" })
+    this.#queue(new OutstandingTask(name, task, task.handler, task, performance.now()))
     return true
   }
 
@@ -96,13 +108,15 @@ export class OutstandingTasks {
   adopt(task: TaskName, handler: string, unknownUntil: number): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
-    const unknown = { owner: "", workflow: "", priority: 0, content: null, queuedAt: 0 }
-    this.#byName.set(name, { ...unsent, ...unknown, name, task, handler, unknownUntil, state: "unsure" })
+    const adopted = new OutstandingTask(name, task, handler, null, 0)
+    adopted.state = "unsure"
+    adopted.unknownUntil = unknownUntil
+    this.#byName.set(name, adopted)
     this.#window(handler).sent += 1
   }
 
   /** Passes the tasks that are to be sent to `send`, as far as there is capacity. */
-  takeReady(send: (task: Outstanding) => void): void {
+  takeReady(send: (task: OutstandingTask) => void): void {
     for (const task of this.#isolated) {
       if (this.#capacity(task.handler) === 0) continue
       this.#isolated.delete(task)
@@ -122,7 +136,7 @@ export class OutstandingTasks {
   }
 
   /** No worker holds the task: it is queued again. */
-  putBack(task: Outstanding): void {
+  putBack(task: OutstandingTask): void {
     if (isIsolated(task)) this.#isolatedSent -= 1
     else this.#window(task.handler).sent -= 1
     task.state = "queued"
@@ -133,7 +147,7 @@ export class OutstandingTasks {
   }
 
   /** Returns false if the task was removed before. */
-  remove(task: Outstanding): boolean {
+  remove(task: OutstandingTask): boolean {
     if (this.#byName.get(task.name) !== task) return false
     this.#byName.delete(task.name)
     if (isIsolated(task)) {
@@ -147,20 +161,20 @@ export class OutstandingTasks {
   }
 
   /** The tasks of a handler that no worker has begun, in the order in which they are expected to begin. */
-  notBegun(handler: string): Outstanding[] {
+  notBegun(handler: string): OutstandingTask[] {
     const sent = this.values().filter(
       task => task.handler === handler && task.state !== "queued" && task.begun === null,
     )
     return [...sent, ...this.#window(handler).queue.order()]
   }
 
-  #queue(task: Outstanding): void {
+  #queue(task: OutstandingTask): void {
     this.#byName.set(task.name, task)
     if (isIsolated(task)) this.#isolated.add(task)
     else this.#window(task.handler).queue.push(task)
   }
 
-  #window(handler: string): Window<Outstanding> {
+  #window(handler: string): Window<OutstandingTask> {
     let window = this.#windows.get(handler)
     if (window === undefined) {
       window = new Window(this.#slotMs, () => this.#capacity(handler))
@@ -170,13 +184,7 @@ export class OutstandingTasks {
   }
 }
 
-/** A task of which nothing is known from Redis. */
-const unsent = {
-  ...{ entry: null, begun: null, unknownUntil: 0 },
-  ...{ refused: null, refusals: 0, isCancelled: false, removed: false },
-}
-
-function isIsolated({ content }: Outstanding): boolean {
+function isIsolated({ content }: OutstandingTask): boolean {
   return content?.isolation !== undefined
 }
 

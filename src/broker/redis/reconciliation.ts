@@ -4,7 +4,7 @@ import { nameFrom } from "../port.ts"
 import { RedisAwayError, type Reply } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups } from "./client/link.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
-import type { Outstanding, OutstandingTasks } from "./outstanding.ts"
+import type { OutstandingTask, OutstandingTasks } from "./outstanding.ts"
 import type { Results } from "./results.ts"
 import type { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
@@ -20,8 +20,8 @@ interface ReconciliationParts {
   /** The epoch of a partition that this engine owns and whose tasks are all in `tasks`. */
   readonly epochOf: (partition: number) => number | undefined
   readonly partitionOf: (jobId: string) => number
-  readonly lost: (tasks: readonly Outstanding[]) => void
-  readonly resend: (task: Outstanding) => void
+  readonly lost: (tasks: readonly OutstandingTask[]) => void
+  readonly resend: (task: OutstandingTask) => void
   /** Removes entries from the handler's stream. */
   readonly remove: (handler: string, entries: readonly string[]) => void
   readonly publish: (control: Control) => void
@@ -252,7 +252,7 @@ export class Reconciliation {
    * While a partition is being taken over, no task of it can be declared lost: its results may lie in the
    * stream unread.
    */
-  #isDrained({ task }: Outstanding): boolean {
+  #isDrained({ task }: OutstandingTask): boolean {
     const { epochOf, partitionOf } = this.#parts
     const partition = partitionOf(task.jobId)
     return epochOf(partition) !== undefined && !this.#claims.has(partition)
@@ -266,13 +266,13 @@ export class Reconciliation {
 
   /** Returns false if a worker that may hold tasks has not registered yet. */
   #settle(
-    before: readonly Outstanding[],
+    before: readonly OutstandingTask[],
     found: ReadonlyMap<string, Found>,
     dead: ReadonlySet<string>,
   ): boolean {
     const { roster, tasks, lost, resend } = this.#parts
     const held = roster.held()
-    const gone: Outstanding[] = []
+    const gone: OutstandingTask[] = []
     let isSure = true
     for (const task of before) {
       if (tasks.get(task.name) !== task) continue

@@ -6,14 +6,21 @@ import type { AttemptTimes, KnownRun, Outcome, Task } from "../port.ts"
 
 export type Fields = readonly string[]
 
-/** `epoch`: of the task's partition when it was sent. */
+/**
+ * `epoch`: of the task's partition when it was sent. Tasks and reports are not copied here: an object of many fields that
+ * is copied by spreading becomes a hash table of several KB.
+ */
 export function encodeTask(task: Task, { name, epoch }: TaskLabel): Fields {
-  return ["name", name, "epoch", String(epoch), "task", JSON.stringify({ ...task, parents: task.parents() })]
+  // JSON leaves out `parents`, which is a function.
+  const text = `${JSON.stringify(task).slice(0, -1)},"parents":${JSON.stringify(task.parents())}}`
+  return ["name", name, "epoch", String(epoch), "task", text]
 }
 
 export function decodeTask(fields: Fields): Task {
-  const { parents, ...task } = JSON.parse(field(fields, "task") ?? "null")
-  return { ...task, parents: () => parents }
+  const task = JSON.parse(field(fields, "task") ?? "null")
+  const { parents } = task
+  task.parents = () => parents
+  return task
 }
 
 export interface TaskLabel {
@@ -85,16 +92,18 @@ export function encodeReport(
 ): readonly [string, string] {
   if (report.kind !== "finished" || report.outcome.type !== "completed")
     return [JSON.stringify([name, worker, handler, entry, report]), ""]
-  const { output: _, text, ...outcome } = report.outcome
-  return [JSON.stringify([name, worker, handler, entry, { ...report, outcome }]), text]
+  const { type, text, usage } = report.outcome
+  const { kind, times } = report
+  return [JSON.stringify([name, worker, handler, entry, { kind, outcome: { type, usage }, times }]), text]
 }
 
 export function decodeReport(said: string, text: string): { readonly report: Report; readonly from: Sender } {
   const [name, worker, handler, entry, report] = JSON.parse(said) as [string, string, string, string, Report]
   const from = { name, worker, handler, entry }
   if (report.kind !== "finished" || report.outcome.type !== "completed") return { report, from }
-  const outcome = { ...report.outcome, output: JSON.parse(text) as Json, text }
-  return { report: { ...report, outcome }, from }
+  const { type, usage } = report.outcome
+  const outcome = { type, output: JSON.parse(text) as Json, text, usage }
+  return { report: { kind: report.kind, outcome, times: report.times }, from }
 }
 
 /** A message of an engine to the workers. */

@@ -330,10 +330,10 @@ export class RedisWorker implements TaskEvents {
     const label = decodeLabel(fields)
     if (label === null) throw new TypeError("The task has no name or no epoch.")
     const { name, epoch } = label
-    const held = this.#held.get(name)
-    if (held !== undefined) {
+    const known = this.#held.get(name)
+    if (known !== undefined) {
       // The engine knows the entry that it sent last.
-      held.entry = entry
+      known.entry = entry
       return
     }
     const task = this.#decode(fields, label, entry)
@@ -344,11 +344,16 @@ export class RedisWorker implements TaskEvents {
       this.#refuse(label, { handler: task.handler, entry }, cause)
       return
     }
-    this.#held.set(name, {
-      ...{ task, entry, epoch, begin: null, join: null },
+    const held: Held = {
+      task,
+      entry,
+      epoch,
+      begin: null,
+      join: null,
       needsPlace: false,
       isBegunReported: false,
-    })
+    }
+    this.#held.set(name, held)
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
@@ -420,9 +425,9 @@ export class RedisWorker implements TaskEvents {
     return this.#artifactRequests.ask(nameOf(task), question)
   }
 
-  finished(task: TaskName, outcome: Outcome, { worker: _, ...times }: AttemptTimes): void {
+  finished(task: TaskName, outcome: Outcome, { heldMs, ranMs, logLines }: AttemptTimes): void {
     const name = nameOf(task)
-    const report = { kind: "finished", outcome, times } as const
+    const report = { kind: "finished", outcome, times: { heldMs, ranMs, logLines } } as const
     this.#done.add(name, report)
     this.#end(name, report)
   }
