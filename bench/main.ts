@@ -75,10 +75,8 @@ const named: typeof benches = {
   compare: () => compare({ old, only, repetitions: Number(values.repetitions ?? 7), store: values.store }),
   peers: () =>
     peers({
-      ...values,
-      only,
-      repetitions: Number(values.repetitions ?? 3),
-      from: values.from,
+      ...{ quick: values.quick, only, repetitions: Number(values.repetitions ?? 3) },
+      ...{ write: values.write, from: values.from },
     }),
   retention: () =>
     retention({
