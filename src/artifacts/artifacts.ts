@@ -8,7 +8,7 @@ import type { ArtifactBody } from "./body.ts"
 import type { ContentStore } from "./content-store.ts"
 import { noContentStore } from "./open.ts"
 import type { ArtifactSettings } from "./settings.ts"
-import { ArtifactSweep, CLAIM_MS, type SweepOptions } from "./sweep.ts"
+import { ArtifactSweep, GRACE_MS, type SweepOptions } from "./sweep.ts"
 import {
   type ArtifactAccess,
   type ArtifactContent,
@@ -115,7 +115,7 @@ export class Artifacts {
     const content = this.#content()
     const hash = hashOf(reference)
     const at = now()
-    const { outcome, key } = await rows.remove({ owner, hash, at, claimedBefore: at - CLAIM_MS, force })
+    const { outcome, key } = await rows.remove({ owner, hash, at, claimedBefore: at - GRACE_MS, force })
     if (outcome === "missing") throw noArtifact(hash)
     if (outcome === "referenced")
       throw new UmbraError(

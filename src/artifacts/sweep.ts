@@ -14,10 +14,11 @@ import type { ContentStore } from "./content-store.ts"
 import type { ArtifactSettings } from "./settings.ts"
 
 /**
- * A fact with a new reference is stored within this time after its claim, even if unused content is kept for a shorter time. A claim that is
- * ten seconds old counts for a new reference too (engine/owner/job-artifacts.ts): then the time is shorter by that.
+ * Content gets its row within this time after it was written, and a fact with a new reference is stored within this time after its claim, even
+ * if unused content is kept for a shorter time. A claim that is ten seconds old counts for a new reference too
+ * (engine/owner/job-artifacts.ts): then the time is shorter by that.
  */
-export const CLAIM_MS = 60_000
+export const GRACE_MS = 60_000
 const PAGE = 200
 const HOUR_MS = 3600_000
 
@@ -91,7 +92,7 @@ export class ArtifactSweep {
   async *#mark(counts: Counts, { dryRun = false }: SweepOptions): AsyncGenerator<void> {
     const { rows, now } = this.#parts
     const before = now() - this.#orphanMs
-    const claimedBefore = now() - Math.max(this.#orphanMs, CLAIM_MS)
+    const claimedBefore = now() - Math.max(this.#orphanMs, GRACE_MS)
     let after: ArtifactName | null = null
     do {
       const page: { readonly marked: readonly ArtifactRow[]; readonly next: ArtifactName | null } =
@@ -105,7 +106,7 @@ export class ArtifactSweep {
 
   async *#removeOrphans(counts: Counts, { dryRun = false }: SweepOptions): AsyncGenerator<void> {
     const { rows, content, now } = this.#parts
-    const before = now() - this.#orphanMs
+    const before = now() - Math.max(this.#orphanMs, GRACE_MS)
     let after: string | undefined
     for (;;) {
       const page = await content.list({ after, limit: PAGE })

@@ -7,7 +7,6 @@ import { once } from "node:events"
 import { mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { systemClock } from "../../src/engine/clock.ts"
@@ -40,6 +39,12 @@ function filesIn(folder: string, isWhole = false): string[] {
   return files.map(({ parentPath, name }) => (isWhole ? join(parentPath, name) : name))
 }
 
+/** As if all content had been written two hours ago. */
+function age(content: string): void {
+  const then = new Date(Date.now() - 2 * 3600_000)
+  for (const path of filesIn(content, true)) utimesSync(path, then, then)
+}
+
 async function killed(failpoint: string, given: readonly string[]): Promise<void> {
   const child = spawn(process.execPath, [...programArguments(program), ...given], {
     stdio: ["ignore", "ignore", "inherit"],
@@ -67,7 +72,7 @@ describe.each(["SQLite", "PostgreSQL"])("a process that is killed, on %s", kind 
       const reference = output as { artifact: string }
       expect(await (await umbra.artifacts.get(reference)).text()).toBe(`content of ${job!.job_id}`)
       // Only what the dead process left is removed.
-      await sleep(20)
+      age(content)
       await umbra.artifacts.sweep()
       expect(files()).toHaveLength(1)
       expect(await (await umbra.artifacts.get(reference)).text()).toBe(`content of ${job!.job_id}`)
@@ -80,14 +85,21 @@ describe.each(["SQLite", "PostgreSQL"])("a process that is killed, on %s", kind 
       const { location, content, files } = await stage(kind)
       await killed(failpoint, [location, content, "large"])
       const large = defineHandler({ name: "large", run: (_, ctx) => `${ctx.jobId} `.repeat(1_000) })
-      const settings = { location: content, orphanHours: 0, sweepSeconds: 1, outputBytes: 10_000 }
-      // What was claimed stays for a minute.
-      const clock = { ...systemClock, now: () => Date.now() + 120_000 }
-      const umbra = await openUmbra(location, { handlers: [large], artifacts: settings, clock })
-      onTestFinished(() => umbra.close())
-      const [job] = await umbra.jobs()
+      const open = (aheadMs: number, sweepSeconds: number) =>
+        openUmbra(location, {
+          handlers: [large],
+          artifacts: { location: content, orphanHours: 0, sweepSeconds, outputBytes: 10_000 },
+          clock: { ...systemClock, now: () => Date.now() + aheadMs },
+        })
+      const first = await open(0, 3600)
+      const [job] = await first.jobs()
       const { job_id: id } = job!
-      expect(await umbra.wait(id)).toMatchObject({ status: "COMPLETED" })
+      const completed = await first.wait(id)
+      await first.close()
+      expect(completed).toMatchObject({ status: "COMPLETED" })
+      // What was written or claimed stays for a minute.
+      const umbra = await open(120_000, 1)
+      onTestFinished(() => umbra.close())
       const isWhole = async () => {
         expect((await umbra.node(id, "a")).output === `${id} `.repeat(1_000)).toBe(true)
         expect((await umbra.node(id, "b")).output).toBe(id)
@@ -143,9 +155,7 @@ it.each(["artifact.written:1", "artifact.registered:1"])(
     const reference = (await umbra.node(job.id, "a")).output as { artifact: string }
     const text = async () => (await umbra.artifacts.get(reference)).text()
     expect(await text()).toBe(`content of ${job.id}`)
-    // An hour later.
-    const hourAgo = new Date(Date.now() - 2 * 3600_000)
-    for (const path of filesIn(content, true)) utimesSync(path, hourAgo, hourAgo)
+    age(content)
     await umbra.artifacts.sweep()
     expect(files()).toHaveLength(1)
     expect(files()[0] === left[0]).toBe(failpoint.startsWith("artifact.registered"))

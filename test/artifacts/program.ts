@@ -2,6 +2,8 @@
  * For test/artifacts/crash.test.ts, which kills it: `make` runs a job whose handler stores content and refers to it; `sweep` leaves content
  * that a job refers to, content that nothing refers to and content without a row, and then an engine sweeps; `work` is a worker of a fleet.
  */
+import { utimesSync } from "node:fs"
+import { join } from "node:path"
 import { bytesOf } from "../../src/artifacts/body.ts"
 import { openFolderStore } from "../../src/artifacts/folder-store.ts"
 import { openWorker } from "../../src/open-worker.ts"
@@ -15,7 +17,6 @@ const make = defineHandler({
   run: (_, ctx) => ctx.artifacts.put("made", `content of ${ctx.jobId}`),
 })
 const makes = { name: "makes", nodes: [{ id: "a", handler: "make" }] } as never
-/** Content without a row may be one that is being put: only the engine that is to sweep does so before an hour has passed. */
 const open = (orphanHours: number, sweepSeconds = 3600) =>
   openUmbra(location, { handlers: [make], artifacts: { location: content, orphanHours, sweepSeconds } })
 
@@ -37,7 +38,10 @@ if (mode === "sweep") {
   await (await umbra.submit(makes)).wait()
   await umbra.artifacts.put("free", "nothing refers to this")
   await umbra.close()
-  await openFolderStore(content).write("local", bytesOf("this has no row"), { maxBytes: 100 })
+  const store = openFolderStore(content)
+  const { key } = await store.write("local", bytesOf("this has no row"), { maxBytes: 100 })
+  const hourAgo = new Date(Date.now() - 3600_000)
+  utimesSync(join(content, key), hourAgo, hourAgo)
   await open(0, 1)
 }
 if (mode === "work")

@@ -120,6 +120,18 @@ describe.each(["SQLite", "PostgreSQL"])("content that nothing refers to, on %s",
     expect(await (await artifacts.get(sha("kept"))).text()).toBe("kept")
   })
 
+  it("is kept for a minute after it was written, however short it is kept otherwise", async () => {
+    const { artifacts, clock, content, files } = await stage(kind, false, { orphanHours: 0 })
+    await content.write("x", bytesOf("its row follows"), { maxBytes: 100 })
+    const [file] = files()
+    const writtenAgo = (ms: number) => utimesSync(file!, new Date(clock.at - ms), new Date(clock.at - ms))
+    writtenAgo(59_000)
+    expect(await artifacts.sweep()).toMatchObject({ orphans: { count: 0 } })
+    writtenAgo(61_000)
+    expect(await artifacts.sweep()).toMatchObject({ orphans: { count: 1 } })
+    expect(files()).toEqual([])
+  })
+
   it("stays readable for whoever puts it while it is swept", async () => {
     const { artifacts, clock, files } = await stage(kind, true)
     // A day passes with every step, and a sweep runs all the time: what a put has returned is always there.
