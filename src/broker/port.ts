@@ -139,8 +139,8 @@ export interface TaskEvents {
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
   /**
-   * The attempt asks for artifacts of its owner. Rejects if the attempt is not current, or the store is unavailable. Absent: this
-   * process cannot ask.
+   * The attempt queries artifacts of its owner. Rejects if the attempt is not current, or the store is unavailable.
+   * Absent: this process cannot query them.
    */
   asked?(task: TaskName, question: ArtifactQuestion): Promise<ArtifactAnswer>
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void

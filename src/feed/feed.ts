@@ -88,7 +88,7 @@ export class Feed {
     }, this.parts.settings.progressMs)
   }
 
-  /** Sent once, to streams of the owner that are open: the history of the schedule has it. */
+  /** Sent once, to the open streams of the owner, and never repeated: the history of the schedule has it. */
   fired(fire: FiredTick): void {
     const followers = this.#watches.get(fire.owner)?.all
     if (followers === undefined || followers.size === 0) return

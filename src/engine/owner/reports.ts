@@ -93,7 +93,7 @@ export class TaskReports implements RemoteTaskEvents {
     return this.#waitForPlace(task, { provider, owner: job.state.owner }, () => this.#owner.durable(job))
   }
 
-  /** A worker that gets no answer asks again; both requests share one place in the rate. */
+  /** A worker without an answer repeats its request; both requests share one place in the rate. */
   #waitForPlace(
     task: TaskNews,
     { provider, owner }: { readonly provider: string | null; readonly owner: string },
@@ -105,7 +105,7 @@ export class TaskReports implements RemoteTaskEvents {
     const name = nameOf(task)
     const waiting = this.#ratePlaces.get(name)
     if (waiting !== undefined) return waiting
-    // Only here: a rejected promise that nobody awaits would end the process.
+    // Not created earlier: a rejected promise that is not awaited would end the process.
     const answer = durable()
       .then(() => capacity.rate.waitForPlace({ provider: provider!, owner, ...terms }))
       .finally(() => this.#ratePlaces.delete(name))
@@ -445,7 +445,7 @@ export class PendingDecisions {
 
   /** Has the worker reported the outcome of the task, without a decision on it so far? */
   has(jobId: string, { node, item, attempt }: AttemptRef): boolean {
-    // Checked first: every dispatch asks.
+    // The size is checked first: every dispatch calls this.
     return this.#byTask.size > 0 && this.#byTask.has(nameOf({ jobId, node, item, attempt }))
   }
 

@@ -495,7 +495,7 @@ export class RedisWorker implements TaskEvents {
   }
 }
 
-/** What the worker asks of the engine with an announced start. */
+/** The permission that a worker requests from the engine: to begin a task, or to run another isolated task beside it. */
 type Asked = "begin" | "join"
 
 const PROGRESS_MS = 200
