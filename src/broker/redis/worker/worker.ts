@@ -10,10 +10,10 @@ import {
   nameFrom,
   nameOf,
   type Outcome,
+  type StartReport,
   type Task,
   type TaskEvents,
   type TaskName,
-  type TaskNews,
 } from "../../port.ts"
 import type { Runner } from "../../runner.ts"
 import { ArtifactRequests } from "../artifact-requests.ts"
@@ -395,7 +395,7 @@ export class RedisWorker implements TaskEvents {
   // The events that the pool reports for its attempts.
 
   /** With `announce`: resolves when the engine has made the start durable. */
-  started(task: TaskNews): Promise<void> {
+  started(task: StartReport): Promise<void> {
     const { announce, alone, place = false } = task
     const name = nameOf(task)
     void this.#report(name, startReport(announce, alone, place))
