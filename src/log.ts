@@ -17,7 +17,7 @@ export const silentLog: Log = {
   child: () => silentLog,
 }
 
-/** From the lowest. */
+/** From the lowest. Stored rows have the index of a level: a new one cannot be inserted without a migration. */
 export const logLevels = ["debug", "info", "warn", "error"] as const
 
 export type LogLevel = (typeof logLevels)[number]

@@ -74,7 +74,7 @@ export function noContent(key: string): UmbraError {
 export function tooLarge(maxBytes: number): UmbraError {
   return new UmbraError(
     "E804",
-    `the content is larger than ${maxBytes} bytes: raise artifact_max_bytes, or store less`,
+    `the content is larger than ${maxBytes} bytes: raise artifact_max_bytes, or store smaller content`,
   )
 }
 

@@ -17,7 +17,7 @@ import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
 import { AttemptMetrics } from "./attempt-metrics.ts"
 import { type Lane, Lanes, type Queued } from "./fair-queue.ts"
-import { Pause } from "./pause.ts"
+import { InterruptibleWait } from "./interruptible-wait.ts"
 import {
   type Broker,
   type KnownRun,
@@ -75,7 +75,7 @@ export class LocalBroker implements Broker {
   #isTimeFresh = false
   #draining = false
   /** Ends when no attempt runs. */
-  readonly #drained = new Pause()
+  readonly #drained = new InterruptibleWait()
 
   constructor(options: LocalBrokerOptions) {
     this.#runner = options.runner

@@ -114,8 +114,8 @@ export interface TaskWaits {
   of(task: TaskName, handler: string, isUnserved: boolean): TaskWait
 }
 
-/** What a worker reports to the engine about a task. */
-export interface TaskNews extends TaskName, Pick<Task, "announce"> {
+/** A report of a worker on the start of an attempt. */
+export interface StartReport extends TaskName, Pick<Task, "announce"> {
   /**
    * For a task with `isolation`. true: it begins alone. false: it has run long enough, and another task may
    * run at the same time.
@@ -135,12 +135,12 @@ export interface TaskEvents {
    * before the handler runs; the handler runs once this resolves. With `place`: resolves when the provider's
    * rate has another place. With `alone: false`: called once more, before the next isolated task runs.
    */
-  started(task: TaskNews, worker: string): Promise<void>
+  started(task: StartReport, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
   /**
-   * The attempt asks for artifacts of its owner. Rejects if the attempt is not current, or the store is unavailable. Absent: this
-   * process cannot ask.
+   * The attempt queries artifacts of its owner. Rejects if the attempt is not current, or the store is unavailable.
+   * Absent: this process cannot query them.
    */
   asked?(task: TaskName, question: ArtifactQuestion): Promise<ArtifactAnswer>
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void

@@ -33,7 +33,7 @@ export function umbraProgram(): Command {
     .command("completion")
     .summary("print a completion script for your shell")
     .description("Prints a completion script; its first lines explain how to install it.")
-    .addArgument(new Argument("<shell>", "which").choices(["bash", "zsh", "fish"]))
+    .addArgument(new Argument("<shell>", "the shell").choices(["bash", "zsh", "fish"]))
     .action(run(() => import("./completion.ts"), "completion"))
   program
     .command("complete", { hidden: true })
@@ -108,8 +108,8 @@ function runningCommands(program: Command): void {
     .summary("serve the HTTP API, with an engine and a worker")
     .description(
       "Serves the HTTP API and runs jobs in this process until SIGTERM or Ctrl-C. Then it answers the accepted " +
-        "requests, hands over unfinished work and ends within 10 s. With --roles, other processes on the same " +
-        "PostgreSQL can do part of this.",
+        "requests, hands over unfinished work and ends within 10 s. With --roles it does only a part of this, and other " +
+        "processes on the same PostgreSQL do the rest.",
     )
     .option(
       "--host <address>",
@@ -229,22 +229,22 @@ function targetCommands(program: Command): void {
     .action(run(() => import("./commands/fork.ts"), "fork"))
 
   withTarget(program.command("replay"))
-    .summary("play the life of a job, fact by fact")
+    .summary("replay a job in the terminal, fact by fact")
     .description(
-      "Plays what the tree of a job's nodes showed after each of its facts; idle time is collapsed. Keys: left and right " +
+      "Shows the tree of a job's nodes as it was after each of its facts; idle time is shortened. Keys: left and right " +
         "for the previous and the next fact, [ and ] for failures, space to play or pause, q to quit. Without a terminal " +
         "it prints the steps.",
     )
     .argument("<job>", "the job's id")
-    .option("--speed <factor>", "how many times faster than it was", options.factor, 10)
-    .option("--step", "begin paused: only keys move it")
+    .option("--speed <factor>", "how many times faster than the job ran", options.factor, 10)
+    .option("--step", "begin paused; keys show the next fact")
     .action(run(() => import("./commands/replay.ts"), "replay"))
 
   withTarget(program.command("stats"))
     .summary("show durations, usage and failures of a workflow's jobs")
     .description(
       "Shows percentiles of run times and waits, failures, attempts and usage of a workflow and its nodes, of jobs that " +
-        "ended lately. Whole hours are counted; ends of the last minute may be missing.",
+        "ended in the last 24 hours or since --since. It counts whole hours; jobs that ended in the last minute may be missing.",
     )
     .argument("<workflow>", "name, or name@3 for one version", options.workflowVersion)
     .option("--version <number>", "only jobs of this version", options.upTo(2 ** 31 - 1))

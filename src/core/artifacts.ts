@@ -42,7 +42,7 @@ export function artifactsInValue(value: Json | undefined): readonly string[] {
   return distinct(found)
 }
 
-/** What a text or value says of an artifact that it refers to. */
+/** A reference to an artifact, with the fields that the text or value has. */
 export type ArtifactMention = Pick<ArtifactReference, "artifact"> & Partial<ArtifactReference>
 
 /** The artifacts that a JSON value refers to, an object before its members, each as often as it is referred to. */
@@ -118,7 +118,7 @@ export interface StoredArtifact {
   readonly type: string
 }
 
-/** What an attempt asks the engine that owns its job: a worker has no database. All may be asked again. */
+/** A query of an attempt to the engine that owns its job, since a worker has no database. Each may be repeated. */
 export type ArtifactQuestion =
   /** Content was written to the content store: it belongs to the owner of the job now. */
   | { readonly type: "put"; readonly artifact: StoredArtifact & { readonly key: string } }

@@ -44,7 +44,7 @@ export type Command =
   | { readonly type: "wake"; readonly queued?: boolean }
   /** The process that ran the job's nodes has died; or, with `only`, the processes that ran these. */
   | ({ readonly type: "recover" } & Some)
-  /** The process that runs the job's nodes, or `only` these, shuts down cleanly, and does not wait for them. `ran`: those of them that had begun. */
+  /** The process that runs the job's nodes, or `only` these attempts, shuts down cleanly before they end. `ran`: those that had begun. */
   | ({ readonly type: "hand_over"; readonly ran?: readonly RunningAttempt[] } & Some)
   /** A worker has aborted an attempt that had begun. */
   | ({ readonly type: "aborted"; readonly times: AttemptTimes } & Reported)
@@ -52,9 +52,9 @@ export type Command =
   | ({ readonly type: "cancel"; readonly reason?: string } & OfOperation)
   /** `expiresBy`: a child job does not outlive its parent. */
   | ({ readonly type: "retry"; readonly expiresBy?: number | null } & OfOperation)
-  /** The parent and the children of a job that has ended know its end. `used`: by children that were cancelled, each in total. */
+  /** The parent and the children of a job that has ended were notified. `used`: the total usage of each child that was cancelled. */
   | { readonly type: "settle"; readonly used?: readonly ChildUsage[] }
-  /** Children of the job, which it does not wait for any more, have used this, each in total. */
+  /** The total usage of each child that the job does not wait for any more. */
   | { readonly type: "count_usage"; readonly used: readonly ChildUsage[] }
   | ({ readonly type: "delete" } & OfOperation)
   /** `kept`: the attempts that a worker has, or may have, and those whose outcome is being decided on. */
@@ -251,7 +251,7 @@ export type RefusalReason =
   | "job_ended"
   /** The job has started: its start time cannot be changed any more. */
   | "already_started"
-  /** Retry and delete are for jobs that have ended. */
+  /** A retry needs a job that has ended, a delete one that has ended or has not started. */
   | "job_not_ended"
   /** A COMPLETED or DELETED job is not retried. */
   | "job_final"
@@ -262,7 +262,7 @@ export type RefusalReason =
   /** A running node can no longer be skipped. */
   | "node_running"
   | "nothing_due"
-  /** The job is already as the command asks for. */
+  /** The job is already in the requested state. */
   | "unchanged"
   /** A report on an operation that the node does not wait for. */
   | "stale_operation"

@@ -384,7 +384,7 @@ export interface JobSettled {
   readonly type: "job_settled"
   /** The usage of cancelled children that is not counted yet. Absent: nothing, or a release before 0.2 wrote the fact. */
   readonly used?: readonly ChildUsage[]
-  /** Only counts `used`, which a child reported after its end; who is notified does not change. */
+  /** Only counts `used`, which a child reported after its end: it does not change which relatives must be notified. */
   readonly late?: true
 }
 

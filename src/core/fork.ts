@@ -3,8 +3,8 @@ import type { Json } from "./json.ts"
 import { isDone, type JobState, SKIPPED } from "./state.ts"
 
 /**
- * The results of a job as a fork takes them over, and the record of what one takes over. Which nodes a fork takes over is
- * decided in definition/fork.ts.
+ * The results of a job that a fork can take over, and the record of those that it does. definition/fork.ts decides
+ * which.
  */
 
 /** A fact with a result, and the job that has the fact. */

@@ -13,7 +13,7 @@ export interface HandlerSpec<Config = unknown, Output = unknown> {
   readonly signal?: { readonly name: string; readonly schema: string }
   /**
    * Does a run change anything outside of Umbra? false: it does not. "keyed": it does, but a repetition with the same config
-   * changes nothing more. true: a repetition does harm; a fork runs it only if its caller names the node. Absent: not known.
+   * changes nothing more. true: its effect is unsafe to repeat; a fork runs it only if its caller names the node. Absent: not known.
    */
   readonly effects?: boolean | "keyed"
   /** false: it reads its config and the outputs of its dependencies, but not `ctx.input`. Absent: it may read it. */

@@ -4,8 +4,8 @@ import type { LiveGraph } from "../core/view/live-view.ts"
 import type { JobFacts } from "../jobs/facts.ts"
 import { nextTurnIfLate } from "../turns.ts"
 import type { Feed } from "./feed.ts"
+import type { JobChanges } from "./followers.ts"
 import { frame, type Sink, Stream } from "./stream.ts"
-import type { JobChanges } from "./watches.ts"
 
 /** Facts that are committed within this time are sent together. */
 const COALESCE_MS = 100
@@ -46,7 +46,7 @@ export class FactStream extends Stream<JobChanges> {
 
   begin(): Promise<void> {
     const { feed, owner, jobId } = this.#parts
-    this.#leave = feed.pace.enter(owner)
+    this.#leave = feed.queryRate.enter(owner)
     return this.open(() => feed.followJob(owner, jobId, this))
   }
 
@@ -116,11 +116,11 @@ export class FactStream extends Stream<JobChanges> {
     const { feed, owner } = this.#parts
     const live = await this.#parts.live().catch(() => null)
     if (this.isClosed) return
-    this.#liveTimer = setTimeout(() => void this.#sendLive(), feed.pace.waitMs(owner, LIVE_MS))
+    this.#liveTimer = setTimeout(() => void this.#sendLive(), feed.queryRate.waitMs(owner, LIVE_MS))
     if (live === undefined || live === null) return
     const shown = JSON.stringify(live.nodes)
     if (shown === this.#sentLive) return
     this.#sentLive = shown
-    this.sink.spare(Buffer.from(frame("live", live)))
+    this.sink.writeIfRoom(Buffer.from(frame("live", live)))
   }
 }

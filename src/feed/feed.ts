@@ -8,24 +8,14 @@ import type { FiredTick } from "../engine/schedules/schedules.ts"
 import { SingleFlight } from "../engine/single-flight.ts"
 import type { FeedPage } from "../journal/port/feed.ts"
 import { type Change, currentJobLine, expandFacts, type FactChanges, shownPreview } from "./changes.ts"
+import { type Follower, JobChanges, OwnerChanges, OwnerFollowers } from "./followers.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
-import { Pace } from "./pace.ts"
 import { jobPositionText, positionText, storeMark } from "./position.ts"
 import { fireFrame, LatestProgress, listProgress, type NodeProgress, progressFrame } from "./progress.ts"
+import { QueryRate } from "./query-rate.ts"
 import type { FeedSettings } from "./settings.ts"
 import { frame, type OwnerChange } from "./stream.ts"
-import { type Follower, JobChanges, OwnerChanges, OwnerFollowers } from "./watches.ts"
 
-/**
- * One reader of the journal for all live streams of a process.
- *
- * 1. It reads only while there are followers, from position to position (src/journal/port/feed.ts): so every change
- *    arrives once and in the order of its job, whichever engine committed it.
- * 2. It reads after a hint (a commit here, a notification of another engine) and, where there are other engines, every
- *    second anyway. A lost hint costs time, never a change.
- * 3. Followers are added and removed only between two pages: a follower gets everything after the position it was given.
- * 4. A known job is one whose every fact up to the position has been applied. A job without followers is forgotten.
- */
 export interface FeedParts extends FoldParts {
   readonly settings: FeedSettings
   /** Finished jobs are removed after this; null: never. */
@@ -40,11 +30,21 @@ const FEW_OWNERS = 50
 /** Facts of one partition in a page. */
 const PAGE = 256
 
+/**
+ * One reader of the journal for all live streams of a process.
+ *
+ * 1. It reads only while there are followers, from position to position (src/journal/port/feed.ts): so every change
+ *    arrives once and in the order of its job, whichever engine committed it.
+ * 2. It reads after a hint (a commit here, a notification of another engine) and, where there are other engines, every
+ *    second anyway. A lost hint costs time, never a change.
+ * 3. Followers are added and removed only between two pages: a follower gets everything after the position it was given.
+ * 4. A known job is one whose every fact up to the position has been applied. A job without followers is evicted.
+ */
 export class Feed {
   readonly parts: FeedParts
   readonly snapshots: Snapshots
-  readonly pace = new Pace()
-  readonly #watches = new Map<string, OwnerFollowers>()
+  readonly queryRate = new QueryRate()
+  readonly #followers = new Map<string, OwnerFollowers>()
   readonly #known: KnownJobs
   readonly #dirty = new Set<number>()
   readonly #progress = new LatestProgress()
@@ -79,7 +79,7 @@ export class Feed {
   }
 
   progressed(progress: NodeProgress): void {
-    if (this.#watches.get(progress.owner)?.wants(progress.job_id) !== true) return
+    if (this.#followers.get(progress.owner)?.wants(progress.job_id) !== true) return
     this.#progress.add(progress)
     this.#progressTimer ??= setTimeout(() => {
       this.#progressTimer = null
@@ -88,9 +88,9 @@ export class Feed {
     }, this.parts.settings.progressMs)
   }
 
-  /** Sent once, to streams of the owner that are open: the history of the schedule has it. */
+  /** Sent once, to the open streams of the owner, and never repeated: the history of the schedule has it. */
   fired(fire: FiredTick): void {
-    const followers = this.#watches.get(fire.owner)?.all
+    const followers = this.#followers.get(fire.owner)?.all
     if (followers === undefined || followers.size === 0) return
     const bytes = Buffer.from(fireFrame(fire))
     for (const follower of followers) follower.progressed(bytes)
@@ -99,28 +99,28 @@ export class Feed {
   /** Resolves with the position after which `follower` is notified, and a function that stops that. */
   followOwner(owner: string, follower: Follower<OwnerChanges>): Promise<Following> {
     return this.#follow(owner, {
-      enter: watch => void watch.all.add(follower),
-      leave: watch => {
-        watch.all.delete(follower)
-        if (watch.all.size === 0)
-          this.#known.forgetWhere(job => job.state.owner === owner && !watch.byJob.has(job.id))
+      enter: followers => void followers.all.add(follower),
+      leave: followers => {
+        followers.all.delete(follower)
+        if (followers.all.size === 0)
+          this.#known.forgetWhere(job => job.state.owner === owner && !followers.byJob.has(job.id))
       },
     })
   }
 
   followJob(owner: string, jobId: string, follower: Follower<JobChanges>): Promise<Following> {
     return this.#follow(owner, {
-      enter: watch => watch.addJob(jobId, follower),
-      leave: watch => {
-        watch.removeJob(jobId, follower)
-        if (!watch.wants(jobId)) this.#known.forget(jobId)
+      enter: followers => followers.addJob(jobId, follower),
+      leave: followers => {
+        followers.removeJob(jobId, follower)
+        if (!followers.wants(jobId)) this.#known.forget(jobId)
       },
     })
   }
 
   async #follow(
     owner: string,
-    { enter, leave }: { enter(watch: OwnerFollowers): void; leave(watch: OwnerFollowers): void },
+    { enter, leave }: { enter(followers: OwnerFollowers): void; leave(followers: OwnerFollowers): void },
   ): Promise<Following> {
     this.#users++
     this.#starting ??= this.#start()
@@ -133,14 +133,14 @@ export class Feed {
       throw error
     }
     return this.#betweenPages(() => {
-      const watch = valueIn(this.#watches, owner, () => new OwnerFollowers())
-      enter(watch)
+      const followers = valueIn(this.#followers, owner, () => new OwnerFollowers())
+      enter(followers)
       let isGone = false
       const go = () => {
         if (isGone) return
         isGone = true
-        leave(watch)
-        if (watch.isEmpty) this.#watches.delete(owner)
+        leave(followers)
+        if (followers.isEmpty) this.#followers.delete(owner)
         this.#followerRemoved()
       }
       return { store: this.#store, seqs: this.#seqs!.slice(), leave: go }
@@ -207,17 +207,17 @@ export class Feed {
   async #readNext(seqs: number[]): Promise<void> {
     const ranges = [...this.#dirty].map(partition => ({ partition, after: seqs[partition]! }))
     this.#dirty.clear()
-    const owners = [...this.#watches.keys()]
+    const owners = [...this.#followers.keys()]
     const page = await this.parts.journal.feed.read({
       ranges,
       owners: owners.length > FEW_OWNERS ? null : owners,
       limit: PAGE,
       inlineBytes: INLINE_BYTES,
     })
-    const wanted = page.facts.filter(({ owner, jobId }) => this.#watches.get(owner)?.wants(jobId))
+    const wanted = page.facts.filter(({ owner, jobId }) => this.#followers.get(owner)?.wants(jobId))
     const expanded = await expandFacts(this.parts, wanted, {
       known: this.#known,
-      withNodes: ({ owner, jobId }) => this.#watches.get(owner)?.byJob.has(jobId) ?? false,
+      withNodes: ({ owner, jobId }) => this.#followers.get(owner)?.byJob.has(jobId) ?? false,
     })
     // All followers may have stopped, and a new one begun, meanwhile.
     if (this.#seqs === seqs) this.#deliver(seqs, page, expanded)
@@ -228,19 +228,19 @@ export class Feed {
     const byOwner = new Map<string, OwnerChange[]>()
     const byJob = new Map<string, { owner: string; changes: Change[] }>()
     for (const { row, changes, job, list: listNode } of expanded) {
-      const watch = this.#watches.get(row.owner)
+      const followers = this.#followers.get(row.owner)
       seqs[row.partition] = Math.max(seqs[row.partition]!, row.seq)
-      if (watch === undefined) continue
-      if (watch.wants(row.jobId) && !jobHasEnded(job.state.status)) this.#known.keep(job)
+      if (followers === undefined) continue
+      if (followers.wants(row.jobId) && !jobHasEnded(job.state.status)) this.#known.keep(job)
       const further = listNode === null ? null : listProgress(job, listNode)
       if (further !== null) this.progressed(further)
-      if (watch.byJob.has(row.jobId)) {
+      if (followers.byJob.has(row.jobId)) {
         const list = byJob.get(row.jobId) ?? { owner: row.owner, changes: [] }
         list.changes.push(...changes)
         byJob.set(row.jobId, list)
       }
       const ofJob = changes.filter(({ kind }) => kind === "job")
-      if (watch.all.size === 0 || ofJob.length === 0) continue
+      if (followers.all.size === 0 || ofJob.length === 0) continue
       const at = seqs.slice()
       const list = byOwner.get(row.owner) ?? []
       for (const change of ofJob) list.push({ ...change, partition: row.partition, seqs: at })
@@ -252,11 +252,11 @@ export class Feed {
     }
     for (const [owner, changes] of byOwner) {
       const changed = new OwnerChanges(this.#store, changes, seqs.slice())
-      for (const follower of this.#watches.get(owner)?.all ?? []) follower.changed(changed)
+      for (const follower of this.#followers.get(owner)?.all ?? []) follower.changed(changed)
     }
     for (const [jobId, { owner, changes }] of byJob) {
       const changed = new JobChanges(changes)
-      for (const follower of this.#watches.get(owner)?.byJob.get(jobId) ?? []) follower.changed(changed)
+      for (const follower of this.#followers.get(owner)?.byJob.get(jobId) ?? []) follower.changed(changed)
     }
   }
 
@@ -273,14 +273,14 @@ export class Feed {
     const frames = new Map<OwnerFollowers, Map<string, string[]>>()
     for (const progress of all) {
       const job = this.#known.get(progress.job_id) ?? found.get(progress.job_id)
-      const watch = this.#watches.get(progress.owner)
-      if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
+      const followers = this.#followers.get(progress.owner)
+      if (job === undefined || jobHasEnded(job.state.status) || followers?.wants(job.id) !== true) continue
       job.message = progress.message ?? job.message
       this.#known.keep(job)
-      const byJob = valueIn(frames, watch, () => new Map<string, string[]>())
+      const byJob = valueIn(frames, followers, () => new Map<string, string[]>())
       valueIn(byJob, job.id, () => []).push(progressFrame(job, progress))
     }
-    for (const [watch, byJob] of frames) watch.deliverProgress(byJob)
+    for (const [followers, byJob] of frames) followers.deliverProgress(byJob)
   }
 }
 

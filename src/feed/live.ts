@@ -28,7 +28,7 @@ export interface LiveParts extends FoldParts {
 export class Live implements EngineObserver {
   readonly feed: Feed
   readonly ends: RemoteEnds
-  readonly #neighbours: Neighbours
+  readonly #notifications: EngineNotifications
   readonly #watchers: Watchers
   readonly #now: () => number
   readonly #follow: (isFollowing: boolean) => void
@@ -50,7 +50,7 @@ export class Live implements EngineObserver {
       pollMs: POLL_MS,
       follows,
     })
-    this.#neighbours = new Neighbours(id, {
+    this.#notifications = new EngineNotifications(id, {
       feed: journal.feed,
       tellMs: settings.tellMs,
       validMs: leaseMs,
@@ -68,23 +68,23 @@ export class Live implements EngineObserver {
     this.#followers += isFollowing ? 1 : -1
     if (isFollowing && this.#followers === 1) {
       this.#follow(true)
-      this.#neighbours.announceFollowing()
+      this.#notifications.announceFollowing()
     } else if (this.#followers === 0) this.#follow(false)
   }
 
   async start(): Promise<void> {
-    await this.#neighbours.start()
+    await this.#notifications.start()
   }
 
   async close(): Promise<void> {
-    await this.#neighbours.stop()
+    await this.#notifications.stop()
   }
 
   changed(job: Pick<LiveJob, "id" | "partition">): void {
     const { partition } = job
     this.#watchers.changed(job)
     if (this.feed.isFollowed) this.feed.changed([partition])
-    this.#neighbours.changed(partition)
+    this.#notifications.changed(partition)
   }
 
   ended(job: LiveJob): void {
@@ -107,32 +107,27 @@ export class Live implements EngineObserver {
       at: this.#now(),
     }
     if (this.feed.isFollowed) this.feed.progressed(nodeProgress)
-    this.#neighbours.progressed(nodeProgress)
+    this.#notifications.progressed(nodeProgress)
   }
 
   fired(fire: FiredTick): void {
     if (this.feed.isFollowed) this.feed.fired(fire)
-    this.#neighbours.fired(fire)
+    this.#notifications.fired(fire)
   }
 
   released(): void {
-    this.#neighbours.announceRelease()
+    this.#notifications.announceRelease()
   }
 
   followed(isFollowed: boolean): void {
-    this.#neighbours.followed(isFollowed)
+    this.#notifications.followed(isFollowed)
   }
 }
 
 /** The interval of polls for the ends of jobs without notifications: one query, however many jobs are waited for. */
 const POLL_MS = 250
 
-/**
- * Engines of the same store notify each other of their commits, as long as another engine follows them: which partitions
- * have new facts, and the progress that handlers report; and that partitions are free. These are hints, outside of every
- * append: a lost one costs time.
- */
-interface NeighbourParts {
+interface EngineNotificationsParts {
   readonly feed: JournalFeed
   /** The minimum time between two notifications. */
   readonly tellMs: number
@@ -158,8 +153,13 @@ interface Notification {
 /** PostgreSQL accepts at most 7,999 bytes. */
 const MAX_BYTES = 7900
 
-class Neighbours {
-  readonly #parts: NeighbourParts
+/**
+ * Engines of the same store notify each other of their commits, as long as another engine follows them: which partitions
+ * have new facts, and the progress that handlers report; and that partitions are free. These are hints, outside of every
+ * append: a lost one costs time.
+ */
+class EngineNotifications {
+  readonly #parts: EngineNotificationsParts
   readonly #id: string
   readonly #partitions = new Set<number>()
   readonly #progress = new LatestProgress()
@@ -169,7 +169,7 @@ class Neighbours {
   #timer: NodeJS.Timeout | null = null
   #unlisten: (() => Promise<void>) | null = null
 
-  constructor(id: string, parts: NeighbourParts) {
+  constructor(id: string, parts: EngineNotificationsParts) {
     this.#id = id
     this.#parts = parts
   }

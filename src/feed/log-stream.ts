@@ -3,8 +3,8 @@ import { jobHasEnded } from "../core/states.ts"
 import { isoLogLine } from "../jobs/iso-times.ts"
 import type { JobLogs, LogFilter } from "../jobs/logs/logs.ts"
 import type { Feed } from "./feed.ts"
+import type { JobChanges } from "./followers.ts"
 import { frame, type Sink, Stream } from "./stream.ts"
-import type { JobChanges } from "./watches.ts"
 
 /** How often the store is read, with few streams: nothing notifies of log lines. */
 const POLL_MS = 200
@@ -42,7 +42,7 @@ export class LogStream extends Stream<JobChanges> {
 
   begin(): Promise<void> {
     const { feed, owner, jobId } = this.#parts
-    this.#leave = feed.pace.enter(owner)
+    this.#leave = feed.queryRate.enter(owner)
     return this.open(() => feed.followJob(owner, jobId, this))
   }
 
@@ -109,6 +109,6 @@ export class LogStream extends Stream<JobChanges> {
       this.#endsAt ??= Math.max(performance.now(), 1) + (row.finishedAt === null ? 0 : LATE_MS)
       if (performance.now() >= this.#endsAt && !isPending) return this.end("job_ended")
     }
-    this.#timer = setTimeout(() => void this.#read(), feed.pace.waitMs(owner, POLL_MS))
+    this.#timer = setTimeout(() => void this.#read(), feed.queryRate.waitMs(owner, POLL_MS))
   }
 }

@@ -3,11 +3,11 @@ import { amount, readSettings, type SettingsOf, wholeNumber } from "../settings.
 export const feedTable = {
   /** The minimum time between two reads of the journal, however much happens. */
   readMs: amount("feed_read_ms", 10),
-  /** Where other engines commit too: how long a missed notification of theirs may go unnoticed. */
+  /** On a shared store: the longest delay of another engine's change whose notification was lost. */
   lookAgainMs: wholeNumber("feed_look_again_ms", 1000),
   /** The minimum time between two notifications to other engines that follow the commits of this one. */
   tellMs: amount("feed_tell_ms", 20),
-  /** The minimum time between two progress events of one job. */
+  /** The minimum time between two progress events of one node. */
   progressMs: amount("feed_progress_ms", 250),
   /** The number of jobs whose state is cached, so that their next fact needs no read of the journal. */
   knownJobs: wholeNumber("feed_known_jobs", 10_000),

@@ -9,15 +9,15 @@ import type { FactRow } from "../journal/port/journal.ts"
 import { nextTurnIfLate } from "../turns.ts"
 import { type Change, expandChanges, expandFacts } from "./changes.ts"
 import type { Feed, Following } from "./feed.ts"
+import type { JobChanges, OwnerChanges } from "./followers.ts"
 import { INLINE_BYTES, type KnownJob, KnownJobs, newKnownJob, readFact } from "./known-jobs.ts"
 import { type JobPosition, jobPositionText, type Position, positionText } from "./position.ts"
-import type { JobChanges, OwnerChanges } from "./watches.ts"
 
 /** The destination of a stream's text. */
 export interface Sink {
   write(bytes: Buffer): void
-  /** Writes bytes that may be left out when there is no room. */
-  spare(bytes: Buffer): void
+  /** Writes the bytes, or leaves them out if there is no room. */
+  writeIfRoom(bytes: Buffer): void
   /** Resolves when everything was sent, or cannot be sent any more. */
   flushed(): Promise<void>
   /** Writes the last bytes. */
@@ -69,7 +69,7 @@ export abstract class Stream<Batch extends { readonly changes: readonly unknown[
   }
 
   progressed(bytes: Buffer): void {
-    if (!this.#isClosed && this.#held === null) this.sink.spare(bytes)
+    if (!this.#isClosed && this.#held === null) this.sink.writeIfRoom(bytes)
   }
 
   close(): void {

@@ -235,7 +235,7 @@ function providerView(name: string, terms: ProviderTerms, overview: ProviderOver
     /** The number of operations that have not ended. */
     operations,
     /**
-     * For jobs that have ended: submissions without an answer, so that an operation may be running unseen. They
+     * For jobs that have ended: submissions without an answer, so that an operation may be running unnoticed. They
      * hold slots.
      */
     unseen_operations: overview.unseen.map(({ jobId, owner, since, slotUntil }) => ({

@@ -110,7 +110,7 @@ export class Zone {
   }
 }
 
-/** The value of the key, or a new one; then the oldest of more than `limit` is forgotten. */
+/** The value of the key, or a new one. Beyond `limit` the oldest is evicted. */
 function kept<K, V>(values: Map<K, V>, key: K, limit: number, make: () => V): V {
   const known = values.get(key)
   if (known !== undefined) return known

@@ -50,7 +50,7 @@ export const listQuery = z.strictObject({
     .min(0)
     .max(1e10)
     .optional()
-    .meta({ description: "Jobs that have ended and took at least so many seconds.", example: 60 }),
+    .meta({ description: "Jobs that have ended and took at least this many seconds.", example: 60 }),
   created_from: schema.moment.optional(),
   created_before: schema.moment.optional(),
   deleted: z.enum(["true", "false"]).optional().describe("Show deleted jobs too."),

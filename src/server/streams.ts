@@ -165,7 +165,7 @@ class Client implements Sink {
     } else raw.write(bytes)
   }
 
-  spare(bytes: Buffer): void {
+  writeIfRoom(bytes: Buffer): void {
     if (this.isOpen && this.#reply.raw.writableLength === 0) this.#reply.raw.write(bytes)
   }
 

@@ -86,7 +86,7 @@ function usable(name: string, value: string | undefined): string {
   if (value === undefined || value === "")
     throw new UmbraError(
       "E407",
-      `The secret ${name} is not set: this process's source of secrets has none.`,
+      `The secret ${name} is not set: the source of secrets of this process does not have it.`,
       {
         details: { secret: name },
       },

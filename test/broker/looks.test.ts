@@ -1,7 +1,7 @@
 /** When an engine may say that a task is lost, and what it must not forget meanwhile. */
 import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
-import { type BrokerHost, nameOf, type TaskName, type TaskNews } from "../../src/broker/port.ts"
+import { type BrokerHost, nameOf, type StartReport, type TaskName } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import type { Link } from "../../src/broker/redis/client/link.ts"
 import { Keys, OWNERS } from "../../src/broker/redis/keys.ts"
@@ -20,7 +20,7 @@ import { bareConnection, FleetStage } from "./stage.ts"
 function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.resolve()) {
   const lost: string[] = []
   const finished: string[] = []
-  const started: TaskNews[] = []
+  const started: StartReport[] = []
   const host: BrokerHost = {
     id: `engine-${randomUUID()}`,
     events: {

@@ -380,7 +380,7 @@ describe("umbra watch", () => {
       "COMPLETED    w@3  1.1 s",
       "FAILED       w@3  2.0 s  node n: E401 no",
     ])
-    expect(stderr).toMatch(/lost.* Trying again/)
+    expect(stderr).toMatch(/lost.* Retrying/)
     expect(server.requests[1]?.headers["last-event-id"]).toBe("2")
   })
 

@@ -118,15 +118,15 @@ describe("a driver for each reason", () => {
       ["paused", 0],
     ])
     expect(both.sentence).toMatch(
-      /^Node asked waits for signal go\. The job is paused since .* by ada: lunch\.$/,
+      /^Node asked waits for signal go\. The job has been paused since .* by ada: lunch\.$/,
     )
     expect(both.reasons[2]).toMatchObject({
-      sentence: expect.stringMatching(/^The job is paused since .* by ada: lunch\.$/),
+      sentence: expect.stringMatching(/^The job has been paused since .* by ada: lunch\.$/),
       action: `umbra jobs resume ${job.id}`,
       details: { by: "ada", reason: "lunch" },
     })
     expect((await umbra.why(job.id, { node: "end" })).sentence).toContain(
-      "Node end waits for asked. The cause: Node asked waits for signal go. The job is paused",
+      "Node end waits for asked. The cause: Node asked waits for signal go. The job has been paused",
     )
     expect((await umbra.waits()).groups.map(({ kind }) => kind)).toEqual(["signal"])
     await umbra.signal(job.id, "go")
@@ -142,7 +142,7 @@ describe("a driver for each reason", () => {
     const alone = await other.why()
     expect(alone.reasons.map(({ kind }) => kind)).toEqual(["signal", "paused"])
     expect(alone.sentence).toMatch(
-      /^Node asked waits for signal go\. The job is paused since .* by ada: lunch\.$/,
+      /^Node asked waits for signal go\. The job has been paused since .* by ada: lunch\.$/,
     )
     expect(alone.action).toContain(`umbra jobs resume ${other.id}`)
     await umbra.resume(other.id)

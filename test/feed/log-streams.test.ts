@@ -2,14 +2,14 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest"
 import type { Feed } from "../../src/feed/feed.ts"
 import { LogStream } from "../../src/feed/log-stream.ts"
-import { Pace } from "../../src/feed/pace.ts"
+import { QueryRate } from "../../src/feed/query-rate.ts"
 import type { Sink } from "../../src/feed/stream.ts"
 import type { JobLogs } from "../../src/jobs/logs/logs.ts"
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }))
 afterEach(() => void vi.useRealTimers())
 
-const sink: Sink = { write() {}, spare() {}, async flushed() {}, end() {}, drop() {} }
+const sink: Sink = { write() {}, writeIfRoom() {}, async flushed() {}, end() {}, drop() {} }
 
 function scene() {
   const readings = new Map<string, number>()
@@ -32,7 +32,7 @@ function scene() {
     },
   }
   const feed = {
-    ...{ parts: { journal }, pace: new Pace() },
+    ...{ parts: { journal }, queryRate: new QueryRate() },
     followJob: async () => ({ store: "s", seqs: [], leave() {} }),
   }
   const open = async (owner: string, jobId: string) => {

@@ -1,7 +1,7 @@
 /** S4: what is told of progress when much is said at once. */
 import { describe, expect, it } from "vitest"
+import { OwnerFollowers } from "../../src/feed/followers.ts"
 import { LatestProgress, type NodeProgress } from "../../src/feed/progress.ts"
-import { OwnerFollowers } from "../../src/feed/watches.ts"
 
 const news = (job_id: string, node: string, percent: number): NodeProgress => ({
   ...{ job_id, node, percent },

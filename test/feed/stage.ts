@@ -26,7 +26,7 @@ export class ListSink implements Sink {
 
   async flushed(): Promise<void> {}
 
-  spare(bytes: Buffer): void {
+  writeIfRoom(bytes: Buffer): void {
     this.write(bytes)
   }
 

@@ -118,7 +118,7 @@ describe("a job that ends while its submission is in flight", () => {
     const job = await submitting(umbra, fake)
     const other = await next(umbra)
     await job.cancel()
-    await until("it is said", () => said("an operation may be running unseen"))
+    await until("it is said", () => said("an operation may be running unnoticed"))
     const [unseen] = (await umbra.graph(job.id)).unseen_operations!
     expect((await umbra.providers())[0]!.unseen_operations.length).toBe(1)
     await waiting(umbra, fake, other.id, 1)

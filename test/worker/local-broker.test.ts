@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import type { TaskNews } from "../../src/broker/port.ts"
+import type { StartReport } from "../../src/broker/port.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { gate, outputIn, settled, task, worker } from "./support.ts"
 
@@ -278,7 +278,7 @@ describe("isolated tasks", () => {
       ["a", true],
     ])
     // The first place is the one that the task came with.
-    const places = () => of("started").map(report => (report.task as TaskNews).place)
+    const places = () => of("started").map(report => (report.task as StartReport).place)
     expect(places()).toEqual([undefined, true])
     await run(task("asks", { jobId: "b", provider: "acme", announce: true, isLate: true }))
     expect(places().slice(2)).toEqual([true, true])

@@ -1,6 +1,6 @@
 /** A worker of its own for a test: what it was told, what it reported. */
 import { LocalBroker, type LocalBrokerOptions } from "../../src/broker/local.ts"
-import type { Outcome, Task, TaskNews } from "../../src/broker/port.ts"
+import type { Outcome, StartReport, Task } from "../../src/broker/port.ts"
 import type { Json } from "../../src/core/json.ts"
 import { logTo } from "../../src/log.ts"
 import type { Handler } from "../../src/worker/handler.ts"
@@ -42,7 +42,7 @@ export interface Report {
 export type WorkerOptions = Partial<TaskRunnerOptions> &
   Partial<LocalBrokerOptions> & {
     /** What `started` waits for. */
-    readonly durable?: Promise<void> | ((task: TaskNews) => Promise<void>)
+    readonly durable?: Promise<void> | ((task: StartReport) => Promise<void>)
     /** Called when progress is reported. */
     readonly progressed?: () => void
   }

@@ -445,7 +445,7 @@ export class RedisBroker implements RemoteWorkers {
       const joined = alone === false || undefined
       if (announce) this.#publish({ type: "begin", name: nameOf(task), joined })
     } catch {
-      // Not durable: the worker does not begin, and asks again as long as it waits.
+      // Not durable: the worker does not begin, and repeats its request while it waits.
     }
   }
 

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import { Pause } from "../pause.ts"
+import { InterruptibleWait } from "../interruptible-wait.ts"
 import { RedisAwayError, type Reply } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
 import { type Keys, WORKERS } from "./keys.ts"
@@ -33,7 +33,7 @@ export class Deliveries {
   #busy = 1
   #turn = 0
   #isStopped = false
-  readonly #pause = new Pause()
+  readonly #pause = new InterruptibleWait()
   readonly #reading: Promise<void>
 
   constructor(parts: DeliveriesParts) {

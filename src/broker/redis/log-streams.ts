@@ -8,7 +8,7 @@
  */
 import { UmbraError } from "../../errors.ts"
 import type { Log, LoggedLines, LogSink } from "../../log.ts"
-import { Pause } from "../pause.ts"
+import { InterruptibleWait } from "../interruptible-wait.ts"
 import { type Link, sendAll } from "./client/link.ts"
 import type { WorkerNotice } from "./wire.ts"
 
@@ -76,7 +76,7 @@ export class LogStreams {
   readonly #parts: LogStreamsParts
   /** Partitions whose stream may have entries. */
   readonly #waiting = new Set<number>()
-  readonly #pause = new Pause()
+  readonly #pause = new InterruptibleWait()
   #reading: Promise<void> | null = null
   #isStopped = false
 

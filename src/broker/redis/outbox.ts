@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import { Pause } from "../pause.ts"
+import { InterruptibleWait } from "../interruptible-wait.ts"
 import type { Link } from "./client/link.ts"
 import type { Report } from "./wire.ts"
 
@@ -32,7 +32,7 @@ export class Outbox {
   readonly #batches = new Set<ReportBatch>()
   /** By topic. */
   readonly #newest = new Map<string, PendingReport>()
-  readonly #emptied = new Pause()
+  readonly #emptied = new InterruptibleWait()
 
   constructor(link: Link, log: Log) {
     this.#link = link

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import { Pause } from "../pause.ts"
+import { InterruptibleWait } from "../interruptible-wait.ts"
 import { RedisAwayError } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
@@ -49,7 +49,7 @@ export class Results {
    * grows, and they would be claimed again.
    */
   readonly #unsettled = new Set<string>()
-  readonly #pause = new Pause()
+  readonly #pause = new InterruptibleWait()
   #isStopped = false
   readonly #reading: Promise<void>
 

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import { Pause } from "../pause.ts"
+import { InterruptibleWait } from "../interruptible-wait.ts"
 import type { RemoteWorker } from "../port.ts"
 import type { Link } from "./client/link.ts"
 import type { Keys } from "./keys.ts"
@@ -64,7 +64,7 @@ export class Roster {
   /** Workers that reported their stop. A poll in flight may have read their heartbeats before. */
   readonly #left = new Set<string>()
   #isKnown = false
-  readonly #whenKnown: Pause[] = []
+  readonly #whenKnown: InterruptibleWait[] = []
 
   constructor(parts: RosterParts) {
     this.#parts = parts
@@ -85,7 +85,7 @@ export class Roster {
 
   async whenKnown(patienceMs: number): Promise<void> {
     if (this.#isKnown) return
-    const pause = new Pause()
+    const pause = new InterruptibleWait()
     this.#whenKnown.push(pause)
     await pause.wait(patienceMs)
   }

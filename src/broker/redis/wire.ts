@@ -123,7 +123,7 @@ export type Control =
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   /** `joined`: permits not the handler to begin, but another isolated task to run at the same time. */
   | { readonly type: "begin"; readonly name: string; readonly joined?: true | undefined }
-  /** To the worker that asked. */
+  /** To the worker that sent the query. */
   | ({ readonly type: "answer" } & AnsweredQuestion)
 
 export interface AnsweredQuestion {

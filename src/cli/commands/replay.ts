@@ -10,7 +10,7 @@ import { paintFor } from "../output/terminal.ts"
 import { type Target, type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface ReplayOptions extends TargetOptions {
-  /** How many times faster than it was. */
+  /** How many times faster than the job ran. */
   readonly speed: number
   /** Only keys move it. */
   readonly step?: boolean

@@ -117,7 +117,7 @@ export function withJobFilter(command: Command): Command {
       "--error-text <words>",
       "only jobs whose error message has these words; numbers and ids do not count",
     )
-    .option("--min-duration <seconds>", "only jobs that have ended and took at least so long", seconds)
+    .option("--min-duration <seconds>", "only jobs that have ended and took at least this long", seconds)
     .option("--created-from <time>", "only jobs created at this time or later: 2026-11-15T12:00:00Z", moment)
     .option("--created-before <time>", "only jobs created before this time", moment)
     .addOption(

@@ -29,7 +29,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     retries: RETRIES,
     timeoutMs: ANSWER_MS,
     onRetry: ({ error }) => {
-      if (process.stderr.isTTY) process.stderr.write(`${printable(error.message)} Trying again.\n`)
+      if (process.stderr.isTTY) process.stderr.write(`${printable(error.message)} Retrying.\n`)
     },
     token,
     headers: owner === undefined ? undefined : { "umbra-owner": encodeURIComponent(owner) },
@@ -68,7 +68,7 @@ export function reconnectNotice(
     onTrouble(
       error === undefined
         ? "The server closed the stream; reconnecting."
-        : `${(error as Error).message} Trying again.`,
+        : `${(error as Error).message} Retrying.`,
     )
   }
 }

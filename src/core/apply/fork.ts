@@ -129,7 +129,7 @@ function takeOverList(
   noteReused(state, node, holder)
 }
 
-/** The list as far as the fact and the input tell: its length is always known. `fillReused` sets the rest. */
+/** The list as far as the fact and the input contain it; its length is always known. `fillReused` sets the rest. */
 function knownItems(state: JobState, source: ReusedList): readonly Json[] {
   const found = "input" in source ? valueAt(state.input, source.input) : undefined
   return Array.isArray(found) ? found : itemsOf(new Array<null>(source.count).fill(null))

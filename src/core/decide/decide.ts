@@ -42,9 +42,10 @@ import { removeDelayed, reschedule, start, startTime } from "./start.ts"
  * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
  *
  * 1. A result counts only for the current attempt of a node that is in flight or waiting: at most one is accepted.
- * 2. A job that has ended accepts nothing but `retry` and `delete`, and what its aborted attempts and its children used.
- * 3. Only failures spend the user's retries; a lost process counts against its own limit, and a provider that asks for a
- *    pause spends nothing.
+ * 2. A job that has ended accepts only `retry`, `delete`, `describe`, `settle`, and the usage of its aborted attempts
+ *    and its children.
+ * 3. Only failures spend the user's retries; a lost process counts against its own limit, and a provider that asks for
+ *    a pause spends nothing.
  */
 export function decide(
   state: JobState,

@@ -90,13 +90,13 @@ export type WaitingOn =
     }
   /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
-  /** Its place in the rate of the provider, which does not come before `until`: a pause the provider asked for counts. Part of the live overlay only. */
+  /** A place in the rate of the provider. `until`: there is none before this time, pauses that the provider requested included. Part of the live overlay only. */
   | { readonly kind: "rate"; readonly provider: string; readonly until: number | null }
   /** A place for the execution of this pipeline: `limit` executions are running (max_executions). */
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /** The job is paused: the node is ready, or would continue, when the job is resumed. */
   | ({ readonly kind: "paused" } & PauseView)
-  /** The start time of the job, which nothing of it begins before. */
+  /** The start time of the job: no node begins before it. */
   | { readonly kind: "start_time"; readonly until: number }
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait

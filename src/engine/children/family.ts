@@ -84,7 +84,10 @@ export class Family {
       const decided = await owner.withJob(refused.id, job => owner.execute(job, { type: "fail_job", fault }))
       if (decided === null) await this.#notifyParent(refused, async () => ({ type: "failed", fault }))
     } catch (failure) {
-      log.error({ job_id: refused.id, error: String(failure) }, "job quarantined: it cannot be failed either")
+      log.error(
+        { job_id: refused.id, error: String(failure) },
+        "job quarantined: its failure could not be stored either",
+      )
     }
   }
 

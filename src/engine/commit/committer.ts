@@ -302,8 +302,8 @@ export class AppendLane {
   }
 
   /**
-   * The memory of this partition is discarded: decisions made on it must never be stored. They carry the old epoch,
-   * but this engine may take the partition again before the batch is outcome.
+   * The memory of this partition is discarded: decisions made on it must never be stored. They carry the old epoch, but
+   * this engine may take the partition again before the outcome of the batch is known.
    */
   forget(partition: number): void {
     this.#open.forget(partition, partitionMoved(partition))

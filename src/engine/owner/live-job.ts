@@ -194,9 +194,9 @@ export function evictOutput(
 }
 
 /**
- * When nodes of this engine's jobs last died alone; answers whether another node did so since a given one began. After a
- * restart it is learned from the jobs that are folded: a node that died after another stands behind it in the queue of
- * its process, so its job is in flight as long as the other's is.
+ * When nodes of this engine's jobs last died alone, and whether another node did so since a given one began. After a
+ * restart the deaths are read from the jobs that are folded. None is missed: of two nodes the one that died later waits
+ * behind the other in its process, so its job is in flight at least as long.
  */
 export class DeathsAlone {
   /** The latest two deaths, of different nodes. */

@@ -4,8 +4,8 @@ import {
   nameOf,
   type Outcome,
   type RemoteTaskEvents,
+  type StartReport,
   type TaskName,
-  type TaskNews,
 } from "../../broker/port.ts"
 import {
   ARTIFACT_MARK,
@@ -61,7 +61,7 @@ export class TaskReports implements RemoteTaskEvents {
     this.#artifacts = artifacts
   }
 
-  started(task: TaskNews, worker: string): Promise<void> {
+  started(task: StartReport, worker: string): Promise<void> {
     const job = this.#currentJob(task)
     const at = attemptRef(task)
     if (job === null || !isCurrent(job.state, at))
@@ -80,7 +80,7 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   /** A task that is over, or owned by another engine now, must not begin. A submission that its job has left continues. */
-  #mayContinue(task: TaskNews): Promise<void> {
+  #mayContinue(task: StartReport): Promise<void> {
     const submission = this.#owner.external.leftSubmissions.awaited(task)
     const isBegun = submission?.isRepeated === true || this.#owner.broker.runningTask(task) !== null
     return submission !== null && isBegun
@@ -88,14 +88,14 @@ export class TaskReports implements RemoteTaskEvents {
       : Promise.reject(new Error("the attempt is not current"))
   }
 
-  #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
+  #mayBegin(job: LiveJob, task: StartReport): Promise<void> {
     const { provider } = job.plan.nodes[task.node]!
     return this.#waitForPlace(task, { provider, owner: job.state.owner }, () => this.#owner.durable(job))
   }
 
-  /** A worker that gets no answer asks again; both requests share one place in the rate. */
+  /** A worker without an answer repeats its request; both requests share one place in the rate. */
   #waitForPlace(
-    task: TaskNews,
+    task: StartReport,
     { provider, owner }: { readonly provider: string | null; readonly owner: string },
     durable: () => Promise<void>,
   ): Promise<void> {
@@ -105,7 +105,7 @@ export class TaskReports implements RemoteTaskEvents {
     const name = nameOf(task)
     const waiting = this.#ratePlaces.get(name)
     if (waiting !== undefined) return waiting
-    // Only here: a rejected promise that nobody awaits would end the process.
+    // Not created earlier: a rejected promise that is not awaited would end the process.
     const answer = durable()
       .then(() => capacity.rate.waitForPlace({ provider: provider!, owner, ...terms }))
       .finally(() => this.#ratePlaces.delete(name))
@@ -445,7 +445,7 @@ export class PendingDecisions {
 
   /** Has the worker reported the outcome of the task, without a decision on it so far? */
   has(jobId: string, { node, item, attempt }: AttemptRef): boolean {
-    // Checked first: every dispatch asks.
+    // The size is checked first: every dispatch calls this.
     return this.#byTask.size > 0 && this.#byTask.has(nameOf({ jobId, node, item, attempt }))
   }
 

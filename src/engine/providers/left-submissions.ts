@@ -42,7 +42,7 @@ interface Awaited {
  *    provider until the outcome is known, at the latest until its lease ends.
  * 2. The submission is not aborted before the provider's timeout. If it is answered, the operation is cancelled.
  * 3. Without an answer it is repeated under its idempotency key where the provider honours keys, and only there: a second
- *    operation is never begun. Otherwise an operation may be running unseen, and that is all that can be reported.
+ *    operation is never begun. Otherwise an operation may be running unnoticed, and that is all that can be reported.
  */
 export class LeftSubmissions {
   readonly #parts: LeftSubmissionsParts
@@ -245,7 +245,7 @@ export class LeftSubmissions {
     this.#reported.add(key)
     this.#parts.log.warn(
       { provider, job_id: jobId, node, slot_until: new Date(slotUntil).toISOString() },
-      "no answer to a submission of a job that has ended: an operation may be running unseen, and holds its slot until the lease ends",
+      "no answer to a submission of a job that has ended: an operation may be running unnoticed, and holds its slot until the lease ends",
     )
   }
 }

@@ -234,7 +234,7 @@ function takeNext({ waiting, missed }: Queue): Waiting {
 const AHEAD_MS = 1000
 const LEAD_MS = 50
 const MAX_MISSED = 20
-/** Also where a provider asks for less: it has just answered that there were too many requests. */
+/** The shortest pause, also where a provider requests a shorter one: it has just rejected a request. */
 const MIN_PAUSE_SECONDS = 1
 /** A mistake in one answer must not pause the provider for a year. */
 const MAX_PAUSE_SECONDS = 3600

@@ -261,8 +261,8 @@ export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJo
 }
 
 /**
- * The time that its row has now. The job was due, and is idle with another time: either the row is early, or the job was
- * in memory while the store was queried, did what was due, and was parked with a new row.
+ * The `wakeAt` of its row; undefined: not known. If a job was due and is idle with another time, either its row is
+ * early, or the job was in memory while the store was queried, did what was due, and was parked with a new row.
  */
 function currentAlarm(state: JobState, alarm = wakeAt(state)): NonNullable<LiveJob["projected"]>["wakeAt"] {
   return isBusy(state) || alarm === wakeAt(state) ? alarm : undefined

@@ -31,7 +31,7 @@ const refusals: {
   ],
 }
 
-/** Throws unless the command was accepted, or the job was as it asks for before. */
+/** Throws unless the command was accepted, or the job was already in the requested state. */
 export function throwIfRefused(answer: Answer, jobId: string): void {
   if ("refused" in answer && answer.refused !== "unchanged") throw refusalError(answer.refused, jobId)
 }

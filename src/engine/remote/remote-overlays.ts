@@ -131,7 +131,7 @@ export class RemoteOverlays {
   }
 }
 
-/** What this process answers; null: it owns nothing of what was asked. */
+/** The answers of this process; null: it does not own what the query is about. */
 export interface OverlayOwner {
   overlay(query: OverlayQuery): Overlay | null
   dispatched(query: DispatchedQuery): DispatchedAnswer | null

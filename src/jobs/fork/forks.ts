@@ -411,7 +411,9 @@ function mayHaveBegun({ facts, state }: FoldedJob): boolean {
 export function mustBeConfirmed({ unconfirmed: { unsafe, unknown } }: ForkPreview): void {
   if (unsafe.length + unknown.length === 0) return
   const parts = [
-    ...(unsafe.length === 0 ? [] : [`name ${unsafe.join(", ")} in confirm.unsafe: a repetition does harm`]),
+    ...(unsafe.length === 0
+      ? []
+      : [`name ${unsafe.join(", ")} in confirm.unsafe: their effects are unsafe to repeat`]),
     ...(unknown.length === 0
       ? []
       : [

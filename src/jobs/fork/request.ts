@@ -29,7 +29,7 @@ export type ForkOverride =
 
 /** Which effects outside of Umbra may happen once more. */
 export interface ForkConfirmation {
-  /** Nodes whose repetition does harm, each by its id. */
+  /** Nodes whose effects are unsafe to repeat, each by its id. */
   readonly unsafe?: readonly string[] | undefined
   /** All nodes whose handlers do not declare their effects. */
   readonly unknown?: boolean | undefined

@@ -244,7 +244,7 @@ function resumeText({ of_workflow }: PauseView, { id, workflow }: AskedJob): str
 
 function pausedText({ at, by, reason }: PauseView): string {
   const author = by === null ? "" : ` by ${by}`
-  return `the job is paused since ${isoTime(at)}${author}${reason === null ? "" : `: ${reason}`}`
+  return `the job has been paused since ${isoTime(at)}${author}${reason === null ? "" : `: ${reason}`}`
 }
 
 function action(
@@ -259,9 +259,9 @@ function action(
     case "rate":
       return `Raise the rate of provider ${subject}, or wait.`
     case "retry":
-      return `Nothing: it is tried again by itself. To end it: umbra jobs cancel ${jobId}`
+      return `Nothing: it is retried automatically. To end it: umbra jobs cancel ${jobId}`
     case "timer":
-      return "Nothing: it continues by itself."
+      return "Nothing: it continues automatically."
     case "signal":
       return `Send it: umbra jobs signal ${jobId} ${subject}`
     case "provider":
@@ -279,7 +279,7 @@ function action(
     case "worker_isolated":
       return "Add workers: each runs one such task at a time."
     case "start_time":
-      return `Nothing: it starts by itself. To start it now: umbra jobs reschedule ${jobId} --delay 0s`
+      return `Nothing: it starts automatically. To start it now: umbra jobs reschedule ${jobId} --delay 0s`
     case "paused":
       return resumeText(node.waiting_on as Wait<"paused">, job)
     case "executions":

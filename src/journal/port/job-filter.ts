@@ -11,7 +11,7 @@ export interface JobFilter {
   readonly fingerprint?: string | undefined
   /** Words that the message of the error contains, all of them. Numbers, ids and quoted texts are not searched. */
   readonly errorText?: string | undefined
-  /** Jobs that have ended and took at least so long, from their creation on. */
+  /** Jobs that have ended and took at least this long, from their creation on. */
   readonly minDurationMs?: number | undefined
   /** Jobs with all of these labels. */
   readonly labels?: { readonly [name: string]: string } | undefined

@@ -298,7 +298,7 @@ ${chapters
 ${entries.map(entry => entryHtml(entry, schemas)).join("\n")}`,
   )
   .join("\n")}
-<h2>Schemas</h2><p>What others refer to.</p>
+<h2>Schemas</h2><p>Requests, responses and other schemas refer to these.</p>
 ${Object.entries(schemas)
   .map(([name, schema]) => details(name, schema))
   .join("\n")}

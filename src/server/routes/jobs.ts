@@ -137,7 +137,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
   app.get(
     "/jobs/durations",
     read({
-      summary: "How long jobs took, as points of a chart",
+      summary: "Show how long jobs took, as points of a chart",
       description:
         "Takes the filters of `GET /jobs`; by default jobs of the last 24 hours. Near points of the same status are joined until there are at most `points`. The work is bounded: of a range with very many jobs a sample is read, spread over the whole range.",
       querystring: durationsQuery,

@@ -48,7 +48,7 @@ export function sessionRoutes(app: App, { sessions, admitting, isOpen }: Session
   app.get(
     "/session",
     open({
-      summary: "Who is logged in, and with which scopes",
+      summary: "Show who is logged in, and with which scopes",
       description:
         "Answers 200 also if nobody is logged in. An unknown token in the header Authorization is an error.",
       response: answers({ 200: schema.session }, ["E611", "E630", "E631", "E632", "E645"], true),

@@ -26,7 +26,7 @@ const common = {
     .describe("By node: its `output`, which is set without running the node; or another `config`."),
   confirm: z
     .strictObject({
-      unsafe: nodeIds.optional().describe("Nodes whose repetition does harm, each by its id."),
+      unsafe: nodeIds.optional().describe("Nodes whose effects are unsafe to repeat, each by its id."),
       unknown: z.boolean().optional().describe("All nodes whose handlers do not declare their effects."),
     })
     .optional()

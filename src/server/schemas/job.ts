@@ -186,7 +186,7 @@ const start = {
     .min(0)
     .max(1e10)
     .optional()
-    .describe("Instead of `start_at`: the job starts so many seconds from now."),
+    .describe("Instead of `start_at`: the job starts this many seconds from now."),
 }
 
 export const startTime = z.strictObject(start).meta({ examples: [{ delay_seconds: 3600 }] })

@@ -5,7 +5,7 @@ import { StateMark } from "../shell/icons.tsx"
 import { changeQuery } from "../shell/router.ts"
 import { type ComparedNode, type Comparison, signed, verdictOf, verdictText } from "./differences.ts"
 
-/** A job may have thousands of nodes: the page has at most so many rows until more are asked for. */
+/** A job may have thousands of nodes: the page has at most this many rows until more are requested. */
 const ROWS = 200
 
 export function NodeTable({

@@ -204,7 +204,7 @@ function ForkView({ job }: { job: OriginJob }) {
   )
 }
 
-/** What the last text without a problem says; undefined: the definition is not changed. */
+/** The last text without a problem; undefined: the definition is not changed. */
 function useLast(edited: EditedDefinition | null) {
   const [last, setLast] = useState(edited?.valid)
   const found = edited === null ? undefined : (edited.valid ?? last)

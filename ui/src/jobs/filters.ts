@@ -181,7 +181,7 @@ const untold: ReadonlySet<FilterKey> = new Set([
   ...(["before", "error", "code", "fingerprint", "duration", "parent"] as const),
 ])
 
-/** Does a job of the stream match, as far as its fields tell? */
+/** Does a job of the stream match, as far as its fields show? */
 export function mayMatch(
   filters: readonly Filter[],
   job: {

@@ -1,6 +1,6 @@
 import { UmbraError } from "../../../errors.ts"
 import type { Log } from "../../../log.ts"
-import { Pause } from "../../pause.ts"
+import { InterruptibleWait } from "../../interruptible-wait.ts"
 import { Keys } from "../keys.ts"
 import { Connection, databaseOf, RedisAwayError, type Reply, ReplyError } from "./connection.ts"
 
@@ -38,7 +38,7 @@ export class Link {
   readonly #parts: LinkParts
   #open: OpenConnections | null = null
   #isClosed = false
-  readonly #pause = new Pause()
+  readonly #pause = new InterruptibleWait()
   readonly #kept: Promise<void>
 
   constructor(parts: LinkParts) {

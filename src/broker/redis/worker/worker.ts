@@ -10,10 +10,10 @@ import {
   nameFrom,
   nameOf,
   type Outcome,
+  type StartReport,
   type Task,
   type TaskEvents,
   type TaskName,
-  type TaskNews,
 } from "../../port.ts"
 import type { Runner } from "../../runner.ts"
 import { ArtifactRequests } from "../artifact-requests.ts"
@@ -74,13 +74,12 @@ interface Held {
 /**
  * A worker that needs only Redis.
  *
- * 1. A task that arrives twice runs once: the worker knows it while holding it, and for some time after it is
- *    done.
- * 2. Engines consider a worker dead that sent no heartbeat for too long (`presence.ts`), and give its tasks
- *    to others. So the worker drops them.
+ * 1. A task that arrives twice runs once: the worker knows it while holding it, and for some time after it is done.
+ * 2. Engines consider a worker dead that sent no heartbeat for too long (`presence.ts`), and give its tasks to others.
+ *    So the worker drops them.
  * 3. A task sent by an engine that was replaced without noticing is not run: its successor may have done it.
- * 4. The worker takes and begins nothing while the engines may consider it dead: a process that was suspended
- *    and resumes must not begin tasks that others have done meanwhile.
+ * 4. The worker takes and begins nothing while the engines may consider it dead: a process that was suspended and
+ *    resumes must not begin tasks that others have done meanwhile.
  */
 export class RedisWorker implements TaskEvents {
   /** Resolves when the worker can receive tasks for the first time. */
@@ -184,8 +183,8 @@ export class RedisWorker implements TaskEvents {
   }
 
   /**
-   * Resolves with the id of the store that the worker works for; rejects with E620 if none was configured and
-   * several are live.
+   * Resolves with the id of the store that the worker works for; rejects with E620 if none was configured and several
+   * are live.
    */
   get bound(): Promise<string> {
     return this.#store.bound
@@ -252,9 +251,7 @@ export class RedisWorker implements TaskEvents {
     await this.#deliveries.recover(keys, id)
   }
 
-  /**
-   * Any process that reaches Redis can publish anything, and a later release more than this one understands.
-   */
+  /** Any process that reaches Redis can publish anything, and a later release more than this one understands. */
   #receive(message: string): void {
     try {
       this.#apply(JSON.parse(message) as Control)
@@ -287,8 +284,8 @@ export class RedisWorker implements TaskEvents {
   }
 
   /**
-   * While the worker is not alive, tasks that wait until the next heartbeat are announced again, or belong to
-   * other workers.
+   * While the worker is not alive, tasks that wait until the next heartbeat are announced again, or belong to other
+   * workers.
    */
   #begin(name: string, what: Asked): void {
     if (this.#presence.isAlive) this.#held.get(name)?.[what]?.()
@@ -370,8 +367,8 @@ export class RedisWorker implements TaskEvents {
   }
 
   /**
-   * Invariant 3. Most of these tasks were sent before the owner changed, and the next owner waits for them:
-   * the worker reports them once their entries are removed. `handler` null: the caller removes the entry.
+   * Invariant 3. Most of these tasks were sent before the owner changed, and the next owner waits for them: the worker
+   * reports them once their entries are removed. `handler` null: the caller removes the entry.
    */
   #refuse(
     { name }: TaskLabel,
@@ -395,7 +392,7 @@ export class RedisWorker implements TaskEvents {
   // The events that the pool reports for its attempts.
 
   /** With `announce`: resolves when the engine has made the start durable. */
-  started(task: TaskNews): Promise<void> {
+  started(task: StartReport): Promise<void> {
     const { announce, alone, place = false } = task
     const name = nameOf(task)
     void this.#report(name, startReport(announce, alone, place))
@@ -459,10 +456,7 @@ export class RedisWorker implements TaskEvents {
     this.#progress.clear()
   }
 
-  /**
-   * Sends one message for all handlers that began, or reported usage, since the last one; none if there are
-   * none.
-   */
+  /** Sends one message for all handlers that began, or reported usage, since the last one; none if there are none. */
   #reportBegun(): void {
     const { keys } = this.#link
     if (keys === null) return
@@ -495,7 +489,7 @@ export class RedisWorker implements TaskEvents {
   }
 }
 
-/** What the worker asks of the engine with an announced start. */
+/** The permission that a worker requests from the engine: to begin a task, or to run another isolated task beside it. */
 type Asked = "begin" | "join"
 
 const PROGRESS_MS = 200

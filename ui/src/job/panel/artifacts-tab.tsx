@@ -125,8 +125,8 @@ function contentAddress({ artifact, name }: Row): string {
 }
 
 /**
- * An element sends no header that says which owner is looked at, and no browser says over plain HTTP which page has sent the request.
- * A script can do both.
+ * The request of an element has no header that names the viewed owner, and over plain HTTP none that names the page. A
+ * script can send both.
  */
 const isDirect = (): boolean => window.isSecureContext && viewedOwner() === null
 

@@ -1,6 +1,6 @@
 /**
- * A JSON value as rows of a tree. Only rows that are asked for are made, so a document of 20 MB costs what is visible.
- * Large documents live in a worker (json-worker.ts); the page sees rows.
+ * A JSON value as rows of a tree. Only requested rows are made, so a document of 20 MB costs what is visible. Large
+ * documents live in a worker (json-worker.ts); the page sees rows.
  */
 export type JsonValue =
   | null

@@ -1,10 +1,11 @@
-/**
- * How often streams query the store for what nothing notifies them of. The streams of one owner do so at most 100 times a
- * second together, however many are open: with more of them, each waits longer, and those of other owners do not.
- */
+/** The streams of one owner query the store at most 100 times a second together. */
 const MS_PER_STREAM = 10
 
-export class Pace {
+/**
+ * How often streams query the store for what nothing notifies them of. The more streams of one owner are open, the
+ * longer each of them waits; those of other owners do not.
+ */
+export class QueryRate {
   readonly #open = new Map<string, number>()
 
   /** Counts a stream of the owner; returns a function that removes it from the count. */

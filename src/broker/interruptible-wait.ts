@@ -1,5 +1,5 @@
 /** A wait that can be ended early. */
-export class Pause {
+export class InterruptibleWait {
   #end: (() => void) | null = null
 
   /** Resolves after this time, or when `end` is called. */
