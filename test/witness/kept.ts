@@ -4,7 +4,8 @@
  * 1. Each line is shown once, whole, and with its number. A line that is missing was logged by a process that was killed less than the
  *    flush time later.
  * 2. Each reference in an output was returned to a handler of its job, is listed for the job, and has the content that was stored.
- * 3. Another owner sees none of it, unless it stored the same content itself.
+ * 3. Each attempt that was lost with its worker has a line of the engine that says so.
+ * 4. Another owner sees none of it, unless it stored the same content itself.
  */
 import { createHash } from "node:crypto"
 import { readdir, readFile } from "node:fs/promises"
@@ -44,11 +45,17 @@ export interface KeptParts {
   readonly records: KeptRecords
   /** By job: the token of its owner. */
   readonly tokens: ReadonlyMap<string, string>
-  /** By job: the outputs of its nodes. */
-  readonly outputs: ReadonlyMap<string, readonly unknown[]>
+  /** By job: its nodes as the API shows them. */
+  readonly nodes: ReadonlyMap<string, readonly ShownNode[]>
   readonly kills: readonly Kill[]
   /** How long the machine delayed every process at that time. */
   readonly stallAt: (time: number) => number
+}
+
+interface ShownNode {
+  readonly id: string
+  readonly output: unknown
+  readonly attempts?: readonly { readonly outcome: string }[]
 }
 
 export async function keptProblems(parts: KeptParts): Promise<string[]> {
@@ -56,6 +63,7 @@ export async function keptProblems(parts: KeptParts): Promise<string[]> {
   const shown = new Set<string>()
   for (const job of parts.tokens.keys()) {
     problems.push(...(await lineProblems(parts, job, shown)))
+    problems.push(...(await lossProblems(parts, job)))
     problems.push(...(await artifactProblems(parts, job)))
   }
   for (const [line, { pid, at }] of parts.records.lines) {
@@ -83,7 +91,8 @@ async function lineProblems(
 ): Promise<string[]> {
   const problems: string[] = []
   const last = new Map<string, number>()
-  for (const { node, item = -1, message, line, lost = 0 } of await shownLines(url, job, tokens.get(job)!)) {
+  const logged = await shownLines(url, `/jobs/${job}/logs?source=handler`, tokens.get(job)!)
+  for (const { node, item = -1, message, line, lost = 0 } of logged) {
     // The worker's own line after those of a handler that failed.
     if (message === "the handler threw") continue
     const [words, second] = message.split("\n") as [string, string | undefined]
@@ -102,11 +111,20 @@ async function lineProblems(
   return problems
 }
 
-async function shownLines(url: string, job: string, token: string): Promise<ShownLine[]> {
+async function lossProblems({ url, tokens, nodes }: KeptParts, job: string): Promise<string[]> {
+  const lines = await shownLines(url, `/jobs/${job}/logs?source=engine`, tokens.get(job)!)
+  return nodes.get(job)!.flatMap(({ id, attempts = [] }) => {
+    const lost = attempts.filter(({ outcome }) => outcome === "lost").length
+    const own = lines.filter(({ node, item }) => node === id && item === undefined)
+    const shown = own.filter(({ message }) => message.startsWith("lost with worker")).length
+    return shown === lost ? [] : [`${job} ${id}: ${lost} attempts were lost, and ${shown} lines say so`]
+  })
+}
+
+async function shownLines(url: string, path: string, token: string): Promise<ShownLine[]> {
   const lines: ShownLine[] = []
   for (let after = ""; ; ) {
-    const path = `/jobs/${job}/logs?source=handler&limit=1000${after}`
-    const { status, body } = await ask(url, path, { token })
+    const { status, body } = await ask(url, `${path}&limit=1000${after}`, { token })
     if (status !== 200) throw new Error(`${path}: ${status} ${JSON.stringify(body)}`)
     lines.push(...body.lines)
     if (body.next === null) return lines
@@ -115,7 +133,7 @@ async function shownLines(url: string, job: string, token: string): Promise<Show
 }
 
 async function artifactProblems(parts: KeptParts, job: string): Promise<string[]> {
-  const { url, tokens, records, outputs } = parts
+  const { url, tokens, records, nodes } = parts
   const token = tokens.get(job)!
   const others = [...new Set(tokens.values())].filter(each => each !== token)
   const problems: string[] = []
@@ -128,7 +146,7 @@ async function artifactProblems(parts: KeptParts, job: string): Promise<string[]
     for (const other of others) await expect(path, other, 404)
     await expect(path, undefined, 401)
   }
-  const text = JSON.stringify(outputs.get(job))
+  const text = JSON.stringify(nodes.get(job)!.map(({ output }) => output))
   const references = [...new Set(text.match(/sha256:[0-9a-f]{64}/g) ?? [])].sort()
   const { body } = await expect(`/jobs/${job}/artifacts?limit=1000`, token, 200)
   const listed = (body.artifacts as { artifact: string }[]).map(({ artifact }) => artifact).sort()

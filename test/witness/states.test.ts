@@ -178,7 +178,7 @@ async function watch({ seed, witness, urls, tokens, deathMs, commit, disturb }: 
     .poll(async () => {
       const runs = await readRuns(witness, kills)
       const judge = new Judge({ dags, runs, samples, lists, whys, commits, kills, deathMs })
-      const outputs = new Map<string, unknown[]>()
+      const nodesOf = new Map<string, Sample["graph"][]>()
       for (const [job, dag] of dags) {
         const asker = { token: tokenOf.get(job)! }
         const nodes = await Promise.all(
@@ -187,16 +187,16 @@ async function watch({ seed, witness, urls, tokens, deathMs, commit, disturb }: 
           ),
         )
         judge.judgeEnd(job, (await ask(urls[0]!, `/jobs/${job}/graph`, asker)).body, new Map(nodes))
-        outputs.set(
+        nodesOf.set(
           job,
-          nodes.map(([, { output }]) => output),
+          nodes.map(([, node]) => node),
         )
       }
       const records = await readKept(witness)
       expect(records.lines.size).toBeGreaterThan(JOBS)
       expect(records.puts.size).toBeGreaterThan(JOBS / 2)
       const { stallAt } = judge
-      const parts = { url: urls.at(-1)!, records, tokens: tokenOf, outputs, kills, stallAt }
+      const parts = { url: urls.at(-1)!, records, tokens: tokenOf, nodes: nodesOf, kills, stallAt }
       return [...judge.problems, ...(await keptProblems(parts))]
     }, LATE)
     .toEqual([])
