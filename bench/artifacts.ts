@@ -1,6 +1,7 @@
 /**
  * Artifacts: how fast content is stored and read, by its size, on both databases; and what references cost a chain, whose nodes pass one
- * on, beside the same chain with an equally long text, in alternating rounds on one engine.
+ * on, beside the same chain with an equally long text, in alternating rounds on one engine; and what large outputs in the content store
+ * cost, and how long jobs with small outputs take beside them.
  */
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -16,7 +17,14 @@ const SIZES = [4 * 1024, 1024 * 1024, 64 * 1024 * 1024]
 const BYTES = 128 * 1024 * 1024
 const MOST = 500
 
-const handlers = [defineHandler({ name: "pass", run: config => config })]
+const handlers = [
+  defineHandler({ name: "pass", run: config => config }),
+  defineHandler({ name: "large", run: config => ({ text: largeText(Number(config)) }) }),
+]
+/** Of a large output, and the size above which outputs are in the content store. */
+const LARGE = 256 * 1024
+const OUTPUT_BYTES = 64 * 1024
+const LARGE_IN_FLIGHT = 4
 
 export async function artifacts(): Promise<void> {
   const scale = Number(process.env.BENCH_SCALE ?? 1)
@@ -31,6 +39,7 @@ export async function artifacts(): Promise<void> {
     for (const size of SIZES) await transfers(umbra, size, scale)
     await chains(umbra, Math.ceil(200 * scale))
     await umbra.close()
+    await largeOutputs(location, join(folder, `${name} moved`), Math.ceil(100 * scale))
   }
   await drop()
   await rm(folder, { recursive: true, force: true })
@@ -100,6 +109,63 @@ async function chainCost(umbra: Umbra, value: Record<string, string>, jobs: numb
   const wall = await seconds(async () => void (await Promise.all(Array.from({ length: IN_FLIGHT }, lane))))
   const { user, system } = process.cpuUsage(before)
   return { wall, processor: user + system }
+}
+
+/** In alternating rounds, each with an engine of its own. */
+async function largeOutputs(location: string, content: string, jobs: number): Promise<void> {
+  const rounds: { off: LargeCost; on: LargeCost }[] = []
+  for (let n = 0; n <= ROUNDS; n++) {
+    const off = await largeCost(location, { location: content }, jobs)
+    const on = await largeCost(location, { location: content, outputBytes: OUTPUT_BYTES }, jobs)
+    if (n > 0) rounds.push({ off, on })
+  }
+  const of = (figure: keyof LargeCost, mode: "off" | "on") => median(rounds.map(each => each[mode][figure]))
+  for (const mode of ["off", "on"] as const)
+    console.log(
+      `  outputs of ${LARGE / 1024} KiB, artifact_output_bytes ${mode.padEnd(3)}: processor time of a job ${of("processor", mode)} ms; ` +
+        `small jobs beside them take ${of("middle", mode)} ms, p99 ${of("high", mode)} ms`,
+    )
+}
+
+interface LargeCost {
+  readonly processor: number
+  /** Of the durations of small jobs. */
+  readonly middle: number
+  readonly high: number
+}
+
+async function largeCost(
+  location: string,
+  artifacts: { readonly location: string; readonly outputBytes?: number },
+  jobs: number,
+): Promise<LargeCost> {
+  const umbra = await openUmbra(location, { handlers, artifacts })
+  const one = (name: string, config: unknown) =>
+    ({ name, nodes: [{ id: "a", handler: name, config }] }) as WorkflowDefinition
+  let left = jobs
+  const large = async () => {
+    while (left > 0) await (await umbra.submit(one("large", left--))).wait()
+  }
+  const small: number[] = []
+  let isOver = false
+  const probe = async () => {
+    while (!isOver)
+      small.push((await seconds(async () => void (await (await umbra.submit(one("pass", 1))).wait()))) * 1000)
+  }
+  const before = process.cpuUsage()
+  const probing = probe()
+  await Promise.all(Array.from({ length: LARGE_IN_FLIGHT }, large))
+  isOver = true
+  await probing
+  const { user, system } = process.cpuUsage(before)
+  await umbra.close()
+  small.sort((a, b) => a - b)
+  const at = (share: number) => small[Math.floor(share * (small.length - 1))]!
+  return { processor: (user + system) / 1000 / jobs, middle: at(0.5), high: at(0.99) }
+}
+
+function largeText(seed: number): string {
+  return `${seed} ${performance.now()} `.repeat(LARGE / 8).slice(0, LARGE)
 }
 
 async function seconds(act: () => Promise<void>): Promise<number> {

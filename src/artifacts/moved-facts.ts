@@ -7,6 +7,9 @@
  * 2. A stub is recognised by the first key of its text. Only the engine writes the keys of a fact, so no output can imitate one.
  * 3. Their owner is a name that no owner can have: lists, downloads, removals and quotas of artifacts do not include them.
  * 4. If the content store fails, the fact stays in the database. Nothing waits for the content store longer than `WRITE_MS`.
+ * 5. The output that a worker reports is stored before it is decided on (`storeOutput`): its append, and those behind it, do not wait
+ *    for the content store. Its content is the output alone, and the stub has the rest of the fact. All other large facts are
+ *    stored by their append, as a whole.
  */
 import { heldArtifact } from "../core/artifacts.ts"
 import { UmbraError } from "../errors.ts"
@@ -21,10 +24,15 @@ import { contentPlaceOf, noContentStore, openContentStore } from "./open.ts"
 /** Owners have no control characters in their names. */
 export const MOVED_OWNER = "\u0001outputs"
 const MARK = '{"$moved":'
+/** The end of a fact, after its output. */
+const AFTER = "}"
 const TYPE = "application/json"
 const WRITE_MS = 10_000
 /** After a failure the next fact is moved this much later. */
 const PAUSE_MS = 30_000
+/** An output that was stored longer ago is stored again by its append: a sweep may have marked it. */
+const READY_MS = 30_000
+const READY_BYTES = 64 * 1024 * 1024
 /** Texts that were read last: templates of many items read the same output. */
 const KEPT_BYTES = 32 * 1024 * 1024
 
@@ -32,7 +40,18 @@ const KEPT_BYTES = 32 * 1024 * 1024
 interface Stub {
   readonly key: string
   readonly hash: string
+  /** Of the fact. */
   readonly bytes: number
+  /** The text of the fact before its output, which is the content; absent: the content is the whole text of the fact. */
+  readonly before?: string
+}
+
+/** An output whose content is stored before its append. */
+interface Ready {
+  readonly jobId: string
+  readonly text: string
+  readonly stub: Stub
+  readonly at: number
 }
 
 interface MovedFactsOptions {
@@ -62,7 +81,13 @@ export function withMovedFacts(journal: Journal, options: MovedFactsOptions): Jo
     },
   }
   // Without the setting an append is unchanged.
-  const moving = options.outputBytes === null ? {} : { append: (batch: Batch) => moved.append(batch) }
+  const moving: Partial<Journal> =
+    options.outputBytes === null
+      ? {}
+      : {
+          append: batch => moved.append(batch),
+          storeOutput: (jobId, text) => moved.storeOutput(jobId, text),
+        }
   return overriding(journal, { ...own, ...moving })
 }
 
@@ -100,6 +125,9 @@ class MovedFacts {
   /** An append is resent unchanged. */
   readonly #sent = new WeakMap<Batch, Promise<Batch>>()
   #pausedUntil = 0
+  /** Oldest first. */
+  readonly #ready = new Set<Ready>()
+  #readyBytes = 0
 
   constructor(journal: Journal, options: MovedFactsOptions) {
     this.#journal = journal
@@ -114,6 +142,40 @@ class MovedFacts {
     return this.#journal.append(await sent)
   }
 
+  storeOutput(jobId: string, text: string): Promise<void> | undefined {
+    const { content, outputBytes, now } = this.#options
+    if (content === null || outputBytes === null || text.length <= outputBytes) return undefined
+    return this.#store(text).then(stub => {
+      if (stub === null) return
+      this.#ready.add({ jobId, text, stub, at: now() })
+      this.#readyBytes += text.length
+      for (const ready of this.#ready) {
+        if (this.#readyBytes <= READY_BYTES && now() - ready.at < READY_MS) break
+        this.#forget(ready)
+      }
+    })
+  }
+
+  #forget(ready: Ready): void {
+    if (this.#ready.delete(ready)) this.#readyBytes -= ready.text.length
+  }
+
+  /** The stub of a fact whose output is stored: the output is the last field of its text. */
+  #readyStub({ jobId, data }: NewFact): Stub | null {
+    for (const ready of this.#ready) {
+      const { text, stub, at } = ready
+      const start = data.length - AFTER.length - text.length
+      if (ready.jobId !== jobId || start <= 0 || !data.startsWith(text, start) || !data.endsWith(AFTER))
+        continue
+      this.#forget(ready)
+      const before = data.slice(0, start)
+      // With the output of its job the rest may be large too.
+      if (this.#options.now() - at >= READY_MS || before.length > this.#options.outputBytes!) return null
+      return { ...stub, bytes: stub.bytes + Buffer.byteLength(before) + AFTER.length, before }
+    }
+    return null
+  }
+
   #isLarge({ type, data }: NewFact): boolean {
     return (
       data.length > (this.#options.outputBytes ?? Number.POSITIVE_INFINITY) &&
@@ -124,7 +186,7 @@ class MovedFacts {
   async #moved(batch: Batch, large: readonly NewFact[]): Promise<Batch> {
     const stubs = new Map<NewFact, Stub>()
     const store = async (fact: NewFact) => {
-      const stub = await this.#store(fact.data)
+      const stub = this.#readyStub(fact) ?? (await this.#store(fact.data))
       if (stub !== null) stubs.set(fact, stub)
     }
     await Promise.all(large.map(store))
@@ -180,10 +242,12 @@ class MovedFacts {
   }
 
   async text(fact: Fact, stub: Stub): Promise<string> {
-    const known = this.#kept.get(stub.key)
+    // Facts with equal outputs have one content.
+    const name = `${stub.key} ${stub.before ?? ""}`
+    const known = this.#kept.get(name)
     if (known !== undefined) return known
     const text = await this.#read(fact, stub)
-    this.#kept.set(stub.key, text)
+    this.#kept.set(name, text)
     this.#keptBytes += text.length
     for (const [key, { length }] of this.#kept) {
       if (this.#keptBytes <= KEPT_BYTES) break
@@ -193,14 +257,15 @@ class MovedFacts {
     return text
   }
 
-  async #read({ jobId, seq }: Fact, { key, bytes }: Stub): Promise<string> {
-    const { content } = this.#options
-    if (content === null) throw noContentStore()
+  async #read({ jobId, seq }: Fact, { key, bytes, before }: Stub): Promise<string> {
+    const store = this.#options.content
+    if (store === null) throw noContentStore()
     try {
       const chunks: Uint8Array[] = []
-      for await (const chunk of await content.read(key)) chunks.push(chunk)
-      const text = Buffer.concat(chunks)
-      if (text.length === bytes) return text.toString()
+      for await (const chunk of await store.read(key)) chunks.push(chunk)
+      const content = Buffer.concat(chunks).toString()
+      const text = before === undefined ? content : `${before}${content}${AFTER}`
+      if (Buffer.byteLength(text) === bytes) return text
     } catch (error) {
       if (error instanceof UmbraError && error.code === "E801")
         throw new JournalUnavailableError(error.message, { cause: error })

@@ -10,6 +10,8 @@ import { frame, type Sink, Stream } from "./stream.ts"
 const POLL_MS = 200
 /** Lines are stored behind the facts: this long after the end of the job no more are expected. */
 const LATE_MS = 1000
+/** Refused webhooks, which few jobs have, are read with new facts, and otherwise so often. */
+const WEBHOOKS_MS = 1000
 const PAGE = 500
 /** Facts are only counted, not read. */
 const FACTS = { limit: 500, inlineBytes: 0 }
@@ -32,6 +34,7 @@ export class LogStream extends Stream<JobChanges> {
   #endsAt: number | null = null
   /** All facts up to this one have been read. */
   #seenFact = -1
+  #webhooksReadAt = 0
   #leave: () => void = () => {}
 
   constructor(parts: LogStreamParts) {
@@ -87,9 +90,12 @@ export class LogStream extends Stream<JobChanges> {
     const row = await feed.parts.journal.readJob(jobId)
     const lastFact = await this.#lastFact()
     const hasNoNewFacts = lastFact === this.#seenFact
+    const at = performance.now()
+    const skipsWebhooks = hasNoNewFacts && at < this.#webhooksReadAt + WEBHOOKS_MS
+    if (!skipsWebhooks) this.#webhooksReadAt = at
     let isPending = false
     for (;;) {
-      const query = { ...filter, after: this.#after, limit: PAGE, hasNoNewFacts }
+      const query = { ...filter, after: this.#after, limit: PAGE, hasNoNewFacts, skipsWebhooks }
       const { lines, next, pending = false } = await logs.page(jobId, query)
       isPending = pending
       if (this.isClosed) return

@@ -101,8 +101,7 @@ export class Queries {
     this.statistics = new StatisticsQueries(parts)
     this.#lists = new JobLists(parts)
     this.comparisons = new JobComparisons(parts.journal, this.facts)
-    const { journal, now } = parts
-    this.logs = new JobLogs({ journal, now, events: (...given) => this.eventPage(...given) })
+    this.logs = new JobLogs({ ...parts, events: (...given) => this.eventPage(...given) })
   }
 
   async fold(jobId: string): Promise<FoldedJob> {

@@ -28,6 +28,7 @@ import {
   type Provider,
   type ProviderContext,
   type ProviderDefinition,
+  UnreadableWebhook,
 } from "./provider.ts"
 import type { Signature } from "./signature.ts"
 
@@ -135,9 +136,13 @@ function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial
     webhook({ body, headers }) {
       const names = { body, headers }
       const externalId = idIn(render(webhook.external_id, names))
-      const eventId = webhook.event_id === undefined ? "" : idIn(render(webhook.event_id, names))
-      const news = webhook.is_hint ? undefined : parseOutcome(webhook, names)
-      return { externalId, eventId: eventId || undefined, news }
+      try {
+        const eventId = webhook.event_id === undefined ? "" : idIn(render(webhook.event_id, names))
+        const news = webhook.is_hint ? undefined : parseOutcome(webhook, names)
+        return { externalId, eventId: eventId || undefined, news }
+      } catch (error) {
+        throw new UnreadableWebhook(externalId, error)
+      }
     },
   }
 }

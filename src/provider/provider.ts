@@ -80,6 +80,16 @@ export interface WebhookNews {
   readonly news?: OperationNews | undefined
 }
 
+/** Thrown by a declarative provider for a webhook that names its operation, and cannot be read otherwise. */
+export class UnreadableWebhook extends Error {
+  readonly externalId: string
+
+  constructor(externalId: string, cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+    this.externalId = externalId
+  }
+}
+
 type Awaitable<T> = T | Promise<T>
 
 export interface ProviderDefinition {

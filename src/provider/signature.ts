@@ -3,7 +3,8 @@
  *
  * 1. Signatures are compared in constant time, with every secret in turn: the time does not reveal which
  *    secret matches, or how much of it.
- * 2. A signed time must be near: a recorded webhook cannot be replayed later.
+ * 2. A signed time must be near: a recorded webhook cannot be replayed later. It is checked after the signature, so `TOO_OLD` means
+ *    that the content is the provider's.
  * 3. The user may supply a function; one that throws has rejected.
  */
 import {
@@ -121,13 +122,12 @@ function hmacRefusal(
 ): string | null {
   const { header, prefix = "", encoding = "hex", timestampHeader, secrets } = signature
   const time = timestampHeader === undefined ? undefined : headers[timestampHeader.toLowerCase()]
-  const late = timestampHeader === undefined ? null : timeRefusal(time, options)
-  if (late !== null) return late
+  if (timestampHeader !== undefined && !isTime(time)) return NO_TIME
   const signed = time === undefined ? body : Buffer.concat([Buffer.from(`${time}.`), body])
   const given = signaturesIn(headers[header.toLowerCase()], prefix)
   if (given.length === 0) return `there is no signature in header ${header}`
   const made = known(secrets, options).map(secret => createHmac("sha256", secret).update(signed).digest())
-  return matches(given, encoding, made) ? null : "the signature is wrong"
+  return matches(given, encoding, made) ? timeRefusal(time, options) : "the signature is wrong"
 }
 
 function standardRefusal(
@@ -138,8 +138,7 @@ function standardRefusal(
   const id = headers["webhook-id"]
   const time = headers["webhook-timestamp"]
   if (id === undefined || id === "") return "there is no header webhook-id"
-  const late = timeRefusal(time, options)
-  if (late !== null) return late
+  if (!isTime(time)) return NO_TIME
   const signed = Buffer.concat([Buffer.from(`${id}.${time}.`), body])
   const all = (headers["webhook-signature"] ?? "").split(" ")
   const given = all.flatMap(each => (each.startsWith("v1,") ? each.slice(3) : []))
@@ -148,7 +147,7 @@ function standardRefusal(
   // Text that is not base64 decodes to almost nothing, and anybody could sign with that.
   const usable = keys.filter(({ length }) => length >= SHORTEST_KEY)
   const made = usable.map(key => createHmac("sha256", key).update(signed).digest())
-  return matches(given, "base64", made) ? null : "the signature is wrong"
+  return matches(given, "base64", made) ? timeRefusal(time, options) : "the signature is wrong"
 }
 
 const SHORTEST_KEY = 8
@@ -164,13 +163,12 @@ function ed25519Refusal(
 ): string | null {
   const { header, encoding = "hex", timestampHeader, separator = ".", publicKeys } = signature
   const time = timestampHeader === undefined ? undefined : headers[timestampHeader.toLowerCase()]
-  const late = timestampHeader === undefined ? null : timeRefusal(time, options)
-  if (late !== null) return late
+  if (timestampHeader !== undefined && !isTime(time)) return NO_TIME
   const signed = time === undefined ? body : Buffer.concat([Buffer.from(`${time}${separator}`), body])
   const given = Buffer.from(headers[header.toLowerCase()] ?? "", encoding)
   if (given.length !== 64) return `there is no signature of 64 bytes in header ${header}`
   const isRight = publicKeys.some(key => verifyBytes(null, signed, parseKey(key), given))
-  return isRight ? null : "the signature is wrong"
+  return isRight ? timeRefusal(time, options) : "the signature is wrong"
 }
 
 /** Node reads raw keys only inside their ASN.1 frame, which is constant for ed25519. */
@@ -213,10 +211,17 @@ function matches(given: readonly string[], encoding: BufferEncoding, made: reado
   return found
 }
 
-function timeRefusal(text: string | undefined, { now, toleranceSeconds }: VerifyOptions): string | null {
-  if (text === undefined || !/^\d{1,15}$/.test(text)) return "there is no signed time"
-  return Math.abs(now / 1000 - Number(text)) <= toleranceSeconds ? null : TOO_OLD
+function isTime(text: string | undefined): text is string {
+  return text !== undefined && /^\d{1,15}$/.test(text)
 }
 
-/** The reason with which a replay is rejected. */
+const NO_TIME = "there is no signed time"
+
+/** `time`: undefined: none is signed. */
+function timeRefusal(time: string | undefined, { now, toleranceSeconds }: VerifyOptions): string | null {
+  if (time === undefined || Math.abs(now / 1000 - Number(time)) <= toleranceSeconds) return null
+  return TOO_OLD
+}
+
+/** The reason with which a replay is rejected. Its signature is genuine. */
 export const TOO_OLD = "the signed time is too far away: it may be a replay"

@@ -7,6 +7,8 @@
  *    stored, as far as this process has them.
  * 3. Rejected webhooks are recorded, without their body, and at most a limited number per second of each
  *    provider: forgeries must neither fill the store nor hide those of another provider.
+ * 4. One that is genuine, and names its operation, is recorded with it, and the log of its nodes shows it. What others name is not
+ *    read: anybody could write lines into a log.
  */
 import { createHash } from "node:crypto"
 import type { External, OperationResult } from "../core/commands.ts"
@@ -18,9 +20,9 @@ import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { externalIdProblem, isExternalId } from "../worker/waiting.ts"
 import { declaredSecrets, parseResult } from "./calls.ts"
-import type { Provider, WebhookNews } from "./provider.ts"
+import { type Provider, UnreadableWebhook, type WebhookNews } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
-import { type SignedRequest, verifySignature } from "./signature.ts"
+import { type SignedRequest, TOO_OLD, verifySignature } from "./signature.ts"
 
 export interface WebhooksParts {
   readonly registry: ProviderRegistry
@@ -76,7 +78,7 @@ export class Webhooks {
       `A webhook may have at most ${this.maxBytes} bytes (webhook_max_bytes).`,
     )
     const provider = this.#parts.registry.get(name)
-    return provider === undefined ? error : this.#refused(provider, bytes, error)
+    return provider === undefined ? error : this.#refused(provider, bytes, { error })
   }
 
   /**
@@ -100,22 +102,33 @@ export class Webhooks {
     })
     if (refusal === null) return
     const error = new UmbraError("E661", `The webhook is rejected: ${refusal}.`)
-    throw await this.#refused(provider, request.body.length, error, notes)
+    const externalId = refusal === TOO_OLD ? await this.#operationOf(provider, request) : null
+    throw await this.#refused(provider, request.body.length, { error, notes, externalId })
+  }
+
+  /** The operation that a genuine webhook names; null: none can be read from it. */
+  async #operationOf(provider: Provider, { body, headers }: SignedRequest): Promise<string | null> {
+    try {
+      const news = await provider.webhook!({ body: parsed(body), headers })
+      return news !== null && isExternalId(news.externalId) ? news.externalId : null
+    } catch (error) {
+      return operationIn(error)
+    }
   }
 
   /** null: it concerns no operation. */
   async #parse(provider: Provider, { body, headers }: SignedRequest): Promise<ParsedWebhook | null> {
     const redactor = this.#redactor(provider)
+    let named: unknown
     try {
       const news = await provider.webhook!({ body: parsed(body), headers })
+      named = news?.externalId
       return news === null ? null : this.#checked(provider, news, redactor)
-    } catch (error) {
-      const message = redactor.clean(error instanceof Error ? error.message : String(error))
-      throw await this.#refused(
-        provider,
-        body.length,
-        new UmbraError("E662", `The webhook cannot be read: ${cut(message, 300)}`),
-      )
+    } catch (thrown) {
+      const message = redactor.clean(thrown instanceof Error ? thrown.message : String(thrown))
+      const error = new UmbraError("E662", `The webhook cannot be read: ${cut(message, 300)}`)
+      const externalId = isExternalId(named) ? named : operationIn(thrown)
+      throw await this.#refused(provider, body.length, { error, externalId })
     }
   }
 
@@ -161,8 +174,7 @@ export class Webhooks {
   async #refused(
     provider: Provider,
     bytes: number,
-    error: UmbraError,
-    notes: readonly string[] = [],
+    { error, notes = [], externalId = null }: Rejection,
   ): Promise<UmbraError> {
     const { store, now } = this.#parts
     const { name } = provider
@@ -172,11 +184,19 @@ export class Webhooks {
     this.#refusals.set(name, refusals)
     if (++refusals.count <= REFUSALS_A_SECOND)
       await store.receiveEvent({
-        ...{ provider: name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
-        ...{ verdict: "refused", reason: refusalReason(error, notes) },
+        ...{ provider: name, eventId: null, externalId, receivedAt: now(), bytes, news: null },
+        // Notes are for operators, and the owner of the job sees what names an operation.
+        ...{ verdict: "refused", reason: refusalReason(error, externalId === null ? notes : []) },
       })
     return error
   }
+}
+
+interface Rejection {
+  readonly error: UmbraError
+  readonly notes?: readonly string[]
+  /** The operation that a genuine webhook names. */
+  readonly externalId?: string | null
 }
 
 interface ParsedWebhook {
@@ -186,6 +206,11 @@ interface ParsedWebhook {
 }
 
 const REFUSALS_A_SECOND = 10
+
+/** The operation that a webhook names whose other content cannot be read. */
+function operationIn(error: unknown): string | null {
+  return error instanceof UnreadableWebhook && isExternalId(error.externalId) ? error.externalId : null
+}
 
 function refusalReason(
   { code, message }: Pick<Fault, "code" | "message">,

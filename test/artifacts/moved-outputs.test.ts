@@ -5,11 +5,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { describe, expect, it, onTestFinished, vi } from "vitest"
-import { MOVED_OWNER } from "../../src/artifacts/moved-facts.ts"
+import type { ContentStore } from "../../src/artifacts/content-store.ts"
+import { openFolderStore } from "../../src/artifacts/folder-store.ts"
+import { MOVED_OWNER, withMovedFacts } from "../../src/artifacts/moved-facts.ts"
 import { systemClock } from "../../src/engine/clock.ts"
 import { openReader } from "../../src/jobs/reader.ts"
 import { openJournal } from "../../src/journal/open.ts"
-import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { collectLog, openOn } from "../engine/stage.ts"
@@ -61,6 +63,34 @@ function temporary(): string {
 function filesIn(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
   return entries.filter(entry => entry.isFile()).map(({ name }) => name)
+}
+
+function promised() {
+  let resolve = () => {}
+  const promise = new Promise<void>(done => {
+    resolve = done
+  })
+  return { promise, resolve: () => resolve() }
+}
+
+/** A content store whose writes wait until they are allowed. */
+function slowStore() {
+  const store = openFolderStore(temporary())
+  const [begun, allowed] = [promised(), promised()]
+  const content: ContentStore = {
+    label: store.label,
+    async write(...given) {
+      begun.resolve()
+      await allowed.promise
+      return store.write(...given)
+    },
+    read: (...given) => store.read(...given),
+    size: key => store.size(key),
+    remove: key => store.remove(key),
+    list: query => store.list(query),
+    close: () => store.close(),
+  }
+  return { content, begun, allowed }
 }
 
 const handlers = [
@@ -197,7 +227,10 @@ describe.each(Object.entries(stores))("large outputs on %s", (name, openStore) =
       const rows = await raw.readFacts([moved.job])
       const stubs = rows.filter(({ data }) => data!.startsWith('{"$moved":'))
       expect(stubs.length).toBe(4)
-      for (const { bytes } of stubs) expect(bytes).toBeLessThan(300)
+      const textBefore = (data: string) => JSON.stringify(JSON.parse(data).$moved.before ?? "").length
+      for (const { bytes, data } of stubs) expect(bytes - textBefore(data!)).toBeLessThan(300)
+      // Outputs of workers were stored before their append, without the rest of their fact.
+      expect(stubs.filter(({ data }) => textBefore(data!) > 2).length).toBeGreaterThanOrEqual(3)
       expect(rows.some(({ data }) => data!.includes("itemitem"))).toBe(false)
       const [stub] = stubs
       const { hash } = JSON.parse(stub!.data!).$moved
@@ -257,6 +290,43 @@ describe("a moved output", () => {
     onTestFinished(() => later.close())
     await expect.poll(() => filesIn(content), { timeout: 60_000 }).toEqual([])
     expect(await later.jobs()).toEqual([])
+  })
+
+  it("is stored before its append: other jobs of the same lane do not wait for the content store", async () => {
+    const { content, begun, allowed } = slowStore()
+    const journal = withMovedFacts(openMemory(createMemoryStore()), {
+      ...{ content, outputBytes: LIMIT, now: Date.now },
+    })
+    const umbra = await openUmbra(journal, { handlers })
+    onTestFinished(() => umbra.close())
+    const small = { name: "quick", nodes: [{ id: "a", handler: "reads", config: { value: 1 } }] }
+    const one = { name: "one", nodes: [{ id: "a", handler: "large", config: { text: "x" } }] }
+    const job = await umbra.submit(one as never)
+    await begun.promise
+    // More of them than there are partitions: they are in its lane too.
+    for (let n = 0; n < 80; n++)
+      expect(await (await umbra.submit(small as never)).wait()).toMatchObject({ status: "COMPLETED" })
+    expect((await umbra.graph(job.id)).nodes[0]!.status).not.toBe("COMPLETED")
+    allowed.resolve()
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    expect((await umbra.node(job.id, "a")).output).toMatchObject({ small: "s" })
+  })
+
+  it("is not decided on twice, nor after its job was cancelled, while it is stored", async () => {
+    const { content, begun, allowed } = slowStore()
+    const memory = openMemory(createMemoryStore())
+    const journal = withMovedFacts(memory, { content, outputBytes: LIMIT, now: Date.now })
+    const umbra = await openUmbra(journal, { handlers })
+    onTestFinished(() => umbra.close())
+    const one = { name: "one", nodes: [{ id: "a", handler: "large", config: { text: "x" } }] }
+    const job = await umbra.submit(one as never)
+    await begun.promise
+    await job.cancel()
+    allowed.resolve()
+    expect(await job.wait()).toMatchObject({ status: "CANCELLED" })
+    const types = async () => (await memory.readFacts([job.id])).map(({ type }) => type)
+    await expect.poll(async () => (await types()).length).toBeGreaterThanOrEqual(2)
+    expect(await types()).not.toContain("node_completed")
   })
 
   it("stays in the database if the content store fails, and nothing waits for it", async () => {

@@ -36,7 +36,8 @@ it("every page of 100,000 lines is read by index, in both directions and with ev
     if (text.includes("node_logs")) texts.set(text, values)
     return all(text, ...values)
   }) as typeof connection.all
-  const logs = new JobLogs({ journal, now: Date.now, events: async () => ({ events: [], next: null }) })
+  const parts = { journal, now: Date.now, events: async () => ({ events: [], next: null }) }
+  const logs = new JobLogs(parts as never)
   let read = 0
   for (let after: string | undefined; ; ) {
     const { lines, next } = await logs.page(job.id, { limit: 1000, after, source: "handler" })

@@ -68,6 +68,9 @@ describe("HMAC-SHA256", () => {
     expect(await at(seconds - 300)).toBeNull()
     expect(await at(seconds - 301)).toBe(TOO_OLD)
     expect(await at(seconds + 301)).toBe(TOO_OLD)
+    // Only content that is genuine is a replay.
+    const forged = { "x-signature": `sha256=${"0".repeat(64)}`, "x-time": String(seconds - 301) }
+    expect(await check(timed, forged)).toBe("the signature is wrong")
     const signature = `sha256=${hmac(secrets.NEW!, body).digest("hex")}`
     expect(await check(timed, { "x-signature": signature, "x-time": String(seconds) })).not.toBeNull()
     expect(await check(timed, { "x-signature": signature })).toMatch(/no signed time/)
@@ -96,6 +99,8 @@ describe("Standard Webhooks", () => {
     expect(await check(scheme, headers())).toBeNull()
     expect(await check(scheme, headers(seconds - 1000))).toBe(TOO_OLD)
     expect(await check(scheme, { ...headers(), "webhook-id": "msg_2" })).not.toBeNull()
+    const forged = { ...headers(seconds - 1000), "webhook-id": "msg_2" }
+    expect(await check(scheme, forged)).toBe("the signature is wrong")
     const { "webhook-id": _, ...without } = headers()
     expect(await check(scheme, without)).toMatch(/webhook-id/)
     expect(await check(scheme, { ...headers(), "webhook-signature": "v2,AAAA" })).toMatch(/no v1/)
@@ -137,7 +142,11 @@ describe("ed25519", () => {
     } as const
     const signature = sign(null, Buffer.concat([Buffer.from(`${seconds}`), body]), privateKey).toString("hex")
     expect(await check(timed, { "x-sig": signature, "x-time": `${seconds}` })).toBeNull()
-    expect(await check(timed, { "x-sig": signature, "x-time": `${seconds - 5000}` })).toBe(TOO_OLD)
+    const old = sign(null, Buffer.concat([Buffer.from(`${seconds - 5000}`), body]), privateKey).toString("hex")
+    expect(await check(timed, { "x-sig": old, "x-time": `${seconds - 5000}` })).toBe(TOO_OLD)
+    expect(await check(timed, { "x-sig": signature, "x-time": `${seconds - 5000}` })).toBe(
+      "the signature is wrong",
+    )
   })
 })
 

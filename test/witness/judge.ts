@@ -99,7 +99,7 @@ export class Judge {
   readonly #deathMs: number
   readonly #kills: ReadonlySet<number>
   /** The longest answer or commit near a moment: how long this machine delayed every process then. */
-  readonly #stallAt: (time: number) => number
+  readonly stallAt: (time: number) => number
 
   constructor(parts: {
     readonly dags: ReadonlyMap<string, Dag>
@@ -119,7 +119,7 @@ export class Judge {
       const key = `${run.job} ${run.node}`
       this.#runs.set(key, [...(this.#runs.get(key) ?? []), run])
     }
-    this.#stallAt = time =>
+    this.stallAt = time =>
       Math.max(
         0,
         ...[...parts.samples, ...parts.commits]
@@ -165,7 +165,7 @@ export class Judge {
     if (dag === undefined) return
     const isOver = (by: number) =>
       !dag.nodes.some(isHopeless) && dag.nodes.every(({ id }) => this.#isDone(job, dag, id, by))
-    const stale = askedAt - SHOWN_AFTER_END - 2 * this.#stallAt(askedAt)
+    const stale = askedAt - SHOWN_AFTER_END - 2 * this.stallAt(askedAt)
     const hasSleep = dag.nodes.some(({ kind }) => kind === "sleep")
     const early = dag.nodes.flatMap(({ id }) => this.runsOf(job, id)).find(run => run.begunAt < askedAt)
     const problem =
@@ -194,7 +194,7 @@ export class Judge {
 
   /** Longer than the time after which a start is recorded, and for some time after that. */
   #mustBeShown({ begunAt, endedAt, pid }: Run, { askedAt, answeredAt }: Sample): boolean {
-    const since = begunAt + START_RECORDED_AFTER + NOTICED_WITHIN + 2 * this.#stallAt(askedAt)
+    const since = begunAt + START_RECORDED_AFTER + NOTICED_WITHIN + 2 * this.stallAt(askedAt)
     return !this.#kills.has(pid) && since < askedAt && endedAt > answeredAt
   }
 
@@ -215,7 +215,7 @@ export class Judge {
       }
       case "QUEUED": {
         if (!isReady) return "its dependencies had not ended"
-        const stale = askedAt - SHOWN_AFTER_END - this.#stallAt(askedAt)
+        const stale = askedAt - SHOWN_AFTER_END - this.stallAt(askedAt)
         return node.kind === "observed" && isDone(node.id, stale) && runs.length > 0
           ? "it had completed"
           : null
@@ -250,7 +250,7 @@ export class Judge {
 
   #mayBeShownUntil({ endedAt, pid }: Run): number {
     const died = this.#kills.has(pid) ? this.#deathMs : 0
-    return endedAt + SHOWN_AFTER_END + died + 2 * this.#stallAt(endedAt)
+    return endedAt + SHOWN_AFTER_END + died + 2 * this.stallAt(endedAt)
   }
 
   /** What has ended stays as it ended: these jobs are never retried. */
@@ -329,7 +329,7 @@ export class Judge {
   }
 
   #isUnreported({ pid, begunAt, endedAt, end }: Run, isMissing: boolean): boolean {
-    const reportedBy = begunAt + BEGUN_REPORTED_WITHIN + 2 * this.#stallAt(begunAt)
+    const reportedBy = begunAt + BEGUN_REPORTED_WITHIN + 2 * this.stallAt(begunAt)
     return isMissing && end === null && this.#kills.has(pid) && endedAt < reportedBy
   }
 

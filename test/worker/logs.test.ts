@@ -83,6 +83,25 @@ describe("the log lines of attempts", () => {
     expect((await page()).lines.at(-1)).toMatchObject({ source: "engine", level: "warn", lost: 1 })
   }, 90_000)
 
+  it("have at most so many bytes in one attempt; the rest is dropped and counted in a line", async () => {
+    const { logs, rows } = storing()
+    const { run } = worker([says(100, "x".repeat(100))], { logs, settings: { maxLogBytes: 2000 } })
+    await run(task("says", { jobId: "a" }))
+    await run(task("says", { jobId: "b" }))
+    await logs.close()
+    for (const job of ["a", "b"]) {
+      const stored = linesOf(rows.filter(({ jobId }) => jobId === job))
+      const kept = stored.slice(0, -1)
+      expect(kept.map(([, , message]) => message)).toEqual(kept.map((_, n) => `${n + 1} ${"x".repeat(100)}`))
+      const bytes = kept.reduce((sum, line) => sum + Buffer.byteLength(JSON.stringify(line)), 0)
+      expect(bytes).toBeLessThanOrEqual(2000)
+      expect(bytes).toBeGreaterThan(1800)
+      expect(stored.at(-1)![2]).toMatch(
+        new RegExp(`^${100 - kept.length} lines \\(\\d+ bytes\\) were dropped: .* and 2000 bytes`),
+      )
+    }
+  })
+
   it("are in rows of at most 64 KB, and one that is longer is cut", async () => {
     const { logs, rows } = storing()
     const { run } = worker([says(100, "ä\u0001".repeat(1000))], { logs })

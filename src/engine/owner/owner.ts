@@ -101,7 +101,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       begin: (ids, queue) => engine.begin(ids, queue),
     })
     const artifacts = new JobArtifacts(journal, () => clock.now())
-    this.#reports = new TaskReports(this, artifacts)
+    this.#reports = new TaskReports(this, artifacts, journal.storeOutput)
     this.broker = parts.broker({
       id: parts.id,
       events: this.#reports,

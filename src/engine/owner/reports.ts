@@ -19,6 +19,7 @@ import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { attemptRef, isCurrent, taskKey } from "../../core/state.ts"
 import type { Progress } from "../../core/view/view.ts"
+import type { Journal } from "../../journal/port/journal.ts"
 import { partitionOf } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 import type { JobArtifacts } from "./job-artifacts.ts"
@@ -47,6 +48,7 @@ export interface ReportedOwner extends JobOwner {
 export class TaskReports implements RemoteTaskEvents {
   readonly #owner: ReportedOwner
   readonly #artifacts: JobArtifacts
+  readonly #storeOutput: Journal["storeOutput"]
   /** Pending requests for a place in the provider's rate, by task name. */
   readonly #ratePlaces = new Map<string, Promise<void>>()
   /** By task name: the check of the artifacts that previews of an attempt refer to, with the fault of the first that failed. */
@@ -56,9 +58,10 @@ export class TaskReports implements RemoteTaskEvents {
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
-  constructor(owner: ReportedOwner, artifacts: JobArtifacts) {
+  constructor(owner: ReportedOwner, artifacts: JobArtifacts, storeOutput?: Journal["storeOutput"]) {
     this.#owner = owner
     this.#artifacts = artifacts
+    this.#storeOutput = storeOutput
   }
 
   started(task: StartReport, worker: string): Promise<void> {
@@ -174,23 +177,40 @@ export class TaskReports implements RemoteTaskEvents {
       : this.#artifacts.answer(job.state.owner, question)
   }
 
-  /** An outcome with references to artifacts counts once it is known that the owner of the job has them; so do those of its previews. */
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
+    const stored = this.#storeOutput === undefined ? undefined : this.#stored(task, outcome)
+    if (stored === undefined) this.#checkAndFinish(task, outcome, times)
+    else {
+      const finished = stored.then(() => this.#checkAndFinish(task, outcome, times))
+      this.#owner.pendingDecisions.add(partitionOf(task.jobId), finished, task)
+    }
+  }
+
+  /** Before the decision: an append would hold up those behind it while it stores a large output. */
+  #stored(task: TaskName, outcome: Outcome): Promise<void> | undefined {
+    if (outcome.type !== "completed" || this.#currentJob(task) === null) return undefined
+    return this.#storeOutput!(task.jobId, outcome.text)
+  }
+
+  /** An outcome with references to artifacts counts once it is known that the owner of the job has them; so do those of its previews. */
+  #checkAndFinish(task: TaskName, outcome: Outcome, times: AttemptTimes): Promise<void> | undefined {
     const found = referencesIn(outcome)
     const job = found.length === 0 && !this.#hasPreviews ? null : this.#currentJob(task)
     const hashes = job === null ? none : unheld(job, found)
     const previews = job === null ? undefined : this.#previews.get(job)?.get(nameOf(task))
-    if (job === null || (hashes.length === 0 && previews === undefined)) this.#finished(task, outcome, times)
-    else {
-      const checked = this.#fault(job, hashes, previews).then(fault =>
-        fault === null ? outcome : ({ type: "failed", fault, usage: outcome.usage } as const),
-      )
-      const finished = checked.then(
-        result => this.#finished(task, result, times),
-        error => this.#owner.quarantine(job, error),
-      )
-      this.#owner.pendingDecisions.add(job.partition, finished, task)
+    if (job === null || (hashes.length === 0 && previews === undefined)) {
+      this.#finished(task, outcome, times)
+      return undefined
     }
+    const checked = this.#fault(job, hashes, previews).then(fault =>
+      fault === null ? outcome : ({ type: "failed", fault, usage: outcome.usage } as const),
+    )
+    const finished = checked.then(
+      result => this.#finished(task, result, times),
+      error => this.#owner.quarantine(job, error),
+    )
+    this.#owner.pendingDecisions.add(job.partition, finished, task)
+    return finished
   }
 
   #finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {

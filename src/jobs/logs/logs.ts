@@ -1,8 +1,8 @@
 /**
  * The log of a job: lines of its handlers, interleaved with what the engine did with its nodes.
  *
- * 1. The two sources are merged by time. A position has a place in each, so a reader that continues misses nothing and reads
- *    nothing twice, whatever arrives later in either.
+ * 1. The sources are merged by time: handlers, events of the engine, refused webhooks. A position has a place in each, so a reader
+ *    that continues misses nothing and reads nothing twice, whatever arrives later in any of them.
  * 2. A page is bounded work: it may end before it is full.
  * 3. The end of an attempt follows its lines: it is shown once they are stored, or LATE_MS later, with the number of those
  *    that are missing. What the engine did afterwards is shown after it.
@@ -11,12 +11,13 @@
 
 import type { Json } from "../../core/json.ts"
 import type { JobEvent } from "../../core/view/events.ts"
+import type { LoadParts } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Journal } from "../../journal/port/journal.ts"
 import type { LogRow } from "../../journal/port/logs.ts"
 import { type LogLevel, logLevels, type StoredLine } from "../../log.ts"
 import type { EventPage, EventPageQuery } from "../event-page.ts"
 import { engineLine } from "./engine-lines.ts"
+import { WebhookLines } from "./webhook-lines.ts"
 
 export interface LogLine {
   /** `after` for the lines that follow. */
@@ -59,6 +60,8 @@ export interface LogPageQuery extends LogFilter {
   readonly limit: number
   /** The job has no facts that the reader has not seen: only lines of handlers are read. */
   readonly hasNoNewFacts?: boolean | undefined
+  /** Refused webhooks are not read. */
+  readonly skipsWebhooks?: boolean | undefined
 }
 
 export interface LogPage {
@@ -88,12 +91,13 @@ interface Position {
   /** Rows before this one, and this many lines of it. */
   readonly row: number
   readonly line: number
+  /** Webhooks up to this one are read. */
+  readonly webhook: number
 }
 
 type Unplaced = Omit<LogLine, "id">
 
-export interface LogParts {
-  readonly journal: Pick<Journal, "logs">
+export interface LogParts extends LoadParts {
   now(): number
   events(jobId: string, query: EventPageQuery): Promise<EventPage>
 }
@@ -112,21 +116,27 @@ export class JobLogs {
     const position = query.after === undefined ? START : parsePosition(query.after)
     const engine = new EngineLines(this.#parts, jobId, query, position)
     const handler = new HandlerLines(this.#parts, jobId, query, position)
+    const accepts = (line: Unplaced) => isSelected(line, query)
+    const webhooks = new WebhookLines(this.#parts, jobId, { accepts, after: position.webhook })
     const lines: LogLine[] = []
-    const bound = () => formatPosition({ ...engine.position, ...handler.position })
+    const bound = () => formatPosition({ ...engine.position, ...handler.position, ...webhooks.position })
     let bytes = 0
     while (lines.length < query.limit && bytes <= PAGE_BYTES) {
       const found = query.hasNoNewFacts || query.source === "handler" ? null : await engine.head()
       const one = found === "pending" ? null : found
       const other = query.source === "engine" ? null : await handler.head()
+      const skipsWebhooks = query.skipsWebhooks || query.source === "handler" || found === "pending"
+      const third = skipsWebhooks ? null : await webhooks.head()
       // A source that has read its share and found nothing may have an earlier line.
-      if (one === "bound" || other === "bound") return { lines, next: bound() }
-      if (one === null && other === null)
+      if (one === "bound" || other === "bound" || third === "bound") return { lines, next: bound() }
+      const isWebhook = third !== null && (one === null || third.at < one.at)
+      const made = isWebhook ? third : one
+      if (made === null && other === null)
         return { lines, next: null, ...(found === "pending" && { pending: true }) }
-      const isEngine = other === null || (one !== null && isBefore(one, other))
-      const line = isEngine ? one! : other
+      const isMade = other === null || (made !== null && isBefore(made, other))
+      const line = isMade ? made! : other
       bytes += sizeOf(line)
-      ;(isEngine ? engine : handler).take()
+      ;(isMade ? (isWebhook ? webhooks : engine) : handler).take()
       lines.push({ id: bound(), ...line })
     }
     return { lines, next: bound() }
@@ -179,6 +189,14 @@ function matchingLines(row: LogRow, filter: LogFilter, end: number | undefined):
   })
   const [first, ...others] = found
   return first === undefined || lost === 0 ? found : [{ ...first, lost }, ...others]
+}
+
+/** Does the filter select a line that is not of a handler? */
+function isSelected({ node, item, attempt, at, level }: Unplaced, filter: LogFilter): boolean {
+  if (filter.node !== undefined && node !== filter.node) return false
+  if (filter.item !== undefined && (item ?? -1) !== filter.item) return false
+  if (filter.attempt !== undefined && attempt !== filter.attempt) return false
+  return logLevels.indexOf(level) >= leastLevel(filter) && !isLater(at, filter)
 }
 
 function isLater(at: number, { until }: LogFilter): boolean {
@@ -388,18 +406,20 @@ class HandlerLines {
   }
 }
 
-const START: Position = { seq: -1, place: Number.POSITIVE_INFINITY, row: 0, line: 0 }
+const START: Position = { seq: -1, place: Number.POSITIVE_INFINITY, row: 0, line: 0, webhook: 0 }
 const END: Position = { ...START, row: Number.MAX_SAFE_INTEGER, line: 0 }
-const POSITION = /^(\d{1,16})\.(\d{1,7})\.(\d{1,16})\.(\d{1,7})$/
+const POSITION = /^(\d{1,16})\.(\d{1,7})\.(\d{1,16})\.(\d{1,7})(?:\.(\d{1,16}))?$/
 
 /** A reader that has read no event begins with seq 0, which no fact has. */
-function formatPosition({ seq, place, row, line }: Position): string {
-  return seq < 0 ? `0.0.${row}.${line}` : `${seq}.${place}.${row}.${line}`
+function formatPosition({ seq, place, row, line, webhook }: Position): string {
+  const lines = seq < 0 ? `0.0.${row}.${line}` : `${seq}.${place}.${row}.${line}`
+  return webhook === 0 ? lines : `${lines}.${webhook}`
 }
 
 function parsePosition(text: string): Position {
   const found = POSITION.exec(text)
   if (found === null) throw new UmbraError("E309", `"${text}" is not the id of a log line.`)
   const [seq, place, row, line] = found.slice(1).map(Number) as [number, number, number, number]
-  return seq === 0 ? { ...START, row, line } : { seq, place, row, line }
+  const webhook = Number(found[5] ?? 0)
+  return seq === 0 ? { ...START, row, line, webhook } : { seq, place, row, line, webhook }
 }

@@ -50,6 +50,11 @@ export interface Journal {
   append(batch: Batch): Promise<AppendResult>
   /** Like `append`, but everything is rolled back: rejects as `append` would. */
   tryAppend(batch: Batch): Promise<void>
+  /**
+   * Stores an output that `append` would store apart from its fact, so that the append does not wait for it. Never rejects: `append`
+   * stores it if this fails. undefined: the output is part of its fact. Absent: so are all.
+   */
+  readonly storeOutput?: ((jobId: string, text: string) => Promise<void> | undefined) | undefined
 
   /**
    * The facts of the jobs, oldest first per job; only those after seq `after`, if it is given. Data larger

@@ -80,6 +80,17 @@ export interface ProviderStore {
   }): Promise<readonly number[]>
   /** Newest first. */
   listEvents(query: { readonly provider: string; readonly limit: number }): Promise<WebhookEventRow[]>
+  /**
+   * Webhooks of the operations of a job that were refused, or arrived after the end of their operation, in order.
+   */
+  jobWebhooks(query: {
+    readonly jobId: string
+    /** The id of a webhook. */
+    readonly after: number
+    /** Of each operation only the first so many count. */
+    readonly perOperation: number
+    readonly limit: number
+  }): Promise<JobWebhook[]>
 
   /**
    * Operations at these providers that are no longer needed and that the provider has not been asked to
@@ -158,6 +169,16 @@ export interface WebhookEventRow {
   readonly verdict: "parked" | "delivered" | "late" | "refused"
   readonly reason: string | null
   readonly bytes: number
+}
+
+/** A webhook that had no effect on the nodes that wait, or waited, for its operation. */
+export interface JobWebhook extends OperationName {
+  readonly id: number
+  /** Nodes, or items of nodes; -1: the node itself. */
+  readonly tasks: readonly (readonly [node: number, item: number])[]
+  readonly receivedAt: number
+  readonly verdict: "late" | "refused"
+  readonly reason: string | null
 }
 
 export interface DueCancel extends OperationName, SlotKey {

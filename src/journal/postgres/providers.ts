@@ -1,5 +1,6 @@
 import type {
   DueCancel,
+  JobWebhook,
   NewWebhookEvent,
   OperationName,
   ProviderErrorRow,
@@ -127,6 +128,10 @@ export class SqlProviderStore implements ProviderStore {
 
   async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
     return this.#database.query<WebhookEventRow>("listWebhookEvents", [provider, limit])
+  }
+
+  async jobWebhooks({ jobId, after, limit, perOperation }: Parameters<ProviderStore["jobWebhooks"]>[0]) {
+    return this.#database.query<JobWebhook>("jobWebhooks", [jobId, after, limit, perOperation])
   }
 
   async dueCancels({ partitions, providers, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {

@@ -7,6 +7,7 @@
  */
 import type {
   DueCancel,
+  JobWebhook,
   NewWebhookEvent,
   OperationName,
   ProviderErrorRow,
@@ -218,6 +219,32 @@ export class SqliteProviders implements Sync<ProviderStore> {
       ...[provider, limit],
     )
     return rows.map(row => ({ ...row, reason: maybe(row.reason, text => JSON.parse(text) as string) }))
+  }
+
+  jobWebhooks({ jobId, after, limit, perOperation }: Argument<"jobWebhooks">): JobWebhook[] {
+    const rows = this.#connection.all<Omit<JobWebhook, "tasks"> & { readonly tasks: string }>(
+      `select e.id, e.provider, e.external_id as externalId, e.received_at as receivedAt, e.verdict, e.reason,
+         json_group_array(json_array(o.node, o.item)) as tasks
+       from operations as o
+       join jobs as j on j.id = o.job_id
+       left join operation_claims as c on c.provider = o.provider and c.external_id = o.external_id
+       join webhook_events as e on e.id in (
+         select w.id from webhook_events as w
+         where w.provider = o.provider and w.external_id = o.external_id and w.verdict in ('late', 'refused')
+         order by w.id
+         limit ?
+       )
+       where o.job_id = ? and (c.owner is null or c.owner = j.owner) and e.id > ?
+       group by e.id
+       order by e.id
+       limit ?`,
+      ...[perOperation, jobId, after, limit],
+    )
+    return rows.map(({ tasks, reason, ...row }) => ({
+      ...row,
+      reason: maybe(reason, text => JSON.parse(text) as string),
+      tasks: (JSON.parse(tasks) as JobWebhook["tasks"]).toSorted(([a, i], [b, n]) => a - b || i - n),
+    }))
   }
 
   dueCancels({ partitions, providers, at, limit }: Argument<"dueCancels">): DueCancel[] {

@@ -10,7 +10,10 @@ const sources = ["handler", "engine"] as const
 
 const position = z
   .string()
-  .regex(/^\d{1,16}\.\d{1,7}\.\d{1,16}\.\d{1,7}$/, "must be `next` of a page, or the id of a line")
+  .regex(
+    /^\d{1,16}\.\d{1,7}\.\d{1,16}\.\d{1,7}(\.\d{1,16})?$/,
+    "must be `next` of a page, or the id of a line",
+  )
 
 const lineExample = {
   id: "17179869187.2.4.1",

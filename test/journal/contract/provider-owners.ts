@@ -116,6 +116,48 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       expect(jobs.map(({ id }) => told.has(id))).toEqual([true, false])
     })
 
+    it("X2 webhooks of a job that were refused or late are read in order, those of its owner's operations alone", async () => {
+      const { journal, peer } = stage()
+      const held = await common()
+      const provider = fresh("acme")
+      const jobs = [newJob(held, 1, { owner: "ada" }), newJob(held, 2, { owner: "bob" })]
+      await store(journal, held, jobs)
+      for (const [n, externalId] of ["op-1", "op-2", "op-3"].entries()) {
+        const owner = n === 2 ? "bob" : "ada"
+        await journal.providers.claimOperation({ provider, externalId, owner, at: NOW, abandonedBefore: 0 })
+        for (const { id } of jobs) await begin(held, provider, id, externalId)
+      }
+      const receive = (externalId: string | null, verdict: "parked" | "refused", reason: string | null) =>
+        journal.providers.receiveEvent({
+          ...{ provider, externalId, verdict, reason, receivedAt: NOW, bytes: 17 },
+          ...(verdict === "refused"
+            ? { eventId: null, news: null }
+            : { eventId: externalId, news: '{"externalId":"x"}' }),
+        })
+      await receive("op-2", "refused", "E662 \u0000 odd")
+      await receive(null, "refused", "E661 forged")
+      await receive("op-1", "parked", null)
+      await journal.providers.deliverEvents({ operation: { provider, externalId: "op-1" }, at: NOW })
+      await receive("op-3", "refused", "E662 of another owner")
+      for (let n = 0; n < 5; n++) await receive("op-1", "refused", `E662 ${n}`)
+      const found = (jobId: string, after = 0, limit = 100) =>
+        peer.providers.jobWebhooks({ jobId, after, limit, perOperation: 3 })
+      const all = await found(jobs[0]!.id)
+      expect(
+        all.map(({ externalId, reason }) => [externalId, reason!.replace("\0", "?").replace("\ufffd", "?")]),
+      ).toEqual([["op-2", "E662 ? odd"], ...[0, 1, 2].map(n => ["op-1", `E662 ${n}`])])
+      expect(all[0]).toMatchObject({ provider, receivedAt: NOW, verdict: "refused", tasks: [[2, -1]] })
+      expect(await found(jobs[0]!.id, all[1]!.id)).toEqual(all.slice(2))
+      expect(await found(jobs[0]!.id, 0, 2)).toEqual(all.slice(0, 2))
+      expect((await found(jobs[1]!.id)).map(({ reason }) => reason)).toEqual(["E662 of another owner"])
+      // After the end of the operation.
+      const jobId = jobs[0]!.id
+      await leave(held, { jobId, node: 2, at: NOW, operation: "ended" })
+      await receive("op-2", "parked", null)
+      await journal.providers.deliverEvents({ operation: { provider, externalId: "op-2" }, at: NOW })
+      expect((await found(jobId)).at(-1)).toMatchObject({ externalId: "op-2", verdict: "late", reason: null })
+    })
+
     it("J17 the claim of an operation goes with its job", async () => {
       const { journal } = stage()
       const held = await common()

@@ -120,3 +120,10 @@ create table provider_errors (
 
 create index provider_errors_provider on provider_errors (provider, id);
 `
+
+/** As in 0021_refused_webhooks.sql of PostgreSQL. */
+export const refusedWebhooks = `
+-- Webhooks that the log of a job shows: those of its operations that were refused, or arrived too late.
+create index webhook_events_refused on webhook_events (provider, external_id, id)
+  where verdict in ('late', 'refused') and external_id is not null;
+`

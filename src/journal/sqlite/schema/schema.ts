@@ -12,7 +12,7 @@ import { openDatabase } from "../driver.ts"
 import { artifactTables } from "./artifacts.ts"
 import { logTables } from "./logs.ts"
 import { pipelineTables, replayedBodies } from "./pipelines.ts"
-import { providerTables } from "./providers.ts"
+import { providerTables, refusedWebhooks } from "./providers.ts"
 import { scheduleTables } from "./schedules.ts"
 import { statisticsTables } from "./statistics.ts"
 
@@ -298,6 +298,7 @@ const steps: readonly Step[] = [
   replayedBodies,
   logTables,
   artifactTables,
+  refusedWebhooks,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
