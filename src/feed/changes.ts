@@ -206,7 +206,7 @@ async function jobsBefore(
     if (job !== undefined) jobs.set(jobId, job)
     else if (type !== "job_submitted") missing.set(jobId, seq)
   }
-  for (const jobId of jobs.keys()) known.forget(jobId)
+  for (const jobId of jobs.keys()) known.evict(jobId)
   const found = await foldJobs(parts, [...missing.keys()], row => row.seq < missing.get(row.jobId)!)
   for (const [jobId, job] of found) jobs.set(jobId, job)
   return jobs

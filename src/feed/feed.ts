@@ -103,7 +103,7 @@ export class Feed {
       leave: followers => {
         followers.all.delete(follower)
         if (followers.all.size === 0)
-          this.#known.forgetWhere(job => job.state.owner === owner && !followers.byJob.has(job.id))
+          this.#known.evictWhere(job => job.state.owner === owner && !followers.byJob.has(job.id))
       },
     })
   }
@@ -113,7 +113,7 @@ export class Feed {
       enter: followers => followers.addJob(jobId, follower),
       leave: followers => {
         followers.removeJob(jobId, follower)
-        if (!followers.wants(jobId)) this.#known.forget(jobId)
+        if (!followers.wants(jobId)) this.#known.evict(jobId)
       },
     })
   }
@@ -168,7 +168,7 @@ export class Feed {
     this.#timer = this.#progressTimer = null
     this.#dirty.clear()
     this.#progress.take()
-    this.#known.forgetWhere(() => true)
+    this.#known.evictWhere(() => true)
     this.parts.follows(false)
   }
 

@@ -134,11 +134,11 @@ export class KnownJobs {
     if (this.#jobs.size > this.#most) this.#jobs.delete(this.#jobs.keys().next().value!)
   }
 
-  forget(id: string): void {
+  evict(id: string): void {
     this.#jobs.delete(id)
   }
 
-  forgetWhere(isForgotten: (job: KnownJob) => boolean): void {
-    for (const job of this.#jobs.values()) if (isForgotten(job)) this.#jobs.delete(job.id)
+  evictWhere(isEvicted: (job: KnownJob) => boolean): void {
+    for (const job of this.#jobs.values()) if (isEvicted(job)) this.#jobs.delete(job.id)
   }
 }
