@@ -102,11 +102,37 @@ describe.each(Object.entries(stores))("artifacts over HTTP on %s", (_, open) => 
     expect(await range("bytes=2-4", { "if-range": '"other"' })).toEqual([200, "0123456789", null])
     const known = await get(hash, { "if-none-match": `"x", W/"${hash}"` })
     expect([known.status, known.body]).toEqual([304, ""])
+    // A cache takes over the headers of this answer.
+    expect(known.headers.get("etag")).toBe(`"${hash}"`)
+    for (const header of ["content-type", "content-length"]) expect(known.headers.get(header)).toBeNull()
     expect((await get(hash, { "if-none-match": '"x"' })).status).toBe(200)
     const head = await stage.ask(`/artifacts/${hash}`, {
       ...{ method: "HEAD", token: alice, headers: { range: "bytes=2-4" } },
     })
     expect([head.status, head.headers.get("content-length")]).toEqual([206, "3"])
+  })
+
+  it("refuses a form, and takes the type that curl declares for any file as unknown", async () => {
+    const form = new FormData()
+    form.append("file", new Blob(["content of a form"], { type: "text/plain" }), "p.txt")
+    const headers = { authorization: `Bearer ${alice}` }
+    const upload = (body: FormData | string, type?: string) =>
+      fetch(`${stage.server.url}/artifacts`, {
+        ...{ method: "POST", body },
+        headers: type === undefined ? headers : { ...headers, "content-type": type },
+      })
+    const refused = await upload(form)
+    expect([refused.status, (await refused.json()).code]).toEqual([415, "E636"])
+    const url = "application/x-www-form-urlencoded"
+    expect(await (await upload("uploaded by curl", url)).json()).toMatchObject({
+      type: "application/octet-stream",
+    })
+    // What is known of the content stays known.
+    await put("uploaded by curl", { name: "p.csv", type: "text/csv" })
+    await upload("uploaded by curl", url)
+    const { headers: shown } = await get(sha("uploaded by curl"))
+    expect(shown.get("content-type")).toBe("text/csv")
+    expect(shown.get("content-disposition")).toContain("p.csv")
   })
 
   it("an empty artifact has no range", async () => {

@@ -59,7 +59,7 @@ export function artifactRoutes(app: App, { umbra, isOpen }: RouteContext): void 
     async (request, reply) => {
       const { owner } = request.caller
       const wanted = await describeContent(umbra, request, reply)
-      if (wanted === null) return reply.code(304).send(null)
+      if (wanted === null) return reply.code(304).send(undefined as never)
       const { redirect, name } = request.query
       const url = redirect === "true" ? await artifacts.presign(wanted.artifact, { owner, name }) : null
       if (url !== null) return redirected(reply, url)
@@ -74,7 +74,7 @@ export function artifactRoutes(app: App, { umbra, isOpen }: RouteContext): void 
     async (request, reply) => {
       const wanted = await describeContent(umbra, request, reply)
       const status = wanted === null ? 304 : wanted.range === null ? 200 : 206
-      return reply.code(status).send(null)
+      return reply.code(status).send(undefined as never)
     },
   )
 
@@ -124,14 +124,14 @@ export function uploadRoute(app: App, { umbra, settings }: RouteContext): void {
       description:
         "The body is the content, of any type and size; it streams into the store. Its Content-Type is the type of the artifact. The response is the reference to use in inputs and signals.",
       querystring: views.uploadQuery,
-      response: schema.answers({ 201: views.reference }, ["E309", "E804", "E805", ...failures]),
+      response: schema.answers({ 201: views.reference }, ["E309", "E636", "E804", "E805", ...failures]),
     }),
     async (request, reply) => {
       const { caller, raw, query, headers } = request
       const { maxBytes } = umbra.artifacts.settings
       const body = uploadedBytes(raw, settings.requestTimeoutSeconds * 1000)
-      const type = headers["content-type"] ?? "application/octet-stream"
       try {
+        const type = uploadedType(headers["content-type"])
         if (Number(headers["content-length"]) > maxBytes) throw tooLarge(maxBytes)
         const reference = await umbra.artifacts.put(query.name, body, { owner: caller.owner, type })
         return await reply.code(201).send(reference)
@@ -143,6 +143,18 @@ export function uploadRoute(app: App, { umbra, settings }: RouteContext): void {
     },
   )
 }
+
+/** `curl --data-binary` says that any file is a form. */
+function uploadedType(declared = UNKNOWN_TYPE): string {
+  if (/^multipart\//i.test(declared))
+    throw new UmbraError(
+      "E636",
+      "The body must be the content itself, not a form with parts: curl --data-binary @FILE, not curl --form.",
+    )
+  return declared === "application/x-www-form-urlencoded" ? UNKNOWN_TYPE : declared
+}
+
+const UNKNOWN_TYPE = "application/octet-stream"
 
 /** To a URL that is valid for minutes, and for everybody. */
 function redirected(reply: FastifyReply, url: string): FastifyReply {

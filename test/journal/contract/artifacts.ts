@@ -49,6 +49,10 @@ export function artifactsContract(stage: () => Stage): void {
       expect(await store().put(first)).toEqual(row)
       const again = artifact(one, hashOf("a"), { at: 200, name: "b.txt", type: "text/x" })
       expect(await store().put(again)).toEqual({ ...row, lastPutAt: 200, name: "b.txt", type: "text/x" })
+      const unnamed = artifact(one, hashOf("a"), {
+        ...{ at: 200, name: "artifact", type: "application/octet-stream" },
+      })
+      expect(await store().put(unnamed)).toMatchObject({ name: "b.txt", type: "text/x" })
       const foreign = artifact(two, hashOf("a"))
       expect(await store().put(foreign)).toMatchObject({ owner: two, key: foreign.key })
       expect(await stage().peer.artifacts.read({ owner: one, hash: hashOf("a") })).toMatchObject({

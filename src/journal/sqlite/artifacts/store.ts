@@ -11,15 +11,18 @@ import { type Connection, freeText, list, type Sync } from "../database.ts"
 const COLUMNS = `a.owner, a.hash, a.key, a.bytes, a.name, a.type, a.created_at as createdAt, a.last_put_at as lastPutAt,
   a.marked_at as markedAt, a.removed_at as removedAt`
 
-/** A row that is marked or removed gets the new key: its content is about to be removed, or was. */
+/**
+ * A row that is marked or removed gets the new key: its content is about to be removed, or was. A put that says no name or no type leaves
+ * those that are known.
+ */
 const PUT = `
 insert into artifacts as a (owner, hash, key, bytes, name, type, created_at, last_put_at, claimed_at)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 0)
 on conflict (owner, hash) do update
 set
   key = case when a.marked_at is null and a.key is not null then a.key else excluded.key end,
-  name = excluded.name,
-  type = excluded.type,
+  name = case when excluded.name = 'artifact' and a.key is not null then a.name else excluded.name end,
+  type = case when excluded.type = 'application/octet-stream' and a.key is not null then a.type else excluded.type end,
   last_put_at = max(a.last_put_at, excluded.last_put_at),
   marked_at = null,
   removed_at = null`

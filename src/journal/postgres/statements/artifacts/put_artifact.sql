@@ -1,5 +1,6 @@
 -- Stores that an owner ($1) has content ($2 hash, $3 key, $4 bytes, $5 name, $6 type) at $7. A row that is marked or removed gets the new key,
--- because its content is about to be removed, or was; any other keeps its key, and the caller removes the new content.
+-- because its content is about to be removed, or was; any other keeps its key, and the caller removes the new content. A put that
+-- says no name or no type leaves those that are known.
 insert into umbra.artifacts as a
   (owner, hash, key, bytes, name, type, created_at, last_put_at, claimed_at)
 values (
@@ -8,8 +9,8 @@ values (
 on conflict (owner, hash) do update
 set
   key = case when a.marked_at is null and a.key is not null then a.key else excluded.key end,
-  name = excluded.name,
-  type = excluded.type,
+  name = case when excluded.name = 'artifact' and a.key is not null then a.name else excluded.name end,
+  type = case when excluded.type = 'application/octet-stream' and a.key is not null then a.type else excluded.type end,
   last_put_at = greatest(a.last_put_at, excluded.last_put_at),
   marked_at = null,
   removed_at = null
