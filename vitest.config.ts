@@ -24,7 +24,7 @@ const UI = ["test/ui/**/*.test.ts"]
 /** Only in `npm run test:ui`: together with the other tests in Chromium they take longer than two minutes. */
 const LONG_UI = process.env.UMBRA_TEST_UI === "all" ? [] : ["test/ui/long/**"]
 
-/** Files that share processes and take half a minute. Begun last, one of them would run on alone when all else is done. */
+/** Files that share processes and take half a minute, most of it waiting. Begun last, one of them would run on alone when all else is done. */
 const LONG = new RegExp(
   "/test/(artifacts/(contract|s3-faults)|broker/redis-away|cli/(jobs|remote)|definition/fuzz|docs/pages|pipeline/processes|" +
     "provider/fleet|server/(abuse-readings|abuse-stretches|roles))\\.test",
@@ -32,14 +32,17 @@ const LONG = new RegExp(
 
 /**
  * Files with a process of their own first, then those in Chromium: vitest keeps a shared process only while the next file is of
- * its kind. Then long files, then the others: they are many and short, so that the workers end together.
+ * its kind. Of the others every third is a long one, as long as there are any, so that others compute while these wait; the
+ * rest are many and short, so that the workers end together.
  */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const groupOf = ({ moduleId, project }: TestSpecification) =>
-      project.config.isolate ? 0 : project.name === "ui" ? 1 : LONG.test(moduleId) ? 2 : 3
-    const groups = [0, 1, 2, 3].map(group => super.sort(files.filter(file => groupOf(file) === group)))
-    return (await Promise.all(groups)).flat()
+      project.config.isolate ? "own" : project.name === "ui" ? "ui" : LONG.test(moduleId) ? "long" : "short"
+    const sorted = (group: string) => super.sort(files.filter(file => groupOf(file) === group))
+    const [own, ui, long, short] = await Promise.all(["own", "ui", "long", "short"].map(sorted))
+    const mixed = long!.flatMap((file, index) => [file, ...short!.slice(2 * index, 2 * index + 2)])
+    return [...own!, ...ui!, ...mixed, ...short!.slice(2 * long!.length)]
   }
 }
 
@@ -53,9 +56,10 @@ export default defineConfig({
   resolve: { alias: process.env.UMBRA_TEST_BUILT === "yes" ? [BUILT_THREADS] : [] },
   test: {
     pool: "forks",
+    setupFiles: process.env.UMBRA_TEST_COSTS === undefined ? [] : ["test/support/costs.ts"],
     sequence: { sequencer: LongFirst },
-    // Twice as many as a small machine has processors: many tests wait for processes, timers and the disk.
-    maxWorkers: 4,
+    // Three times as many as a small machine has processors: many tests wait for processes, timers and the disk.
+    maxWorkers: 6,
     // For what hangs. A process that starts takes twenty seconds on a machine that is busy.
     testTimeout: 240_000,
     hookTimeout: 240_000,

@@ -1,7 +1,7 @@
 /**
  * `npm test`: builds, starts the services, runs vitest with the given arguments (`npm test -- test/core`),
  * stops everything and prints the counts on the last line. The exit code is vitest's. With UMBRA_TEST_BUILT=yes the package
- * has been built from these sources just before.
+ * has been built from these sources just before; with UMBRA_TEST_COSTS=yes it prints what each file cost.
  */
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url"
 import { main } from "./interruption.ts"
 import { startServices } from "./services/all.ts"
 import { show } from "./services/run.ts"
+import { costsTable, readCosts } from "./test/costs.ts"
 import { readCounts, summary } from "./test/counts.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
@@ -24,16 +25,23 @@ await main(async signal => {
   const services = await startServices(signal)
   const folder = await mkdtemp(join(tmpdir(), "umbra-test-"))
   const report = join(folder, "report.json")
+  const costs = process.env.UMBRA_TEST_COSTS === "yes" ? join(folder, "costs") : null
   try {
     const code = await show(
       process.execPath,
       [vitest, "run", ...reporters(report), ...process.argv.slice(2)],
       {
-        env: { ...process.env, ...services.env, UMBRA_TEST_BUILT: "yes" },
+        env: {
+          ...process.env,
+          ...services.env,
+          UMBRA_TEST_BUILT: "yes",
+          ...(costs === null ? {} : { UMBRA_TEST_COSTS: costs }),
+        },
         signal,
       },
     )
     signal.throwIfAborted()
+    if (costs !== null) console.log(costsTable(await readCosts(costs)))
     console.log(summary(await readCounts(report, code)))
     return code
   } finally {

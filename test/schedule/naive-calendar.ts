@@ -1,52 +1,83 @@
 /** A second implementation of cron, slow and plain: it looks at every minute, or at every quarter of an hour if no expression needs more. */
 const MINUTE = 60_000
+/** Every change of an offset since 1970 was at a full quarter of an hour. */
+const QUARTER = 15 * MINUTE
+/** No clock was set twice within this time, so that its offset is the same throughout if it is at both ends. */
+const UNCHANGED = 24 * QUARTER
+const DAY = 86_400_000
 
 export class NaiveCalendar {
   readonly from: number
   readonly to: number
-  /** Every minute that exists in the zone, in order. */
-  readonly #instants: { readonly at: number; readonly local: number }[] = []
-  /** The first instant of each local minute. */
-  readonly #first = new Map<number, number>()
-
   readonly #step: number
+  /** The first instant; there is one for each step, in order. */
+  readonly #start: number
+  /** By instant: the local time. */
+  readonly #local: Float64Array
+  /** By instant: 1 if it is the first with its local time. */
+  readonly #isFirst: Uint8Array
+  /** 1 for each local time that exists, by steps since `#earliest`. */
+  readonly #exists: Uint8Array
+  readonly #earliest: number
 
   constructor(zone: string, from: number, to: number, step = MINUTE) {
     this.#step = step
     this.from = from
     this.to = to
-    const format = new Intl.DateTimeFormat("sv-SE", {
-      timeZone: zone,
-      dateStyle: "short",
-      timeStyle: "medium",
-    })
-    // Every change of an offset since 1970 was at a full quarter of an hour.
-    for (let quarter = from - 3 * 86_400_000; quarter < to; quarter += 15 * MINUTE) {
-      const offset = Date.parse(`${format.format(quarter).replace(" ", "T")}Z`) - quarter
-      for (let at = quarter; at < quarter + 15 * MINUTE; at += step) {
-        const local = at + offset
-        this.#instants.push({ at, local })
-        if (!this.#first.has(local)) this.#first.set(local, at)
+    this.#start = from - 3 * DAY
+    // No clock is more than a day from UTC.
+    this.#earliest = this.#start - DAY
+    const count = (to - this.#start) / step
+    this.#local = new Float64Array(count)
+    this.#isFirst = new Uint8Array(count)
+    this.#exists = new Uint8Array(count + (2 * DAY) / step)
+    let index = 0
+    for (const { until, offset } of offsets(zone, this.#start, to))
+      for (; this.#start + index * step < until; index++) {
+        const local = this.#start + index * step + offset
+        this.#local[index] = local
+        this.#isFirst[index] = this.#doesExist(local) ? 0 : 1
+        this.#exists[(local - this.#earliest) / step] = 1
       }
-    }
   }
 
   ticks(expression: string): number[] {
     const matches = matcher(expression)
     const isRealTime = expand(expression.split(" ")[1]!, 0, 23).size === 24
     const ticks = new Set<number>()
-    let previous = this.#instants[0]!.local
-    for (const { at, local } of this.#instants) {
+    let previous = this.#local[0]!
+    for (let index = 0; index < this.#local.length; index++) {
+      const local = this.#local[index]!
+      const at = this.#start + index * this.#step
       if (isRealTime) {
         if (matches(local)) ticks.add(at)
         continue
       }
-      if (matches(local) && this.#first.get(local) === at) ticks.add(at)
+      if (this.#isFirst[index] === 1 && matches(local)) ticks.add(at)
       for (let skipped = previous + this.#step; skipped < local; skipped += this.#step)
-        if (!this.#first.has(skipped) && matches(skipped)) ticks.add(at)
+        if (!this.#doesExist(skipped) && matches(skipped)) ticks.add(at)
       previous = local
     }
-    return [...ticks].filter(at => at >= this.from).sort((a, b) => a - b)
+    return [...ticks].filter(at => at >= this.from)
+  }
+
+  #doesExist(local: number): boolean {
+    return this.#exists[(local - this.#earliest) / this.#step] === 1
+  }
+}
+
+/** The offsets of a zone in order, each with the time until which it is known. */
+function* offsets(zone: string, from: number, to: number): Iterable<{ until: number; offset: number }> {
+  const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" })
+  const offsetAt = (at: number) => Date.parse(`${format.format(at).replace(" ", "T")}Z`) - at
+  let offset = offsetAt(from)
+  for (let start = from; start < to; start += UNCHANGED) {
+    const after = offsetAt(start + UNCHANGED)
+    if (after === offset) yield { until: Math.min(start + UNCHANGED, to), offset }
+    else
+      for (let at = start; at < Math.min(start + UNCHANGED, to); at += QUARTER)
+        yield { until: at + QUARTER, offset: offsetAt(at) }
+    offset = after
   }
 }
 

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto"
 import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { createServer, type Server } from "node:http"
-import { type AddressInfo, connect as connectSocket } from "node:net"
+import { type AddressInfo, connect as connectSocket, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
@@ -145,6 +145,7 @@ async function cutting(
   limits: readonly number[],
 ): Promise<{ url: string; server: Server; cuts: () => number }> {
   let connections = 0
+  const sockets = new Set<Socket>()
   const server = createServer()
   server.removeAllListeners("connection")
   server.on("connection", socket => {
@@ -152,6 +153,7 @@ async function cutting(
     const onward = connectSocket(port, "127.0.0.1")
     let sent = 0
     for (const one of [socket, onward]) {
+      sockets.add(one)
       one.on("error", () => {})
       one.on("close", () => (one === socket ? onward : socket).destroy())
     }
@@ -163,7 +165,11 @@ async function cutting(
     })
   })
   await new Promise<void>(done => server.listen(0, "127.0.0.1", done))
-  onTestFinished(() => new Promise(done => server.close(() => done())))
+  onTestFinished(() => {
+    // The client keeps its last connection open for as long as the server does: 72 s.
+    for (const socket of sockets) socket.destroy()
+    return new Promise<void>(done => server.close(() => done()))
+  })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     server,
