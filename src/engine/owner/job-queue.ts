@@ -19,6 +19,8 @@ const LEAST_WINDOW = 1000
 /** Ids read at once from one partition; jobs loaded at once. */
 const PAGE = 500
 const RETRY_MS = 1000
+/** While a bulk is accepted, no page is loaded for so long at most. */
+const HOLD_MS = 1000
 /** Queues without jobs that are remembered. */
 const MANY = 1000
 const FIRST_ID = "00000000-0000-0000-0000-000000000000"
@@ -51,6 +53,7 @@ export interface JobQueueParts {
  * 3. That a job was loaded is not recorded. The next owner of the partition reads its row again; the first window of each
  *    queue may have been dispatched before, and is recovered like other jobs in flight.
  * 4. The first jobs of a priority are the first to expire. They are loaded in time even if the window is full.
+ * 5. A bulk is accepted before its jobs are loaded, within limits (`bulkBegan`).
  */
 export class JobQueue {
   readonly #parts: JobQueueParts
@@ -66,9 +69,31 @@ export class JobQueue {
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
   #window = LEAST_WINDOW
   #stopped = false
+  /** Bulks that are being accepted, and the time in which that comes first. */
+  #bulks = 0
+  #hold = { from: 0, until: 0 }
 
   constructor(parts: JobQueueParts) {
     this.#parts = parts
+  }
+
+  /**
+   * A bulk is being accepted, until the returned function is called. What is decided and stored for jobs meanwhile slows
+   * that down, so no page is loaded. This time is limited, and followed by as much time without: under a steady stream of
+   * bulks jobs get half of the time.
+   */
+  bulkBegan(): () => void {
+    const now = this.#parts.clock.now()
+    const { from, until } = this.#hold
+    if (this.#bulks++ === 0 && now >= until + (until - from)) {
+      this.#hold = { from: now, until: now + HOLD_MS }
+      this.#arm(this.#hold.until)
+    }
+    return () => {
+      if (--this.#bulks > 0) return
+      this.#hold = { from: this.#hold.from, until: Math.min(this.#hold.until, this.#parts.clock.now()) }
+      this.wake()
+    }
   }
 
   /** May a new job begin at once? Otherwise it waits as a row. */
@@ -237,7 +262,7 @@ export class JobQueue {
 
   /** How many jobs of this priority may be loaded now. None while the store is the bottleneck: they would end in memory. */
   #room(queue: Queue, priority: number): number {
-    if (this.#parts.isBehind()) return 0
+    if (this.#parts.isBehind() || this.#parts.clock.now() < this.#hold.until) return 0
     const limit = this.#limit
     const size = queue.inWindow(priority)
     return size * 2 <= limit ? Math.min(limit - size, PAGE) : 0
