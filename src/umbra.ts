@@ -127,6 +127,7 @@ export class Umbra {
       isHere: jobId => wired.engine.live(mustBeJobId(jobId)) !== undefined,
       isOwned: jobId => wired.engine.owns(mustBeJobId(jobId)),
       isEnded: jobId => (wired.engine.live(jobId)?.state.finishedAt ?? null) !== null,
+      mayHaveEnded: jobId => wired.engine.owner.queue.facts.get(jobId) === undefined,
       findEnd: jobId => wired.live.ends.find(jobId),
       read: jobId => this.summary(jobId),
       awaitRemoteEnd: jobId => wired.live.ends.await(jobId),

@@ -138,6 +138,8 @@ export interface Waiting {
   isOwned(jobId: string): boolean
   /** It is in this process's memory and has ended: the notification of its end may have been sent. */
   isEnded(jobId: string): boolean
+  /** false: it waits in this process's queue. */
+  mayHaveEnded(jobId: string): boolean
   /** Notifies `watchers` if the job has ended already. */
   findEnd(jobId: string): void
   read(jobId: string): Promise<JobSnapshot>
@@ -159,8 +161,8 @@ export function waitForEnd(jobId: string, timeoutMs: number, waiting: Waiting): 
     waiting.watchers.whenEnded(jobId, ended =>
       resolve(ended === null ? readOrWait(jobId, waiting) : waiting.withDetails(ended)),
     )
-    // It waits as a row, or has ended: one query answers for all callers of this moment.
-    if (!waiting.isHere(jobId)) waiting.findEnd(jobId)
+    // One query answers for all callers of this moment.
+    if (!waiting.isHere(jobId) && waiting.mayHaveEnded(jobId)) waiting.findEnd(jobId)
   })
 }
 

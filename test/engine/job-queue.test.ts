@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from "vitest"
 import { withLive } from "../../src/core/view/live-view.ts"
 import { newJobId } from "../../src/engine/ids.ts"
 import { JobQueue } from "../../src/engine/owner/job-queue.ts"
+import { QueuedFacts } from "../../src/engine/owner/queued-facts.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
@@ -310,6 +311,7 @@ describe("a page", () => {
     const begun: (readonly string[])[] = []
     let reads = 0
     const queue: JobQueue = new JobQueue({
+      facts: new QueuedFacts(),
       journal: {
         readFacts: async () => [],
         dueJobs: async ({ after }) => {
@@ -345,6 +347,7 @@ describe("a page", () => {
     const begun: string[] = []
     let reads = 0
     const queue: JobQueue = new JobQueue({
+      facts: new QueuedFacts(),
       journal: {
         readFacts: async () => [],
         dueJobs: async ({ after }) => {

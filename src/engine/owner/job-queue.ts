@@ -10,9 +10,11 @@ import {
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { atTime, type Clock } from "../clock.ts"
+import type { QueuedRow } from "../commit/batch.ts"
 import { idTime, partitionOf } from "../ids.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { LiveJob } from "./live-job.ts"
+import type { QueuedFacts } from "./queued-facts.ts"
 
 /** Jobs of a queue in memory of which nothing has happened yet: at least this many, whatever the workers can run. */
 const LEAST_WINDOW = 1000
@@ -32,6 +34,7 @@ export interface JobQueueParts {
   readonly clock: Clock
   readonly log: Log
   readonly partitions: Pick<ReadyPartitions, "ready" | "owns">
+  readonly facts: QueuedFacts
   /** How many attempts the live workers can run at once. */
   readonly capacity: () => number
   readonly liveJobs: () => number
@@ -56,6 +59,7 @@ export interface JobQueueParts {
  * 5. A bulk is accepted before its jobs are loaded, within limits (`bulkBegan`).
  */
 export class JobQueue {
+  readonly facts: QueuedFacts
   readonly #parts: JobQueueParts
   readonly #queues = new Map<number, Queue>()
   /** Queues by owner, workflow and time to live: hashing their names for every job shows in profiles. */
@@ -75,6 +79,7 @@ export class JobQueue {
 
   constructor(parts: JobQueueParts) {
     this.#parts = parts
+    this.facts = parts.facts
   }
 
   /**
@@ -125,7 +130,15 @@ export class JobQueue {
     return this.#level(this.#queueOf(job), job.priority).key
   }
 
-  /** It is stored. */
+  /** The row of a new job is stored, or was rejected. false: the job does not wait for a place. */
+  settled(job: QueuedRow, isRefused: boolean): boolean {
+    const waits = job.wakeAt !== null && job.wakeAt < 0
+    this.facts.settled(job.id, waits && !isRefused ? job.fact : null)
+    if (waits) this.stored(job)
+    return waits
+  }
+
+  /** A row that waits for a place is stored. */
   stored(job: QueuedJob & { readonly id: string; readonly partition: number }): void {
     const queue = this.#queueOf(job)
     this.#level(queue, job.priority).line(job.partition).added(job.id)
