@@ -43,7 +43,7 @@ import {
   newSubmissions,
   type SubmitManyOptions,
 } from "./jobs/submit-many.ts"
-import { waitForEnd } from "./jobs/watchers.ts"
+import { type Waiting, waitForEnd } from "./jobs/watchers.ts"
 import type { WaitPage, WaitsRequest, WhyQuery, WhyView } from "./jobs/why/why.ts"
 import { pauseWorkflow, resumeWorkflow } from "./jobs/workflows.ts"
 import type { DurationsQuery, JobDurations } from "./journal/job-durations.ts"
@@ -104,6 +104,7 @@ export class Umbra {
   readonly #journal: Journal
   readonly #maxOutputBytes: number
   readonly #wired: ReturnType<typeof wire>
+  readonly #waiting: Waiting
 
   constructor(parts: WiringParts) {
     const wired = wire(parts)
@@ -121,6 +122,17 @@ export class Umbra {
     this.bulk = wired.bulk
     this.schedules = wired.schedules
     this.artifacts = wired.artifacts
+    this.#waiting = {
+      watchers: wired.watchers,
+      isHere: jobId => wired.engine.live(mustBeJobId(jobId)) !== undefined,
+      isOwned: jobId => wired.engine.owns(mustBeJobId(jobId)),
+      isEnded: jobId => (wired.engine.live(jobId)?.state.finishedAt ?? null) !== null,
+      mayHaveEnded: jobId => wired.engine.owner.queue.facts.get(jobId) === undefined,
+      findEnd: jobId => wired.live.ends.find(jobId),
+      read: jobId => this.summary(jobId),
+      awaitRemoteEnd: jobId => wired.live.ends.await(jobId),
+      withDetails: job => wired.queries.withDetails(job),
+    }
   }
 
   async start(): Promise<void> {
@@ -268,16 +280,8 @@ export class Umbra {
   }
 
   /** Resolves when the job has ended, or at the latest after `timeoutMs`, with its snapshot at that time. */
-  async wait(jobId: string, options: { readonly timeoutMs?: number } = {}): Promise<JobSnapshot> {
-    const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
-      watchers: this.#wired.watchers,
-      isHere: () => this.#wired.engine.live(mustBeJobId(jobId)) !== undefined,
-      isOwned: () => this.#wired.engine.owns(jobId),
-      findEnd: () => this.#wired.live.ends.find(jobId),
-      read: () => this.summary(jobId),
-      awaitRemoteEnd: () => this.#wired.live.ends.await(jobId),
-    })
-    return this.queries.withDetails(job)
+  wait(jobId: string, options: { readonly timeoutMs?: number } = {}): Promise<JobSnapshot> {
+    return waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, this.#waiting)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {

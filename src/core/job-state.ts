@@ -197,7 +197,7 @@ export interface JobState {
   readonly pollAt: Map<number, number>
   readonly polls: Map<number, Polls>
   /** Nodes whose operation is being polled right now. Not recorded: after a crash it is polled again. */
-  readonly polling: Set<number>
+  polling: Set<number>
   /** Operations of a node that ended without a result: the next one must be new for the provider too. */
   readonly operations: Map<number, number>
   /**

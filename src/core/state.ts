@@ -94,6 +94,33 @@ class LazyMap<K, V> implements Map<K, V> {
 /** The most 64-bit numbers that a typed array holds on the heap. */
 const ON_HEAP = 8
 
+type Counters = Pick<JobState, "attempt" | "tries" | "losses">
+
+function newCounters(size: number): Counters {
+  return {
+    attempt: new Int32Array(size).fill(1),
+    tries: new Uint16Array(size),
+    losses: new Uint16Array(size),
+  }
+}
+
+/** By size: counters of jobs with few nodes, shared until one of them changes. Most nodes complete at the first try. */
+const firstTries: readonly Counters[] = Array.from({ length: ON_HEAP + 1 }, (_, size) => newCounters(size))
+const nonePolled: Set<number> = new Set()
+
+/** To be called before `attempt`, `tries` or `losses` change, and before `remaining` does other than by counting down. */
+export function ownCounters(state: JobState): void {
+  const own = state as Counters & { remaining: Int32Array }
+  if (state.remaining === state.graph.inDegrees) own.remaining = state.remaining.slice()
+  const size = state.nodeStatus.length
+  if (state.attempt === firstTries[size]?.attempt) Object.assign(own, newCounters(size))
+}
+
+export function addPolling(state: JobState, node: number): void {
+  if (state.polling === nonePolled) state.polling = new Set()
+  state.polling.add(node)
+}
+
 /** A job; or, with `places` and `continuesOnFailure`, the items of a list. */
 export function newJobState(
   graph: Graph,
@@ -106,6 +133,7 @@ export function newJobState(
   // A typed array of more than 64 bytes is an allocation outside of the heap: the times of a large job share one.
   const times = size > ON_HEAP ? new Float64Array(3 * size) : null
   const timesAt = (part: number) => times?.subarray(part * size, (part + 1) * size) ?? new Float64Array(size)
+  const counters = size > ON_HEAP ? newCounters(size) : firstTries[size]!
   return {
     graph,
     status: "PENDING",
@@ -135,10 +163,11 @@ export function newJobState(
     fault: null,
     output: undefined,
     nodeStatus: new Uint8Array(size),
-    remaining: graph.inDegrees.slice(),
-    attempt: new Int32Array(size).fill(1),
-    tries: new Uint16Array(size),
-    losses: new Uint16Array(size),
+    // One node has no successor that counts down.
+    remaining: size === 1 ? graph.inDegrees : graph.inDegrees.slice(),
+    attempt: counters.attempt,
+    tries: counters.tries,
+    losses: counters.losses,
     outputs: new Array(size),
     queuedAt: timesAt(0),
     endedAt: timesAt(1),
@@ -157,7 +186,7 @@ export function newJobState(
     held: noneHeld,
     pollAt: new LazyMap(),
     polls: new LazyMap(),
-    polling: new Set(),
+    polling: nonePolled,
     operations: new LazyMap(),
     unfollowed: noneUnfollowed,
     resumes: 0,

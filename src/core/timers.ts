@@ -1,7 +1,7 @@
 import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
-import { findTask, isDelayed, type JobState, type TaskRef } from "./state.ts"
+import { addPolling, findTask, isDelayed, type JobState, type TaskRef } from "./state.ts"
 
 /** When a timer of the job is next due; null: never. May be early, is never late. */
 export function nextTimer(state: JobState): number | null {
@@ -104,7 +104,7 @@ export function takeDueRetries(state: JobState, now: number): number[] {
 export function takeDuePolls(state: JobState, now: number): number[] {
   const due: number[] = []
   for (const [node, at] of state.pollAt) if (at <= now && !state.polling.has(node)) due.push(node)
-  for (const node of due) state.polling.add(node)
+  for (const node of due) addPolling(state, node)
   return due
 }
 

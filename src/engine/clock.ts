@@ -72,13 +72,19 @@ export function parseIsoTime(text: string): number | null {
   return Number.isNaN(time) || !hasDay ? null : time
 }
 
-let last = { second: Number.NaN, text: "" }
+const MAX_SECONDS = 64
+const seconds = new Map<number, string>()
 
-/** Caches the text of the last second: times of one job are close to each other, and `Date` shows in profiles. */
+/** Caches the texts of some seconds: many jobs have few different ones, and `Date` shows in profiles. */
 export function isoTime(ms: number): string {
   const whole = Math.trunc(ms)
   const second = Math.floor(whole / 1000)
-  if (second !== last.second) last = { second, text: new Date(second * 1000).toISOString().slice(0, -4) }
+  let text = seconds.get(second)
+  if (text === undefined) {
+    text = new Date(second * 1000).toISOString().slice(0, -4)
+    if (seconds.size >= MAX_SECONDS) seconds.clear()
+    seconds.set(second, text)
+  }
   const rest = whole - second * 1000
-  return `${last.text}${rest < 10 ? "00" : rest < 100 ? "0" : ""}${rest}Z`
+  return `${text}${rest < 10 ? "00" : rest < 100 ? "0" : ""}${rest}Z`
 }

@@ -17,6 +17,7 @@ import type { Queue } from "./owner/job-queue.ts"
 import type { LiveJob } from "./owner/live-job.ts"
 import { PartitionOwner } from "./owner/owner.ts"
 import type { JobObserver, OwnerEngine } from "./owner/owner-parts.ts"
+import { QueuedFacts } from "./owner/queued-facts.ts"
 import { Lease, type RunningHeartbeat, startHeartbeat } from "./partitions/heartbeat.ts"
 import { Ownership } from "./partitions/ownership.ts"
 import { ReadyPartitions } from "./partitions/ready-partitions.ts"
@@ -78,7 +79,8 @@ export class Engine implements OwnerEngine {
     this.#parts = parts
     this.id = `engine-${randomUUID().slice(0, 13)}`
     this.plans = new Plans(journal)
-    const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
+    const { largeOutputBytes } = settings
+    const load = { journal, plans: this.plans, largeOutputBytes, queuedFacts: new QueuedFacts() }
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     const maxOutputBytes = parts.maxOutputBytes ?? Number.POSITIVE_INFINITY
     const providers = parts.providers ?? noProviders

@@ -27,9 +27,15 @@ export function newJobId(partition: number, now: number, cell = 0): string {
   return `${idStart(partition, now, cell)}-${inOrder}-${tail}`
 }
 
+/** The part of an id that depends on its time alone, of the last time: a bulk has many ids of one millisecond. */
+let timePart = { time: Number.NaN, text: "" }
+
 function idStart(partition: number, time: number, cell: number): string {
-  const hex = time.toString(16).padStart(12, "0")
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}`
+  if (time !== timePart.time) {
+    const hex = time.toString(16).padStart(12, "0")
+    timePart = { time, text: `${hex.slice(0, 8)}-${hex.slice(8)}-7` }
+  }
+  return `${timePart.text}${cell.toString(16)}${partition < 16 ? "0" : ""}${partition.toString(16)}`
 }
 
 /** When the id was made, in milliseconds since 1970. */

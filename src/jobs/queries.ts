@@ -166,7 +166,7 @@ export class Queries {
    * Adds to the data of a job's row what only the journal has: a large output, previews, and the usage of a job that runs
    * here. For a job of another process its facts would have to be read again and again: its graph has the usage.
    */
-  async withDetails(job: JobSnapshot): Promise<JobSnapshot> {
+  withDetails(job: JobSnapshot): JobSnapshot | Promise<JobSnapshot> {
     if (job.output_left_out === true) return this.#withOutput(job)
     const isHere = this.#parts.live(job.job_id) !== undefined
     if (job.status !== "PREVIEW" && (job.usage !== null || !isHere)) return job

@@ -121,7 +121,17 @@ export class BulkSubmission {
   }
 
   async submit(entries: Iterable<NewSubmission>): Promise<Accepted[]> {
-    await this.#parts.engine.whenReady()
+    const { engine } = this.#parts
+    await engine.whenReady()
+    const ended = engine.owner.queue.bulkBegan()
+    try {
+      return await this.#submitAll(entries)
+    } finally {
+      ended()
+    }
+  }
+
+  async #submitAll(entries: Iterable<NewSubmission>): Promise<Accepted[]> {
     let index = 0
     for (const entry of entries) {
       const submitting = this.#submit(entry, index++)

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from "vitest"
 import { withLive } from "../../src/core/view/live-view.ts"
 import { newJobId } from "../../src/engine/ids.ts"
 import { JobQueue } from "../../src/engine/owner/job-queue.ts"
+import { QueuedFacts } from "../../src/engine/owner/queued-facts.ts"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
@@ -120,6 +121,71 @@ describe("submitMany", () => {
   })
 })
 
+describe("the facts of jobs that wait as rows", () => {
+  it("are not read again, and no query finds out whether such a job has ended", async () => {
+    const store = createMemoryStore()
+    const { journal, most } = counting(openMemory(store))
+    const ended = vi.spyOn(journal, "finishedJobs")
+    const { runs, handler: count } = counted()
+    const start = gate()
+    const umbra = await open({ at: journal, handlers: [count, start.handler], worker: { concurrency: 1 } })
+    const blocker = await umbra.submit(held)
+    const ids = await idsOf(umbra, single, 3 * WINDOW)
+    const results = Promise.all(ids.slice(WINDOW).map(id => umbra.wait(id)))
+    start.open()
+    expect((await results).map(({ output }) => output)).toEqual(ids.slice(WINDOW).map((_, x) => x + WINDOW))
+    expect(most()).toBe(0)
+    expect(ended).not.toHaveBeenCalled()
+    expect((await umbra.wait(blocker.id)).status).toBe("COMPLETED")
+    expect(runs.size).toBe(3 * WINDOW)
+  })
+
+  it("are read from the store by the next owner of a partition, and after another fact of the job", async () => {
+    const facts = new QueuedFacts()
+    const [kept, early, refused, moved] = [1, 1, 1, 2].map(partition => newJobId(partition, 10)) as string[]
+    const fact = (jobId: string) => {
+      return { jobId, partition: 1, seq: 7, at: 10, type: "job_submitted", data: '{"input":1}' }
+    }
+    for (const id of [kept!, early!, refused!, moved!]) facts.expect(id)
+    expect(facts.isUnstored(early!)).toBe(true)
+    // Its row was read before this process was told that it is stored.
+    facts.loaded(early!)
+    for (const id of [kept!, early!, moved!]) facts.settled(id, fact(id))
+    facts.settled(refused!, null)
+    expect([kept, early, refused, moved].map(id => facts.get(id!)?.data)).toEqual([
+      ...['{"input":1}', undefined, undefined, '{"input":1}'],
+    ])
+    expect(facts.isUnstored(refused!)).toBe(false)
+    facts.forget(2)
+    expect(facts.get(moved!)).toBeUndefined()
+    facts.loaded(kept!)
+    expect(facts.get(kept!)).toBeUndefined()
+  })
+
+  it("are kept up to a limit of bytes", () => {
+    const facts = new QueuedFacts()
+    const ids = Array.from({ length: 10_000 }, () => newJobId(1, 10))
+    for (const id of ids) {
+      facts.expect(id)
+      facts.settled(id, {
+        jobId: id,
+        partition: 1,
+        seq: 7,
+        at: 10,
+        type: "job_submitted",
+        data: "x".repeat(4096),
+      })
+    }
+    const kept = ids.filter(id => facts.get(id) !== undefined)
+    expect(kept.length).toBeGreaterThan(1000)
+    expect(kept.length * 4096).toBeLessThanOrEqual(17 * 1024 * 1024)
+    for (const id of kept) facts.loaded(id)
+    facts.expect("next")
+    facts.settled("next", { jobId: "next", partition: 1, seq: 7, at: 10, type: "job_submitted", data: "{}" })
+    expect(facts.get("next")).toBeDefined()
+  })
+})
+
 describe("a job that waits as a row", () => {
   it("is PROCESSING as soon as it is dispatched, also in lists", async () => {
     const gates = [gate(), gate()]
@@ -175,7 +241,7 @@ describe("a job that waits as a row", () => {
     const busy = gate()
     const umbra = await open({ handlers: [busy.handler], worker: { concurrency: 1 }, clock })
     const ids = await idsOf(umbra, held, WINDOW + 20, { ttlSeconds: 60 })
-    await clock.advance(61_000)
+    clock.advance(61_000)
     for (const id of ids.slice(-20)) {
       const { status } = await umbra.wait(id, { timeoutMs: 20_000 })
       expect(status).toBe("EXPIRED")
@@ -301,6 +367,66 @@ const idle = () => ({
   isBehind: () => false,
 })
 
+describe("while a bulk is accepted", () => {
+  const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
+
+  /** A queue whose pages are always full of new rows. */
+  function endless() {
+    const clock = new VirtualClock()
+    const begun: number[] = []
+    const queue = new JobQueue({
+      ...idle(),
+      clock,
+      facts: new QueuedFacts(),
+      journal: {
+        readFacts: async () => [],
+        dueJobs: async ({ after }) => {
+          const jobs = [{ id: newJobId(1, clock.now()), wakeAt: after!.wakeAt }]
+          return { jobs, nextWakeAt: null }
+        },
+      },
+      begin: async () => {
+        begun.push(clock.now())
+        return []
+      },
+    })
+    const store = async () => {
+      queue.recorded(job)
+      queue.stored({ ...job, id: newJobId(1, clock.now()) })
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+    }
+    return { clock, begun, queue, store }
+  }
+
+  it("no page is loaded, for a second at most, and then for as long as that no bulk comes first", async () => {
+    const { clock, begun, queue, store } = endless()
+    const accepted = queue.bulkBegan()
+    await store()
+    clock.advance(900)
+    await store()
+    expect(begun).toEqual([])
+    clock.advance(200)
+    await store()
+    expect(begun.length).toBeGreaterThan(0)
+    accepted()
+    const after = queue.bulkBegan()
+    begun.length = 0
+    await store()
+    expect(begun.length).toBeGreaterThan(0)
+    after()
+    clock.advance(1000)
+    await store()
+    const last = queue.bulkBegan()
+    begun.length = 0
+    await store()
+    expect(begun).toEqual([])
+    last()
+    await store()
+    expect(begun.length).toBeGreaterThan(0)
+    await queue.stop()
+  })
+})
+
 describe("a page", () => {
   const job = { owner: "local", workflow: "single", ttlSeconds: null, priority: 0, partition: 1 }
 
@@ -310,6 +436,7 @@ describe("a page", () => {
     const begun: (readonly string[])[] = []
     let reads = 0
     const queue: JobQueue = new JobQueue({
+      facts: new QueuedFacts(),
       journal: {
         readFacts: async () => [],
         dueJobs: async ({ after }) => {
@@ -345,6 +472,7 @@ describe("a page", () => {
     const begun: string[] = []
     let reads = 0
     const queue: JobQueue = new JobQueue({
+      facts: new QueuedFacts(),
       journal: {
         readFacts: async () => [],
         dueJobs: async ({ after }) => {

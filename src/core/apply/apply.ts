@@ -34,6 +34,7 @@ import {
   type JobState,
   newJobState,
   type Output,
+  ownCounters,
   PENDING,
   QUEUED,
   RUNNING,
@@ -277,6 +278,7 @@ export function setJobResult(
 
 function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
   const { node, fault } = fact
+  ownCounters(state)
   addUsage(state, node, fact.usage)
   foldRan(state, node, fact, at)
   if (fact.running !== undefined) foldRunning(state, { at, running: fact.running })
@@ -341,6 +343,7 @@ function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): vo
 
 function lost(state: JobState, fact: TasksLost & { readonly at: number }, effects: Effects): void {
   const isCounted = fact.handed_over !== true
+  ownCounters(state)
   foldRunning(state, fact)
   for (const node of fact.nodes) {
     // A preview shows that the attempt runs, but not since when.

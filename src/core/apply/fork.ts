@@ -11,6 +11,7 @@ import {
   LargeOutput,
   ListOutput,
   type Output,
+  ownCounters,
   SKIPPED,
   setWaitingSince,
   skippedOutput,
@@ -33,6 +34,7 @@ export function startFork(
   at: number,
   effects: Effects,
 ): void {
+  ownCounters(state)
   state.forkedFrom = fork.job_id
   state.reused = new Map<number, string | null>()
   for (const reused of fork.nodes) takeOver(state, fact, fork, reused, at)
@@ -112,6 +114,7 @@ function takeOverList(
   const { jobs } = fork
   const { node, list: source } = reused
   const list = newItemList(state, node, knownItems(state, source))
+  ownCounters(list.state)
   list.state.reused = new Map<number, string | null>()
   for (const [item, job, seq] of reused.items) {
     list.state.remaining[item] = NEVER_READY

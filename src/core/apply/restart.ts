@@ -1,7 +1,7 @@
 import { resetPolicy } from "../attempt-times.ts"
 import type { Effects } from "../effects.ts"
 import type { JobRetried } from "../facts.ts"
-import { isDone, type JobState, PENDING } from "../state.ts"
+import { isDone, type JobState, ownCounters, PENDING } from "../state.ts"
 import { setExpiry } from "../timers.ts"
 import { begin, handedOut } from "./apply.ts"
 import { retryItems } from "./items.ts"
@@ -19,6 +19,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   setExpiry(state, fact.expires_at)
   // A job that was cancelled before its start time begins now.
   if (state.startAt !== null && state.startAt > at) state.startAt = at
+  ownCounters(state)
   countRemaining(state)
   state.failures = 0
   state.room = state.places

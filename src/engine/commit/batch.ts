@@ -26,6 +26,8 @@ export class Batch {
   readonly jobs = new Set<LiveJob>()
   /** New jobs that wait as rows. */
   readonly queued: QueuedRow[] = []
+  /** Jobs that the database rejected, once the outcome is known. */
+  readonly refused = new Set<string>()
   readonly answers: MessageAnswer[] = []
   readonly messages: NewMessage[] = []
   readonly waiters: Waiter[] = []
@@ -153,6 +155,8 @@ function holderOf(row: HeldRow | NewDefinition): string {
 
 /** The row of a job that waits for a place in memory, or for its start time. */
 export interface QueuedRow extends NewJob {
+  /** Its only one. */
+  readonly fact: NewFact
   readonly ttlSeconds: number | null
 }
 
@@ -163,12 +167,12 @@ export interface QueuedSubmission {
   readonly wakeAt: number | null
 }
 
-export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq: number): QueuedRow {
+export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, stored: NewFact): QueuedRow {
   const { at, labels } = fact
   return {
     id,
     partition,
-    seq,
+    seq: stored.seq,
     status: fact.start_at === undefined ? "QUEUED" : "PENDING",
     updatedAt: at,
     finishedAt: null,
@@ -187,6 +191,7 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, seq
     forkedFrom: fact.fork?.job_id ?? null,
     definition: fact.definition ?? null,
     ttlSeconds: fact.ttl_seconds,
+    fact: stored,
   }
 }
 

@@ -217,9 +217,9 @@ export class AppendLane {
     const data = encodeFact(fact)
     if (data.includes(ARTIFACT_MARK))
       this.#holdArtifacts({ id: jobId, partition }, fact.owner, artifactsInText(data))
-    const seq = owned.nextSeq++
-    batch.facts.push({ partition, seq, jobId, at: fact.at, type: fact.type, data })
-    batch.queued.push(queuedRow(job, seq))
+    const stored = { partition, seq: owned.nextSeq++, jobId, at: fact.at, type: fact.type, data }
+    batch.facts.push(stored)
+    batch.queued.push(queuedRow(job, stored))
     batch.epochs.set(partition, owned.epoch)
     batch.bytes += data.length + FACT_OVERHEAD
     this.#schedule()
@@ -409,6 +409,7 @@ export class AppendLane {
 
   /** The database will never accept this job's facts: facts that build on them must not be sent either. */
   #dropRefused(batch: Batch, jobId: string, error: unknown): void {
+    batch.refused.add(jobId)
     for (const { waiters } of [batch, ...this.#closed.map(closed => closed.batch), this.#open])
       for (const waiter of waiters) if (waiter.jobId === jobId) waiter.reject(error)
     this.#open.drop(jobId)

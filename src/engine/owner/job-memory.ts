@@ -6,12 +6,14 @@ import type { Alarms } from "./alarms.ts"
 import type { Place } from "./job-queue.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { OwnerEngine } from "./owner-parts.ts"
+import type { QueuedFacts } from "./queued-facts.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock
   readonly alarms: Alarms
   readonly parkAfterMs: number
   readonly engine: Pick<OwnerEngine, "parked">
+  readonly queuedFacts: Pick<QueuedFacts, "loaded">
   readonly left: (job: LiveJob, place: Place) => void
 }
 
@@ -32,6 +34,7 @@ export class JobMemory {
 
   keep(job: LiveJob): void {
     this.#jobs.set(job.id, job)
+    this.#parts.queuedFacts.loaded(job.id)
     this.#childCounts.added(job)
   }
 

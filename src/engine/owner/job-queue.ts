@@ -10,15 +10,19 @@ import {
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { atTime, type Clock } from "../clock.ts"
+import type { QueuedRow } from "../commit/batch.ts"
 import { idTime, partitionOf } from "../ids.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { LiveJob } from "./live-job.ts"
+import type { QueuedFacts } from "./queued-facts.ts"
 
 /** Jobs of a queue in memory of which nothing has happened yet: at least this many, whatever the workers can run. */
 const LEAST_WINDOW = 1000
 /** Ids read at once from one partition; jobs loaded at once. */
 const PAGE = 500
 const RETRY_MS = 1000
+/** While a bulk is accepted, no page is loaded for so long at most. */
+const HOLD_MS = 1000
 /** Queues without jobs that are remembered. */
 const MANY = 1000
 const FIRST_ID = "00000000-0000-0000-0000-000000000000"
@@ -30,6 +34,7 @@ export interface JobQueueParts {
   readonly clock: Clock
   readonly log: Log
   readonly partitions: Pick<ReadyPartitions, "ready" | "owns">
+  readonly facts: QueuedFacts
   /** How many attempts the live workers can run at once. */
   readonly capacity: () => number
   readonly liveJobs: () => number
@@ -51,8 +56,10 @@ export interface JobQueueParts {
  * 3. That a job was loaded is not recorded. The next owner of the partition reads its row again; the first window of each
  *    queue may have been dispatched before, and is recovered like other jobs in flight.
  * 4. The first jobs of a priority are the first to expire. They are loaded in time even if the window is full.
+ * 5. A bulk is accepted before its jobs are loaded, within limits (`bulkBegan`).
  */
 export class JobQueue {
+  readonly facts: QueuedFacts
   readonly #parts: JobQueueParts
   readonly #queues = new Map<number, Queue>()
   /** Queues by owner, workflow and time to live: hashing their names for every job shows in profiles. */
@@ -66,9 +73,32 @@ export class JobQueue {
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
   #window = LEAST_WINDOW
   #stopped = false
+  /** Bulks that are being accepted, and the time in which that comes first. */
+  #bulks = 0
+  #hold = { from: 0, until: 0 }
 
   constructor(parts: JobQueueParts) {
     this.#parts = parts
+    this.facts = parts.facts
+  }
+
+  /**
+   * A bulk is being accepted, until the returned function is called. What is decided and stored for jobs meanwhile slows
+   * that down, so no page is loaded. This time is limited, and followed by as much time without: under a steady stream of
+   * bulks jobs get half of the time.
+   */
+  bulkBegan(): () => void {
+    const now = this.#parts.clock.now()
+    const { from, until } = this.#hold
+    if (this.#bulks++ === 0 && now >= until + (until - from)) {
+      this.#hold = { from: now, until: now + HOLD_MS }
+      this.#arm(this.#hold.until)
+    }
+    return () => {
+      if (--this.#bulks > 0) return
+      this.#hold = { from: this.#hold.from, until: Math.min(this.#hold.until, this.#parts.clock.now()) }
+      this.wake()
+    }
   }
 
   /** May a new job begin at once? Otherwise it waits as a row. */
@@ -100,7 +130,15 @@ export class JobQueue {
     return this.#level(this.#queueOf(job), job.priority).key
   }
 
-  /** It is stored. */
+  /** The row of a new job is stored, or was rejected. false: the job does not wait for a place. */
+  settled(job: QueuedRow, isRefused: boolean): boolean {
+    const waits = job.wakeAt !== null && job.wakeAt < 0
+    this.facts.settled(job.id, waits && !isRefused ? job.fact : null)
+    if (waits) this.stored(job)
+    return waits
+  }
+
+  /** A row that waits for a place is stored. */
   stored(job: QueuedJob & { readonly id: string; readonly partition: number }): void {
     const queue = this.#queueOf(job)
     this.#level(queue, job.priority).line(job.partition).added(job.id)
@@ -237,7 +275,7 @@ export class JobQueue {
 
   /** How many jobs of this priority may be loaded now. None while the store is the bottleneck: they would end in memory. */
   #room(queue: Queue, priority: number): number {
-    if (this.#parts.isBehind()) return 0
+    if (this.#parts.isBehind() || this.#parts.clock.now() < this.#hold.until) return 0
     const limit = this.#limit
     const size = queue.inWindow(priority)
     return size * 2 <= limit ? Math.min(limit - size, PAGE) : 0

@@ -14,9 +14,10 @@ import type { LoadParts } from "../recovery/fold.ts"
 import type { EngineSettings } from "../settings.ts"
 import type { Queue } from "./job-queue.ts"
 import type { LiveJob } from "./live-job.ts"
+import type { QueuedFacts } from "./queued-facts.ts"
 
 export interface OwnerParts {
-  readonly load: LoadParts
+  readonly load: LoadParts & { readonly queuedFacts: QueuedFacts }
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly log: Log

@@ -73,12 +73,10 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly #taskWaiters: (() => void)[] = []
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
-  /** New jobs that wait as rows, until their rows are stored. */
-  readonly #unstored = new Set<string>()
 
   constructor(parts: OwnerParts) {
     const { clock, settings, log, metrics, engine, providers } = parts
-    const { journal } = parts.load
+    const { journal, queuedFacts } = parts.load
     const leaseMs = settings.slotLeaseSeconds * 1000
     this.#parts = parts
     this.store = new StoreHealth(log, journal.capabilities.retry.tries)
@@ -88,13 +86,14 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     })
     this.#alarms = new Alarms(clock, job => this.fireTimers(job))
     this.#memory = new JobMemory({
-      ...{ clock, alarms: this.#alarms, engine, parkAfterMs: settings.parkAfterMs },
+      ...{ clock, alarms: this.#alarms, engine, queuedFacts, parkAfterMs: settings.parkAfterMs },
       left: (job, place) => this.#leavePlace(job, place),
     })
     this.jobs = this.#memory.jobs
     this.loader = new JobLoader(this, parts.load)
     this.queue = new JobQueue({
       ...{ journal, clock, log, partitions: parts.partitions, maxLiveJobs: settings.maxLiveJobs },
+      facts: queuedFacts,
       capacity: () => engine.capacity(),
       liveJobs: () => this.jobs.size,
       isBehind: () => this.committer.lanes.some(lane => lane.isBehind),
@@ -185,7 +184,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const fact = submission(command, createdAt, true)
     lane.recordQueued({ id, partition, fact, wakeAt: rowWakeAt(fact, command, this.queue) })
     if (command.fork !== undefined) lane.hold(holdsOfFork(id, partition, command, createdAt))
-    this.#unstored.add(id)
+    this.queue.facts.expect(id)
     this.#parts.metrics.jobsSubmitted++
     return { createdAt, job: null }
   }
@@ -221,7 +220,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   }
 
   async #loadAndUse<T>(id: string, use: Use<T>, absent: Absent<T>): Promise<T | null> {
-    while (this.#unstored.has(id)) await this.committer.durable({ partition: partitionOf(id), id })
+    while (this.queue.facts.isUnstored(id)) await this.committer.durable({ partition: partitionOf(id), id })
     for (;;) {
       // A caller that waited for the same load, and continued first, may have submitted the job.
       const job = (await this.loader.load(id)) ?? this.jobs.get(id)
@@ -266,9 +265,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     lane.release(batch)
     this.#turns.perform(batch)
     for (const job of batch.queued) {
-      this.#unstored.delete(job.id)
-      if (job.wakeAt !== null && job.wakeAt < 0) this.queue.stored(job)
-      else this.#parts.engine.parked(job.partition, job.wakeAt)
+      const waits = this.queue.settled(job, batch.refused.has(job.id))
+      if (!waits) this.#parts.engine.parked(job.partition, job.wakeAt)
       this.#parts.observer.changed(job)
     }
     for (const job of batch.jobs) {
@@ -450,8 +448,8 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.owned.delete(partition)
     this.committer.lane(partition).forget(partition)
     this.broker.remote?.left([partition])
-    for (const ids of [this.#quarantined, this.#unstored])
-      for (const id of ids) if (partitionOf(id) === partition) ids.delete(id)
+    this.queue.facts.forget(partition)
+    for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, releaseTasks)
     this.#parts.observer.lost(partition)
   }

@@ -177,7 +177,8 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
   const { state } = job
   const output = state.status === "COMPLETED" ? outputInMemory(state) : null
   if (output === undefined) return null
-  return {
+  // A spread in between would make it slow to create, and this is done for each job that somebody waits for.
+  const snapshot: JobSnapshot = {
     job_id: job.id,
     workflow: state.workflow,
     workflow_version: versionOf(state),
@@ -191,7 +192,6 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     fingerprint: jobFingerprint(job),
     reason: state.endReason,
     usage: state.usage.size === 0 ? {} : Object.fromEntries(state.usage),
-    ...(state.status === "PREVIEW" ? previewsField(state) : null),
     labels: state.labels,
     schedule: shownSchedule(state.schedule),
     note: shownNote(state.note),
@@ -200,8 +200,9 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
     created_at: isoTime(state.createdAt),
     start_at: maybeTime(state.startAt),
     updated_at: isoTime(job.projected?.updatedAt ?? state.createdAt),
-    finished_at: state.finishedAt === null ? null : isoTime(state.finishedAt),
+    finished_at: maybeTime(state.finishedAt),
   }
+  return state.status === "PREVIEW" ? { ...snapshot, ...previewsField(state) } : snapshot
 }
 
 /** The final snapshot; null unless the job has ended, or as `liveSnapshot`. */
@@ -216,8 +217,9 @@ export function lacksOutput({ status, output }: JobRow): boolean {
 
 /** `now`: by the engine's clock. */
 export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
-  const { usage, startAt, paused, schedule, note, ...end } = readEnd(row)
-  return {
+  const { error, reason, usage, startAt, paused, schedule, note } = readEnd(row)
+  // As in `liveSnapshot`.
+  const snapshot: JobSnapshot = {
     job_id: row.id,
     workflow: row.workflow,
     workflow_version: versionOf(row),
@@ -227,8 +229,8 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     forked_from: row.forkedFrom,
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
-    ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
-    ...end,
+    error,
+    reason,
     fingerprint: row.fingerprint,
     usage: isIdle(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
@@ -239,6 +241,7 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
     created_at: isoTime(row.createdAt),
     start_at: maybeTime(startAt),
     updated_at: isoTime(row.updatedAt),
-    finished_at: row.finishedAt === null ? null : isoTime(row.finishedAt),
+    finished_at: maybeTime(row.finishedAt),
   }
+  return row.outputLeftOut || lacksOutput(row) ? { ...snapshot, output_left_out: true } : snapshot
 }

@@ -21,6 +21,7 @@ import { readReused, resultIn } from "../forks/reused.ts"
 import { partitionOf } from "../ids.ts"
 import { usageKey } from "../owner/job-result.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
+import type { QueuedFacts } from "../owner/queued-facts.ts"
 import type { Plans } from "../plans.ts"
 
 /** A job, folded from its journal. */
@@ -39,12 +40,26 @@ export interface LoadParts {
   readonly journal: Journal
   readonly plans: Plans
   readonly largeOutputBytes: number
+  /** Absent: all facts are in the store alone. */
+  readonly queuedFacts?: Pick<QueuedFacts, "get">
 }
 
 /** Facts of several jobs, by job, oldest first. */
 export async function readJobs(parts: LoadParts, ids: readonly string[]): Promise<Map<string, FactRow[]>> {
-  const rows = await parts.journal.readFacts(ids, { inlineBytes: parts.largeOutputBytes })
-  return groupBy(rows, ({ jobId }) => jobId)
+  const found = new Map<string, FactRow[]>()
+  const stored: string[] = []
+  for (const id of ids) {
+    const queued = parts.queuedFacts?.get(id)
+    if (queued === undefined) stored.push(id)
+    else found.set(id, [queued])
+  }
+  if (stored.length === 0) return found
+  const rows = groupBy(
+    await parts.journal.readFacts(stored, { inlineBytes: parts.largeOutputBytes }),
+    ({ jobId }) => jobId,
+  )
+  for (const [id, ofJob] of rows) found.set(id, ofJob)
+  return found
 }
 
 export function decodeRows(

@@ -34,6 +34,7 @@ export type AppendStatement =
   | "appendSchedules"
   | "appendJobs"
   | "appendRows"
+  | "appendQueued"
   | "appendFacts"
   | "appendFact"
   | "pipelineCommit"

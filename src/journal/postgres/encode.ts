@@ -34,6 +34,8 @@ export function encodeBatch(batch: Batch, marks: readonly number[]): EncodedBatc
   if (begun.length + left.length > 0) return { statement: "append", values: allValues(batch, marks) }
   if (answers.length + messages.length > 0)
     return { statement: "appendJobs", values: jobValues(batch, marks) }
+  if (newJobs.length > 0 && isQueuedBulk(batch))
+    return { statement: "appendQueued", values: queuedValues(batch, marks) }
   if (newJobs.length + changedJobs.length > 0)
     return { statement: "appendRows", values: rowValues(batch, marks) }
   const [fence, fact] = [fences[0], facts[0]]
@@ -59,6 +61,53 @@ function factValues({ fences, facts }: Batch): Values {
 function rowValues(batch: Batch, marks: readonly number[]): Values {
   const { newJobs, changedJobs } = batch
   return [...factValues(batch), records(newJobs, newJobRecord), records(changedJobs, jobChangeRecord), marks]
+}
+
+/** Nothing but new jobs that wait as rows, each with one fact and all with equal columns. */
+function isQueuedBulk({ facts, newJobs, changedJobs }: Batch): boolean {
+  const [first] = newJobs
+  if (first === undefined || changedJobs.length > 0 || facts.length !== newJobs.length) return false
+  for (let i = 0; i < newJobs.length; i++) {
+    const job = newJobs[i]!
+    if (!isFirstFact(facts[i]!, job) || !isQueuedLike(first, job)) return false
+  }
+  return true
+}
+
+function isFirstFact(fact: NewFact, job: NewJob): boolean {
+  const isOfJob = fact.jobId === job.id && fact.seq === job.seq && fact.partition === job.partition
+  return isOfJob && fact.type === "job_submitted" && fact.at === job.createdAt
+}
+
+function isQueuedLike(first: NewJob, job: NewJob): boolean {
+  return (
+    job.status === "QUEUED" &&
+    job.wakeAt === first.wakeAt &&
+    job.workflow === first.workflow &&
+    job.workflowVersion === first.workflowVersion &&
+    job.owner === first.owner &&
+    job.priority === first.priority &&
+    job.labels === first.labels &&
+    job.submittedBy === first.submittedBy &&
+    job.createdAt === job.updatedAt &&
+    (job.error ?? job.output ?? job.stats ?? null) === null &&
+    (job.parentId ?? job.forkedFrom ?? job.definition) === null
+  )
+}
+
+function queuedValues({ fences, facts, newJobs }: Batch, marks: readonly number[]): Values {
+  const { wakeAt, labels, owner, workflow, workflowVersion, priority, submittedBy } = newJobs[0]!
+  const array = (values: readonly (string | number)[]) => `{${values.join(",")}}`
+  return [
+    ...epochs(fences),
+    array(newJobs.map(({ id }) => id)),
+    array(newJobs.map(({ partition }) => partition)),
+    array(newJobs.map(({ seq }) => seq)),
+    array(newJobs.map(({ createdAt }) => createdAt)),
+    records(facts, fact => json(fact.data)),
+    marks,
+    ...[wakeAt, labels, owner, workflow, workflowVersion, priority, submittedBy],
+  ]
 }
 
 function jobValues(batch: Batch, marks: readonly number[]): Values {

@@ -17,6 +17,49 @@ export function appendContract(stage: () => Stage): void {
       ])
     })
 
+    it("J8 stores jobs of a bulk, which wait as rows, like any others; a repetition changes nothing", async () => {
+      const { journal, peer } = stage()
+      const [one, other, lost] = [await hold(journal), await hold(journal), await hold(journal)]
+      await peer.takePartitions({ engine: "successor", expected: [lost] })
+      const shared = {
+        ...{
+          status: "QUEUED" as const,
+          wakeAt: -77,
+          labels: '{"team":"a"}',
+          priority: 3,
+          submittedBy: "token",
+        },
+        ...{ owner: "tenant", workflow: "bulk", workflowVersion: 4, createdAt: 1_000_000 },
+      }
+      const held = new Set([one.partition, other.partition])
+      let counter = 0
+      for (const different of [
+        {},
+        { priority: 4 },
+        { labels: null },
+        { parentId: newId() },
+        { error: "{}" },
+      ]) {
+        const jobs = [one, other, lost, one].map((owned, i) =>
+          newJob(owned, ++counter, i === 1 ? { ...shared, ...different } : shared),
+        )
+        const facts = jobs.map(({ id: jobId, partition, seq, createdAt: at }, i) => {
+          return { jobId, partition, seq, at, type: "job_submitted", data: `{"input":"ü${i}"}` }
+        })
+        for (const inserted of [3, 0]) {
+          const result = await journal.append(batch([one, other, lost], { facts, newJobs: jobs }))
+          expect(result).toEqual({ held, inserted })
+          for (const [i, job] of jobs.entries()) {
+            const { jobId, seq, at, type, data } = facts[i]!
+            expect(await peer.readJob(job.id)).toEqual(i === 2 ? null : job)
+            expect(await peer.readFacts([job.id])).toEqual(
+              i === 2 ? [] : [{ jobId, seq, at, type, data, bytes: 15 }],
+            )
+          }
+        }
+      }
+    })
+
     it("accepts a batch with nothing in it", async () => {
       const held = await hold(stage().journal)
       expect(await stage().journal.append(batch(held, {}))).toEqual({
