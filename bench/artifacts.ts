@@ -19,7 +19,7 @@ const MOST = 500
 
 const handlers = [
   defineHandler({ name: "pass", run: config => config }),
-  defineHandler({ name: "large", run: config => ({ text: largeText(Number(config)) }) }),
+  defineHandler({ name: "large", run: config => ({ text: largeText((config as { n: number }).n) }) }),
 ]
 /** Of a large output, and the size above which outputs are in the content store. */
 const LARGE = 256 * 1024
@@ -140,24 +140,28 @@ async function largeCost(
   jobs: number,
 ): Promise<LargeCost> {
   const umbra = await openUmbra(location, { handlers, artifacts })
-  const one = (name: string, config: unknown) =>
-    ({ name, nodes: [{ id: "a", handler: name, config }] }) as WorkflowDefinition
-  let left = jobs
-  const large = async () => {
-    while (left > 0) await (await umbra.submit(one("large", left--))).wait()
+  const one = (handler: string, n: number) =>
+    ({ name: handler, nodes: [{ id: "a", handler, config: { n } }] }) as WorkflowDefinition
+  const run = async (handler: string, n: number) => void (await (await umbra.submit(one(handler, n))).wait())
+  const allLarge = async () => {
+    let left = jobs
+    const some = async () => {
+      while (left > 0) await run("large", left--)
+    }
+    await Promise.all(Array.from({ length: LARGE_IN_FLIGHT }, some))
   }
+  const before = process.cpuUsage()
+  await allLarge()
+  const { user, system } = process.cpuUsage(before)
   const small: number[] = []
   let isOver = false
   const probe = async () => {
-    while (!isOver)
-      small.push((await seconds(async () => void (await (await umbra.submit(one("pass", 1))).wait()))) * 1000)
+    while (!isOver) small.push((await seconds(() => run("pass", 1))) * 1000)
   }
-  const before = process.cpuUsage()
   const probing = probe()
-  await Promise.all(Array.from({ length: LARGE_IN_FLIGHT }, large))
+  await allLarge()
   isOver = true
   await probing
-  const { user, system } = process.cpuUsage(before)
   await umbra.close()
   small.sort((a, b) => a - b)
   const at = (share: number) => small[Math.floor(share * (small.length - 1))]!

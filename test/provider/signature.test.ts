@@ -142,7 +142,9 @@ describe("ed25519", () => {
     } as const
     const signature = sign(null, Buffer.concat([Buffer.from(`${seconds}`), body]), privateKey).toString("hex")
     expect(await check(timed, { "x-sig": signature, "x-time": `${seconds}` })).toBeNull()
-    const old = sign(null, Buffer.concat([Buffer.from(`${seconds - 5000}`), body]), privateKey).toString("hex")
+    const old = sign(null, Buffer.concat([Buffer.from(`${seconds - 5000}`), body]), privateKey).toString(
+      "hex",
+    )
     expect(await check(timed, { "x-sig": old, "x-time": `${seconds - 5000}` })).toBe(TOO_OLD)
     expect(await check(timed, { "x-sig": signature, "x-time": `${seconds - 5000}` })).toBe(
       "the signature is wrong",
