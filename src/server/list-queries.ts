@@ -15,14 +15,9 @@ export const listQuery = z.strictObject({
   status: texts
     .optional()
     .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),
-  workflow: schema.workflowName
-    .optional()
-    .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
-  version: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(2 ** 31 - 1)
+  workflow: schema.ofWorkflow,
+  version: schema
+    .queryInt(1, 2 ** 31 - 1)
     .optional()
     .meta({ description: "A version of `workflow`, which must be given too.", example: 3 }),
   label: texts.optional().meta({ description: "NAME=VALUE; may be repeated.", example: "team=shop" }),
@@ -54,15 +49,12 @@ export const listQuery = z.strictObject({
   created_from: schema.moment.optional(),
   created_before: schema.moment.optional(),
   deleted: z.enum(["true", "false"]).optional().describe("Show deleted jobs too."),
-  after: z
-    .string()
-    .optional()
-    .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
+  after: schema.afterJob,
   limit: schema.limit,
 })
 
 export const durationsQuery = listQuery.omit({ after: true, limit: true }).extend({
-  points: z.coerce.number().int().min(20).max(2000).default(500).meta({ example: 500 }),
+  points: schema.queryInt(20, 2000).default(500).meta({ example: 500 }),
 })
 
 export const durations = z.object({
@@ -71,9 +63,9 @@ export const durations = z.object({
   points: z.array(
     z.object({
       at: schema.time.describe("When the job was created."),
-      duration_ms: schema.eg(z.number().int(), 1250, "For a job that has not ended: until now."),
+      duration_ms: schema.eg(schema.int, 1250, "For a job that has not ended: until now."),
       status: z.enum(jobStatuses as [string, ...string[]]),
-      count: schema.eg(z.number().int(), 3, "The number of jobs near this time and duration."),
+      count: schema.eg(schema.int, 3, "The number of jobs near this time and duration."),
       job_id: schema.eg(
         z.string(),
         schema.jobIdExample,
@@ -81,7 +73,7 @@ export const durations = z.object({
       ),
     }),
   ),
-  jobs: schema.eg(z.number().int(), 4200, "The number of jobs that were read."),
+  jobs: schema.eg(schema.int, 4200, "The number of jobs that were read."),
   complete: z.boolean().describe("false: the range has more jobs; the points are a sample of all of it."),
 })
 
@@ -96,7 +88,7 @@ export function durationsOf(query: z.infer<typeof durationsQuery>): DurationsQue
 export const jobPage = z.object({
   jobs: z.array(schema.job),
   next: schema.jobId.nullable().describe("`after` of the next page; null: this is the last."),
-  scanned_to: z.string().nullable().describe("How far back the page has searched; null: to the end."),
+  scanned_to: schema.nullableText.describe("How far back the page has searched; null: to the end."),
   complete: z.boolean().describe("false: the page ended before it was full, after a bounded search."),
 })
 
@@ -175,7 +167,7 @@ export const eventsQuery = z.strictObject({
       description: "`next` of the previous page. Or the seq of an event: only events with a greater seq.",
       example: "17179869187.2",
     }),
-  limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).meta({ example: 100 }),
+  limit: schema.queryInt(1, MOST).default(USUAL).meta({ example: 100 }),
 })
 
 export function pageOf({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {

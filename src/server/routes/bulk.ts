@@ -11,7 +11,6 @@ import * as schema from "../schemas/job.ts"
 
 const { manage, read } = operations("jobs")
 const params = z.object({ job: schema.jobId.describe("The id of the operation.") })
-const elsewhere = ["E610", "E613"] as const
 
 export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
   const { bulk } = umbra
@@ -25,10 +24,10 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
       body: views.request,
       response: schema.answers({ 200: z.union([views.operation, views.count]), 201: views.operation }, [
-        ...(["E306", "E309", "E611", "E635", "E636", "E646"] as const),
-        ...(["E101", "E102", "E104", "E105", "E106", "E107", "E108", "E109", "E110", "E111"] as const),
-        ...(["E112", "E305", "E426", "E807"] as const),
-        ...elsewhere,
+        ...schema.startingBulk,
+        // An unknown handler does not refuse a fork.
+        ...schema.ofDefinitions.filter(code => code !== "E103"),
+        ...(["E426", "E807"] as const),
       ]),
     }),
     async (request, reply) => {
@@ -64,10 +63,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
     read({
       summary: "List bulk operations, newest first",
       querystring: z.strictObject({
-        after: z
-          .string()
-          .optional()
-          .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
+        after: schema.afterJob,
         limit: schema.limit,
       }),
       response: schema.answers({ 200: views.operationPage }, []),
@@ -115,7 +111,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       description:
         "Its commands in flight end, and it is CANCELLED then; what it has done stays done. Until then the answer has `aborting: true`.",
       params,
-      response: schema.answers({ 200: views.operation }, ["E301", "E302", "E315", ...elsewhere]),
+      response: schema.answers({ 200: views.operation }, ["E301", "E302", "E315", ...schema.elsewhere]),
     }),
     ({ job: { job_id } }) => bulk.abort(job_id),
   )

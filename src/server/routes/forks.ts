@@ -11,7 +11,11 @@ import * as views from "../schemas/fork.ts"
 import * as schema from "../schemas/job.ts"
 
 const { manage, read } = operations("jobs")
-const params = z.object({ job: schema.jobId })
+const params = schema.jobParams
+const forkErrors = [
+  ...[...schema.starting, ...schema.ofDefinitions],
+  ...(["E301", "E306", "E309", "E314", "E502", "E614"] as const),
+]
 
 export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
   app.post(
@@ -27,40 +31,10 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
           traceparent: schema.traceparent,
         }),
         body: views.forkRequest.nullish(),
-        response: schema.answers({ 200: z.union([schema.job, views.forkPreview]), 201: schema.job }, [
-          ...([
-            "E301",
-            "E304",
-            "E305",
-            "E306",
-            "E309",
-            "E314",
-            "E426",
-            "E502",
-            "E610",
-            "E611",
-            "E613",
-            "E807",
-          ] as const),
-          ...([
-            "E101",
-            "E102",
-            "E103",
-            "E104",
-            "E105",
-            "E106",
-            "E107",
-            "E108",
-            "E109",
-            "E110",
-            "E111",
-            "E112",
-            "E614",
-            "E635",
-            "E636",
-            "E646",
-          ] as const),
-        ]),
+        response: schema.answers(
+          { 200: z.union([schema.job, views.forkPreview]), 201: schema.job },
+          forkErrors,
+        ),
       },
       { mayLackJob: true },
     ),

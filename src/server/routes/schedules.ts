@@ -8,6 +8,7 @@ import * as views from "../schemas/schedule.ts"
 
 const { manage, read, submit } = operations("schedules")
 const params = z.object({ name: views.scheduleName })
+const storingErrors = ["E305", "E309", "E330", "E332", "E635", "E636", "E807"] as const
 
 export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
   const { schedules } = umbra
@@ -20,9 +21,7 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
         "201: it is new. 200: it was changed, or has this content already. A schedule with other times begins with the next tick from now.",
       params,
       body: views.request,
-      response: schema.answers({ 200: views.schedule, 201: views.schedule }, [
-        ...(["E305", "E309", "E330", "E332", "E635", "E636", "E807"] as const),
-      ]),
+      response: schema.answers({ 200: views.schedule, 201: views.schedule }, storingErrors),
     }),
     async ({ caller: { owner }, params: { name }, body }, reply) => {
       const { schedule, isNew } = await schedules.put(name, body, { owner, max: settings.maxSchedules })
@@ -133,22 +132,7 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
         "Also while a job of the schedule is running, and for a paused schedule. `schedule.time` of its input is now. Ticks do not wait for this job.",
       params,
       body: views.nothing,
-      response: schema.answers({ 201: views.started }, [
-        ...([
-          "E304",
-          "E305",
-          "E330",
-          "E331",
-          "E426",
-          "E611",
-          "E610",
-          "E613",
-          "E635",
-          "E636",
-          "E646",
-          "E807",
-        ] as const),
-      ]),
+      response: schema.answers({ 201: views.started }, [...schema.starting, "E330", "E331"]),
     }),
     async ({ caller, params: { name } }, reply) => {
       const bounds = boundsOf(caller, settings)
@@ -170,19 +154,8 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
       body: views.backfillRequest,
       response: schema.answers({ 200: z.union([operation, views.backfillCount]), 201: operation }, [
-        ...([
-          "E305",
-          "E306",
-          "E309",
-          "E330",
-          "E331",
-          "E610",
-          "E611",
-          "E613",
-          "E635",
-          "E636",
-          "E646",
-        ] as const),
+        ...schema.startingBulk,
+        ...(["E330", "E331"] as const),
       ]),
     }),
     async ({ caller, params: { name }, body: { dry_run, ...range }, headers }, reply) => {
