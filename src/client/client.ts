@@ -10,13 +10,21 @@ import { Artifacts } from "./artifacts.ts"
 import { Bulk } from "./bulk.ts"
 import { Capacity } from "./capacity.ts"
 import { problemError, UmbraClientError } from "./error.ts"
-import { type ConnectOptions, Http, headerText, newKey, pages } from "./http.ts"
+import { type ConnectOptions, entries, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
 import { Logs } from "./logs.ts"
-import { forkBody, isoText, listQuery, momentText, segment, startBody } from "./requests.ts"
+import {
+  type BulkAnswer,
+  forkBody,
+  isoText,
+  listQuery,
+  momentText,
+  segment,
+  startBody,
+  submissionBody,
+} from "./requests.ts"
 import { Schedules } from "./schedules.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
-import { type BulkAnswer, submissionBody } from "./submission.ts"
 import type {
   BulkJob,
   BulkResult,
@@ -247,9 +255,8 @@ export class UmbraClient {
   }
 
   /** All jobs that match the filter, newest first; pages are requested as needed. */
-  async *jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
-    const ask = (after?: string) => this.jobPage({ ...filter, after })
-    for await (const { jobs } of pages(ask, filter.after)) yield* jobs
+  jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
+    return entries((after?: string) => this.jobPage({ ...filter, after }), "jobs", filter.after)
   }
 
   /** Failed jobs, grouped by their errors; by default those submitted in the last 24 hours. */
@@ -295,9 +302,9 @@ export class UmbraClient {
   }
 
   /** All facts, oldest first; pages are requested as needed. */
-  async *facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
+  facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
     const ask = (after?: string | number) => this.factPage(jobId, { ...options, after })
-    for await (const { facts } of pages<string | number, FactPage>(ask, options.after)) yield* facts
+    return entries<"facts", string | number, FactPage>(ask, "facts", options.after)
   }
 
   factPage(jobId: string, { after, limit, signal }: FactsOptions = {}): Promise<FactPage> {
@@ -353,12 +360,9 @@ export class UmbraClient {
   }
 
   /** For a pipeline: all messages that failed permanently; pages are requested as needed. */
-  async *deadLetters(
-    jobId: string,
-    options: DeadLettersOptions = {},
-  ): AsyncGenerator<DeadLetter, void, undefined> {
+  deadLetters(jobId: string, options: DeadLettersOptions = {}): AsyncGenerator<DeadLetter, void, undefined> {
     const ask = (after?: string) => this.deadLetterPage(jobId, { ...options, after })
-    for await (const { dead_letters } of pages(ask, options.after)) yield* dead_letters
+    return entries(ask, "dead_letters", options.after)
   }
 
   deadLetterPage(
