@@ -10,7 +10,7 @@ import { Artifacts } from "./artifacts.ts"
 import { Bulk } from "./bulk.ts"
 import { Capacity } from "./capacity.ts"
 import { problemError, UmbraClientError } from "./error.ts"
-import { type ConnectOptions, entries, Http, headerText, newKey, pages } from "./http.ts"
+import { type Asked, type ConnectOptions, entries, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
 import { Logs } from "./logs.ts"
 import {
@@ -236,13 +236,19 @@ export class UmbraClient {
     input: unknown,
     { idempotencyKey, ttlSeconds, priority, labels, signal, ...start }: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { status, value } = await this.#http.answer<JobSnapshot>("/jobs", {
-      method: "POST",
-      safe: true,
-      headers: { "idempotency-key": headerText(idempotencyKey!) },
-      body: { workflow, input, priority, ttl_seconds: ttlSeconds, labels, ...startBody(start) },
-      signal,
-    })
+    const body = { workflow, input, priority, ttl_seconds: ttlSeconds, labels, ...startBody(start) }
+    return this.#create("/jobs", { body, signal }, idempotencyKey!)
+  }
+
+  /** Sent again if its answer was lost: because of the key it creates one job. */
+  async #create(
+    path: string,
+    request: Pick<Asked, "body" | "signal">,
+    key: string,
+  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    const headers = { "idempotency-key": headerText(key) }
+    const asked = { method: "POST", safe: true, headers, ...request } as const
+    const { status, value } = await this.#http.answer<JobSnapshot>(path, asked)
     return { ...value, is_new: status === 201 }
   }
 
@@ -435,14 +441,8 @@ export class UmbraClient {
     request: ForkRequest = {},
     { idempotencyKey = newKey(), signal }: ForkOptions = {},
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { status, value } = await this.#http.answer<JobSnapshot>(`/jobs/${segment(jobId)}/fork`, {
-      method: "POST",
-      safe: true,
-      headers: { "idempotency-key": headerText(idempotencyKey) },
-      body: forkBody(request),
-      signal,
-    })
-    return { ...value, is_new: status === 201 }
+    const body = forkBody(request)
+    return this.#create(`/jobs/${segment(jobId)}/fork`, { body, signal }, idempotencyKey)
   }
 
   /** What a fork would do: which nodes it takes over, which run, and why. */

@@ -3,6 +3,7 @@ import { z } from "zod"
 import { type JobStatus, jobStatuses } from "../core/states.ts"
 import { isJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
+import { readFilter, type ShownFilter } from "../jobs/bulk/operation.ts"
 import type { EventPageQuery } from "../jobs/event-page.ts"
 import { searchedWords } from "../journal/fingerprint.ts"
 import type { DurationsQuery } from "../journal/job-durations.ts"
@@ -64,7 +65,7 @@ export const durations = z.object({
     z.object({
       at: schema.time.describe("When the job was created."),
       duration_ms: schema.eg(schema.int, 1250, "For a job that has not ended: until now."),
-      status: z.enum(jobStatuses as [string, ...string[]]),
+      status: schema.jobStatus,
       count: schema.eg(schema.int, 3, "The number of jobs near this time and duration."),
       job_id: schema.eg(
         z.string(),
@@ -93,40 +94,21 @@ export const jobPage = z.object({
 })
 
 export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
-  const { workflow, version, created_from, created_before, deleted, after, limit } = query
-  const { error_code, fingerprint, error_text, min_duration } = query
+  const { status, label, deleted, after, limit, ...shown } = query
+  const { workflow, version, error_code, fingerprint, error_text, forked_from, parent } = shown
   if (version !== undefined && workflow === undefined) throw wrong("version", "needs the parameter workflow")
   if (error_text !== undefined && searchedWords(error_text).length === 0)
     throw wrong("error_text", "must contain a word of at least two letters")
   if ([error_code, fingerprint, error_text].some(text => text?.includes("\u0000")))
     throw wrong("error_code", "must not contain the character U+0000")
-  const { forked_from: forkedFrom } = query
-  if (forkedFrom !== undefined && !isJobId(forkedFrom)) throw wrong("forked_from", "must be a job's id")
+  if (forked_from !== undefined && !isJobId(forked_from)) throw wrong("forked_from", "must be a job's id")
   if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
-  const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
-  return {
-    limit,
-    statuses,
-    workflow,
-    version,
-    errorCode: error_code,
-    fingerprint,
-    errorText: error_text,
-    minDurationMs: min_duration === undefined ? undefined : Math.round(min_duration * 1000),
-    labels: query.label === undefined ? undefined : labelsOf([query.label].flat()),
-    parentId: query.parent === undefined ? undefined : parentOf(query.parent),
-    forkedFrom,
-    createdFrom: created_from === undefined ? undefined : Date.parse(created_from),
-    createdBefore: created_before === undefined ? undefined : Date.parse(created_before),
-    after,
-    deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false),
-  }
-}
-
-function parentOf(text: string): string | null {
-  if (text === "none") return null
-  if (!isJobId(text)) throw wrong("parent", "must be a job's id, or none")
-  return text
+  const statuses = status === undefined ? undefined : [status].flat().flatMap(statusesOf)
+  const labels = label === undefined ? undefined : labelsOf([label].flat())
+  if (parent !== undefined && parent !== "none" && !isJobId(parent))
+    throw wrong("parent", "must be a job's id, or none")
+  const filter = readFilter({ ...shown, status: statuses, labels } as ShownFilter)
+  return { ...filter, limit, after, deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false) }
 }
 
 function statusesOf(text: string): JobStatus[] {

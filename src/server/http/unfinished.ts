@@ -63,6 +63,19 @@ export function boundsOf(caller: Caller, settings: ServerSettings): Bound[] {
   return [...ownerBounds(owner, settings), { owner, submittedBy: name, max: ofToken }]
 }
 
+/** Who starts jobs with a request, and what stores each of them within the limits. */
+export function submitterOf(
+  caller: Caller,
+  { unfinished, settings }: { readonly unfinished: Unfinished; readonly settings: ServerSettings },
+) {
+  const bounds = boundsOf(caller, settings)
+  return {
+    submittedBy: caller.limits === null ? undefined : caller.name,
+    maxUnfinished: limitOfToken(caller, settings) ?? undefined,
+    admit: (jobId: string, store: () => Promise<void>) => unfinished.admit(bounds, jobId, store),
+  }
+}
+
 /** The limits for a fork that a bulk operation makes. */
 export function forkBounds(limits: ForkLimits, settings: ServerSettings): Bound[] {
   const { owner, submittedBy, maxUnfinished: max } = limits

@@ -3,7 +3,7 @@ import { z } from "zod"
 import { isJobId } from "../../engine/ids.ts"
 import { type BulkRequest, readFilter, type ShownFilter } from "../../jobs/bulk/operation.ts"
 import { ownersOf } from "../auth/caller.ts"
-import { boundsOf, limitOfToken } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { wrong } from "../list-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/bulk.ts"
@@ -12,8 +12,8 @@ import * as schema from "../schemas/job.ts"
 const { manage, read } = operations("jobs")
 const params = z.object({ job: schema.jobId.describe("The id of the operation.") })
 
-export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
-  const { bulk } = umbra
+export function bulkRoutes(app: App, parts: RouteContext): void {
+  const { bulk } = parts.umbra
 
   app.post(
     "/bulk",
@@ -31,8 +31,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       ]),
     }),
     async (request, reply) => {
-      const { caller } = request
-      const { owner } = caller
+      const { owner } = request.caller
       const { dry_run, filter, ...rest } = request.body
       if (filter.parent !== undefined && filter.parent !== "none" && !isJobId(filter.parent))
         throw wrong("filter.parent", "must be a job's id, or none")
@@ -40,17 +39,9 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
         throw wrong("filter.forked_from", "must be a job's id")
       const wanted = { ...rest, filter: readFilter(filter as ShownFilter) } as BulkRequest
       if (dry_run) return bulk.count(wanted, { owner })
-      const bounds = boundsOf(caller, settings)
-      const { is_new, ...operation } = await bulk.start(
-        wanted,
-        {
-          owner,
-          idempotencyKey: request.headers["idempotency-key"],
-          submittedBy: caller.limits === null ? undefined : caller.name,
-          maxUnfinished: limitOfToken(caller, settings) ?? undefined,
-        },
-        (jobId, store) => unfinished.admit(bounds, jobId, store),
-      )
+      const { admit, ...submitter } = submitterOf(request.caller, parts)
+      const options = { owner, idempotencyKey: request.headers["idempotency-key"], ...submitter }
+      const { is_new, ...operation } = await bulk.start(wanted, options, admit)
       return reply
         .code(is_new ? 201 : 200)
         .header("location", `/bulk/${operation.bulk_id}`)

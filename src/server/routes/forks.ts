@@ -4,7 +4,7 @@ import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { isTraceparent } from "../../trace.ts"
 import { isKnown } from "../http/immutable.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
-import { boundsOf } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as facts from "../schemas/facts.ts"
 import * as views from "../schemas/fork.ts"
@@ -17,7 +17,8 @@ const forkErrors = [
   ...(["E301", "E306", "E309", "E314", "E502", "E614"] as const),
 ]
 
-export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
+export function forkRoutes(app: App, parts: RouteContext): void {
+  const { umbra } = parts
   app.post(
     "/jobs/:job/fork",
     manage(
@@ -46,14 +47,11 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       const checked = { owner, request: { spentMs: 0 } }
       if (isDry) return umbra.previewFork(jobId, wanted as never, checked)
       const { "idempotency-key": idempotencyKey, traceparent } = request.headers
+      const { submittedBy, admit } = submitterOf(request.caller, parts)
       const options = {
-        ...checked,
-        idempotencyKey,
-        submittedBy: request.caller.limits === null ? undefined : request.caller.name,
+        ...{ ...checked, idempotencyKey, submittedBy },
         traceparent: isTraceparent(traceparent) ? traceparent : undefined,
       }
-      const bounds = boundsOf(request.caller, settings)
-      const admit = (id: string, store: () => Promise<void>) => unfinished.admit(bounds, id, store)
       const { jobId: id, isNew } = await umbra.acceptFork(jobId, wanted as never, options, admit)
       return reply
         .code(isNew ? 201 : 200)

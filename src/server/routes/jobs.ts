@@ -78,19 +78,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
         "Each submission succeeds or fails independently; answers are in the order of the submissions. A problem with `retry_after` rejects an entry for the moment only; `Retry-After` is the largest of them.",
       headers: z.object({ traceparent: schema.traceparent }),
       body: schema.newJobs,
-      response: schema.answers(
-        {
-          200: z.object({
-            results: z.array(
-              z.union([
-                z.object({ job_id: schema.jobId, is_new: z.boolean() }),
-                z.object({ problem: schema.problem }),
-              ]),
-            ),
-          }),
-        },
-        submitErrors,
-      ),
+      response: schema.answers({ 200: schema.submitted }, submitErrors),
     }),
     async (request, reply) => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
@@ -235,17 +223,7 @@ function itemRoute(app: App, { umbra }: RouteContext): void {
           .meta({ description: "Only items after this index: `next` of the previous page.", example: 49 }),
         limit: schema.limit,
       }),
-      response: schema.answers(
-        {
-          200: z.object({
-            items: z.array(views.item),
-            next: schema.int.nullable(),
-            live: views.liveItems,
-            moment: views.lastFact,
-          }),
-        },
-        ["E301", "E310", "E313"],
-      ),
+      response: schema.answers({ 200: views.itemPage }, ["E301", "E310", "E313"]),
     }),
     async ({ job: { job_id }, params: { node }, query: { at, after = -1, limit } }) =>
       at === undefined

@@ -3,7 +3,7 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { isJobId } from "../../engine/ids.ts"
 import { executionNumber, isoDeadLetters, isoLineage } from "../../pipeline/queries.ts"
-import { boundsOf } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as pipeline from "../schemas/pipeline.ts"
@@ -90,7 +90,8 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
   replayRoute(app, parts)
 }
 
-function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): void {
+function replayRoute(app: App, parts: RouteContext): void {
+  const { umbra } = parts
   app.post(
     "/jobs/:job/dead-letters/replay",
     submit({
@@ -106,17 +107,9 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): v
       const { caller } = request
       const { job_id, owner } = request.job
       const { messages, bodies, workflow } = request.body ?? {}
-      const bounds = boundsOf({ ...caller, owner }, settings)
-      const { jobId, replayed, stored } = await umbra.pipelines.replay(
-        job_id,
-        {
-          messages,
-          bodies: bodies as { readonly [message: string]: Json } | undefined,
-          workflow,
-          submittedBy: caller.limits === null ? undefined : caller.name,
-        },
-        (id, store) => unfinished.admit(bounds, id, store),
-      )
+      const { submittedBy, admit } = submitterOf({ ...caller, owner }, parts)
+      const which = { messages, bodies: bodies as Record<string, Json> | undefined, workflow, submittedBy }
+      const { jobId, replayed, stored } = await umbra.pipelines.replay(job_id, which, admit)
       return reply
         .code(201)
         .header("location", `/jobs/${jobId}`)

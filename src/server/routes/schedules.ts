@@ -1,6 +1,6 @@
 /** Schedules: workflows that start at times. */
 import { z } from "zod"
-import { boundsOf, limitOfToken } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import { operation } from "../schemas/bulk.ts"
 import * as schema from "../schemas/job.ts"
@@ -10,8 +10,8 @@ const { manage, read, submit } = operations("schedules")
 const params = z.object({ name: views.scheduleName })
 const storingErrors = ["E305", "E309", "E330", "E332", "E635", "E636", "E807"] as const
 
-export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
-  const { schedules } = umbra
+export function scheduleRoutes(app: App, parts: RouteContext): void {
+  const { schedules } = parts.umbra
 
   app.put(
     "/schedules/:name",
@@ -24,7 +24,7 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       response: schema.answers({ 200: views.schedule, 201: views.schedule }, storingErrors),
     }),
     async ({ caller: { owner }, params: { name }, body }, reply) => {
-      const { schedule, isNew } = await schedules.put(name, body, { owner, max: settings.maxSchedules })
+      const { schedule, isNew } = await schedules.put(name, body, { owner, max: parts.settings.maxSchedules })
       return reply.code(isNew ? 201 : 200).send(schedule)
     },
   )
@@ -135,11 +135,8 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       response: schema.answers({ 201: views.started }, [...schema.starting, "E330", "E331"]),
     }),
     async ({ caller, params: { name } }, reply) => {
-      const bounds = boundsOf(caller, settings)
-      const submittedBy = caller.limits === null ? undefined : caller.name
-      const started = await schedules.run(name, { owner: caller.owner, submittedBy }, (jobId, store) =>
-        unfinished.admit(bounds, jobId, store),
-      )
+      const { submittedBy, admit } = submitterOf(caller, parts)
+      const started = await schedules.run(name, { owner: caller.owner, submittedBy }, admit)
       return reply.code(201).header("location", `/jobs/${started.job_id}`).send(started)
     },
   )
@@ -161,18 +158,9 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
     async ({ caller, params: { name }, body: { dry_run, ...range }, headers }, reply) => {
       const { owner } = caller
       if (dry_run) return schedules.previewBackfill(name, range, { owner })
-      const bounds = boundsOf(caller, settings)
-      const { is_new, ...started } = await schedules.backfill(
-        name,
-        range,
-        {
-          owner,
-          idempotencyKey: headers["idempotency-key"],
-          submittedBy: caller.limits === null ? undefined : caller.name,
-          maxUnfinished: limitOfToken(caller, settings) ?? undefined,
-        },
-        (jobId, store) => unfinished.admit(bounds, jobId, store),
-      )
+      const { admit, ...submitter } = submitterOf(caller, parts)
+      const options = { owner, idempotencyKey: headers["idempotency-key"], ...submitter }
+      const { is_new, ...started } = await schedules.backfill(name, range, options, admit)
       return reply
         .code(is_new ? 201 : 200)
         .header("location", `/bulk/${started.bulk_id}`)

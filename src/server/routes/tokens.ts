@@ -6,7 +6,7 @@ import { ownersOf, sees } from "../auth/caller.ts"
 import { tokenView } from "../auth/tokens.ts"
 import { limitsOf, limitsWithin } from "../http/limits.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
-import { answers, jobId, nullableText } from "../schemas/job.ts"
+import { answers, jobId } from "../schemas/job.ts"
 import * as schema from "../schemas/token.ts"
 
 const { admin } = operations("tokens")
@@ -38,7 +38,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
     admin({
       summary: "List tokens, including revoked ones; oldest first",
       querystring: schema.tokenQuery,
-      response: answers({ 200: z.object({ tokens: z.array(schema.token), next: nullableText }) }, []),
+      response: answers({ 200: schema.tokenPage }, []),
     }),
     async request => {
       const { owner, after, limit } = request.query

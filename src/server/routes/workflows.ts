@@ -44,10 +44,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     read({
       summary: "List workflows by name, each with its latest version",
       querystring: z.strictObject({ after: schema.workflowName.optional(), limit: schema.limit }),
-      response: schema.answers(
-        { 200: z.object({ workflows: z.array(views.storedVersion), next: schema.nullableText }) },
-        [],
-      ),
+      response: schema.answers({ 200: views.workflowPage }, []),
     }),
     async request => workflowPage(umbra.registry, { owner: request.caller.owner, ...request.query }),
   )
@@ -68,10 +65,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       summary: "List the versions of a workflow, newest first",
       params,
       querystring: z.strictObject({ before: schema.version.optional(), limit: schema.limit }),
-      response: schema.answers(
-        { 200: z.object({ versions: z.array(views.storedVersion), next: z.number().nullable() }) },
-        ["E305"],
-      ),
+      response: schema.answers({ 200: views.versionPage }, ["E305"]),
     }),
     async ({ caller: { owner }, params, query }) =>
       versionPage(umbra.registry, { owner, ...params, ...query }),

@@ -1,6 +1,5 @@
 /** Bulk operations: requests and answers. */
 import { z } from "zod"
-import { jobStatuses } from "../../core/states.ts"
 import { bulkVerbs, HIGHEST_RATE, targetStatuses, USUAL_RATE } from "../../jobs/bulk/operation.ts"
 import { searchedWords } from "../../journal/fingerprint.ts"
 import { bulkFork } from "./fork.ts"
@@ -9,21 +8,17 @@ import {
   int,
   jobId,
   jobIdExample,
+  jobStatus,
   moment,
   nullableText,
   ofWorkflow,
+  storableText,
   time,
   version,
 } from "./job.ts"
 
 const verb = z.enum(bulkVerbs).meta({ example: "retry" })
-const status = z.enum(jobStatuses as [string, ...string[]])
-const text = z
-  .string()
-  .min(1)
-  .max(1000)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
-  .regex(/^[^\u0000]*$/, "must not contain the character U+0000")
+const text = storableText(1000).min(1)
 
 const filter = z
   .strictObject({
@@ -93,7 +88,7 @@ const refusal = z.object({
   message: z.string(),
 })
 
-const shownFilter = z.looseObject({ status: z.array(status).optional() })
+const shownFilter = z.looseObject({ status: z.array(jobStatus).optional() })
 
 const countExample = {
   verb: "retry",
@@ -128,7 +123,7 @@ const summaryFields = {
     description: "`backfill`: started by `POST /schedules/{name}/backfill`.",
     example: "retry",
   }),
-  status: status.describe(
+  status: jobStatus.describe(
     "Of that job: COMPLETED when every target got its command, CANCELLED when aborted.",
   ),
   created_at: time,

@@ -254,6 +254,12 @@ export const lastFact = z
   .object({ seq: int, index: int, at: time })
   .optional()
   .describe("With `at`: the last fact of that moment.")
+export const itemPage = z.object({
+  items: z.array(item),
+  next: int.nullable(),
+  live: liveItems,
+  moment: lastFact,
+})
 export const graph = namedLoose("Graph", {
   moment: lastFact,
   status: eg(z.string(), "PROCESSING"),

@@ -34,14 +34,14 @@ export function namedLoose<Shape extends z.core.$ZodLooseShape>(id: string, shap
 
 /** PostgreSQL cannot store U+0000. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
-export const storable = [/^[^\u0000]*$/, "must not contain the character U+0000"] as const
+const storable = [/^[^\u0000]*$/, "must not contain the character U+0000"] as const
+export const storableText = (most: number) =>
+  z
+    .string()
+    .max(most)
+    .regex(...storable)
 
-export const workflowName = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(...storable)
-  .meta({ example: "order" })
+export const workflowName = storableText(200).min(1).meta({ example: "order" })
 export const aliasName = z
   .string()
   .regex(
@@ -123,6 +123,8 @@ export const jobExample = {
   finished_at: "2026-11-15T12:00:01.250Z",
 }
 
+export const jobStatus = z.enum(jobStatuses as [string, ...string[]])
+
 export const paused = z.object({
   at: time,
   by: nullableText.describe("The API token or JWT subject; null: neither."),
@@ -147,7 +149,7 @@ export const job = exemplified("Job", jobExample, {
     .object({ name: z.string(), tick: time })
     .nullable()
     .describe("The tick of a schedule that started the job. null: none did."),
-  status: z.enum(jobStatuses as [string, ...string[]]),
+  status: jobStatus,
   output: json,
   output_left_out: flag.describe(
     "In lists: the output is too large to be included. `GET /jobs/{job}` includes it.",
@@ -190,11 +192,8 @@ export const job = exemplified("Job", jobExample, {
   finished_at: time.nullable(),
 })
 
-export const workflowReference = z
-  .string()
+export const workflowReference = storableText(300)
   .min(1)
-  .max(300)
-  .regex(...storable)
   .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" })
 
 const start = {
@@ -228,13 +227,7 @@ export const submission = {
 export const description = z
   .strictObject({
     labels: submission.labels.describe("All labels: those that are not given are removed."),
-    note: z
-      .string()
-      .max(10_000)
-      .regex(...storable)
-      .nullable()
-      .optional()
-      .describe("null: removes the note."),
+    note: storableText(10_000).nullable().optional().describe("null: removes the note."),
   })
   .meta({ examples: [{ labels: { team: "shop" }, note: "waits for the new price list" }] })
 
@@ -242,12 +235,7 @@ export const newJob = z.strictObject(submission).meta({
   examples: [{ workflow: "order@stable", input: { item: "tea" }, labels: { team: "shop" } }],
 })
 
-export const idempotencyKey = z
-  .string()
-  .min(1)
-  .max(255)
-  .regex(...storable)
-  .meta({ example: "order-17" })
+export const idempotencyKey = storableText(255).min(1).meta({ example: "order-17" })
 
 export const traceparent = z.string().optional().meta({
   description: "W3C Trace Context: the job's spans belong to this trace.",
@@ -264,6 +252,11 @@ export const newJobs = z
   .meta({
     examples: [{ jobs: [{ workflow: "order", input: { item: "tea" }, idempotency_key: "order-17" }] }],
   })
+
+/** Of many submissions, each by itself. */
+export const submitted = z.object({
+  results: z.array(z.union([z.object({ job_id: jobId, is_new: z.boolean() }), z.object({ problem })])),
+})
 
 export const waitQuery = z.strictObject({
   wait: z.coerce

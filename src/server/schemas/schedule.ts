@@ -12,17 +12,12 @@ import {
   named,
   nullableText,
   queryInt,
-  storable,
+  storableText,
   submission,
   time,
 } from "./job.ts"
 
-export const scheduleName = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(...storable)
-  .meta({ example: "nightly" })
+export const scheduleName = storableText(200).min(1).meta({ example: "nightly" })
 
 /** A request without content. An unknown field is refused: the caller may believe that it counts. */
 export const nothing = z.strictObject({}).nullish()
@@ -113,10 +108,7 @@ export const page = z.object({
 })
 
 /** A time, or `next` of a page: a time and a kind. */
-const firePlace = z
-  .string()
-  .max(100)
-  .regex(...storable)
+const firePlace = storableText(100)
   .refine(text => isTime(text.split("/")[0]!), "must be a time with its zone, or `next` of the previous page")
   .meta({ description: "`next` of the previous page, or a time.", example: "2026-11-15T12:00:00.000Z/tick" })
 

@@ -2,7 +2,7 @@
 import { z } from "zod"
 import { knownScopes, ownerPattern } from "../auth/tokens.ts"
 import { bounds } from "../http/limits.ts"
-import { eg, int, jobIdExample, named, limit as pageLimit, time } from "./job.ts"
+import { eg, int, jobIdExample, named, nullableText, limit as pageLimit, time } from "./job.ts"
 
 const scope = z.enum(knownScopes)
 const ownerName = z
@@ -39,6 +39,8 @@ export const token = named("Token", {
   revoked_at: eg(time.nullable(), null),
   ...limits,
 })
+
+export const tokenPage = z.object({ tokens: z.array(token), next: nullableText })
 
 export const newToken = z
   .strictObject({

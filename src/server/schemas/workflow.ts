@@ -48,6 +48,9 @@ export const storedVersion = named("WorkflowVersion", {
   ),
 })
 
+export const workflowPage = z.object({ workflows: z.array(storedVersion), next: nullableText })
+export const versionPage = z.object({ versions: z.array(storedVersion), next: z.number().nullable() })
+
 export const workflow = storedVersion
   .extend({
     definition: eg(z.looseObject({}), {
