@@ -68,7 +68,7 @@ function documentCommands(program: Command): void {
     .option("--json", "same as --format json")
     .addOption(options.handlers())
     .addOption(options.adapters())
-    .action(run(() => import("./commands/graph.ts"), "graph"))
+    .action(run(() => import("./commands/validate.ts"), "graph"))
 }
 
 function runningCommands(program: Command): void {

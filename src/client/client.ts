@@ -212,23 +212,16 @@ export class UmbraClient {
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
     // One key for all tries. If the workflow was not found, the key has not been used.
     const keyed = { ...options, idempotencyKey: options.idempotencyKey ?? newKey() }
-    if (typeof workflow === "string") return this.#send(workflow, input, keyed)
+    const send = async () => this.#send(await this.#reference(workflow, keyed), input, keyed)
     try {
-      return await this.#pushAndSend(workflow, input, keyed)
+      return await send()
     } catch (error) {
-      if (!(error instanceof UmbraClientError) || error.code !== "E305") throw error
+      const isUnknown = error instanceof UmbraClientError && error.code === "E305"
+      if (typeof workflow === "string" || !isUnknown) throw error
       // The workflow was deleted after this client pushed it.
       this.workflows.forget(workflow)
-      return this.#pushAndSend(workflow, input, keyed)
+      return send()
     }
-  }
-
-  async #pushAndSend(
-    workflow: Workflow | Definition,
-    input: unknown,
-    options: SubmitOptions,
-  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    return this.#send(await this.#reference(workflow, options), input, options)
   }
 
   async #send(

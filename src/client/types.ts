@@ -3,6 +3,7 @@
 import type { CompiledGraph } from "../core/compiled-graph.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { FactRecord } from "../core/payloads.ts"
+import type { JobStatus } from "../core/states.ts"
 import type { AttemptView, AttemptWait } from "../core/view/attempt-history.ts"
 import type { AttemptFields, LastAttempt } from "../core/view/attempt-view.ts"
 import type { JobEvent } from "../core/view/events.ts"
@@ -25,7 +26,6 @@ import type { ForkExpectation, ForkedNode, ForkPreview } from "../jobs/fork/prev
 import type { ForkConfirmation, ForkOverride, ForkRequest } from "../jobs/fork/request.ts"
 import type { JobDescription as Description, SignalOptions } from "../jobs/handle.ts"
 import type { Place } from "../jobs/history.ts"
-import type { isoDurations } from "../jobs/iso-times.ts"
 import type { JobSnapshotPage } from "../jobs/job-lists.ts"
 import type { LogLine as LoggedLine, LogPage as LoggedPage } from "../jobs/logs/logs.ts"
 import type { PastRoute } from "../jobs/past-routes.ts"
@@ -267,8 +267,22 @@ export interface DurationsFilter extends Omit<JobsFilter, "after" | "limit"> {
   readonly points?: number | undefined
 }
 
-/** Each point represents `count` jobs; its other fields are those of the slowest of them. `complete` is false for a sample. */
-export type RemoteDurations = ReturnType<typeof isoDurations>
+export interface RemoteDurations {
+  readonly from: string
+  readonly before: string
+  /** Each represents `count` jobs; the other fields are those of the slowest of them. */
+  readonly points: readonly {
+    readonly at: string
+    readonly duration_ms: number
+    readonly status: JobStatus
+    readonly count: number
+    readonly job_id: string
+  }[]
+  /** The number of jobs that were read. */
+  readonly jobs: number
+  /** false: the range has more jobs, and the points are a sample. */
+  readonly complete: boolean
+}
 
 export interface ConfigOptions extends ConfigQuery, Signalled {}
 
@@ -378,7 +392,13 @@ export interface Signalled {
   readonly signal?: AbortSignal | undefined
 }
 
-export type { Registered as PushedWorkflow } from "../jobs/register.ts"
+export interface PushedWorkflow {
+  readonly name: string
+  readonly version: number
+  readonly hash: string
+  /** The latest version already had this content. */
+  readonly unchanged: boolean
+}
 
 export interface WorkflowVersion {
   readonly name: string

@@ -3,6 +3,7 @@
  * journal alone, which disturbs no other process; for a command to a job, the engine that owns the job. If there is none
  * (always so for a folder, which one process holds at a time), this process becomes an engine that starts no job and runs no node.
  */
+import { entries } from "../../client/http.ts"
 import type {
   JobSnapshot,
   RemoteGraph,
@@ -17,8 +18,10 @@ import { invalidWorkflow } from "../../definition/problem.ts"
 import { Plans } from "../../engine/plans.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import type { MessagesQuery } from "../../engine/remote/live-messages.ts"
+import { announceSchedule } from "../../engine/schedules/schedules.ts"
 import { UmbraError } from "../../errors.ts"
 import { noSuchJob, startFields } from "../../jobs/arguments.ts"
+import { BulkQueries } from "../../jobs/bulk/bulk.ts"
 import { factsAfter } from "../../jobs/facts.ts"
 import { type Moment, noMoment, parseMoment } from "../../jobs/history.ts"
 import {
@@ -34,6 +37,7 @@ import {
 import type { Queries } from "../../jobs/queries.ts"
 import { Reader } from "../../jobs/reader.ts"
 import { type Registered, Registrations } from "../../jobs/register.ts"
+import { ScheduleRequests } from "../../jobs/schedules/schedules.ts"
 import { failureGroups } from "../../jobs/statistics.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import { isoDeadLetters, isoLineage, PipelineQueries } from "../../pipeline/queries.ts"
@@ -45,10 +49,8 @@ import { adaptersFor, catalogWith, loadHandlers, type Modules } from "../input/m
 import { storeFlags, storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { polledChanges } from "./changes.ts"
-import type { Target, TargetJobs, TargetOptions } from "./open.ts"
+import type { Target, TargetBulk, TargetJobs, TargetOptions, TargetSchedules } from "./open.ts"
 import { contentAt, openJournalAt, storeArtifacts } from "./store-artifacts.ts"
-import { storeBulk } from "./store-bulk.ts"
-import { storeSchedules } from "./store-schedules.ts"
 import { storeWorkflows } from "./store-workflows.ts"
 
 export function openStore(location: string, options: TargetOptions): Target {
@@ -306,5 +308,60 @@ function storeJobs(store: Store, only: { readonly owner?: string }): TargetJobs 
     resume: id => store.command(id, { type: "resume", by }),
     reschedule: (id, start) => store.command(id, { type: "reschedule", by, ...startFields(start) }),
     describe: (id, { labels, note }) => store.command(id, { type: "describe", labels, note, by }),
+  }
+}
+
+/** The process whose engine starts an operation runs it. The handlers of the command say what must be confirmed before a fork. */
+function storeBulk(owner: string, store: Store): TargetBulk {
+  const queries = async () => {
+    const journal = await store.journal()
+    return new BulkQueries({ journal, live: () => undefined, list: filter => journal.listJobs(filter) })
+  }
+  return {
+    count: async request =>
+      request.verb === "fork"
+        ? store.withHandlers(umbra => umbra.bulk.count(request, { owner }))
+        : (await queries()).count(request, { owner }),
+    start: request =>
+      request.verb === "fork"
+        ? store.withHandlers(umbra => umbra.bulk.start(request, { owner }))
+        : store.asEngine(umbra => umbra.bulk.start(request, { owner })),
+    get: async id => (await queries()).get(id),
+    list: ({ limit } = {}) =>
+      entries(async (after?: string) => (await queries()).list({ owner, after, limit }), "operations"),
+    refused: (id, { limit } = {}) =>
+      entries(async (after?: string) => (await queries()).refusals(id, { after, limit }), "refused"),
+    abort: id => store.asEngine(umbra => umbra.bulk.abort(id)),
+  }
+}
+
+/** Only `run` and `backfill` need an engine. */
+function storeSchedules(owner: string, store: Store): TargetSchedules {
+  const requests = async () => {
+    const journal = await store.journal()
+    return new ScheduleRequests({
+      journal,
+      firing: { changed: partition => announceSchedule(journal, partition) },
+      submit: (workflow, input, options) => store.asEngine(umbra => umbra.accept(workflow, input, options)),
+      startBackfill: (...given) => store.asEngine(umbra => umbra.bulk.startBackfill(...given)),
+      now: Date.now,
+    })
+  }
+  return {
+    put: async (name, document) => (await (await requests()).put(name, document, { owner })).schedule,
+    get: async name => (await requests()).get(name, { owner }),
+    list: ({ limit, fires } = {}) =>
+      entries(async (after?: string) => (await requests()).list({ owner, after, limit, fires }), "schedules"),
+    fires: (name, { limit } = {}) =>
+      entries(async (before?: string) => (await requests()).fires(name, { owner, before, limit }), "fires"),
+    ticks: (name, query) =>
+      entries(async (after?: string) => (await requests()).ticks(name, { owner, after, ...query }), "ticks"),
+    preview: async document => (await requests()).preview(document),
+    pause: async name => (await requests()).pause(name, { owner }),
+    resume: async name => (await requests()).resume(name, { owner }),
+    run: async name => (await requests()).run(name, { owner }),
+    previewBackfill: async (name, range) => (await requests()).previewBackfill(name, range, { owner }),
+    backfill: async (name, request) => (await requests()).backfill(name, request, { owner }),
+    delete: async name => (await requests()).delete(name, { owner }),
   }
 }

@@ -48,10 +48,7 @@ export function ownerBounds(owner: string, { maxUnfinishedJobs: max }: ServerSet
 }
 
 /** The limit of the caller's token; null: it has none. */
-export function limitOfToken(
-  { limits }: Caller,
-  { maxUnfinishedJobsPerToken }: ServerSettings,
-): number | null {
+function limitOfToken({ limits }: Caller, { maxUnfinishedJobsPerToken }: ServerSettings): number | null {
   return limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
 }
 

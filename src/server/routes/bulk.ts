@@ -25,7 +25,7 @@ export function bulkRoutes(app: App, parts: RouteContext): void {
       body: views.request,
       response: schema.answers({ 200: z.union([views.operation, views.count]), 201: views.operation }, [
         ...schema.startingBulk,
-        // An unknown handler does not refuse a fork.
+        // Whether a handler exists is checked with each target.
         ...schema.ofDefinitions.filter(code => code !== "E103"),
         ...(["E426", "E807"] as const),
       ]),

@@ -13,7 +13,8 @@ import * as schema from "../schemas/job.ts"
 const { manage, read } = operations("jobs")
 const params = schema.jobParams
 const forkErrors = [
-  ...[...schema.starting, ...schema.ofDefinitions],
+  ...schema.starting,
+  ...schema.ofDefinitions,
   ...(["E301", "E306", "E309", "E314", "E502", "E614"] as const),
 ]
 

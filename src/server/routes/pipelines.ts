@@ -12,7 +12,8 @@ const { read, submit } = operations("pipelines")
 const params = schema.jobParams
 const looking = ["E301", "E706", "E707"] as const
 const replayErrors = [
-  ...[...looking, ...schema.starting],
+  ...looking,
+  ...schema.starting,
   ...(["E309", "E502", "E614", "E702", "E708", "E710", "E711"] as const),
 ]
 

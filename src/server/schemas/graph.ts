@@ -126,7 +126,7 @@ const liveGraph = eg(
   liveDescription,
 )
 
-export const liveItems = eg(
+const liveItems = eg(
   z
     .object({ at: time, items: z.array(liveTask.extend({ index: int })) })
     .nullable()
@@ -241,7 +241,7 @@ export const nodeWithOutput = node.extend({
   attempts_total: eg(int, 1),
   item: int.optional().describe("The item to which these attempts belong."),
 })
-export const item = namedLoose("Item", {
+const item = namedLoose("Item", {
   index: int.describe("Starts at 0."),
   item: eg(json, { file: "a.png" }),
   status: eg(z.string(), "QUEUED"),
@@ -250,7 +250,7 @@ export const item = namedLoose("Item", {
   waiting_on: waitingOn.nullable(),
   error: fault.nullable(),
 })
-export const lastFact = z
+const lastFact = z
   .object({ seq: int, index: int, at: time })
   .optional()
   .describe("With `at`: the last fact of that moment.")

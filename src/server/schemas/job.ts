@@ -83,7 +83,7 @@ export function eg<S extends z.ZodType>(schema: S, example: unknown, description
   return schema.meta(description === undefined ? { example } : { description, example }) as S
 }
 
-export const problem = z
+const problem = z
   .looseObject({
     type: z.string().meta({ example: "urn:umbra:error:E301" }),
     title: z.string().meta({ example: "no such job" }),

@@ -30,7 +30,7 @@ const limits = {
   max_body_bytes: eg(limit.max_body_bytes.nullable(), null, "null: the server's default."),
 }
 
-export const token = named("Token", {
+const token = named("Token", {
   id: eg(z.string(), jobIdExample),
   owner: eg(z.string(), "shop"),
   scopes: eg(z.array(z.string()), ["read", "submit"]),
