@@ -1,7 +1,7 @@
 /** The commands and their options. The code of a command is imported when it runs. */
 import { Argument, Command, Option } from "commander"
 import { version } from "../version.ts"
-import { run } from "./action.ts"
+import { commandsOf, run } from "./action.ts"
 import { artifactsProgram } from "./artifacts/program.ts"
 import * as options from "./input/options.ts"
 import { jobsProgram } from "./jobs/program.ts"
@@ -68,7 +68,7 @@ function documentCommands(program: Command): void {
     .option("--json", "same as --format json")
     .addOption(options.handlers())
     .addOption(options.adapters())
-    .action(run(() => import("./commands/graph.ts"), "graph"))
+    .action(run(() => import("./commands/validate.ts"), "graph"))
 }
 
 function runningCommands(program: Command): void {
@@ -236,7 +236,7 @@ function targetCommands(program: Command): void {
         "it prints the steps.",
     )
     .argument("<job>", "the job's id")
-    .option("--speed <factor>", "how many times faster than the job ran", options.factor, 10)
+    .option("--speed <factor>", "how many times faster than the job ran", options.amount, 10)
     .option("--step", "begin paused; keys show the next fact")
     .action(run(() => import("./commands/replay.ts"), "replay"))
 
@@ -341,51 +341,40 @@ function targetCommands(program: Command): void {
 
 function workflowsProgram(): Command {
   const workflows = new Command("workflows").summary("list, show, compare, delete and pause stored workflows")
-  const command = (usage: string, summary: string) =>
-    withTarget(workflows.command(usage).summary(summary)).addOption(owner()).addOption(json())
-  const code = () => import("./commands/workflows.ts")
-  command("list", "list workflows by name").action(run(code, "list"))
-  command("show <name>", "show a workflow: name, or name@3 for one version").action(run(code, "show"))
-  command("diff <name> <from> <to>", "compare two versions: `workflows diff order 1 2`").action(
-    run(code, "diff"),
+  const command = commandsOf(workflows, () => import("./commands/workflows.ts"))
+  command("list", "list workflows by name", "list")
+  command("show <name>", "show a workflow: name, or name@3 for one version", "show")
+  command("diff <name> <from> <to>", "compare two versions: `workflows diff order 1 2`", "diff")
+  command("delete <name>", "delete a workflow; running jobs keep their version", "remove")
+  command("pause <name>", "pause a workflow: new jobs are stored and do not begin", "pause").option(
+    "--reason <text>",
+    "the reason; it is stored with the jobs",
   )
-  command("delete <name>", "delete a workflow; running jobs keep their version").action(run(code, "remove"))
-  command("pause <name>", "pause a workflow: new jobs are stored and do not begin")
-    .option("--reason <text>", "the reason; it is stored with the jobs")
-    .action(run(code, "pause"))
-  command("resume <name>", "resume a paused workflow and the jobs that waited").action(run(code, "resume"))
+  command("resume <name>", "resume a paused workflow and the jobs that waited", "resume")
   return workflows
 }
 
 function aliasProgram(): Command {
   const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
-  const command = (usage: string, summary: string) =>
-    withTarget(alias.command(usage).summary(summary)).addOption(owner()).addOption(json())
-  const code = () => import("./commands/alias.ts")
-  command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10").action(
-    run(code, "set"),
-  )
-  command("list <name>", "list the aliases of a workflow").action(run(code, "list"))
-  command("delete <name> <alias>", "remove an alias; its history is kept").action(run(code, "remove"))
-  command("history <name> <alias>", "show the moves of an alias, newest first").action(run(code, "history"))
+  const command = commandsOf(alias, () => import("./commands/alias.ts"))
+  command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10", "set")
+  command("list <name>", "list the aliases of a workflow", "list")
+  command("delete <name> <alias>", "remove an alias; its history is kept", "remove")
+  command("history <name> <alias>", "show the moves of an alias, newest first", "history")
   return alias
 }
 
 function bulkProgram(): Command {
   const bulk = new Command("bulk").summary("list, show and abort operations on many jobs")
-  const command = (usage: string, summary: string) =>
-    withTarget(bulk.command(usage).summary(summary)).addOption(owner())
   const code = () => import("./jobs/bulk.ts")
-  command("list", "list operations, newest first")
+  const command = commandsOf(bulk, code)
+  withTarget(bulk.command("list").summary("list operations, newest first"))
+    .addOption(owner())
     .option("--limit <count>", "operations to list", options.upTo(1000), 20)
     .addOption(json())
     .action(run(code, "list"))
-  command("show <id>", "show an operation, its progress and what it refused")
-    .addOption(json())
-    .action(run(code, "show"))
-  command("abort <id>", "abort an operation; what it has done stays done")
-    .addOption(json())
-    .action(run(code, "abort"))
+  command("show <id>", "show an operation, its progress and what it refused", "show")
+  command("abort <id>", "abort an operation; what it has done stays done", "abort")
   return bulk
 }
 

@@ -5,7 +5,7 @@ import type {
   ArtifactReference,
   SweepReport as ArtifactSweep,
 } from "../core/artifacts.ts"
-import { type Http, pages } from "./http.ts"
+import { entries, type Http } from "./http.ts"
 import { segment } from "./requests.ts"
 import type { Signalled } from "./types.ts"
 
@@ -85,9 +85,8 @@ export class Artifacts {
   }
 
   /** All artifacts, or those that a job refers to; pages are requested as needed. */
-  async *list(options: ArtifactsOptions = {}): AsyncGenerator<Artifact, void, undefined> {
-    const ask = (after?: string) => this.page({ ...options, after })
-    for await (const { artifacts } of pages<string, ArtifactPage>(ask, options.after)) yield* artifacts
+  list(options: ArtifactsOptions = {}): AsyncGenerator<Artifact, void, undefined> {
+    return entries((after?: string) => this.page({ ...options, after }), "artifacts", options.after)
   }
 
   page({ jobId, signal, ...query }: ArtifactsOptions = {}): Promise<ArtifactPage> {

@@ -1,12 +1,10 @@
 /** Bulk operations: commands to all jobs that match a filter. */
-import { type Http, headerText, newKey, pages } from "./http.ts"
-import { forkBody } from "./requests.ts"
+import { type Http, headerText, newKey } from "./http.ts"
+import { filterFields, forkBody } from "./requests.ts"
 import type {
   BulkCount,
-  BulkFilter,
   BulkOperation,
   BulkRefusal,
-  BulkRefusals,
   BulkRequest,
   BulkSummary,
   PageOptions,
@@ -46,9 +44,7 @@ export class Bulk {
 
   /** Newest first; pages are requested as needed. */
   async *list({ limit, signal }: PageOptions = {}): AsyncGenerator<BulkSummary, void, undefined> {
-    type Page = { operations: readonly BulkSummary[]; next: string | null }
-    const ask = (after?: string) => this.#http.ask<Page>("/bulk", { query: { after, limit }, signal })
-    for await (const { operations } of pages(ask)) yield* operations
+    yield* this.#http.list<BulkSummary>("/bulk", "operations", { query: { limit }, signal })
   }
 
   /** What it has refused so far; pages are requested as needed. */
@@ -56,9 +52,7 @@ export class Bulk {
     id: string,
     { limit, signal }: PageOptions = {},
   ): AsyncGenerator<BulkRefusal, void, undefined> {
-    const ask = (after?: string) =>
-      this.#http.ask<BulkRefusals>(`${pathOf(id)}/refused`, { query: { after, limit }, signal })
-    for await (const { refused } of pages(ask)) yield* refused
+    yield* this.#http.list<BulkRefusal>(`${pathOf(id)}/refused`, "refused", { query: { limit }, signal })
   }
 
   /** Its commands in flight end; then it is CANCELLED. */
@@ -72,22 +66,6 @@ function pathOf(id: string): string {
 }
 
 function bodyOf({ filter, fork, ...request }: BulkRequest): object {
-  return { ...request, filter: filterOf(filter), fork: fork === undefined ? undefined : forkBody(fork) }
-}
-
-/** With the names of the API. */
-function filterOf(filter: BulkFilter): object {
-  const { statuses, workflow, version, labels, parentId, minDurationMs, createdFrom, createdBefore } = filter
-  const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
-  return {
-    ...{ status: statuses, workflow, version, labels },
-    parent: parentId === null ? "none" : parentId,
-    forked_from: filter.forkedFrom,
-    error_code: filter.errorCode,
-    fingerprint: filter.fingerprint,
-    error_text: filter.errorText,
-    min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
-    created_from: time(createdFrom),
-    created_before: time(createdBefore),
-  }
+  const { statuses: status, labels } = filter
+  return { ...request, filter: { status, labels, ...filterFields(filter) }, fork: fork && forkBody(fork) }
 }

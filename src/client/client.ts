@@ -10,13 +10,21 @@ import { Artifacts } from "./artifacts.ts"
 import { Bulk } from "./bulk.ts"
 import { Capacity } from "./capacity.ts"
 import { problemError, UmbraClientError } from "./error.ts"
-import { type ConnectOptions, Http, headerText, newKey, pages } from "./http.ts"
+import { type Asked, type ConnectOptions, entries, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
 import { Logs } from "./logs.ts"
-import { forkBody, isoText, listQuery, momentText, segment, startBody } from "./requests.ts"
+import {
+  type BulkAnswer,
+  forkBody,
+  isoText,
+  listQuery,
+  momentText,
+  segment,
+  startBody,
+  submissionBody,
+} from "./requests.ts"
 import { Schedules } from "./schedules.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
-import { type BulkAnswer, submissionBody } from "./submission.ts"
 import type {
   BulkJob,
   BulkResult,
@@ -204,23 +212,16 @@ export class UmbraClient {
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
     // One key for all tries. If the workflow was not found, the key has not been used.
     const keyed = { ...options, idempotencyKey: options.idempotencyKey ?? newKey() }
-    if (typeof workflow === "string") return this.#send(workflow, input, keyed)
+    const send = async () => this.#send(await this.#reference(workflow, keyed), input, keyed)
     try {
-      return await this.#pushAndSend(workflow, input, keyed)
+      return await send()
     } catch (error) {
-      if (!(error instanceof UmbraClientError) || error.code !== "E305") throw error
+      const isUnknown = error instanceof UmbraClientError && error.code === "E305"
+      if (typeof workflow === "string" || !isUnknown) throw error
       // The workflow was deleted after this client pushed it.
       this.workflows.forget(workflow)
-      return this.#pushAndSend(workflow, input, keyed)
+      return send()
     }
-  }
-
-  async #pushAndSend(
-    workflow: Workflow | Definition,
-    input: unknown,
-    options: SubmitOptions,
-  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    return this.#send(await this.#reference(workflow, options), input, options)
   }
 
   async #send(
@@ -228,13 +229,19 @@ export class UmbraClient {
     input: unknown,
     { idempotencyKey, ttlSeconds, priority, labels, signal, ...start }: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { status, value } = await this.#http.answer<JobSnapshot>("/jobs", {
-      method: "POST",
-      safe: true,
-      headers: { "idempotency-key": headerText(idempotencyKey!) },
-      body: { workflow, input, priority, ttl_seconds: ttlSeconds, labels, ...startBody(start) },
-      signal,
-    })
+    const body = { workflow, input, priority, ttl_seconds: ttlSeconds, labels, ...startBody(start) }
+    return this.#create("/jobs", { body, signal }, idempotencyKey!)
+  }
+
+  /** Sent again if its answer was lost: because of the key it creates one job. */
+  async #create(
+    path: string,
+    request: Pick<Asked, "body" | "signal">,
+    key: string,
+  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    const headers = { "idempotency-key": headerText(key) }
+    const asked = { method: "POST", safe: true, headers, ...request } as const
+    const { status, value } = await this.#http.answer<JobSnapshot>(path, asked)
     return { ...value, is_new: status === 201 }
   }
 
@@ -247,9 +254,8 @@ export class UmbraClient {
   }
 
   /** All jobs that match the filter, newest first; pages are requested as needed. */
-  async *jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
-    const ask = (after?: string) => this.jobPage({ ...filter, after })
-    for await (const { jobs } of pages(ask, filter.after)) yield* jobs
+  jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
+    return entries((after?: string) => this.jobPage({ ...filter, after }), "jobs", filter.after)
   }
 
   /** Failed jobs, grouped by their errors; by default those submitted in the last 24 hours. */
@@ -295,9 +301,9 @@ export class UmbraClient {
   }
 
   /** All facts, oldest first; pages are requested as needed. */
-  async *facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
+  facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
     const ask = (after?: string | number) => this.factPage(jobId, { ...options, after })
-    for await (const { facts } of pages<string | number, FactPage>(ask, options.after)) yield* facts
+    return entries<"facts", string | number, FactPage>(ask, "facts", options.after)
   }
 
   factPage(jobId: string, { after, limit, signal }: FactsOptions = {}): Promise<FactPage> {
@@ -353,12 +359,9 @@ export class UmbraClient {
   }
 
   /** For a pipeline: all messages that failed permanently; pages are requested as needed. */
-  async *deadLetters(
-    jobId: string,
-    options: DeadLettersOptions = {},
-  ): AsyncGenerator<DeadLetter, void, undefined> {
+  deadLetters(jobId: string, options: DeadLettersOptions = {}): AsyncGenerator<DeadLetter, void, undefined> {
     const ask = (after?: string) => this.deadLetterPage(jobId, { ...options, after })
-    for await (const { dead_letters } of pages(ask, options.after)) yield* dead_letters
+    return entries(ask, "dead_letters", options.after)
   }
 
   deadLetterPage(
@@ -431,14 +434,8 @@ export class UmbraClient {
     request: ForkRequest = {},
     { idempotencyKey = newKey(), signal }: ForkOptions = {},
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const { status, value } = await this.#http.answer<JobSnapshot>(`/jobs/${segment(jobId)}/fork`, {
-      method: "POST",
-      safe: true,
-      headers: { "idempotency-key": headerText(idempotencyKey) },
-      body: forkBody(request),
-      signal,
-    })
-    return { ...value, is_new: status === 201 }
+    const body = forkBody(request)
+    return this.#create(`/jobs/${segment(jobId)}/fork`, { body, signal }, idempotencyKey)
   }
 
   /** What a fork would do: which nodes it takes over, which run, and why. */

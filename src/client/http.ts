@@ -96,6 +96,19 @@ export class Http {
     }
   }
 
+  /** The entries of a list; pages are requested as needed. `cursor`: the parameter that takes `next` of the page before. */
+  async *list<Entry>(
+    path: string,
+    key: string,
+    { query, signal }: Pick<Asked, "query" | "signal">,
+    cursor = "after",
+  ): AsyncGenerator<Entry, void, undefined> {
+    type Page = { readonly next: string | number | null; readonly [key: string]: unknown }
+    const ask = (next?: string | number) =>
+      this.ask<Page>(path, { query: { [cursor]: next, ...query }, signal })
+    for await (const page of pages<string | number, Page>(ask)) yield* page[key] as readonly Entry[]
+  }
+
   /** One try, returning the raw response; a status that is not a success is thrown as an error. */
   async send(path: string, asked: Asked, signal: AbortSignal | undefined): Promise<Response> {
     const { method = "GET", body, contentType, stream, headers, query } = asked
@@ -261,6 +274,19 @@ export async function* pages<Cursor, Page extends { readonly next: Cursor | null
     if (page.next == null) return
     after = page.next
   }
+}
+
+/** The entries of all pages. `key`: the name of the list in a page. */
+export async function* entries<
+  Key extends string,
+  Cursor,
+  Page extends { readonly next: Cursor | null } & { readonly [K in Key]: readonly unknown[] },
+>(
+  ask: (after?: Cursor) => Promise<Page>,
+  key: Key,
+  first?: Cursor,
+): AsyncGenerator<Awaited<Page[Key][number]>, void, undefined> {
+  for await (const page of pages<Cursor, Page>(ask, first)) yield* page[key] as readonly Page[Key][number][]
 }
 
 /** Waits between retries: exponential, with jitter, so that many clients do not return to a restarted server at once. */

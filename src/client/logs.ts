@@ -1,5 +1,5 @@
 /** The log of a job: what its handlers logged, and what the engine did with its nodes. */
-import { type Http, pages } from "./http.ts"
+import { entries, type Http } from "./http.ts"
 import { segment } from "./requests.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type { LogFilter, LogLine, LogPage, LogStreamEvent, LogsOptions } from "./types.ts"
@@ -12,12 +12,8 @@ export class Logs {
   }
 
   /** All lines by time; pages are requested as needed. */
-  async *list(
-    jobId: string,
-    options: Omit<LogsOptions, "before"> = {},
-  ): AsyncGenerator<LogLine, void, undefined> {
-    const ask = (after?: string) => this.page(jobId, { ...options, after })
-    for await (const { lines } of pages<string, LogPage>(ask, options.after)) yield* lines
+  list(jobId: string, options: Omit<LogsOptions, "before"> = {}): AsyncGenerator<LogLine, void, undefined> {
+    return entries((after?: string) => this.page(jobId, { ...options, after }), "lines", options.after)
   }
 
   page(jobId: string, { signal, ...query }: LogsOptions = {}): Promise<LogPage> {

@@ -1,6 +1,7 @@
 /** Parts of requests: segments of paths, parameters and bodies. */
-import { UmbraClientError } from "./error.ts"
-import type { ForkRequest, JobsFilter, StartOptions } from "./types.ts"
+import { type ProblemDocument, UmbraClientError } from "./error.ts"
+import { newKey } from "./http.ts"
+import type { BulkJob, ForkRequest, JobsFilter, StartOptions } from "./types.ts"
 
 /** `fetch` would remove `.` and `..` from the address. */
 export function segment(text: string): string {
@@ -19,29 +20,29 @@ export function momentText(at: number | string | Date | undefined): string | und
   return at instanceof Date ? at.toISOString() : at?.toString()
 }
 
-/** The filters of a list as parameters. */
-export function listQuery(filter: JobsFilter) {
-  const { statuses, workflow, version, labels, parentId, createdFrom, createdBefore } = filter
-  const { errorCode, fingerprint, errorText, minDurationMs, forkedFrom, deleted } = filter
+/** Filters that have the same form in a query and in a body, with the names of the API. */
+export function filterFields(filter: Omit<JobsFilter, "statuses" | "labels" | "deleted">) {
+  const { workflow, version, fingerprint, parentId, minDurationMs } = filter
   return {
-    status: statuses?.join(","),
-    workflow,
-    version,
-    error_code: errorCode,
-    fingerprint,
-    error_text: errorText,
+    ...{ workflow, version, fingerprint },
+    error_code: filter.errorCode,
+    error_text: filter.errorText,
     min_duration: minDurationMs === undefined ? undefined : minDurationMs / 1000,
-    label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
     parent: parentId === null ? "none" : parentId,
-    forked_from: forkedFrom,
-    created_from: isoText(createdFrom),
-    created_before: isoText(createdBefore),
-    deleted,
+    forked_from: filter.forkedFrom,
+    created_from: isoText(filter.createdFrom),
+    created_before: isoText(filter.createdBefore),
   }
 }
 
-/** When a job starts. */
-/** An invalid date is sent as it is: the problem document of the server describes what is expected. */
+/** The filters of a list as parameters. */
+export function listQuery(filter: JobsFilter) {
+  const { statuses, labels, deleted } = filter
+  const label = labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`)
+  return { status: statuses?.join(","), label, deleted, ...filterFields(filter) }
+}
+
+/** When a job starts. An invalid date is sent as it is: the problem document of the server describes what is expected. */
 export function startBody({ startAt, delaySeconds }: StartOptions) {
   const isValid = startAt instanceof Date && !Number.isNaN(startAt.getTime())
   return { start_at: isValid ? startAt.toISOString() : startAt?.toString(), delay_seconds: delaySeconds }
@@ -52,3 +53,16 @@ export function forkBody({ workflow, ...request }: ForkRequest) {
   const isBuilt = typeof workflow === "object" && "definition" in workflow
   return { ...request, workflow: isBuilt ? workflow.definition : workflow }
 }
+
+/** One of many jobs that are submitted together, with a key for all tries of the request. */
+export function submissionBody({ input, options = {} }: BulkJob, workflow: string) {
+  const { priority, labels } = options
+  return {
+    ...{ workflow, input, priority, ttl_seconds: options.ttlSeconds, labels, ...startBody(options) },
+    idempotency_key: options.idempotencyKey ?? newKey(),
+  }
+}
+
+export type BulkAnswer =
+  | { readonly job_id: string; readonly is_new: boolean }
+  | { readonly problem: ProblemDocument }

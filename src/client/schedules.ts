@@ -1,5 +1,5 @@
 /** Schedules: workflows that start at times. */
-import { type Http, headerText, newKey, pages } from "./http.ts"
+import { type Http, headerText, newKey } from "./http.ts"
 import { segment } from "./requests.ts"
 import type {
   BackfillCount,
@@ -39,10 +39,7 @@ export class Schedules {
     fires,
     signal,
   }: PageOptions & { readonly fires?: number } = {}): AsyncGenerator<ScheduleSummary, void, undefined> {
-    type Page = { schedules: readonly ScheduleSummary[]; next: string | null }
-    const ask = (after?: string) =>
-      this.#http.ask<Page>("/schedules", { query: { after, limit, fires }, signal })
-    for await (const { schedules } of pages(ask)) yield* schedules
+    yield* this.#http.list<ScheduleSummary>("/schedules", "schedules", { query: { limit, fires }, signal })
   }
 
   /** What its ticks did, newest first; pages are requested as needed. */
@@ -50,10 +47,8 @@ export class Schedules {
     name: string,
     { limit, signal }: PageOptions = {},
   ): AsyncGenerator<ScheduleFire, void, undefined> {
-    type Page = { fires: readonly ScheduleFire[]; next: string | null }
-    const ask = (before?: string) =>
-      this.#http.ask<Page>(`${pathOf(name)}/fires`, { query: { before, limit }, signal })
-    for await (const { fires } of pages(ask)) yield* fires
+    const path = `${pathOf(name)}/fires`
+    yield* this.#http.list<ScheduleFire>(path, "fires", { query: { limit }, signal }, "before")
   }
 
   /** What the ticks of a range did, and those that are planned, oldest first; pages are requested as needed. */
@@ -61,10 +56,8 @@ export class Schedules {
     name: string,
     { from, to, limit, signal }: PageOptions & { readonly from: string; readonly to: string },
   ): AsyncGenerator<ScheduleTick, void, undefined> {
-    type Page = { ticks: readonly ScheduleTick[]; next: string | null }
-    const ask = (after?: string) =>
-      this.#http.ask<Page>(`${pathOf(name)}/ticks`, { query: { from, to, after, limit }, signal })
-    for await (const { ticks } of pages(ask)) yield* ticks
+    const path = `${pathOf(name)}/ticks`
+    yield* this.#http.list<ScheduleTick>(path, "ticks", { query: { from, to, limit }, signal })
   }
 
   /** Checks a schedule that is not stored, and returns its next ticks. */

@@ -80,17 +80,8 @@ export interface StreamedProgress {
 }
 
 /** What a tick of a schedule did. May be omitted, as progress: the history of the schedule has it. */
-export interface StreamedFire {
+export interface StreamedFire extends FireView {
   readonly schedule: string
-  readonly tick: string
-  readonly kind: FireView["kind"]
-  /** The operation of a backfill; null: it is none. */
-  readonly bulk_id: string | null
-  readonly at: string
-  readonly outcome: FireView["outcome"]
-  readonly job_id: string | null
-  readonly reason: string | null
-  readonly count: number
 }
 
 /** The position is unknown or too far behind: a snapshot follows, and the client should discard its state. */

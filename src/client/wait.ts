@@ -18,10 +18,6 @@ const ended: ReadonlySet<JobStatus> = new Set<JobStatus>([
   "DELETED",
 ])
 
-function hasEnded(status: JobStatus): boolean {
-  return ended.has(status)
-}
-
 /** Continues while the server is unavailable, up to the configured patience. */
 export async function waitForEnd(http: Http, jobId: string, options: WaitOptions): Promise<JobSnapshot> {
   const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options
@@ -32,7 +28,7 @@ export async function waitForEnd(http: Http, jobId: string, options: WaitOptions
     try {
       const job = await poll(http, jobId, until - began, signal)
       awaySince = null
-      if (hasEnded(job.status) || Date.now() >= until) return job
+      if (ended.has(job.status) || Date.now() >= until) return job
     } catch (error) {
       awaySince ??= began
       if (!(error instanceof UmbraClientError) || !isAway(error)) throw error

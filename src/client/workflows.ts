@@ -1,6 +1,6 @@
 /** Workflows of the server: their versions and aliases. */
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
-import { type Http, pages } from "./http.ts"
+import type { Http } from "./http.ts"
 import { isoText, segment } from "./requests.ts"
 import type {
   Alias,
@@ -103,10 +103,7 @@ export class Workflows {
     options: Signalled & { readonly pageSize?: number } = {},
   ): AsyncGenerator<WorkflowVersion, void, undefined> {
     const { signal, pageSize } = options
-    type Page = { workflows: WorkflowVersion[]; next: string | null }
-    const ask = (after?: string) =>
-      this.#http.ask<Page>("/workflows", { query: { after, limit: pageSize }, signal })
-    for await (const page of pages(ask)) yield* page.workflows
+    yield* this.#http.list<WorkflowVersion>("/workflows", "workflows", { query: { limit: pageSize }, signal })
   }
 
   /** Newest first. */
@@ -115,11 +112,13 @@ export class Workflows {
     options: Signalled & { readonly pageSize?: number } = {},
   ): AsyncGenerator<WorkflowVersion, void, undefined> {
     const { signal, pageSize } = options
-    type Page = { versions: WorkflowVersion[]; next: number | null }
-    const path = `${pathOf(name)}/versions`
-    const ask = (before?: number) =>
-      this.#http.ask<Page>(path, { query: { before, limit: pageSize }, signal })
-    for await (const page of pages(ask)) yield* page.versions
+    const query = { limit: pageSize }
+    yield* this.#http.list<WorkflowVersion>(
+      `${pathOf(name)}/versions`,
+      "versions",
+      { query, signal },
+      "before",
+    )
   }
 
   async diff(name: string, between: { readonly from: number; readonly to: number }): Promise<WorkflowDiff> {
@@ -186,11 +185,6 @@ function definitionOf(workflow: Workflow | Definition): unknown {
   return "definition" in workflow ? workflow.definition : workflow
 }
 
-interface TokenPage {
-  readonly tokens: readonly Token[]
-  readonly next: string | null
-}
-
 const MOST_AT_ONCE = 1000
 
 /**
@@ -236,9 +230,8 @@ export class Tokens {
   async list(options: Signalled & { readonly owner?: string | undefined } = {}): Promise<readonly Token[]> {
     const { owner, signal } = options
     const all: Token[] = []
-    const ask = (after?: string) =>
-      this.#http.ask<TokenPage>("/tokens", { query: { owner, after, limit: MOST_AT_ONCE }, signal })
-    for await (const { tokens } of pages(ask)) all.push(...tokens)
+    const query = { owner, limit: MOST_AT_ONCE }
+    for await (const token of this.#http.list<Token>("/tokens", "tokens", { query, signal })) all.push(token)
     return all
   }
 

@@ -3,6 +3,7 @@ import { z } from "zod"
 import { type JobStatus, jobStatuses } from "../core/states.ts"
 import { isJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
+import { readFilter, type ShownFilter } from "../jobs/bulk/operation.ts"
 import type { EventPageQuery } from "../jobs/event-page.ts"
 import { searchedWords } from "../journal/fingerprint.ts"
 import type { DurationsQuery } from "../journal/job-durations.ts"
@@ -15,14 +16,9 @@ export const listQuery = z.strictObject({
   status: texts
     .optional()
     .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),
-  workflow: schema.workflowName
-    .optional()
-    .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
-  version: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(2 ** 31 - 1)
+  workflow: schema.ofWorkflow,
+  version: schema
+    .queryInt(1, 2 ** 31 - 1)
     .optional()
     .meta({ description: "A version of `workflow`, which must be given too.", example: 3 }),
   label: texts.optional().meta({ description: "NAME=VALUE; may be repeated.", example: "team=shop" }),
@@ -54,15 +50,12 @@ export const listQuery = z.strictObject({
   created_from: schema.moment.optional(),
   created_before: schema.moment.optional(),
   deleted: z.enum(["true", "false"]).optional().describe("Show deleted jobs too."),
-  after: z
-    .string()
-    .optional()
-    .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
+  after: schema.afterJob,
   limit: schema.limit,
 })
 
 export const durationsQuery = listQuery.omit({ after: true, limit: true }).extend({
-  points: z.coerce.number().int().min(20).max(2000).default(500).meta({ example: 500 }),
+  points: schema.queryInt(20, 2000).default(500).meta({ example: 500 }),
 })
 
 export const durations = z.object({
@@ -71,9 +64,9 @@ export const durations = z.object({
   points: z.array(
     z.object({
       at: schema.time.describe("When the job was created."),
-      duration_ms: schema.eg(z.number().int(), 1250, "For a job that has not ended: until now."),
-      status: z.enum(jobStatuses as [string, ...string[]]),
-      count: schema.eg(z.number().int(), 3, "The number of jobs near this time and duration."),
+      duration_ms: schema.eg(schema.int, 1250, "For a job that has not ended: until now."),
+      status: schema.jobStatus,
+      count: schema.eg(schema.int, 3, "The number of jobs near this time and duration."),
       job_id: schema.eg(
         z.string(),
         schema.jobIdExample,
@@ -81,7 +74,7 @@ export const durations = z.object({
       ),
     }),
   ),
-  jobs: schema.eg(z.number().int(), 4200, "The number of jobs that were read."),
+  jobs: schema.eg(schema.int, 4200, "The number of jobs that were read."),
   complete: z.boolean().describe("false: the range has more jobs; the points are a sample of all of it."),
 })
 
@@ -96,45 +89,26 @@ export function durationsOf(query: z.infer<typeof durationsQuery>): DurationsQue
 export const jobPage = z.object({
   jobs: z.array(schema.job),
   next: schema.jobId.nullable().describe("`after` of the next page; null: this is the last."),
-  scanned_to: z.string().nullable().describe("How far back the page has searched; null: to the end."),
+  scanned_to: schema.nullableText.describe("How far back the page has searched; null: to the end."),
   complete: z.boolean().describe("false: the page ended before it was full, after a bounded search."),
 })
 
 export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
-  const { workflow, version, created_from, created_before, deleted, after, limit } = query
-  const { error_code, fingerprint, error_text, min_duration } = query
+  const { status, label, deleted, after, limit, ...shown } = query
+  const { workflow, version, error_code, fingerprint, error_text, forked_from, parent } = shown
   if (version !== undefined && workflow === undefined) throw wrong("version", "needs the parameter workflow")
   if (error_text !== undefined && searchedWords(error_text).length === 0)
     throw wrong("error_text", "must contain a word of at least two letters")
   if ([error_code, fingerprint, error_text].some(text => text?.includes("\u0000")))
     throw wrong("error_code", "must not contain the character U+0000")
-  const { forked_from: forkedFrom } = query
-  if (forkedFrom !== undefined && !isJobId(forkedFrom)) throw wrong("forked_from", "must be a job's id")
+  if (forked_from !== undefined && !isJobId(forked_from)) throw wrong("forked_from", "must be a job's id")
   if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
-  const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
-  return {
-    limit,
-    statuses,
-    workflow,
-    version,
-    errorCode: error_code,
-    fingerprint,
-    errorText: error_text,
-    minDurationMs: min_duration === undefined ? undefined : Math.round(min_duration * 1000),
-    labels: query.label === undefined ? undefined : labelsOf([query.label].flat()),
-    parentId: query.parent === undefined ? undefined : parentOf(query.parent),
-    forkedFrom,
-    createdFrom: created_from === undefined ? undefined : Date.parse(created_from),
-    createdBefore: created_before === undefined ? undefined : Date.parse(created_before),
-    after,
-    deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false),
-  }
-}
-
-function parentOf(text: string): string | null {
-  if (text === "none") return null
-  if (!isJobId(text)) throw wrong("parent", "must be a job's id, or none")
-  return text
+  const statuses = status === undefined ? undefined : [status].flat().flatMap(statusesOf)
+  const labels = label === undefined ? undefined : labelsOf([label].flat())
+  if (parent !== undefined && parent !== "none" && !isJobId(parent))
+    throw wrong("parent", "must be a job's id, or none")
+  const filter = readFilter({ ...shown, status: statuses, labels } as ShownFilter)
+  return { ...filter, limit, after, deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false) }
 }
 
 function statusesOf(text: string): JobStatus[] {
@@ -175,7 +149,7 @@ export const eventsQuery = z.strictObject({
       description: "`next` of the previous page. Or the seq of an event: only events with a greater seq.",
       example: "17179869187.2",
     }),
-  limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).meta({ example: 100 }),
+  limit: schema.queryInt(1, MOST).default(USUAL).meta({ example: 100 }),
 })
 
 export function pageOf({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {

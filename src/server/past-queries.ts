@@ -33,7 +33,7 @@ export const factsQuery = z.strictObject({
       description: "`next` of the previous page. Or the seq of a fact: only facts with a greater seq.",
       example: "17179869187.12",
     }),
-  limit: z.coerce.number().int().min(1).max(MOST).default(100).meta({ example: 100 }),
+  limit: schema.queryInt(1, MOST).default(100).meta({ example: 100 }),
   follow: z.enum(["", "true"], { error: "must be true, or have no value" }).optional().meta({
     description: "Stream the facts after `after`, and those to come, until the job has ended.",
     example: "true",

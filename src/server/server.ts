@@ -19,7 +19,7 @@ import { type LocalToken, Tokens } from "./auth/tokens.ts"
 import { serveDashboard } from "./dashboard.ts"
 import { builtDashboard } from "./dashboard-folder.ts"
 import { takeBodies } from "./http/body.ts"
-import { isLoopback } from "./http/limits.ts"
+import { cannotListen, isLoopback } from "./http/limits.ts"
 import { answerClientError, answerProblem, problemHandler } from "./http/problem.ts"
 import { requestCheck } from "./http/request-check.ts"
 import { forkBounds, ownerBounds, Unfinished } from "./http/unfinished.ts"
@@ -93,13 +93,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     await app.listen({ host, port })
   } catch (error) {
     await app.close()
-    throw new UmbraError(
-      "E638",
-      `Cannot listen on ${host} port ${port}: ${(error as Error).message}. Choose another port with --port.`,
-      {
-        cause: error,
-      },
-    )
+    throw cannotListen(host, port, error)
   }
   return {
     url: urlOf(app),
@@ -141,7 +135,7 @@ async function makeApp(
     ? "/docs lists all routes."
     : `This process has the role ${[...umbra.roles].join(", ")}; a process with the role api serves all routes.`
   app.setNotFoundHandler((request, reply) => {
-    const path = pathOf(request.url)
+    const path = request.url.replace(/\?.*/s, "")
     const allowed = methods.at(path).join(", ")
     const text = `There is no route ${request.method} ${path.slice(0, 200)}.`
     if (allowed === "") return answerProblem(reply, new UmbraError("E634", `${text} ${advice}`))
@@ -251,10 +245,6 @@ function withoutBase(url: string, base: string): string {
   if (base === "" || !url.startsWith(base)) return url
   const rest = url.slice(base.length)
   return rest.startsWith("/") ? rest : /^(\?|$)/.test(rest) ? `/${rest}` : url
-}
-
-function pathOf(url: string): string {
-  return url.replace(/\?.*/s, "")
 }
 
 function urlOf(app: App): string {

@@ -37,7 +37,9 @@ export class Streams {
 
   constructor(options: StreamsOptions) {
     this.#options = options
-    options.stopping.onStop(() => this.#endAll())
+    options.stopping.onStop(() => {
+      for (const client of this.#clients) client.end(endFrame("server_stopping"))
+    })
   }
 
   get open(): number {
@@ -108,10 +110,6 @@ export class Streams {
     if (this.#clients.size > 0) return
     clearInterval(this.#timer ?? undefined)
     this.#timer = null
-  }
-
-  #endAll(): void {
-    for (const client of this.#clients) client.end(endFrame("server_stopping"))
   }
 }
 

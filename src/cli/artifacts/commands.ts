@@ -4,29 +4,23 @@ import { stat } from "node:fs/promises"
 import { basename } from "node:path"
 import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
-import type { Artifact, ArtifactSweep } from "../../client/index.ts"
+import type { ArtifactSweep } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
-import { padded, print } from "../output/print.ts"
+import { print, tableLines } from "../output/print.ts"
 import { count, printable } from "../output/terminal.ts"
-import { type TargetOptions, withTarget } from "../target/open.ts"
+import { listed, type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function list({ job, ...options }: TargetOptions & { readonly job?: string }): Promise<number> {
-  const found = await withTarget(options, async ({ artifacts }) => {
-    const all: Artifact[] = []
-    for await (const artifact of artifacts.list({ jobId: job, limit: 1000 })) all.push(artifact)
-    return all
-  })
+  const query = { jobId: job, limit: 1000 }
+  const found = await withTarget(options, ({ artifacts }) => listed(artifacts.list(query)))
   return print(options, { artifacts: found }, () => {
     if (found.length === 0) return "No artifacts.\n"
-    const sizes = padded(found.map(({ bytes }) => String(bytes)))
-    const types = padded(found.map(({ type }) => type))
-    return found
-      .map(({ artifact, name, removed_at }, i) => {
-        const end = removed_at === null ? "" : "  (removed)"
-        return `${artifact}  ${sizes[i]}  ${types[i]}  ${printable(name)}${end}\n`
-      })
-      .join("")
+    const rows = found.map(({ artifact, bytes, type, name, removed_at }) => {
+      const end = removed_at === null ? "" : "  (removed)"
+      return [artifact, String(bytes), type, `${printable(name)}${end}`]
+    })
+    return tableLines(rows)
   })
 }
 

@@ -1,7 +1,7 @@
 /** `umbra alias set|list|delete|history`: the version that a name points at (J20). */
 import type { Weights } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
-import { print } from "../output/print.ts"
+import { print, tableLines } from "../output/print.ts"
 import { printable } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -21,12 +21,13 @@ export async function set(
 export async function list(name: string, options: TargetOptions): Promise<number> {
   const { version, aliases = [] } = await withTarget(options, ({ workflows }) => workflows.get(name))
   const rows = [{ alias: "latest", weights: { [version]: 1 }, moved_at: null, moved_by: null }, ...aliases]
-  const columns = Math.max(...rows.map(({ alias }) => alias.length))
-  const lines = rows.map(({ alias, weights, moved_at, moved_by }) => {
-    const moved = moved_at === null ? "follows every push" : `since ${moved_at} by ${printable(moved_by)}`
-    return `${alias.padEnd(columns)}  ${weightsText(weights)}  ${moved}\n`
-  })
-  return print(options, { name, latest: version, aliases }, lines.join(""))
+  const lines = tableLines(
+    rows.map(({ alias, weights, moved_at, moved_by }) => {
+      const moved = moved_at === null ? "follows every push" : `since ${moved_at} by ${printable(moved_by)}`
+      return [alias, `${weightsText(weights)}  ${moved}`]
+    }),
+  )
+  return print(options, { name, latest: version, aliases }, lines)
 }
 
 export async function remove(name: string, alias: string, options: TargetOptions): Promise<number> {

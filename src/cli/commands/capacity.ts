@@ -1,7 +1,7 @@
 /** `umbra capacity`: workers, engines and providers of a server. */
 import type { Capacity } from "../../client/capacity.ts"
 import { UmbraError } from "../../errors.ts"
-import { padded, print } from "../output/print.ts"
+import { print, tableLines } from "../output/print.ts"
 import { count, type Paint, paintFor, printable } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -19,7 +19,7 @@ export async function capacity(options: CapacityOptions): Promise<number> {
     const paint = paintFor(process.stdout)
     if (options.webhooks !== undefined) {
       const webhooks = await asked.webhooks(options.webhooks)
-      return print(options, { webhooks }, () => `${webhookLines(webhooks).join("\n")}\n`)
+      return print(options, { webhooks }, () => webhookLines(webhooks))
     }
     const [workers, engines, providers] = await Promise.all([
       asked.workers(),
@@ -27,7 +27,7 @@ export async function capacity(options: CapacityOptions): Promise<number> {
       asked.providers(),
     ])
     const found = { workers, ...engines, providers }
-    return print(options, found, () => `${capacityLines(found, paint).join("\n")}\n`)
+    return print(options, found, () => capacityLines(found, paint))
   })
 }
 
@@ -93,6 +93,5 @@ function webhookLines(webhooks: Awaited<ReturnType<Capacity["webhooks"]>>): stri
 
 function table(rows: readonly (readonly string[])[]): string[] {
   if (rows.length === 0) return ["  none"]
-  const columns = rows[0]!.map((_, column) => padded(rows.map(row => printable(row[column]!))))
-  return rows.map((_, row) => `  ${columns.map(column => column[row]!).join("  ")}`.trimEnd())
+  return tableLines(rows.map(row => row.map(printable))).map(line => `  ${line}`)
 }

@@ -4,11 +4,8 @@ import { jobHasEnded, jobStatuses } from "../../core/states.ts"
 import { loadWorkflow } from "../../definition/index.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { UmbraError } from "../../errors.ts"
-import { isPostgres } from "../../journal/location.ts"
-import { LocalToken } from "../../server/auth/tokens.ts"
-import { type Server, startServer } from "../../server/server.ts"
+import type { Server } from "../../server/server.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
-import { version } from "../../version.ts"
 import { HandlerProcess } from "../../worker/child/process.ts"
 import { ChildRunner } from "../../worker/child/runner.ts"
 import { defineHandler } from "../../worker/handler.ts"
@@ -22,7 +19,7 @@ import { renderProblems } from "../output/problems.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
 import { checkEngineHeartbeat, listenForStop, printStopping, startShutdown } from "../running.ts"
 import { inTurn } from "../target/folder-wait.ts"
-import { publishServer } from "../target/served.ts"
+import { serveStore } from "./serve.ts"
 
 export interface DevOptions extends StoreOptions, Modules {
   readonly port: number
@@ -37,32 +34,19 @@ export async function dev(files: readonly string[], options: DevOptions): Promis
   const { log } = commandLog()
   const stop = listenForStop()
   // Modules of --handlers are loaded in their own process alone, so that they can be replaced.
-  const { adapters, providers } = { adapters: options.adapters ?? [], providers: options.providers ?? [] }
+  const { adapters = [], providers = [] } = options
+  let runner!: ChildRunner
   const parts = {
     adapters: await loadAdapters({ adapters }),
     providers: await loadProviders({ providers }),
     log,
-  }
-  let runner!: ChildRunner
-  const wrapped = {
-    ...parts,
     runner: (own: ConstructorParameters<typeof ChildRunner>[0]) => {
       runner = new ChildRunner(own)
       return runner
     },
   }
-  const umbra = await inTurn(() => openUmbra(location, wrapped), { isOver: stop.isSignalled })
-  const localToken = new LocalToken()
-  let server: Server
-  let hide = async () => {}
-  try {
-    server = await startServer({ umbra, host: "127.0.0.1", port: options.port, log, version, localToken })
-    if (!isPostgres(location))
-      hide = await publishServer(location, { url: server.url, token: localToken.text })
-  } catch (error) {
-    await umbra.close()
-    throw error
-  }
+  const umbra = await inTurn(() => openUmbra(location, parts), { isOver: stop.isSignalled })
+  const { server, hide } = await serveStore(location, { umbra, host: "127.0.0.1", port: options.port, log })
   const stopping = new AbortController()
   const workshop = new Workshop({ umbra, runner, files, options, signal: stopping.signal })
   say(greeting(server, storeName(location), files, options))

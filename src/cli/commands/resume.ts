@@ -3,6 +3,7 @@
  * will not happen soon: a time far away, a signal, a missing handler. Each job is reported once, when that is known.
  */
 import type { PipelineNeeds } from "../../broker/port.ts"
+import { entries } from "../../client/http.ts"
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import { type JobStatus, jobHasEnded, jobStatuses } from "../../core/states.ts"
 import type { GraphView, WaitingOn } from "../../core/view/view.ts"
@@ -21,12 +22,14 @@ import { print } from "../output/print.ts"
 import {
   type DeadLetterFlags,
   errorText,
+  exitCodeWith,
   firstError,
   type LeftDeadLetters,
   leftDeadLetters,
 } from "../output/result.ts"
 import { count, duration, paintFor, printable } from "../output/terminal.ts"
 import { inTurn, keepFolder } from "../target/folder-wait.ts"
+import { listed } from "../target/open.ts"
 import { contentAt } from "../target/store-artifacts.ts"
 
 export interface ResumeOptions extends StoreOptions, Modules, DeadLetterFlags {
@@ -101,13 +104,8 @@ async function lookFirst(
 
 /** Newest first: the next job is taken from the end, so the oldest comes first. */
 async function unfinishedJobs(reader: Reader): Promise<string[]> {
-  const ids: string[] = []
-  for (let after: string | undefined; ; ) {
-    const { jobs, next } = await reader.jobPage({ statuses: UNFINISHED, limit: PAGE, after })
-    ids.push(...jobs.map(job => job.job_id))
-    if (next === null) return ids
-    after = next
-  }
+  const ask = (after?: string) => reader.jobPage({ statuses: UNFINISHED, limit: PAGE, after })
+  return (await listed(entries(ask, "jobs"))).map(job => job.job_id)
 }
 
 interface Finished {
@@ -120,12 +118,10 @@ interface Finished {
 
 function finish(told: readonly Told[], finished: Finished): number {
   print(finished, { jobs: told }, () => closing(told, finished))
-  const isAllowed = (letters: DeadLettersView | undefined) =>
-    finished.allowDeadLetters === true || letters === undefined || letters.count === 0
-  const isWell = told.every(
-    ({ status, left, dead_letters }) => left !== null || (status === "COMPLETED" && isAllowed(dead_letters)),
+  const codes = told.map(({ status, left, dead_letters = null }) =>
+    left === null ? exitCodeWith(status, dead_letters, finished) : exitCode.ok,
   )
-  return isWell ? exitCode.ok : exitCode.failed
+  return codes.every(code => code === exitCode.ok) ? exitCode.ok : exitCode.failed
 }
 
 function closing(told: readonly Told[], { location, untold }: Finished): string {

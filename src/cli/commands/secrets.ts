@@ -6,9 +6,9 @@ import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../../wo
 import { providerSecret, readSecrets, secretNames } from "../../worker/secrets.ts"
 import { exitCode } from "../exit.ts"
 import { loadDocument, loadProviders, type Modules } from "../input/modules.ts"
-import { print } from "../output/print.ts"
+import { padded, print } from "../output/print.ts"
 import { problemsAsJson, renderProblems } from "../output/problems.ts"
-import { paintFor, printable, width } from "../output/terminal.ts"
+import { paintFor, printable } from "../output/terminal.ts"
 
 export interface SecretsOptions extends Modules {
   readonly json?: boolean
@@ -85,13 +85,11 @@ function verdict(read: () => unknown): Pick<Need, "available" | "message"> {
 function table(file: string, owner: string, needs: readonly Need[]): string {
   const paint = paintFor(process.stdout)
   if (needs.length === 0) return `${paint.green(`✓ ${file} reads no secret`)}\n`
-  const names = needs.map(({ name }) => printable(name))
-  const columns = Math.max(...names.map(width))
+  const names = padded(needs.map(({ name }) => printable(name)))
   const lines = needs.map(({ space, used_by, available, message }, i) => {
     const users = `${space === "provider" ? "provider " : ""}${used_by.map(printable).join(", ")}`
-    const name = `${names[i]}${" ".repeat(columns - width(names[i]!))}`
     const mark = available ? paint.green("✓") : paint.red("✗")
-    return `${mark} ${name}  ${paint.dim(users)}\n${message === null ? "" : `  ${printable(message)}\n`}`
+    return `${mark} ${names[i]}  ${paint.dim(users)}\n${message === null ? "" : `  ${printable(message)}\n`}`
   })
   const missing = needs.filter(({ available }) => !available).length
   const sum =

@@ -4,7 +4,7 @@ import { isPostgres } from "../../journal/location.ts"
 import { type FleetWorker, openWorker } from "../../open-worker.ts"
 import { type Role, type Roles, readRoles, roleNames } from "../../roles.ts"
 import { LocalToken } from "../../server/auth/tokens.ts"
-import { type Server, startServer } from "../../server/server.ts"
+import { type Server, type ServerOptions, startServer } from "../../server/server.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
 import { version } from "../../version.ts"
 import { exitCode } from "../exit.ts"
@@ -49,31 +49,31 @@ export async function serve(options: ServeOptions): Promise<number> {
   if (early !== null) return leaveEarly(opening, early)
   const umbra = await opening
   const { host, port, basePath } = options
-  const localToken = new LocalToken()
-  let server: Server
-  let hide = async () => {}
-  try {
-    server = await startServer({
-      umbra,
-      host,
-      port,
-      log,
-      version,
-      localToken,
-      ...(basePath === undefined ? {} : { settings: { basePath: basePath.replace(/\/+$/, "") } }),
-    })
-    if (!isPostgres(location) && roles.has("api"))
-      hide = await publishServer(location, { url: server.url, token: localToken.text })
-  } catch (error) {
-    await umbra.close()
-    throw error
-  }
+  const settings = basePath === undefined ? {} : { basePath: basePath.replace(/\/+$/, "") }
+  const { server, hide } = await serveStore(location, { umbra, host, port, log, settings })
   const worker = isWorkerAlone
     ? openWorker(redisUrl!, { ...modules, log, capturesConsole: true, store: await umbra.storeId() })
     : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   printStopping(await stop.signalled)
   return leave({ server, umbra, worker, hide })
+}
+
+/** Starts the server, and makes it known to commands on the same folder. If that fails, Umbra is closed. */
+export async function serveStore(
+  location: string,
+  options: Omit<ServerOptions, "version" | "localToken">,
+): Promise<Pick<Served, "server" | "hide">> {
+  const { umbra } = options
+  const localToken = new LocalToken()
+  try {
+    const server = await startServer({ ...options, version, localToken })
+    if (isPostgres(location) || !umbra.roles.has("api")) return { server, hide: async () => {} }
+    return { server, hide: await publishServer(location, { url: server.url, token: localToken.text }) }
+  } catch (error) {
+    await umbra.close()
+    throw error
+  }
 }
 
 /** A signal arrived while the store was being opened. */

@@ -8,7 +8,7 @@ import type {
   UsageStatistics,
   WorkflowStatistics,
 } from "../../client/index.ts"
-import { factLines, padded, print } from "../output/print.ts"
+import { factLines, print, tableLines } from "../output/print.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -129,14 +129,8 @@ function nodeTable(nodes: readonly NodeStatistics[], paint: Paint): string[] {
 }
 
 function table(headings: readonly string[], rows: readonly (readonly string[])[], paint: Paint): string[] {
-  const columns = headings.map((heading, i) => padded([heading, ...rows.map(row => row[i]!)]))
-  return [headings, ...rows].map((_, row) => {
-    const line = columns
-      .map(column => column[row]!)
-      .join("  ")
-      .trimEnd()
-    return row === 0 ? paint.dim(line) : line
-  })
+  const [head = "", ...lines] = tableLines([headings, ...rows])
+  return [paint.dim(head), ...lines]
 }
 
 const USAGE_HEADINGS = ["NODE", "USAGE", "TOTAL", "MEAN", "P50", "P90", "P99"]

@@ -4,7 +4,7 @@ import { readJson, type SubmissionFlags, submitOptions } from "../input/source.t
 import { paintStatus } from "../jobs/list.ts"
 import { printSubmitted, workflowOf } from "../output/print.ts"
 import { type DeadLetterFlags, errorText, exitCodeWith, leftDeadLetters } from "../output/result.ts"
-import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
+import { type Paint, paintFor, printable, tookText } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
 import { type Target, type TargetOptions, withTarget } from "../target/open.ts"
 import { remoteRunner, seeToItsEnd, withRunner } from "../target/runner.ts"
@@ -42,15 +42,13 @@ async function watchAll({ changes, name }: Target, { json }: WatchCommandOptions
 }
 
 function line(change: JobChange, paint: Paint): string {
-  const { job_id, status, workflow, workflow_version, created_at, start_at, finished_at } = change
+  const { job_id, status, workflow, workflow_version } = change
   const at = change.updated_at ?? new Date().toISOString()
-  const begin = Date.parse(start_at ?? created_at)
-  const took = finished_at === null ? "" : duration(Math.max(0, Date.parse(finished_at) - begin))
   const parts = [
     job_id,
     paintStatus(status, paint),
     printable(workflowOf({ workflow, workflow_version })),
-    took,
+    tookText(change),
     errorText(change),
   ]
   return `${paint.dim(at)}  ${parts.filter(Boolean).join("  ")}`.trimEnd()

@@ -1,8 +1,8 @@
 /** `umbra token …`: API tokens (S3). */
 import type { Token } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
-import { print } from "../output/print.ts"
-import { printable, width } from "../output/terminal.ts"
+import { print, tableLines } from "../output/print.ts"
+import { printable } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
 type TokenOptions = Omit<TargetOptions, "owner">
@@ -16,11 +16,14 @@ export interface CreateOptions extends TokenOptions {
 }
 
 export async function create({ owner, scope: scopes, ...options }: CreateOptions): Promise<number> {
-  const { token, server_is_open, ...row } = await withTarget(
-    options,
-    ({ tokens }) => tokens.create({ owner, scopes, ...limitsOf(options) }),
-    { make: true },
-  )
+  const {
+    rateLimit: rate_limit,
+    maxUnfinishedJobs: max_unfinished_jobs,
+    maxBodyBytes: max_body_bytes,
+  } = options
+  const wanted = { owner, scopes, rate_limit, max_unfinished_jobs, max_body_bytes }
+  const created = await withTarget(options, ({ tokens }) => tokens.create(wanted), { make: true })
+  const { token, server_is_open, ...row } = created
   // Standard output has only the token, for scripts; it is never shown again.
   print(options, { ...row, token }, `${token}\n`)
   if (!options.json)
@@ -38,9 +41,7 @@ export async function list({
   owner,
   ...options
 }: TokenOptions & { readonly owner?: string }): Promise<number> {
-  const rows = await withTarget(options, ({ tokens }) => tokens.list({ owner }), {
-    make: true,
-  })
+  const rows = await withTarget(options, ({ tokens }) => tokens.list({ owner }), { make: true })
   return print(options, { tokens: rows }, () => (rows.length === 0 ? "No tokens.\n" : listing(rows)))
 }
 
@@ -52,29 +53,13 @@ export async function revoke(id: string, options: TokenOptions): Promise<number>
   return exitCode.ok
 }
 
-function listing(tokens: readonly Token[]): string {
-  const columns = {
-    owner: Math.max(...tokens.map(({ owner }) => width(printable(owner)))),
-    scopes: Math.max(...tokens.map(({ scopes }) => scopes.join(",").length)),
-  }
-  return tokens.map(token => line(token, columns)).join("")
-}
-
-function line(token: Token, columns: { readonly owner: number; readonly scopes: number }): string {
-  const { id, last_four, scopes, created_at, revoked_at } = token
-  const name = printable(token.owner)
-  const owner = `${name}${" ".repeat(columns.owner - width(name))}`
-  const limits = limitTexts(token).map(text => `  ${text}`)
-  const end = revoked_at === null ? "" : `  revoked ${revoked_at}`
-  return `${id}  …${last_four}  ${owner}  ${scopes.join(",").padEnd(columns.scopes)}  ${created_at}${limits.join("")}${end}\n`
-}
-
-function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOptions, "owner" | "scope">) {
-  return {
-    rate_limit: rateLimit,
-    max_unfinished_jobs: maxUnfinishedJobs,
-    max_body_bytes: maxBodyBytes,
-  }
+function listing(tokens: readonly Token[]): string[] {
+  const rows = tokens.map(token => {
+    const { id, last_four, owner, scopes, created_at, revoked_at } = token
+    const end = [created_at, ...limitTexts(token), ...(revoked_at === null ? [] : [`revoked ${revoked_at}`])]
+    return [id, `…${last_four}`, printable(owner), scopes.join(","), end.join("  ")]
+  })
+  return tableLines(rows)
 }
 
 /** Limits of the token itself; for the others the server's defaults apply. */

@@ -1,4 +1,4 @@
-/** `umbra validate FILE`: every problem of a definition at once, for people or (`--json`) for programs. */
+/** `umbra validate FILE`: every problem of a definition at once, for people or (`--json`) for programs. `umbra graph FILE`: its graph. */
 import { setTimeout } from "node:timers/promises"
 import type { Plan } from "../../definition/plan.ts"
 import type { Problem } from "../../definition/problem.ts"
@@ -6,8 +6,9 @@ import { UmbraError } from "../../errors.ts"
 import { earlyExit, exitCode } from "../exit.ts"
 import { loadDocument, loadProviders, type Modules, unknownTypeHint } from "../input/modules.ts"
 import { readSource, type Source } from "../input/source.ts"
+import { formats } from "../output/pictures.ts"
 import { print } from "../output/print.ts"
-import { renderProblems, sortProblems } from "../output/problems.ts"
+import { renderProblems, reportProblems, sortProblems } from "../output/problems.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
 
 export interface ValidateOptions extends Modules {
@@ -123,4 +124,20 @@ function jsonOf({ valid, problems, warnings }: Verdict) {
     return { code, message, path, line, column }
   })
   return { valid, errors, warnings }
+}
+
+export interface GraphOptions extends Modules {
+  readonly format: string
+  readonly json?: boolean
+}
+
+export async function graph(file: string, options: GraphOptions): Promise<number> {
+  const { source, plan, problems } = await loadDocument(file, options)
+  if (plan === undefined) return reportProblems(problems, source, options)
+  const format = formats[options.json ? "json" : options.format]!
+  const paint = paintFor(process.stdout)
+  process.stdout.write(
+    plan.pipeline === null ? format.graph(plan, paint) : format.pipeline(plan, plan.pipeline, paint),
+  )
+  return exitCode.ok
 }

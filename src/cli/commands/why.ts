@@ -10,11 +10,7 @@ export interface WhyOptions extends TargetOptions {
 
 export async function why(jobId: string, node: string | undefined, options: WhyOptions): Promise<number> {
   const found = await withTarget(options, ({ jobs }) => jobs.why(jobId, { node, at: options.at }))
-  return print(
-    options,
-    found,
-    () => `${whyLines(found, paintFor(process.stdout), columnsOf(process.stdout)).join("\n")}\n`,
-  )
+  return print(options, found, () => whyLines(found, paintFor(process.stdout), columnsOf(process.stdout)))
 }
 
 /** Commands are not wrapped: a terminal does so itself, and they can be copied. */
@@ -82,12 +78,8 @@ export async function waits(options: WaitsOptions): Promise<number> {
   const { workflow, after } = options
   return withTarget(options, async ({ jobs, flags }) => {
     const found = await jobs.waits({ workflow, after })
-    return print(
-      options,
-      found,
-      () =>
-        `${waitLines(found, flags, { paint: paintFor(process.stdout), columns: columnsOf(process.stdout) }).join("\n")}\n`,
-    )
+    const shown = { paint: paintFor(process.stdout), columns: columnsOf(process.stdout) }
+    return print(options, found, () => waitLines(found, flags, shown))
   })
 }
 

@@ -2,6 +2,7 @@
 import { createServer, type Server } from "node:http"
 import { UmbraError } from "../../errors.ts"
 import { type FleetWorker, openWorker } from "../../open-worker.ts"
+import { cannotListen } from "../../server/http/limits.ts"
 import { exitCode } from "../exit.ts"
 import { loadModules, type Modules } from "../input/modules.ts"
 import { commandLog } from "../output/log.ts"
@@ -83,15 +84,7 @@ function serveHealth(worker: FleetWorker, host: string, port: number): Promise<S
     )
   })
   return new Promise((resolve, reject) => {
-    server.once("error", error =>
-      reject(
-        new UmbraError(
-          "E638",
-          `Cannot listen on ${host} port ${port}: ${error.message}. Choose another port with --port.`,
-          { cause: error },
-        ),
-      ),
-    )
+    server.once("error", error => reject(cannotListen(host, port, error)))
     server.listen(port, host, () => resolve(server))
   })
 }

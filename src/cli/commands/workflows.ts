@@ -2,27 +2,25 @@
 import type { StoredWorkflow, WorkflowDiff } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
-import { factLines, padded, print } from "../output/print.ts"
+import { workflowVersion } from "../input/options.ts"
+import { factLines, print, tableLines } from "../output/print.ts"
 import { count, type Paint, paintFor, printable } from "../output/terminal.ts"
-import { type TargetOptions, withTarget } from "../target/open.ts"
+import { listed, type TargetOptions, withTarget } from "../target/open.ts"
 
 export async function list(options: TargetOptions): Promise<number> {
-  const found = await withTarget(options, ({ workflows }) => all(workflows.list()))
+  const found = await withTarget(options, ({ workflows }) => listed(workflows.list()))
   return print(options, { workflows: found }, () => {
     if (found.length === 0) return "No workflows. Store one with `umbra push FILE`.\n"
-    const names = padded(found.map(({ name }) => printable(name)))
-    const lines = found.map(
-      ({ version, created_at }, i) => `${names[i]}  version ${version}  ${created_at}\n`,
-    )
-    return lines.join("")
+    const rows = found.map(each => [printable(each.name), `version ${each.version}  ${each.created_at}`])
+    return tableLines(rows)
   })
 }
 
 export async function show(reference: string, options: TargetOptions): Promise<number> {
-  const { name, version } = parts(reference)
+  const { name, version } = workflowVersion(reference)
   const [workflow, versions] = await withTarget(options, async ({ workflows }) => [
     await workflows.get(name, { version }),
-    await all(workflows.versions(name)),
+    await listed(workflows.versions(name)),
   ])
   const { definition } = workflow
   const { stringify } = await import("yaml")
@@ -92,11 +90,8 @@ function pausedText({ paused }: { readonly paused?: StoredWorkflow["paused"] }):
 
 export async function remove(name: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ workflows }) => workflows.delete(name))
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify({ name, deleted: true })}\n`
-      : `Workflow ${printable(name)} is deleted; running jobs keep their version.\n`,
-  )
+  const text = `Workflow ${printable(name)} is deleted; running jobs keep their version.\n`
+  process.stdout.write(options.json ? `${JSON.stringify({ name, deleted: true })}\n` : text)
   return exitCode.ok
 }
 
@@ -107,16 +102,4 @@ function versionText(version: number, versions: readonly { readonly version: num
   return version === newest
     ? `${version}, the newest of ${others}`
     : `${version} of ${others}, the newest is ${newest}`
-}
-
-/** `name` or `name@3`. */
-function parts(reference: string): { readonly name: string; readonly version?: number } {
-  const [, name, version] = /^(.+)@(\d{1,9})$/s.exec(reference) ?? []
-  return name === undefined ? { name: reference } : { name, version: Number(version) }
-}
-
-async function all<T>(found: AsyncIterable<T>): Promise<T[]> {
-  const list: T[] = []
-  for await (const one of found) list.push(one)
-  return list
 }

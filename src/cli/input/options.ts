@@ -187,13 +187,6 @@ export function seconds(text: string): number {
   return n
 }
 
-export function factor(text: string): number {
-  const n = Number(text)
-  if (!(n > 0 && Number.isFinite(n))) throw new InvalidArgumentError("It must be a number above 0.")
-  return n
-}
-
-/** null: never. */
 /** Not null, for which commander would give "". */
 export function secondsOrNever(text: string): number | "never" {
   return text === "never" ? text : seconds(text)
@@ -207,7 +200,7 @@ export function label(text: string, before: Readonly<Record<string, string>> = {
 
 /** NAME or NAME@VERSION. */
 export function workflowVersion(text: string): { readonly name: string; readonly version?: number } {
-  const [, name, version] = /^(.+)@(\d{1,9})$/.exec(text) ?? []
+  const [, name, version] = /^(.+)@(\d{1,9})$/s.exec(text) ?? []
   return name === undefined ? { name: text } : { name, version: Number(version) }
 }
 

@@ -13,7 +13,7 @@ import { confirmFlags, type ForkFlags, forkOf } from "../commands/fork.ts"
 import { exitCode } from "../exit.ts"
 import { asJson, factLines, print } from "../output/print.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
-import { type Target, type TargetOptions, withTarget } from "../target/open.ts"
+import { listed, type Target, type TargetOptions, withTarget } from "../target/open.ts"
 import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
 import { paintStatus } from "./list.ts"
 
@@ -37,7 +37,7 @@ const past: { readonly [verb in BulkSummary["verb"]]: string } = {
 }
 
 /** Throws if the command has both a job and options for many, or neither. True: it is for many. */
-export function isForMany(jobId: string | undefined, options: BulkFlags): boolean {
+export function isForMany(jobId: string | undefined, options: BulkFlags): jobId is undefined {
   const given = isFiltered(filterOf(options))
   const { dryRun, rate, detach } = options
   if (jobId === undefined && given) return true
@@ -93,11 +93,8 @@ export async function follow(
 
 export async function list(options: TargetOptions & { readonly limit: number }): Promise<number> {
   return withTarget(options, async ({ bulk }) => {
-    const found: BulkSummary[] = []
-    for await (const operation of bulk.list({ limit: options.limit })) {
-      found.push(operation)
-      if (found.length === options.limit) break
-    }
+    const { limit } = options
+    const found = await listed(bulk.list({ limit }), limit)
     const paint = paintFor(process.stdout)
     const line = (one: (typeof found)[number]) =>
       `${one.bulk_id}  ${paintStatus(one.status, paint)}  ${one.verb.padEnd(8)}  ${one.created_at}\n`
@@ -146,8 +143,7 @@ function printCount(found: BulkCount, options: TargetOptions): number {
   const states = Object.entries(found.by_status).map(([status, n]) => `${n.toLocaleString("en")} ${status}`)
   const much = `${found.complete ? "" : "at least "}${count(found.count, "job")}`
   const what = states.length === 0 ? "" : `: ${states.join(", ")}`
-  const lines = [`Would ${found.verb} ${much}${what}.`, ...forkLines(found)]
-  return print(options, found, `${lines.join("\n")}\n`)
+  return print(options, found, [`Would ${found.verb} ${much}${what}.`, ...forkLines(found)])
 }
 
 /** What forks of the newest targets would need. */
@@ -187,20 +183,14 @@ async function firstRefused(
   id: string,
   { refused }: BulkOperation,
 ): Promise<readonly BulkRefusal[]> {
-  const found: BulkRefusal[] = []
-  if (refused === 0) return found
-  for await (const refusal of bulk.refused(id, { limit: SHOWN })) {
-    found.push(refusal)
-    if (found.length === SHOWN) break
-  }
-  return found
+  return refused === 0 ? [] : listed(bulk.refused(id, { limit: SHOWN }), SHOWN)
 }
 
 function refusalLine({ code, message, tick }: BulkRefusal): string {
   return `  ${tick === undefined ? "" : `${tick}  `}${code}  ${printable(message)}`
 }
 
-function shown(operation: BulkOperation, refused: readonly BulkRefusal[]): string {
+function shown(operation: BulkOperation, refused: readonly BulkRefusal[]): string[] {
   const { bulk_id, verb, status, filter, reason, rate, created_at, finished_at, done, aborting } = operation
   const { backfill } = operation
   const facts = factLines([
@@ -217,7 +207,7 @@ function shown(operation: BulkOperation, refused: readonly BulkRefusal[]): strin
     ["created", created_at],
     ["finished", finished_at ?? ""],
   ])
-  return `${[...facts, ...refused.map(refusalLine)].join("\n")}\n`
+  return [...facts, ...refused.map(refusalLine)]
 }
 
 function definedIn<T extends object>(value: T): T {

@@ -2,13 +2,14 @@
  * `umbra jobs cancel|retry|delete|signal|pause|resume|reschedule|describe JOB`. Without a job the first three are for all jobs that match
  * a filter.
  */
+import type { JobSnapshot } from "../../client/index.ts"
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { readJson, type SubmissionFlags, startOptions } from "../input/source.ts"
 import { print } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
-import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
+import { seeToItsEnd, withRunner } from "../target/runner.ts"
 import { type BulkFlags, isForMany, startBulk } from "./bulk.ts"
 
 export interface RetryOptions extends BulkFlags, DeadLetterFlags {
@@ -22,29 +23,25 @@ export interface SignalOptions extends TargetOptions {
 
 export async function cancel(jobId: string | undefined, options: BulkFlags): Promise<number> {
   if (isForMany(jobId, options)) return startBulk("cancel", options)
-  return cancelOne(jobId!, options)
-}
-
-async function cancelOne(jobId: string, options: BulkFlags): Promise<number> {
-  const { status } = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
-  return told({ job_id: jobId, status }, options, "is cancelled; its completed nodes stay completed.")
+  const job = await withTarget(options, ({ jobs }) => jobs.cancel(jobId, options.reason))
+  return told(job, options, "is cancelled; its completed nodes stay completed.")
 }
 
 export async function pause(
   jobId: string,
   options: TargetOptions & { readonly reason?: string },
 ): Promise<number> {
-  const { status } = await withTarget(options, ({ jobs }) => jobs.pause(jobId, options))
-  return told({ job_id: jobId, status }, options, "is paused: no further node begins. Running ones end.")
+  const job = await withTarget(options, ({ jobs }) => jobs.pause(jobId, options))
+  return told(job, options, "is paused: no further node begins. Running ones end.")
 }
 
 export async function resume(jobId: string, options: TargetOptions): Promise<number> {
   return withTarget(options, async target => {
-    const { status } = await target.jobs.resume(jobId)
+    const job = await target.jobs.resume(jobId)
     const what = target.isRun
       ? "is resumed."
       : `is resumed. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`
-    return told({ job_id: jobId, status }, options, what)
+    return told(job, options, what)
   })
 }
 
@@ -86,10 +83,6 @@ export async function describe(jobId: string, options: DescribeOptions): Promise
 
 export async function remove(jobId: string | undefined, options: BulkFlags): Promise<number> {
   if (isForMany(jobId, options)) return startBulk("delete", options)
-  return removeOne(jobId!, options)
-}
-
-async function removeOne(jobId: string, options: TargetOptions): Promise<number> {
   await withTarget(options, ({ jobs }) => jobs.delete(jobId))
   const what = "is deleted: lists hide it, and retention removes it."
   return told({ job_id: jobId, status: "DELETED" }, options, what)
@@ -99,49 +92,45 @@ export async function signal(jobId: string, name: string, options: SignalOptions
   const data = ((await readJson("--data", options.data)) ?? null) as Json
   const { resumeToken } = options
   const token = resumeToken === undefined ? {} : { resumeToken }
-  const { status } = await withTarget(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
-  return told({ job_id: jobId, status }, options, `received signal ${name}.`)
+  const job = await withTarget(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
+  return told(job, options, `received signal ${name}.`)
 }
 
 export async function retry(jobId: string | undefined, options: RetryOptions): Promise<number> {
-  if (!isForMany(jobId, options)) return retryOne(jobId!, options)
-  if (options.wait)
-    throw new UmbraError("E604", "--wait is for one job; `umbra resume` runs the unfinished jobs of a store.")
-  return startBulk("retry", options)
-}
-
-async function retryOne(jobId: string, options: RetryOptions): Promise<number> {
+  if (isForMany(jobId, options)) {
+    if (options.wait)
+      throw new UmbraError(
+        "E604",
+        "--wait is for one job; `umbra resume` runs the unfinished jobs of a store.",
+      )
+    return startBulk("retry", options)
+  }
   if (options.wait) return retryAndWait(jobId, options)
   return withTarget(options, async target => {
-    const { status } = await target.jobs.retry(jobId)
-    return told(
-      { job_id: jobId, status },
-      options,
-      target.isRun
-        ? "is retried: an engine of the server runs its unfinished nodes."
-        : `will be retried. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`,
-    )
+    const job = await target.jobs.retry(jobId)
+    const what = target.isRun
+      ? "is retried: an engine of the server runs its unfinished nodes."
+      : `will be retried. No engine runs it yet; start one with \`umbra resume${target.flags}\`.`
+    return told(job, options, what)
   })
 }
 
 /** Retries the job and waits until it has ended; its nodes run in this process unless another engine has the job. */
 async function retryAndWait(jobId: string, options: RetryOptions): Promise<number> {
   return withRunner(options, async runner => {
-    await mustHaveHandlers(runner, jobId)
+    const missing = runner.missing((await runner.graph(jobId)).nodes, jobId)
+    if (missing !== undefined)
+      throw new UmbraError(
+        "E103",
+        `node ${missing.id} needs handler "${missing.handler}". Add the module that defines it with --handlers.`,
+      )
     await runner.retry(jobId)
     return seeToItsEnd(runner, jobId, options)
   })
 }
 
-async function mustHaveHandlers(runner: Runner, jobId: string): Promise<void> {
-  const missing = runner.missing((await runner.graph(jobId)).nodes, jobId)
-  if (missing !== undefined)
-    throw new UmbraError(
-      "E103",
-      `node ${missing.id} needs handler "${missing.handler}". Add the module that defines it with --handlers.`,
-    )
-}
+type Told = Pick<JobSnapshot, "job_id" | "status">
 
-function told(job: { job_id: string; status: string }, options: TargetOptions, what: string): number {
-  return print(options, job, `Job ${job.job_id} ${what}\n`)
+function told({ job_id, status }: Told, options: TargetOptions, what: string): number {
+  return print(options, { job_id, status }, `Job ${job_id} ${what}\n`)
 }

@@ -2,11 +2,10 @@
 
 import { type JobPage, type RemoteEvent, type RemoteItem, withLiveItems } from "../../client/index.ts"
 import type { JobStatus } from "../../core/states.ts"
-import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
 import { durationsChart } from "../output/durations-chart.ts"
 import { padded, print, workflowOf } from "../output/print.ts"
-import { duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
+import { duration, type Paint, paintFor, printable, shorten, tookText } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
 
@@ -52,7 +51,7 @@ function table(
   const paint = paintFor(process.stdout)
   const names = padded(jobs.map(job => printable(workflowOf(job))))
   const lines = jobs.map((job, i) =>
-    `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${tookText(job)}`.trimEnd(),
+    `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${job.paused == null ? tookText(job) : "paused"}`.trimEnd(),
   )
   const searched = complete ? "More" : `Searched back to ${scanned_to}. More`
   const same = hasFilter ? ", with the same options" : ""
@@ -67,13 +66,6 @@ export function paintStatus(status: JobStatus, paint: Paint): string {
   if (status === "COMPLETED") return paint.green(text)
   if (status === "FAILED" || status === "EXPIRED") return paint.red(text)
   return status === "CANCELLED" || status === "DELETED" ? paint.yellow(text) : paint.cyan(text)
-}
-
-/** A server before 0.2 sends neither `paused` nor `start_at`. */
-function tookText({ created_at, start_at, finished_at, paused }: JobSnapshot): string {
-  if (paused != null) return "paused"
-  const begin = Date.parse(start_at ?? created_at)
-  return finished_at === null ? "" : duration(Math.max(0, Date.parse(finished_at) - begin))
 }
 
 /** `umbra jobs events JOB`: everything that happened to the job (J18). */

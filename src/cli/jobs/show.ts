@@ -54,7 +54,7 @@ export async function show(jobId: string, node: string | undefined, options: Sho
   return print(options, shown, () => text(job, graph))
 }
 
-function text(job: JobSnapshot, graph: RemoteGraph): string {
+function text(job: JobSnapshot, graph: RemoteGraph): string[] {
   const labels = Object.entries(job.labels).map(([name, value]) => `${name}=${value}`)
   const facts = [
     ["job", job.job_id],
@@ -83,7 +83,7 @@ function text(job: JobSnapshot, graph: RemoteGraph): string {
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
   const paint = paintFor(process.stdout)
-  return `${[...factLines(facts, paint), "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
+  return [...factLines(facts, paint), "", ...partLines(graph, paint), ...unseenLines(graph, paint)]
 }
 
 function aboutText({ at, by }: { readonly at: string; readonly by: string | null }): string {
@@ -273,7 +273,7 @@ async function showNode(jobId: string, id: string, options: ShowOptions): Promis
   const { item } = options
   const node = await withTarget(options, ({ jobs }) => jobs.node(jobId, id, { item }))
   const columns = process.stdout.columns || 100
-  return print(options, node, () => `${nodeText(node, columns, paintFor(process.stdout)).join("\n")}\n`)
+  return print(options, node, () => nodeText(node, columns, paintFor(process.stdout)))
 }
 
 export function nodeText(node: RemoteNodeDetails, columns: number, paint: Paint): string[] {

@@ -2,6 +2,7 @@
 
 import type { RemoteEvent } from "../../client/index.ts"
 import type { JsonObject } from "../../core/json.ts"
+import { nodeStatuses } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { JobActivity } from "../../jobs/activity.ts"
@@ -118,16 +119,7 @@ export class Board {
   }
 }
 
-const zero: Record<NodeStatus, number> = {
-  PENDING: 0,
-  QUEUED: 0,
-  RUNNING: 0,
-  WAITING: 0,
-  COMPLETED: 0,
-  SKIPPED: 0,
-  FAILED: 0,
-  CANCELLED: 0,
-}
+const zero = Object.fromEntries(nodeStatuses.map(status => [status, 0])) as Record<NodeStatus, number>
 
 function newNode(id: string): BoardNode {
   return {

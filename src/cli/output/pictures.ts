@@ -6,8 +6,8 @@
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { dependenciesOf, drawTree, treeOf } from "../live/tree.ts"
-import { asJson } from "./print.ts"
-import { count, type Paint, printable, width } from "./terminal.ts"
+import { asJson, tableLines } from "./print.ts"
+import { count, type Paint, printable } from "./terminal.ts"
 
 /** `title`: of a workflow; a job has none. */
 export function mermaid(direction: "TD" | "LR", lines: readonly string[], title?: string): string {
@@ -27,7 +27,7 @@ export const mermaidLabel = (text: string, small: string): string =>
 export const mermaidArrow = (kind: string): string =>
   kind === "default" ? "-->" : `-->|${mermaidText(kind)}|`
 
-export function mermaidGraph({ name, nodes, dependencies }: Plan): string {
+function mermaidGraph({ name, nodes, dependencies }: Plan): string {
   const shapes = nodes.map(({ id, handler, when }, i) => {
     const label = mermaidLabel(id, mermaidText(handler))
     return `  n${i}${when === null ? `[${label}]` : `{{${label}}}`}`
@@ -36,7 +36,7 @@ export function mermaidGraph({ name, nodes, dependencies }: Plan): string {
 }
 
 /** A queue is drawn next to the route that reads it, and has the same number. */
-export function mermaidPipeline({ name }: Plan, { routes, init }: PipelinePlan): string {
+function mermaidPipeline({ name }: Plan, { routes, init }: PipelinePlan): string {
   const lines = [
     "  begin((init))",
     ...routes.flatMap(({ name, inbound, adapters }, i) => [
@@ -60,7 +60,7 @@ function dot(name: string, lines: readonly string[]): string {
 const dotText = (text: string): string => text.replace(/["\\]/g, "\\$&").replace(/\r\n|\r|\n/g, "\\n")
 const dotStyle = '  node [shape=box, style=rounded, fontname="sans-serif"]'
 
-export function dotGraph({ name, nodes, dependencies }: Plan): string {
+function dotGraph({ name, nodes, dependencies }: Plan): string {
   const shapes = nodes.map(({ id, handler, when }, i) => {
     const style = when === null ? "" : ', style="rounded,dashed"'
     return `  n${i} [label="${dotText(id)}\\n${dotText(handler)}"${style}]`
@@ -68,7 +68,7 @@ export function dotGraph({ name, nodes, dependencies }: Plan): string {
   return dot(name, [dotStyle, ...shapes, ...edges(dependencies).map(([from, to]) => `  n${from} -> n${to}`)])
 }
 
-export function dotPipeline({ name }: Plan, { routes, init }: PipelinePlan): string {
+function dotPipeline({ name }: Plan, { routes, init }: PipelinePlan): string {
   return dot(name, [
     "  rankdir=LR",
     dotStyle,
@@ -88,7 +88,7 @@ export function dotPipeline({ name }: Plan, { routes, init }: PipelinePlan): str
   ])
 }
 
-export function jsonGraph({ name, nodes, dependencies, order, inDegrees, exits }: Plan): string {
+function jsonGraph({ name, nodes, dependencies, order, inDegrees, exits }: Plan): string {
   const id = (position: number): string => nodes[position]!.id
   return asJson({
     name,
@@ -101,7 +101,7 @@ export function jsonGraph({ name, nodes, dependencies, order, inDegrees, exits }
   })
 }
 
-export function jsonPipeline({ name }: Plan, { routes, init, maxHops }: PipelinePlan): string {
+function jsonPipeline({ name }: Plan, { routes, init, maxHops }: PipelinePlan): string {
   const queue = (position: number): string => routes[position]!.inbound
   return asJson({
     name,
@@ -146,7 +146,7 @@ function levels(order: Plan["order"], dependencies: Dependencies): number[][] {
 
 type Row = readonly [drawn: string, ...columns: string[]]
 
-export function treeGraph(plan: Plan, paint: Paint): string {
+function treeGraph(plan: Plan, paint: Paint): string {
   const rows = treeOf(plan).map(({ node, branch }): Row => {
     const { id, handler, when, forEach } = plan.nodes[node]!
     const before = [...dependenciesOf(plan.dependencies, node)].map(at => plan.nodes[at]!.id)
@@ -165,7 +165,7 @@ export function treeGraph(plan: Plan, paint: Paint): string {
 type Step = readonly [kind: string, to: number]
 
 /** Starts at the queues of initial messages and follows what routes emit. Routes may form a cycle. */
-export function treePipeline({ name }: Plan, { routes, init }: PipelinePlan, paint: Paint): string {
+function treePipeline({ name }: Plan, { routes, init }: PipelinePlan, paint: Paint): string {
   const drawn = new Set<number>()
   const rows: Row[] = [["queue", "route", "adapters"]]
   const draw = ([kind, to]: Step, branch: string): readonly Step[] => {
@@ -191,12 +191,17 @@ export function treePipeline({ name }: Plan, { routes, init }: PipelinePlan, pai
 
 /** Each node and each queue appears once, and no edge is left out: edges that the lines cannot show are listed after them. */
 function table(title: string, rows: readonly Row[], paint: Paint): string {
-  const columns = [0, 1].map(at => Math.max(...rows.map(row => width(row[at] ?? ""))))
-  const lines = rows.map(row =>
-    row
-      .map((cell, at) => `${cell}${" ".repeat(Math.max(0, (columns[at] ?? 0) - width(cell)))}`)
-      .join("  ")
-      .trimEnd(),
-  )
-  return `${[paint.bold(printable(title)), ...lines].join("\n")}\n`
+  return `${[paint.bold(printable(title)), ...tableLines(rows)].join("\n")}\n`
+}
+
+interface Format {
+  readonly graph: (plan: Plan, paint: Paint) => string
+  readonly pipeline: (plan: Plan, pipeline: PipelinePlan, paint: Paint) => string
+}
+
+export const formats: Readonly<Record<string, Format>> = {
+  mermaid: { graph: mermaidGraph, pipeline: mermaidPipeline },
+  tree: { graph: treeGraph, pipeline: treePipeline },
+  dot: { graph: dotGraph, pipeline: dotPipeline },
+  json: { graph: jsonGraph, pipeline: jsonPipeline },
 }

@@ -1,14 +1,21 @@
 import { exitCode } from "../exit.ts"
 import { paintFor, printable, width } from "./terminal.ts"
 
+/** A text, or its lines. */
+type Text = string | readonly string[]
+
 /** Prints the result of a command that has succeeded: as JSON with `--json`, otherwise as text. Returns its exit code. */
 export function print(
   { json }: { readonly json?: boolean },
   value: unknown,
-  text: string | (() => string),
+  text: Text | (() => Text),
 ): number {
-  process.stdout.write(json ? asJson(value) : typeof text === "string" ? text : text())
+  process.stdout.write(json ? asJson(value) : wholeText(typeof text === "function" ? text() : text))
   return exitCode.ok
+}
+
+function wholeText(text: Text): string {
+  return typeof text === "string" ? text : `${text.join("\n")}\n`
 }
 
 export const asJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
@@ -21,6 +28,18 @@ export function factLines(
   return facts
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
+}
+
+/** Rows as lines, with columns of equal width. */
+export function tableLines(rows: readonly (readonly string[])[]): string[] {
+  const columns = Math.max(0, ...rows.map(row => row.length))
+  const filled = Array.from({ length: columns }, (_, at) => padded(rows.map(row => row[at] ?? "")))
+  return rows.map((_, row) =>
+    filled
+      .map(column => column[row]!)
+      .join("  ")
+      .trimEnd(),
+  )
 }
 
 /** Texts of a column, filled with spaces to the width of the longest. */

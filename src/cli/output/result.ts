@@ -4,7 +4,7 @@ import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import { withLive } from "../../core/view/live-view.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
-import { count, duration, type Paint, paintFor, printable } from "./terminal.ts"
+import { count, type Paint, paintFor, printable, tookText } from "./terminal.ts"
 
 export interface JobWithNodes {
   readonly job: JobSnapshot
@@ -82,10 +82,9 @@ function resultText(
   paint: Paint,
   { flags, runningFlags, runsHere, allowDeadLetters }: Suggested & DeadLetterFlags,
 ): string {
-  const { job_id, status, created_at, start_at, finished_at } = job
-  const begin = Date.parse(start_at ?? created_at)
+  const { job_id, status, finished_at } = job
   const workflow = printable(job.workflow)
-  const took = finished_at === null ? "" : ` in ${duration(Math.max(0, Date.parse(finished_at) - begin))}`
+  const took = finished_at === null ? "" : ` in ${tookText(job)}`
   const messages = deadLettersText(left, paint, flags)
   // The outcome of a pipeline's messages has been shown already.
   const output = routes === undefined ? outputText(job, flags) : ""
@@ -170,7 +169,7 @@ export async function leftDeadLetters(
 
 export function exitCodeWith(
   status: string,
-  left: LeftDeadLetters | null,
+  left: Pick<DeadLettersView, "count"> | null,
   { allowDeadLetters = false }: DeadLetterFlags,
 ): number {
   const isWell = status === "COMPLETED" && (left === null || left.count === 0 || allowDeadLetters)

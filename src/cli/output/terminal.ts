@@ -81,6 +81,17 @@ export function duration(ms: number): string {
     : `${Math.floor(hours / 24)} d ${hours % 24} h`
 }
 
+/** How long a job took, from its start; "": it has not ended. A server before 0.2 does not send `start_at`. */
+export function tookText(job: {
+  readonly created_at: string
+  readonly start_at?: string | null
+  readonly finished_at: string | null
+}): string {
+  const { created_at, start_at, finished_at } = job
+  const begin = Date.parse(start_at ?? created_at)
+  return finished_at === null ? "" : duration(Math.max(0, Date.parse(finished_at) - begin))
+}
+
 export function count(n: number, noun: string): string {
   return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`
 }

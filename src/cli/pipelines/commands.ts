@@ -213,7 +213,7 @@ export async function lineage(
     return print(options, found, text)
   }
   const room = stdout.isTTY ? stdout.columns : undefined
-  return print(options, found, () => `${lineagePicture(found, paintFor(stdout), room).join("\n")}\n`)
+  return print(options, found, () => lineagePicture(found, paintFor(stdout), room))
 }
 
 /** A message's lineage as a tree: its ancestors above, its descendants below. */

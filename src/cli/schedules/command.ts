@@ -2,9 +2,9 @@
 import type { ScheduleFire, ScheduleRequest, ScheduleSummary, ScheduleTick } from "../../client/index.ts"
 import { readJson, type SubmissionFlags, ttlSeconds } from "../input/source.ts"
 import { follow } from "../jobs/bulk.ts"
-import { factLines, padded, print } from "../output/print.ts"
+import { factLines, print, tableLines } from "../output/print.ts"
 import { count, printable } from "../output/terminal.ts"
-import { type TargetOptions, withTarget } from "../target/open.ts"
+import { listed, type TargetOptions, withTarget } from "../target/open.ts"
 
 /** Past ticks that are shown. */
 const SHOWN = 10
@@ -44,33 +44,26 @@ export async function create(name: string, options: CreateOptions): Promise<numb
   if (options.dryRun) {
     const preview = await withTarget(options, ({ schedules }) => schedules.preview(document))
     const next = preview.next_ticks.map(tick => `  ${tick}\n`)
-    return print(options, preview, () => `Would be stored. Next ticks\n${listed(next)}`)
+    return print(options, preview, () => `Would be stored. Next ticks\n${orNone(next)}`)
   }
   const schedule = await withTarget(options, ({ schedules }) => schedules.put(name, document), { make: true })
   return print(options, schedule, () => `Schedule ${name} is stored; ${nextText(schedule)}.\n`)
 }
 
 export async function list(options: TargetOptions): Promise<number> {
-  const found = await withTarget(options, async ({ schedules }) => {
-    const all: ScheduleSummary[] = []
-    for await (const schedule of schedules.list({ fires: 1 })) all.push(schedule)
-    return all
-  })
+  const found = await withTarget(options, ({ schedules }) => listed(schedules.list({ fires: 1 })))
   return print(options, { schedules: found }, () => {
     if (found.length === 0) return "No schedules. Store one with `umbra schedule create`.\n"
-    const names = padded(found.map(({ name }) => name))
-    const times = padded(found.map(timesText))
-    return found.map((each, i) => `${names[i]}  ${times[i]}  ${nextText(each)}${lastText(each)}\n`).join("")
+    const rows = found.map(each => [each.name, timesText(each), `${nextText(each)}${lastText(each)}`])
+    return tableLines(rows)
   })
 }
 
 export async function show(name: string, options: TargetOptions): Promise<number> {
-  const [schedule, fires] = await withTarget(options, async ({ schedules }) => {
-    const last: ScheduleFire[] = []
-    const shown = await schedules.get(name)
-    for await (const fire of schedules.fires(name, { limit: SHOWN })) if (last.push(fire) === SHOWN) break
-    return [shown, last] as const
-  })
+  const [schedule, fires] = await withTarget(options, async ({ schedules }) => [
+    await schedules.get(name),
+    await listed(schedules.fires(name, { limit: SHOWN }), SHOWN),
+  ])
   const facts = [
     ["schedule", schedule.name],
     ["workflow", printable(schedule.workflow)],
@@ -83,11 +76,11 @@ export async function show(name: string, options: TargetOptions): Promise<number
   ] as const
   const next = schedule.next_ticks.map(tick => `  ${tick}\n`)
   const text = () =>
-    `${factLines(facts).join("\n")}\n\nNext ticks\n${listed(next)}\nLast ticks\n${listed(fires.map(fireLine))}`
+    `${factLines(facts).join("\n")}\n\nNext ticks\n${orNone(next)}\nLast ticks\n${orNone(fires.map(fireLine))}`
   return print(options, { ...schedule, fires }, text)
 }
 
-function listed(lines: readonly string[]): string {
+function orNone(lines: readonly string[]): string {
   return lines.length === 0 ? "  none\n" : lines.join("")
 }
 
@@ -98,12 +91,8 @@ export interface TicksOptions extends TargetOptions {
 
 export async function ticks(name: string, options: TicksOptions): Promise<number> {
   const { from, to } = options
-  const found = await withTarget(options, async ({ schedules }) => {
-    const all: ScheduleTick[] = []
-    for await (const tick of schedules.ticks(name, { from, to })) all.push(tick)
-    return all
-  })
-  return print(options, { ticks: found }, () => listed(found.map(fireLine)))
+  const found = await withTarget(options, ({ schedules }) => listed(schedules.ticks(name, { from, to })))
+  return print(options, { ticks: found }, () => orNone(found.map(fireLine)))
 }
 
 export async function pause(name: string, options: TargetOptions): Promise<number> {

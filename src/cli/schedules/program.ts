@@ -1,18 +1,14 @@
 /** The commands of `umbra schedule` and their options. The code of a command is imported when it runs. */
 import { Command } from "commander"
-import { run } from "../action.ts"
+import { commandsOf } from "../action.ts"
 import * as options from "../input/options.ts"
-
-const { json, owner, withTarget } = options
 
 export function scheduleProgram(): Command {
   const schedule = new Command("schedule").summary(
     "start workflows at times: cron with time zones, or every 15m",
   )
-  const command = (usage: string, summary: string) =>
-    withTarget(schedule.command(usage).summary(summary)).addOption(owner()).addOption(json())
-  const code = () => import("./command.ts")
-  command("create <name>", "store a schedule, or change it")
+  const command = commandsOf(schedule, () => import("./command.ts"))
+  command("create <name>", "store a schedule, or change it", "create")
     .requiredOption("--workflow <name>", "the workflow: name, name@3 or name@alias")
     .option(
       "--cron <fields>",
@@ -41,27 +37,24 @@ export function scheduleProgram(): Command {
       options.wholeNumber,
     )
     .option("--dry-run", "only check it, and print its next ticks")
-    .action(run(code, "create"))
-  command("list", "list schedules by name").action(run(code, "list"))
-  command("show <name>", "show a schedule, its next ticks and what the last ones did").action(
-    run(code, "show"),
+  command("list", "list schedules by name", "list")
+  command("show <name>", "show a schedule, its next ticks and what the last ones did", "show")
+  command(
+    "ticks <name>",
+    "list the ticks of a range: what past ones did, and those that are planned",
+    "ticks",
   )
-  command("ticks <name>", "list the ticks of a range: what past ones did, and those that are planned")
     .requiredOption("--from <time>", "the first tick is not before this time")
     .requiredOption("--to <time>", "all ticks are before this time")
-    .action(run(code, "ticks"))
-  command("pause <name>", "pause a schedule: ticks that are due while it is paused never fire").action(
-    run(code, "pause"),
-  )
-  command("resume <name>", "resume a paused schedule").action(run(code, "resume"))
-  command("run <name>", "start a job of the schedule now, and print its id").action(run(code, "start"))
-  command("backfill <name>", "start a job for each past tick of a range")
+  command("pause <name>", "pause a schedule: ticks that are due while it is paused never fire", "pause")
+  command("resume <name>", "resume a paused schedule", "resume")
+  command("run <name>", "start a job of the schedule now, and print its id", "start")
+  command("backfill <name>", "start a job for each past tick of a range", "backfill")
     .requiredOption("--from <time>", "the first tick is not before this time")
     .requiredOption("--to <time>", "all ticks are before this time, which is not in the future")
     .option("--rate <number>", "jobs per second (default: 100)", options.amount)
     .option("--dry-run", "only count the ticks")
     .option("--detach", "print the id of the bulk operation and do not wait for its end")
-    .action(run(code, "backfill"))
-  command("delete <name>", "delete a schedule; its jobs stay").action(run(code, "remove"))
+  command("delete <name>", "delete a schedule; its jobs stay", "remove")
   return schedule
 }

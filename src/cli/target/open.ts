@@ -41,6 +41,13 @@ export async function withTarget<T>(
   return inTurn(() => once(options, use, wanted), { through: true })
 }
 
+/** The entries of a list, at most the first `most`. */
+export async function listed<T>(found: AsyncIterable<T>, most = Number.POSITIVE_INFINITY): Promise<T[]> {
+  const list: T[] = []
+  for await (const one of found) if (list.push(one) >= most) break
+  return list
+}
+
 /** A store is opened at its first use: a rejected command has done nothing. */
 async function once<T>(
   options: TargetOptions,

@@ -3,12 +3,13 @@ import { Artifacts } from "../../artifacts/artifacts.ts"
 import { readingMovedFacts } from "../../artifacts/moved-facts.ts"
 import { contentPlaceOf, openContentStore } from "../../artifacts/open.ts"
 import { artifactSettings } from "../../artifacts/settings.ts"
-import { pages } from "../../client/http.ts"
+import { entries } from "../../client/http.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { UmbraOptions } from "../../umbra.ts"
 import type { TargetArtifacts } from "./open.ts"
+import type { Store } from "./store.ts"
 
 /** A store for reading; large outputs may be in the content store. */
 export async function openJournalAt(location: string, log: Log): Promise<Journal> {
@@ -20,25 +21,20 @@ export function contentAt(location: string): Pick<UmbraOptions, "artifacts"> {
   return { artifacts: { location: contentPlaceOf(location)?.location ?? null } }
 }
 
-export function storeArtifacts(
-  owner: string,
-  location: string,
-  journal: () => Promise<Journal>,
-): TargetArtifacts {
+export function storeArtifacts(owner: string, location: string, store: Store): TargetArtifacts {
   const opened = async () => {
     const settings = artifactSettings()
     const place = contentPlaceOf(location)
     const content = place && openContentStore(place)
-    const { artifacts: rows } = await journal()
+    const { artifacts: rows } = await store.journal()
     return new Artifacts({ rows, content, location: place?.location ?? null, settings, now: Date.now })
   }
   return {
     put: async (name, body, type) => (await opened()).put(name, body, { owner, type }),
     get: async hash => (await opened()).get(hash, { owner }),
-    async *list({ jobId, after: first, limit } = {}) {
-      const artifacts = await opened()
-      const ask = (after?: string) => artifacts.list({ owner, jobId, after, limit })
-      for await (const page of pages(ask, first)) yield* page.artifacts
+    list({ jobId, after: first, limit } = {}) {
+      const ask = async (after?: string) => (await opened()).list({ owner, jobId, after, limit })
+      return entries(ask, "artifacts", first)
     },
     remove: async (reference, { force } = {}) => (await opened()).remove(reference, { owner, force }),
     sweep: async ({ dryRun } = {}) => (await opened()).sweep({ dryRun }),

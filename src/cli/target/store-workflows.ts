@@ -1,8 +1,7 @@
 /** Workflows of one owner, on a folder or a database. */
 
-import { pages } from "../../client/http.ts"
+import { entries } from "../../client/http.ts"
 import type { Weights } from "../../client/types.ts"
-import { Plans } from "../../engine/plans.ts"
 import { PAUSES_CHANGED } from "../../engine/workflow-pauses.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { workflowStatistics } from "../../jobs/statistics.ts"
@@ -16,38 +15,33 @@ import {
   workflowPage,
   workflowWithAliases,
 } from "../../jobs/workflows.ts"
-import type { Journal } from "../../journal/port/journal.ts"
 import type { TargetWorkflows } from "./open.ts"
+import type { Store } from "./store.ts"
 
 const PAGE = 200
 
-export function storeWorkflows(owner: string, journal: () => Promise<Journal>): TargetWorkflows {
+export function storeWorkflows(owner: string, store: Store): TargetWorkflows {
   const by = "local"
-  const registry = async () => (await journal()).registry
+  const registry = async () => (await store.journal()).registry
   const stored = async () => {
-    const store = await journal()
-    return { registry: store.registry, workflow: store.readWorkflow.bind(store) }
+    const journal = await store.journal()
+    return { registry: journal.registry, workflow: journal.readWorkflow.bind(journal) }
   }
   return {
-    async get(name, { version } = {}) {
-      return workflowWithAliases(await stored(), { owner, name, version })
-    },
-    async statistics(workflow, { version, from, to } = {}) {
-      const store = await journal()
-      const parts = { journal: store, plans: new Plans(store), now: Date.now }
-      return workflowStatistics(parts, { owner, workflow, version, from, to })
-    },
+    get: async (name, { version } = {}) => workflowWithAliases(await stored(), { owner, name, version }),
+    statistics: async (workflow, { version, from, to } = {}) =>
+      workflowStatistics(await store.statistics(), { owner, workflow, version, from, to }),
     diff: async (name, between) => workflowDiff(await stored(), { owner, name, ...between }),
-    async *list() {
-      const known = await registry()
-      const ask = (after?: string) => workflowPage(known, { owner, after, limit: PAGE })
-      for await (const { workflows } of pages(ask)) yield* workflows
-    },
-    async *versions(name) {
-      const known = await registry()
-      const ask = (before?: number) => versionPage(known, { owner, name, before, limit: PAGE })
-      for await (const { versions } of pages(ask)) yield* versions
-    },
+    list: () =>
+      entries(
+        async (after?: string) => workflowPage(await registry(), { owner, after, limit: PAGE }),
+        "workflows",
+      ),
+    versions: name =>
+      entries(
+        async (before?: number) => versionPage(await registry(), { owner, name, before, limit: PAGE }),
+        "versions",
+      ),
     async setAlias(name, alias, target: number | Weights) {
       const weights = typeof target === "number" ? { [target]: 1 } : target
       const targets = Object.entries(weights).map(([version, weight]) => ({
@@ -56,25 +50,18 @@ export function storeWorkflows(owner: string, journal: () => Promise<Journal>): 
       }))
       return moveAlias(await registry(), { owner, name, alias, targets, by })
     },
-    async deleteAlias(name, alias) {
-      await deleteAlias(await registry(), { owner, name, alias, by })
-    },
-    async aliasHistory(name, alias) {
-      return (await aliasHistory(await registry(), { owner, name, alias })).moves
-    },
+    deleteAlias: async (name, alias) => deleteAlias(await registry(), { owner, name, alias, by }),
+    aliasHistory: async (name, alias) => (await aliasHistory(await registry(), { owner, name, alias })).moves,
     async pause(name, { reason } = {}) {
-      const store = await journal()
-      const pause = { owner, name, by, reason }
-      await pauseWorkflow(store.registry, pause, () => store.feed.notify(PAUSES_CHANGED))
+      const { registry, feed } = await store.journal()
+      await pauseWorkflow(registry, { owner, name, by, reason }, () => feed.notify(PAUSES_CHANGED))
       return this.get(name)
     },
     async resume(name) {
-      const store = await journal()
-      await resumeWorkflow(store.registry, { owner, name }, () => store.feed.notify(PAUSES_CHANGED))
+      const { registry, feed } = await store.journal()
+      await resumeWorkflow(registry, { owner, name }, () => feed.notify(PAUSES_CHANGED))
       return this.get(name)
     },
-    async delete(name) {
-      await deleteWorkflow(await registry(), { owner, name, by })
-    },
+    delete: async name => deleteWorkflow(await registry(), { owner, name, by }),
   }
 }

@@ -9,14 +9,14 @@
  *    cannot send. Methods that change something need `Umbra-Csrf: 1` and, with a body, JSON, in any case.
  * 3. A login always creates a new id, and ends the session whose cookie came with it: nobody can choose the id of another.
  */
-import { createHash, randomBytes } from "node:crypto"
+import { randomBytes } from "node:crypto"
 import type { FastifyRequest } from "fastify"
 import { SingleFlight } from "../../engine/single-flight.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Registry, SessionRow, TokenLimits } from "../../journal/port/registry.ts"
 import { noLimitsOfItsOwn } from "../http/limits.ts"
 import type { Caller } from "./caller.ts"
-import type { Scope } from "./tokens.ts"
+import { hashOf, type Scope } from "./tokens.ts"
 
 const HOURS_12 = 12 * 3600 * 1000
 /** Of one token or subject; a login more ends the oldest. */
@@ -152,8 +152,4 @@ function idIn(request: FastifyRequest): string | null {
     if (found.length > 0) return found.length === 1 && pattern.test(found[0]![1] ?? "") ? found[0]![1]! : null
   }
   return null
-}
-
-function hashOf(id: string): string {
-  return createHash("sha256").update(id).digest("hex")
 }

@@ -129,6 +129,6 @@ function noSuchToken(id: string): UmbraError {
   return new UmbraError("E320", `There is no token ${id}. \`umbra token list\` shows the ids.`)
 }
 
-function hashOf(token: string): string {
+export function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex")
 }

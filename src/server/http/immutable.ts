@@ -7,6 +7,11 @@ const FOREVER = "private, max-age=31536000, immutable"
 export function isKnown(request: FastifyRequest, reply: FastifyReply, tag: string): boolean {
   const etag = `"${tag}"`
   void reply.header("etag", etag).header("cache-control", FOREVER)
-  const known = request.headers["if-none-match"]?.split(",").map(each => each.trim().replace(/^W\//, ""))
+  return hasEtag(request, etag)
+}
+
+/** Does `If-None-Match` name this ETag? */
+export function hasEtag({ headers }: FastifyRequest, etag: string): boolean {
+  const known = headers["if-none-match"]?.split(",").map(each => each.trim().replace(/^W\//, ""))
   return known?.some(each => each === etag || each === "*") ?? false
 }

@@ -82,6 +82,14 @@ export function limitsWithin(maker: TokenLimits, wanted: TokenLimits, settings: 
   return given
 }
 
+export function cannotListen(host: string, port: number, cause: unknown): UmbraError {
+  return new UmbraError(
+    "E638",
+    `Cannot listen on ${host} port ${port}: ${(cause as Error).message}. Choose another port with --port.`,
+    { cause },
+  )
+}
+
 /** Can only this machine reach the host? */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)

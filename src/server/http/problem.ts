@@ -26,13 +26,8 @@ export function problemOf(error: UmbraError): ProblemDocument {
     detail: detailOf(error, status),
     code: error.code,
     ...detailsOf(error),
-    ...(status === 503 || status === 429 ? { retry_after: retryAfterOf(error) } : {}),
+    ...(status === 503 || status === 429 ? { retry_after: Number(error.details.retry_after ?? 1) } : {}),
   }
-}
-
-/** In seconds. */
-function retryAfterOf({ details }: UmbraError): number {
-  return Number(details.retry_after ?? 1)
 }
 
 /** E501 and similar errors name hosts and folders, which do not help the caller. */

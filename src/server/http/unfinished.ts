@@ -48,10 +48,7 @@ export function ownerBounds(owner: string, { maxUnfinishedJobs: max }: ServerSet
 }
 
 /** The limit of the caller's token; null: it has none. */
-export function limitOfToken(
-  { limits }: Caller,
-  { maxUnfinishedJobsPerToken }: ServerSettings,
-): number | null {
+function limitOfToken({ limits }: Caller, { maxUnfinishedJobsPerToken }: ServerSettings): number | null {
   return limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
 }
 
@@ -61,6 +58,19 @@ export function boundsOf(caller: Caller, settings: ServerSettings): Bound[] {
   const ofToken = limitOfToken(caller, settings)
   if (ofToken === null) return ownerBounds(owner, settings)
   return [...ownerBounds(owner, settings), { owner, submittedBy: name, max: ofToken }]
+}
+
+/** Who starts jobs with a request, and what stores each of them within the limits. */
+export function submitterOf(
+  caller: Caller,
+  { unfinished, settings }: { readonly unfinished: Unfinished; readonly settings: ServerSettings },
+) {
+  const bounds = boundsOf(caller, settings)
+  return {
+    submittedBy: caller.limits === null ? undefined : caller.name,
+    maxUnfinished: limitOfToken(caller, settings) ?? undefined,
+    admit: (jobId: string, store: () => Promise<void>) => unfinished.admit(bounds, jobId, store),
+  }
 }
 
 /** The limits for a fork that a bulk operation makes. */

@@ -113,9 +113,10 @@ export interface ApiDocument {
 }
 
 function completed(document: ApiDocument): ApiDocument {
-  takeDocuments(document)
-  takeWebhooks(document)
-  takeUploads(document)
+  for (const [path, content] of Object.entries(unparsedBodies)) {
+    const operation = document.paths?.[path]?.post
+    if (operation !== undefined) operation.requestBody = { required: true, content: structuredClone(content) }
+  }
   const schemas = document.components?.schemas ?? {}
   for (const operation of Object.values(document.paths ?? {}).flatMap(methods => Object.values(methods))) {
     for (const [status, answer] of Object.entries(operation.responses ?? {})) {
@@ -152,44 +153,33 @@ function contentsOf({ requestBody, responses = {} }: Operation): Content[] {
   return [requestBody, ...Object.values(responses)].flatMap(part => Object.values(part?.content ?? {}))
 }
 
-/** The server reads workflows as text, to report lines and columns; callers send a JSON or YAML document. */
-function takeDocuments({ paths = {} }: ApiDocument): void {
-  for (const path of ["/workflows", "/workflows/validate"]) {
-    const operation = paths[path]?.post
-    if (operation === undefined) continue
-    operation.requestBody = {
-      required: true,
-      content: {
-        "application/json": {
-          schema: { type: "object", description: "Described by schema/workflow.schema.json." },
-          example: workflowExample,
-        },
-        "application/yaml": { schema: { type: "string" }, example: yamlExample },
-      },
-    }
-  }
+const workflowBody = {
+  "application/json": {
+    schema: { type: "object", description: "Described by schema/workflow.schema.json." },
+    example: workflowExample,
+  },
+  "application/yaml": { schema: { type: "string" }, example: yamlExample },
 }
 
-/** The server reads uploads as a stream. */
-function takeUploads({ paths = {} }: ApiDocument): void {
-  const operation = paths["/artifacts"]?.post
-  if (operation === undefined) return
-  const schema = { type: "string", description: "The content, of any type." }
-  operation.requestBody = {
-    required: true,
-    content: { "application/octet-stream": { schema, example: "some bytes" } },
-  }
-}
-
-/** The server reads webhooks as bytes, since the signature covers the bytes. */
-function takeWebhooks({ paths = {} }: ApiDocument): void {
-  const operation = paths["/webhooks/{provider}"]?.post
-  if (operation === undefined) return
-  const schema = { description: "The body that the provider sends, of any type." }
-  operation.requestBody = {
-    required: true,
-    content: { "application/json": { schema, example: { id: "op-17", status: "succeeded" } } },
-  }
+/**
+ * What callers send where the server reads text, to report lines and columns; a stream, for uploads; or bytes, for
+ * webhooks, since the signature covers them.
+ */
+const unparsedBodies: Readonly<Record<string, Record<string, Content>>> = {
+  "/workflows": workflowBody,
+  "/workflows/validate": workflowBody,
+  "/artifacts": {
+    "application/octet-stream": {
+      schema: { type: "string", description: "The content, of any type." },
+      example: "some bytes",
+    },
+  },
+  "/webhooks/{provider}": {
+    "application/json": {
+      schema: { description: "The body that the provider sends, of any type." },
+      example: { id: "op-17", status: "succeeded" },
+    },
+  },
 }
 
 /**
@@ -236,8 +226,10 @@ function byType(schema: Schema, schemas: Schemas): unknown {
   switch (schema.type) {
     case "object":
       return objectExample(schema, schemas)
-    case "array":
-      return listOf(exampleOf(schema.items, schemas))
+    case "array": {
+      const entry = exampleOf(schema.items, schemas)
+      return entry === undefined ? undefined : [entry]
+    }
     case "integer":
     case "number":
       return schema.minimum !== undefined && schema.minimum > 0 ? schema.minimum : 0
@@ -255,10 +247,6 @@ function resolved(schema: Schema | undefined, schemas: Schemas): Schema | undefi
   if (schema?.$ref === undefined) return schema
   const { $ref, ...rest } = schema
   return { ...schemas[$ref.split("/").at(-1)!], ...rest }
-}
-
-function listOf(entry: unknown): unknown {
-  return entry === undefined ? undefined : [entry]
 }
 
 function objectExample({ properties = {}, required = [] }: Schema, schemas: Schemas): unknown {

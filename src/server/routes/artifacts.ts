@@ -8,6 +8,7 @@ import { z } from "zod"
 import { tooLarge } from "../../artifacts/content-store.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Umbra } from "../../umbra.ts"
+import { hasEtag } from "../http/immutable.ts"
 import { attachment, wantedRange } from "../http/ranges.ts"
 import { uploadedBytes } from "../http/uploads.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
@@ -35,7 +36,7 @@ export function artifactRoutes(app: App, { umbra, isOpen }: RouteContext): void 
     "/jobs/:job/artifacts",
     read({
       summary: "List the artifacts that a job refers to",
-      params: z.object({ job: schema.jobId }),
+      params: schema.jobParams,
       querystring: views.pageQuery,
       response: schema.answers({ 200: views.page }, ["E301"]),
     }),
@@ -175,9 +176,11 @@ interface Wanted {
 /** Sets the headers of the answer. null: the client has the content. */
 async function describeContent(
   { artifacts }: Umbra,
-  { caller: { owner }, params, query, headers }: FastifyRequest,
+  request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Wanted | null> {
+  const { params, query, headers } = request
+  const { owner } = request.caller
   const { hash } = params as { readonly hash: string }
   const destination = headers["sec-fetch-dest"]
   if (!shownAs.has(destination))
@@ -190,8 +193,7 @@ async function describeContent(
     "cache-control": "private, no-cache",
     "content-security-policy": "default-src 'none'; sandbox",
   })
-  const known = headers["if-none-match"]?.split(",").map(each => each.trim().replace(/^W\//, ""))
-  if (known?.some(each => each === etag || each === "*")) return null
+  if (hasEtag(request, etag)) return null
   const { bytes } = found
   const range = rangeOf(headers, { etag, bytes }, reply)
   void reply.headers({

@@ -3,7 +3,7 @@ import { z } from "zod"
 import { isJobId } from "../../engine/ids.ts"
 import { type BulkRequest, readFilter, type ShownFilter } from "../../jobs/bulk/operation.ts"
 import { ownersOf } from "../auth/caller.ts"
-import { boundsOf, limitOfToken } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { wrong } from "../list-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/bulk.ts"
@@ -11,10 +11,9 @@ import * as schema from "../schemas/job.ts"
 
 const { manage, read } = operations("jobs")
 const params = z.object({ job: schema.jobId.describe("The id of the operation.") })
-const elsewhere = ["E610", "E613"] as const
 
-export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
-  const { bulk } = umbra
+export function bulkRoutes(app: App, parts: RouteContext): void {
+  const { bulk } = parts.umbra
 
   app.post(
     "/bulk",
@@ -25,15 +24,14 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
       body: views.request,
       response: schema.answers({ 200: z.union([views.operation, views.count]), 201: views.operation }, [
-        ...(["E306", "E309", "E611", "E635", "E636", "E646"] as const),
-        ...(["E101", "E102", "E104", "E105", "E106", "E107", "E108", "E109", "E110", "E111"] as const),
-        ...(["E112", "E305", "E426", "E807"] as const),
-        ...elsewhere,
+        ...schema.startingBulk,
+        // Whether a handler exists is checked with each target.
+        ...schema.ofDefinitions.filter(code => code !== "E103"),
+        ...(["E426", "E807"] as const),
       ]),
     }),
     async (request, reply) => {
-      const { caller } = request
-      const { owner } = caller
+      const { owner } = request.caller
       const { dry_run, filter, ...rest } = request.body
       if (filter.parent !== undefined && filter.parent !== "none" && !isJobId(filter.parent))
         throw wrong("filter.parent", "must be a job's id, or none")
@@ -41,17 +39,9 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
         throw wrong("filter.forked_from", "must be a job's id")
       const wanted = { ...rest, filter: readFilter(filter as ShownFilter) } as BulkRequest
       if (dry_run) return bulk.count(wanted, { owner })
-      const bounds = boundsOf(caller, settings)
-      const { is_new, ...operation } = await bulk.start(
-        wanted,
-        {
-          owner,
-          idempotencyKey: request.headers["idempotency-key"],
-          submittedBy: caller.limits === null ? undefined : caller.name,
-          maxUnfinished: limitOfToken(caller, settings) ?? undefined,
-        },
-        (jobId, store) => unfinished.admit(bounds, jobId, store),
-      )
+      const { admit, ...submitter } = submitterOf(request.caller, parts)
+      const options = { owner, idempotencyKey: request.headers["idempotency-key"], ...submitter }
+      const { is_new, ...operation } = await bulk.start(wanted, options, admit)
       return reply
         .code(is_new ? 201 : 200)
         .header("location", `/bulk/${operation.bulk_id}`)
@@ -64,10 +54,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
     read({
       summary: "List bulk operations, newest first",
       querystring: z.strictObject({
-        after: z
-          .string()
-          .optional()
-          .meta({ description: "`next` of the previous page.", example: schema.jobIdExample }),
+        after: schema.afterJob,
         limit: schema.limit,
       }),
       response: schema.answers({ 200: views.operationPage }, []),
@@ -115,7 +102,7 @@ export function bulkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       description:
         "Its commands in flight end, and it is CANCELLED then; what it has done stays done. Until then the answer has `aborting: true`.",
       params,
-      response: schema.answers({ 200: views.operation }, ["E301", "E302", "E315", ...elsewhere]),
+      response: schema.answers({ 200: views.operation }, ["E301", "E302", "E315", ...schema.elsewhere]),
     }),
     ({ job: { job_id } }) => bulk.abort(job_id),
   )

@@ -15,7 +15,7 @@ import type { Streams } from "../streams.ts"
 import { lastEventId, notAnId } from "./streams.ts"
 
 const { read } = operations("jobs")
-const params = z.object({ job: schema.jobId })
+const params = schema.jobParams
 const REPORT_PAGE = 500
 
 interface FactRoutes extends RouteContext {
@@ -74,7 +74,7 @@ export function factRoutes(app: App, { umbra, reports }: FactRoutes, streams: St
         description:
           "A fact as it is stored: times are milliseconds since 1970, nodes are positions in the definition. A payload over 1 KiB is replaced by a reference. A full page, with `limit` facts or 4 MiB of stored data, never changes and has an ETag. With `follow`: Server-Sent Events, `fact` with the seq as its id, `live` without an id, and `end`; `Last-Event-ID` resumes the stream.",
         params,
-        headers: z.object({ "last-event-id": schema.eventId.optional() }),
+        headers: schema.resumeHeaders,
         querystring: factsQuery,
         response: schema.answers({ 200: views.factPage, 304: views.notModified }, ["E301", "E611"]),
       }),

@@ -4,16 +4,22 @@ import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { isTraceparent } from "../../trace.ts"
 import { isKnown } from "../http/immutable.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
-import { boundsOf } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as facts from "../schemas/facts.ts"
 import * as views from "../schemas/fork.ts"
 import * as schema from "../schemas/job.ts"
 
 const { manage, read } = operations("jobs")
-const params = z.object({ job: schema.jobId })
+const params = schema.jobParams
+const forkErrors = [
+  ...schema.starting,
+  ...schema.ofDefinitions,
+  ...(["E301", "E306", "E309", "E314", "E502", "E614"] as const),
+]
 
-export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
+export function forkRoutes(app: App, parts: RouteContext): void {
+  const { umbra } = parts
   app.post(
     "/jobs/:job/fork",
     manage(
@@ -27,40 +33,10 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
           traceparent: schema.traceparent,
         }),
         body: views.forkRequest.nullish(),
-        response: schema.answers({ 200: z.union([schema.job, views.forkPreview]), 201: schema.job }, [
-          ...([
-            "E301",
-            "E304",
-            "E305",
-            "E306",
-            "E309",
-            "E314",
-            "E426",
-            "E502",
-            "E610",
-            "E611",
-            "E613",
-            "E807",
-          ] as const),
-          ...([
-            "E101",
-            "E102",
-            "E103",
-            "E104",
-            "E105",
-            "E106",
-            "E107",
-            "E108",
-            "E109",
-            "E110",
-            "E111",
-            "E112",
-            "E614",
-            "E635",
-            "E636",
-            "E646",
-          ] as const),
-        ]),
+        response: schema.answers(
+          { 200: z.union([schema.job, views.forkPreview]), 201: schema.job },
+          forkErrors,
+        ),
       },
       { mayLackJob: true },
     ),
@@ -72,14 +48,11 @@ export function forkRoutes(app: App, { umbra, unfinished, settings }: RouteConte
       const checked = { owner, request: { spentMs: 0 } }
       if (isDry) return umbra.previewFork(jobId, wanted as never, checked)
       const { "idempotency-key": idempotencyKey, traceparent } = request.headers
+      const { submittedBy, admit } = submitterOf(request.caller, parts)
       const options = {
-        ...checked,
-        idempotencyKey,
-        submittedBy: request.caller.limits === null ? undefined : request.caller.name,
+        ...{ ...checked, idempotencyKey, submittedBy },
         traceparent: isTraceparent(traceparent) ? traceparent : undefined,
       }
-      const bounds = boundsOf(request.caller, settings)
-      const admit = (id: string, store: () => Promise<void>) => unfinished.admit(bounds, id, store)
       const { jobId: id, isNew } = await umbra.acceptFork(jobId, wanted as never, options, admit)
       return reply
         .code(isNew ? 201 : 200)

@@ -5,12 +5,18 @@ import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
 const { manage, submit } = operations("jobs")
-const params = z.object({ job: schema.jobId })
-export const pauseBody = z
-  .strictObject({ reason: z.string().max(1000).optional() })
-  .nullish()
-  .meta({ examples: [{ reason: "the price list is wrong" }] })
-const elsewhere = ["E610", "E613"] as const
+const params = schema.jobParams
+const { elsewhere } = schema
+const signalErrors = [
+  ...elsewhere,
+  ...(["E301", "E302", "E312", "E317", "E502", "E614", "E635", "E636", "E807"] as const),
+]
+const reasonBody = (example: string) =>
+  z
+    .strictObject({ reason: z.string().max(1000).optional() })
+    .nullish()
+    .meta({ examples: [{ reason: example }] })
+export const pauseBody = reasonBody("the price list is wrong")
 
 export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
   app.post(
@@ -18,10 +24,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
     manage({
       summary: "Cancel a job that has not ended",
       params,
-      body: z
-        .strictObject({ reason: z.string().max(1000).optional() })
-        .nullish()
-        .meta({ examples: [{ reason: "ordered twice" }] }),
+      body: reasonBody("ordered twice"),
       response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
     }),
     async request => {
@@ -97,10 +100,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
       description: "Also of a job that has ended. What is not given stays as it is.",
       params,
       body: schema.description,
-      response: schema.answers({ 200: schema.job }, [
-        ...(["E301", "E307", "E309", "E635", "E636"] as const),
-        ...elsewhere,
-      ]),
+      response: schema.answers({ 200: schema.job }, ["E301", "E307", "E309", "E635", "E636", ...elsewhere]),
     }),
     async ({ job: { job_id }, body, caller }) => {
       await umbra.describe(job_id, { ...body, by: caller.name })
@@ -138,10 +138,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteContext): void {
         }),
       }),
       body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
-      response: schema.answers({ 200: schema.job }, [
-        ...(["E301", "E302", "E312", "E317", "E502", "E614", "E635", "E636", "E807"] as const),
-        ...elsewhere,
-      ]),
+      response: schema.answers({ 200: schema.job }, signalErrors),
     }),
     async request => {
       const { job_id } = request.job

@@ -38,25 +38,8 @@ import { why } from "../schemas/why.ts"
 
 const { read, submit } = operations("jobs")
 const LARGE_GRAPH = 1000
-const jobParams = z.object({ job: schema.jobId })
-const submitErrors = [
-  "E304",
-  "E305",
-  "E306",
-  "E309",
-  "E426",
-  "E502",
-  "E610",
-  "E611",
-  "E613",
-  "E614",
-  "E635",
-  "E636",
-  "E646",
-  "E702",
-  "E711",
-  "E807",
-] as const
+const { jobParams } = schema
+const submitErrors = [...schema.starting, "E306", "E309", "E502", "E614", "E702", "E711"] as const
 
 export function jobRoutes(app: App, parts: RouteContext): void {
   const { umbra } = parts
@@ -95,19 +78,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
         "Each submission succeeds or fails independently; answers are in the order of the submissions. A problem with `retry_after` rejects an entry for the moment only; `Retry-After` is the largest of them.",
       headers: z.object({ traceparent: schema.traceparent }),
       body: schema.newJobs,
-      response: schema.answers(
-        {
-          200: z.object({
-            results: z.array(
-              z.union([
-                z.object({ job_id: schema.jobId, is_new: z.boolean() }),
-                z.object({ problem: schema.problem }),
-              ]),
-            ),
-          }),
-        },
-        submitErrors,
-      ),
+      response: schema.answers({ 200: schema.submitted }, submitErrors),
     }),
     async (request, reply) => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
@@ -216,12 +187,10 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     "/jobs/:job/nodes/:node",
     read({
       summary: "Show a node, its output and the history of its attempts",
-      params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+      params: schema.nodeParams,
       querystring: z.object({
-        item: z.coerce
-          .number()
-          .int()
-          .min(0)
+        item: schema
+          .queryInt(0)
           .optional()
           .meta({ description: "For a node with for_each: show the attempts of this item.", example: 3 }),
       }),
@@ -245,28 +214,16 @@ function itemRoute(app: App, { umbra }: RouteContext): void {
       summary: "List the items of a node with for_each",
       description:
         "With `at`: the items at a past moment, as computed from the facts up to it, without `live`.",
-      params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+      params: schema.nodeParams,
       querystring: z.object({
         ...graphQuery.shape,
-        after: z.coerce
-          .number()
-          .int()
-          .min(-1)
+        after: schema
+          .queryInt(-1)
           .optional()
           .meta({ description: "Only items after this index: `next` of the previous page.", example: 49 }),
         limit: schema.limit,
       }),
-      response: schema.answers(
-        {
-          200: z.object({
-            items: z.array(views.item),
-            next: z.number().int().nullable(),
-            live: views.liveItems,
-            moment: views.lastFact,
-          }),
-        },
-        ["E301", "E310", "E313"],
-      ),
+      response: schema.answers({ 200: views.itemPage }, ["E301", "E310", "E313"]),
     }),
     async ({ job: { job_id }, params: { node }, query: { at, after = -1, limit } }) =>
       at === undefined
@@ -282,20 +239,10 @@ function configRoute(app: App, { umbra }: RouteContext): void {
       summary: "Show the config of a node as it was rendered for an attempt",
       description:
         "Computed again from the facts before the attempt, and never stored. Secrets are shown as `***`. A node with for_each has a config for each item.",
-      params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+      params: schema.nodeParams,
       querystring: z.strictObject({
-        attempt: z.coerce
-          .number()
-          .int()
-          .min(1)
-          .optional()
-          .meta({ description: "Default: the last.", example: 2 }),
-        item: z.coerce
-          .number()
-          .int()
-          .min(0)
-          .optional()
-          .meta({ description: "For a node with for_each.", example: 3 }),
+        attempt: schema.queryInt(1).optional().meta({ description: "Default: the last.", example: 2 }),
+        item: schema.queryInt(0).optional().meta({ description: "For a node with for_each.", example: 3 }),
       }),
       response: schema.answers({ 200: views.nodeConfig }, ["E301", "E310", "E313"]),
     }),
@@ -382,16 +329,8 @@ function ended(
 ): Promise<JobSnapshot> {
   return new Promise((resolve, reject) => {
     const unsubscribe = stopping.onStop(() => void umbra.job(jobId).then(resolve, reject))
-    umbra.wait(jobId, { timeoutMs: Math.min(seconds, settings.maxWaitSeconds) * 1000 }).then(
-      job => {
-        unsubscribe()
-        resolve(job)
-      },
-      error => {
-        unsubscribe()
-        reject(error)
-      },
-    )
+    const timeoutMs = Math.min(seconds, settings.maxWaitSeconds) * 1000
+    umbra.wait(jobId, { timeoutMs }).finally(unsubscribe).then(resolve, reject)
   })
 }
 

@@ -1,5 +1,4 @@
 /** The log of a job, as pages or as a stream. */
-import { z } from "zod"
 import { LogStream } from "../../feed/log-stream.ts"
 import { isoLogPage } from "../../jobs/iso-times.ts"
 import { wrong } from "../list-queries.ts"
@@ -21,8 +20,8 @@ export function logRoutes(app: App, { umbra }: RouteContext, streams: Streams): 
         summary: "List the log lines of a job, or follow them",
         description:
           "Lines of handlers, with what the engine did with the node between them, by time. A page may end before it is full. `lost`: lines before this one are missing. With `follow`: Server-Sent Events, `line` with the id of the line, and `end`; `Last-Event-ID` resumes the stream.",
-        params: z.object({ job: schema.jobId }),
-        headers: z.object({ "last-event-id": schema.eventId.optional() }),
+        params: schema.jobParams,
+        headers: schema.resumeHeaders,
         querystring: logsQuery,
         response: schema.answers({ 200: logPage }, ["E301", "E611"]),
       }),

@@ -3,14 +3,19 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { isJobId } from "../../engine/ids.ts"
 import { executionNumber, isoDeadLetters, isoLineage } from "../../pipeline/queries.ts"
-import { boundsOf } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as pipeline from "../schemas/pipeline.ts"
 
 const { read, submit } = operations("pipelines")
-const params = z.object({ job: schema.jobId })
+const params = schema.jobParams
 const looking = ["E301", "E706", "E707"] as const
+const replayErrors = [
+  ...looking,
+  ...schema.starting,
+  ...(["E309", "E502", "E614", "E702", "E708", "E710", "E711"] as const),
+]
 
 export function pipelineRoutes(app: App, parts: RouteContext): void {
   const { umbra } = parts
@@ -37,7 +42,7 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
             description: "`next` of the previous page, or a job's id.",
             example: schema.jobIdExample,
           }),
-        limit: z.coerce.number().int().min(1).max(100).default(50).meta({ example: 50 }),
+        limit: schema.queryInt(1, 100).default(50).meta({ example: 50 }),
       }),
       response: schema.answers({ 200: pipeline.executions }, ["E301"]),
     }),
@@ -86,7 +91,8 @@ export function pipelineRoutes(app: App, parts: RouteContext): void {
   replayRoute(app, parts)
 }
 
-function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): void {
+function replayRoute(app: App, parts: RouteContext): void {
+  const { umbra } = parts
   app.post(
     "/jobs/:job/dead-letters/replay",
     submit({
@@ -96,39 +102,15 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteContext): v
         "`replay_of`. `bodies` replaces bodies. A dead letter can be replayed once; afterwards it shows the job that replayed it.",
       params,
       body: pipeline.replay.nullish(),
-      response: schema.answers({ 201: pipeline.replayed }, [
-        ...looking,
-        ...([
-          "E304",
-          "E305",
-          "E309",
-          "E426",
-          "E502",
-          "E610",
-          "E611",
-          "E613",
-          "E614",
-          "E635",
-          "E636",
-        ] as const),
-        ...(["E646", "E702", "E708", "E710", "E711", "E807"] as const),
-      ]),
+      response: schema.answers({ 201: pipeline.replayed }, replayErrors),
     }),
     async (request, reply) => {
       const { caller } = request
       const { job_id, owner } = request.job
       const { messages, bodies, workflow } = request.body ?? {}
-      const bounds = boundsOf({ ...caller, owner }, settings)
-      const { jobId, replayed, stored } = await umbra.pipelines.replay(
-        job_id,
-        {
-          messages,
-          bodies: bodies as { readonly [message: string]: Json } | undefined,
-          workflow,
-          submittedBy: caller.limits === null ? undefined : caller.name,
-        },
-        (id, store) => unfinished.admit(bounds, id, store),
-      )
+      const { submittedBy, admit } = submitterOf({ ...caller, owner }, parts)
+      const which = { messages, bodies: bodies as Record<string, Json> | undefined, workflow, submittedBy }
+      const { jobId, replayed, stored } = await umbra.pipelines.replay(job_id, which, admit)
       return reply
         .code(201)
         .header("location", `/jobs/${jobId}`)

@@ -7,46 +7,41 @@ import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 
 const { admin, open } = operations("server")
-const { eg } = schema
+const { count, eg, int } = schema
 
 const readiness = z.object({
   ready: eg(z.boolean(), true),
   database: z.enum(["reachable", "away"]),
   engine: eg(z.boolean(), true, "An engine that accepts jobs is known, in this process or in another."),
-  partitions: eg(z.number().int(), 64, "Number of partitions that this process owns."),
+  partitions: eg(int, 64, "Number of partitions that this process owns."),
 })
-const count = z.number().int().min(0)
 
-const worker = z
-  .object({
-    id: eg(z.string(), "engine-5b1f0c9e-2d4a"),
-    host: eg(z.string(), "worker-1"),
-    pid: eg(z.number().int(), 4711),
-    version: eg(z.string(), "0.2.0"),
-    state: z
-      .enum(["live", "dead", "outdated"])
-      .describe("outdated: the worker runs an earlier release; it is alive, but gets no tasks."),
-    last_beat: schema.time,
-    handlers: eg(z.array(z.string()), ["call_external_service", "transform"]),
-    concurrency: eg(count, 16, "Attempts that it may run at the same time."),
-    running: eg(count, 3),
-    queued: count.describe("Attempts that wait for a slot."),
-    partitions: eg(count, 64, "Number of partitions that its process owns."),
-  })
-  .meta({ id: "Worker" })
-const engines = z
-  .object({
-    engines: z.array(
-      z.object({
-        ...worker.pick({ id: true, host: true, pid: true, version: true, last_beat: true }).shape,
-        state: z.enum(["live", "dead"]),
-        partitions: eg(z.array(count), [0, 1, 2], "The partitions that it owns."),
-      }),
-    ),
-    partitions: eg(count, 64, "How many partitions the store has."),
-    unowned: eg(z.array(count), [], "Partitions that no engine owns: their jobs make no progress."),
-  })
-  .meta({ id: "Engines" })
+const worker = schema.named("Worker", {
+  id: eg(z.string(), "engine-5b1f0c9e-2d4a"),
+  host: eg(z.string(), "worker-1"),
+  pid: eg(int, 4711),
+  version: eg(z.string(), "0.2.0"),
+  state: z
+    .enum(["live", "dead", "outdated"])
+    .describe("outdated: the worker runs an earlier release; it is alive, but gets no tasks."),
+  last_beat: schema.time,
+  handlers: eg(z.array(z.string()), ["call_external_service", "transform"]),
+  concurrency: eg(count, 16, "Attempts that it may run at the same time."),
+  running: eg(count, 3),
+  queued: count.describe("Attempts that wait for a slot."),
+  partitions: eg(count, 64, "Number of partitions that its process owns."),
+})
+const engines = schema.named("Engines", {
+  engines: z.array(
+    z.object({
+      ...worker.pick({ id: true, host: true, pid: true, version: true, last_beat: true }).shape,
+      state: z.enum(["live", "dead"]),
+      partitions: eg(z.array(count), [0, 1, 2], "The partitions that it owns."),
+    }),
+  ),
+  partitions: eg(count, 64, "How many partitions the store has."),
+  unowned: eg(z.array(count), [], "Partitions that no engine owns: their jobs make no progress."),
+})
 const health200 = z.object({
   status: z.literal("ok"),
   workers: z.object({ live: eg(count, 2), dead: count, outdated: count.optional() }),

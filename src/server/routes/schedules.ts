@@ -1,6 +1,6 @@
 /** Schedules: workflows that start at times. */
 import { z } from "zod"
-import { boundsOf, limitOfToken } from "../http/unfinished.ts"
+import { submitterOf } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import { operation } from "../schemas/bulk.ts"
 import * as schema from "../schemas/job.ts"
@@ -8,9 +8,10 @@ import * as views from "../schemas/schedule.ts"
 
 const { manage, read, submit } = operations("schedules")
 const params = z.object({ name: views.scheduleName })
+const storingErrors = ["E305", "E309", "E330", "E332", "E635", "E636", "E807"] as const
 
-export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteContext): void {
-  const { schedules } = umbra
+export function scheduleRoutes(app: App, parts: RouteContext): void {
+  const { schedules } = parts.umbra
 
   app.put(
     "/schedules/:name",
@@ -20,12 +21,10 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
         "201: it is new. 200: it was changed, or has this content already. A schedule with other times begins with the next tick from now.",
       params,
       body: views.request,
-      response: schema.answers({ 200: views.schedule, 201: views.schedule }, [
-        ...(["E305", "E309", "E330", "E332", "E635", "E636", "E807"] as const),
-      ]),
+      response: schema.answers({ 200: views.schedule, 201: views.schedule }, storingErrors),
     }),
     async ({ caller: { owner }, params: { name }, body }, reply) => {
-      const { schedule, isNew } = await schedules.put(name, body, { owner, max: settings.maxSchedules })
+      const { schedule, isNew } = await schedules.put(name, body, { owner, max: parts.settings.maxSchedules })
       return reply.code(isNew ? 201 : 200).send(schedule)
     },
   )
@@ -133,29 +132,11 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
         "Also while a job of the schedule is running, and for a paused schedule. `schedule.time` of its input is now. Ticks do not wait for this job.",
       params,
       body: views.nothing,
-      response: schema.answers({ 201: views.started }, [
-        ...([
-          "E304",
-          "E305",
-          "E330",
-          "E331",
-          "E426",
-          "E611",
-          "E610",
-          "E613",
-          "E635",
-          "E636",
-          "E646",
-          "E807",
-        ] as const),
-      ]),
+      response: schema.answers({ 201: views.started }, [...schema.starting, "E330", "E331"]),
     }),
     async ({ caller, params: { name } }, reply) => {
-      const bounds = boundsOf(caller, settings)
-      const submittedBy = caller.limits === null ? undefined : caller.name
-      const started = await schedules.run(name, { owner: caller.owner, submittedBy }, (jobId, store) =>
-        unfinished.admit(bounds, jobId, store),
-      )
+      const { submittedBy, admit } = submitterOf(caller, parts)
+      const started = await schedules.run(name, { owner: caller.owner, submittedBy }, admit)
       return reply.code(201).header("location", `/jobs/${started.job_id}`).send(started)
     },
   )
@@ -170,36 +151,16 @@ export function scheduleRoutes(app: App, { umbra, unfinished, settings }: RouteC
       headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
       body: views.backfillRequest,
       response: schema.answers({ 200: z.union([operation, views.backfillCount]), 201: operation }, [
-        ...([
-          "E305",
-          "E306",
-          "E309",
-          "E330",
-          "E331",
-          "E610",
-          "E611",
-          "E613",
-          "E635",
-          "E636",
-          "E646",
-        ] as const),
+        ...schema.startingBulk,
+        ...(["E330", "E331"] as const),
       ]),
     }),
     async ({ caller, params: { name }, body: { dry_run, ...range }, headers }, reply) => {
       const { owner } = caller
       if (dry_run) return schedules.previewBackfill(name, range, { owner })
-      const bounds = boundsOf(caller, settings)
-      const { is_new, ...started } = await schedules.backfill(
-        name,
-        range,
-        {
-          owner,
-          idempotencyKey: headers["idempotency-key"],
-          submittedBy: caller.limits === null ? undefined : caller.name,
-          maxUnfinished: limitOfToken(caller, settings) ?? undefined,
-        },
-        (jobId, store) => unfinished.admit(bounds, jobId, store),
-      )
+      const { admit, ...submitter } = submitterOf(caller, parts)
+      const options = { owner, idempotencyKey: headers["idempotency-key"], ...submitter }
+      const { is_new, ...started } = await schedules.backfill(name, range, options, admit)
       return reply
         .code(is_new ? 201 : 200)
         .header("location", `/bulk/${started.bulk_id}`)

@@ -13,6 +13,11 @@ const range = {
   to: schema.moment.optional().describe("Default: now."),
 }
 
+const next = z
+  .string()
+  .optional()
+  .meta({ description: "`next` of the previous answer.", example: schema.jobIdExample })
+
 export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
   const { statistics } = umbra.queries
 
@@ -49,13 +54,8 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
       querystring: z.strictObject({
         ...range,
         group_by: z.literal("fingerprint").optional().meta({ example: "fingerprint" }),
-        workflow: schema.workflowName
-          .optional()
-          .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
-        after: z
-          .string()
-          .optional()
-          .meta({ description: "`next` of the previous answer.", example: schema.jobIdExample }),
+        workflow: schema.ofWorkflow,
+        after: next,
       }),
       response: schema.answers({ 200: views.failures }, ["E309"]),
     }),
@@ -76,13 +76,8 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
       description:
         "Nodes of unfinished jobs that wait for the same provider, handler or signal are one group; a node that only waits for other nodes or for a child job is in none. From the newest job to the oldest, at most 200 jobs in one request.",
       querystring: z.strictObject({
-        workflow: schema.workflowName
-          .optional()
-          .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
-        after: z
-          .string()
-          .optional()
-          .meta({ description: "`next` of the previous answer.", example: schema.jobIdExample }),
+        workflow: schema.ofWorkflow,
+        after: next,
       }),
       response: schema.answers({ 200: waits }, ["E309"]),
     }),

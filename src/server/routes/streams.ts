@@ -10,7 +10,7 @@ import type { Streams } from "../streams.ts"
 const { read } = operations("jobs")
 
 const where = {
-  headers: z.object({ "last-event-id": schema.eventId.optional() }),
+  headers: schema.resumeHeaders,
   querystring: z.strictObject({
     last_event_id: schema.eventId
       .optional()
@@ -49,7 +49,7 @@ export function streamRoutes(app: App, { umbra }: RouteContext, streams: Streams
       ...read({
         summary: "Stream a job and its nodes until the job has ended",
         description: `Server-Sent Events: \`snapshot\`, then \`job\` and \`node\` for every change, \`progress\`, and \`end\`. ${resuming}`,
-        params: z.object({ job: schema.jobId }),
+        params: schema.jobParams,
         ...where,
         response: schema.answers(schema.eventStream(jobExample), ["E301", "E611"]),
       }),

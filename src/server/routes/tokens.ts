@@ -38,10 +38,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
     admin({
       summary: "List tokens, including revoked ones; oldest first",
       querystring: schema.tokenQuery,
-      response: answers(
-        { 200: z.object({ tokens: z.array(schema.token), next: z.string().nullable() }) },
-        [],
-      ),
+      response: answers({ 200: schema.tokenPage }, []),
     }),
     async request => {
       const { owner, after, limit } = request.query

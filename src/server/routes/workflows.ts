@@ -5,7 +5,7 @@ import { compiledGraph } from "../../core/compiled-graph.ts"
 import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { invalidWorkflow } from "../../definition/problem.ts"
-import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
+import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
 import { withFreshNames } from "../../jobs/register.ts"
 import {
@@ -34,13 +34,7 @@ const params = z.object({ name: schema.workflowName })
 const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
 
 /** Problems that a submitted workflow can have. */
-const documentErrors: readonly ErrorCode[] = [
-  ...(Object.keys(errorTable) as ErrorCode[]).filter(code => code.startsWith("E1")),
-  "E426",
-  "E502",
-  "E635",
-  "E636",
-]
+const documentErrors = [...schema.codesFrom("E100", "E199"), ...(["E426", "E502", "E635", "E636"] as const)]
 
 export function workflowRoutes(app: App, { umbra, settings }: RouteContext): void {
   let largeDocuments = 0
@@ -50,10 +44,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
     read({
       summary: "List workflows by name, each with its latest version",
       querystring: z.strictObject({ after: schema.workflowName.optional(), limit: schema.limit }),
-      response: schema.answers(
-        { 200: z.object({ workflows: z.array(views.storedVersion), next: z.string().nullable() }) },
-        [],
-      ),
+      response: schema.answers({ 200: views.workflowPage }, []),
     }),
     async request => workflowPage(umbra.registry, { owner: request.caller.owner, ...request.query }),
   )
@@ -74,10 +65,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       summary: "List the versions of a workflow, newest first",
       params,
       querystring: z.strictObject({ before: schema.version.optional(), limit: schema.limit }),
-      response: schema.answers(
-        { 200: z.object({ versions: z.array(views.storedVersion), next: z.number().nullable() }) },
-        ["E305"],
-      ),
+      response: schema.answers({ 200: views.versionPage }, ["E305"]),
     }),
     async ({ caller: { owner }, params, query }) =>
       versionPage(umbra.registry, { owner, ...params, ...query }),
@@ -266,8 +254,8 @@ const validAnswer = z.object({
   valid: z.literal(true),
   name,
   hash,
-  nodes: eg(z.number().int(), 4),
-  routes: z.number().int().describe("Number of routes of a pipeline."),
+  nodes: eg(schema.int, 4),
+  routes: schema.int.describe("Number of routes of a pipeline."),
   graph: facts.compiledGraph
     .pick({ nodes: true })
     .optional()

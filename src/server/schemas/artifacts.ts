@@ -20,7 +20,7 @@ const parts = {
   artifact: hash.describe("The hash of the content."),
   name: z.string(),
   type: z.string().describe("A media type."),
-  bytes: z.number().int().min(0),
+  bytes: schema.count,
 }
 
 export const reference = z
@@ -31,27 +31,25 @@ export const reference = z
 const time = "2026-11-15T12:00:00.000Z"
 const artifactExample = { ...example, created_at: time, last_put_at: time, removed_at: null }
 
-const artifact = z
-  .object({
-    ...parts,
-    created_at: schema.time,
-    last_put_at: schema.time,
-    removed_at: schema.time
-      .nullable()
-      .describe("When its content was removed by force; null: it has its content."),
-  })
-  .meta({ id: "Artifact", examples: [artifactExample] })
+const artifact = schema.exemplified("Artifact", artifactExample, {
+  ...parts,
+  created_at: schema.time,
+  last_put_at: schema.time,
+  removed_at: schema.time
+    .nullable()
+    .describe("When its content was removed by force; null: it has its content."),
+})
 
 export const page = z
   .object({
     artifacts: z.array(artifact),
-    next: z.string().nullable().describe("The value of `after` for the next page; null: there are no more."),
+    next: schema.nullableText.describe("The value of `after` for the next page; null: there are no more."),
   })
   .meta({ examples: [{ artifacts: [artifactExample], next: null }] })
 
 export const pageQuery = z.strictObject({
   after: hash.optional().meta({ description: "`next` of the page before.", example: example.artifact }),
-  limit: z.coerce.number().int().min(1).max(MOST).default(100).meta({ example: 100 }),
+  limit: schema.queryInt(1, MOST).default(100).meta({ example: 100 }),
 })
 
 const fileName = z.string().min(1).max(200)
@@ -78,7 +76,7 @@ export const removalQuery = z.strictObject({
   }),
 })
 
-const count = z.object({ count: z.number().int(), bytes: z.number().int() })
+const count = z.object({ count: schema.int, bytes: schema.int })
 const countExample = { count: 2, bytes: 8 }
 
 export const sweepQuery = z.strictObject({

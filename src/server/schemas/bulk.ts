@@ -1,19 +1,24 @@
 /** Bulk operations: requests and answers. */
 import { z } from "zod"
-import { jobStatuses } from "../../core/states.ts"
 import { bulkVerbs, HIGHEST_RATE, targetStatuses, USUAL_RATE } from "../../jobs/bulk/operation.ts"
 import { searchedWords } from "../../journal/fingerprint.ts"
 import { bulkFork } from "./fork.ts"
-import { jobId, jobIdExample, moment, time, version, workflowName } from "./job.ts"
+import {
+  exemplified,
+  int,
+  jobId,
+  jobIdExample,
+  jobStatus,
+  moment,
+  nullableText,
+  ofWorkflow,
+  storableText,
+  time,
+  version,
+} from "./job.ts"
 
 const verb = z.enum(bulkVerbs).meta({ example: "retry" })
-const status = z.enum(jobStatuses as [string, ...string[]])
-const text = z
-  .string()
-  .min(1)
-  .max(1000)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern excludes it.
-  .regex(/^[^\u0000]*$/, "must not contain the character U+0000")
+const text = storableText(1000).min(1)
 
 const filter = z
   .strictObject({
@@ -25,9 +30,7 @@ const filter = z
       .describe(
         "Left out: the states in which the verb has something to do. cancel: all before the end; retry and fork: FAILED, CANCELLED, EXPIRED; delete: all after the end.",
       ),
-    workflow: workflowName
-      .optional()
-      .meta({ description: "Its name, or NAME@VERSION. Aliases are refused (E309).", example: "order" }),
+    workflow: ofWorkflow,
     version: version.optional().describe("A version of `workflow`, which must be given too."),
     labels: z.record(z.string().min(1).max(200), text).optional(),
     parent: z.string().max(100).optional().meta({
@@ -79,13 +82,13 @@ export const request = z
   })
 
 const refusal = z.object({
-  job_id: z.string().nullable().describe("Null: it is a tick of a backfill."),
+  job_id: nullableText.describe("Null: it is a tick of a backfill."),
   tick: time.optional(),
   code: z.string().describe("A code of docs/reference/errors.md."),
   message: z.string(),
 })
 
-const shownFilter = z.looseObject({ status: z.array(status).optional() })
+const shownFilter = z.looseObject({ status: z.array(jobStatus).optional() })
 
 const countExample = {
   verb: "retry",
@@ -95,25 +98,23 @@ const countExample = {
   by_status: { FAILED: 1203 },
 }
 
-export const count = z
-  .object({
-    verb,
-    filter: shownFilter,
-    count: z.number().int(),
-    complete: z.boolean().describe("false: there are at least `count`; the search is bounded."),
-    by_status: z.record(z.string(), z.number().int()),
-    fork: z
-      .object({
-        previewed: z.number().int().describe("How many jobs were examined: the newest, at most 10."),
-        unconfirmed: z
-          .object({ unsafe: z.array(z.string()), unknown: z.array(z.string()) })
-          .describe("Nodes that `fork.confirm` must still contain for these jobs."),
-        refused: z.array(refusal).describe("Those of them that would be refused."),
-      })
-      .optional()
-      .describe("For fork: what forks of the newest jobs would need."),
-  })
-  .meta({ id: "BulkCount", examples: [countExample] })
+export const count = exemplified("BulkCount", countExample, {
+  verb,
+  filter: shownFilter,
+  count: int,
+  complete: z.boolean().describe("false: there are at least `count`; the search is bounded."),
+  by_status: z.record(z.string(), int),
+  fork: z
+    .object({
+      previewed: int.describe("How many jobs were examined: the newest, at most 10."),
+      unconfirmed: z
+        .object({ unsafe: z.array(z.string()), unknown: z.array(z.string()) })
+        .describe("Nodes that `fork.confirm` must still contain for these jobs."),
+      refused: z.array(refusal).describe("Those of them that would be refused."),
+    })
+    .optional()
+    .describe("For fork: what forks of the newest jobs would need."),
+})
 
 const summaryFields = {
   bulk_id: z.string().describe("The id of the job that is the operation."),
@@ -122,7 +123,7 @@ const summaryFields = {
     description: "`backfill`: started by `POST /schedules/{name}/backfill`.",
     example: "retry",
   }),
-  status: status.describe(
+  status: jobStatus.describe(
     "Of that job: COMPLETED when every target got its command, CANCELLED when aborted.",
   ),
   created_at: time,
@@ -147,26 +148,24 @@ const operationExample = {
   ...{ processed: 400, done: 398, refused: 2, aborting: false },
 }
 
-export const operation = z
-  .object({
-    ...summaryFields,
-    filter: shownFilter,
-    reason: z.string().nullable(),
-    rate: z.number(),
-    fork: z
-      .looseObject({})
-      .optional()
-      .describe("For fork: as in the request, with the version that a name meant at the start."),
-    backfill: backfill.optional().describe("For backfill: its ticks. `filter` is empty then."),
-    matched: z
-      .object({ count: z.number().int(), complete: z.boolean() })
-      .describe("The targets that were counted at the start; `complete: false`: there were more."),
-    processed: z.number().int().describe("Targets that got their command."),
-    done: z.number().int(),
-    refused: z.number().int(),
-    aborting: z.boolean().describe("It is cancelled as soon as its commands in flight have ended."),
-  })
-  .meta({ id: "BulkOperation", examples: [operationExample] })
+export const operation = exemplified("BulkOperation", operationExample, {
+  ...summaryFields,
+  filter: shownFilter,
+  reason: nullableText,
+  rate: z.number(),
+  fork: z
+    .looseObject({})
+    .optional()
+    .describe("For fork: as in the request, with the version that a name meant at the start."),
+  backfill: backfill.optional().describe("For backfill: its ticks. `filter` is empty then."),
+  matched: z
+    .object({ count: int, complete: z.boolean() })
+    .describe("The targets that were counted at the start; `complete: false`: there were more."),
+  processed: int.describe("Targets that got their command."),
+  done: int,
+  refused: int,
+  aborting: z.boolean().describe("It is cancelled as soon as its commands in flight have ended."),
+})
 
 export const operationPage = z
   .object({
@@ -184,9 +183,6 @@ const refusalExample = {
 export const refusalPage = z
   .object({
     refused: z.array(refusal),
-    next: z
-      .string()
-      .nullable()
-      .describe("`after` of the next page; null: nothing more has been refused so far."),
+    next: nullableText.describe("`after` of the next page; null: nothing more has been refused so far."),
   })
   .meta({ examples: [{ refused: [refusalExample], next: null }] })

@@ -1,6 +1,6 @@
 /** Answers about the facts of a job and their payloads, and the compiled graph that folds them. */
 import { z } from "zod"
-import { json } from "./job.ts"
+import { exemplified, int, json, nullableText } from "./job.ts"
 
 const factExample = {
   index: 2,
@@ -25,15 +25,13 @@ const factExample = {
 
 const fact = z
   .looseObject({
-    index: z.number().int().min(1).describe("Its position among the facts of the job, from 1."),
-    seq: z.number().int().describe("Rises within a job, with gaps."),
+    index: int.min(1).describe("Its position among the facts of the job, from 1."),
+    seq: int.describe("Rises within a job, with gaps."),
     at: z.number().describe("When it was decided, in milliseconds since 1970."),
     type: z.string().describe("A client ignores types that it does not know."),
-    node: z.number().int().optional().describe("The position of the node in the definition."),
-    item: z.number().int().optional(),
-    attempt: z
-      .number()
-      .int()
+    node: int.optional().describe("The position of the node in the definition."),
+    item: int.optional(),
+    attempt: int
       .optional()
       .describe("The fence of the attempt, not the attempt number that is shown to users."),
     worker: z.string().optional(),
@@ -44,12 +42,9 @@ const fact = z
 export const factPage = z
   .object({
     facts: z.array(fact),
-    next: z
-      .string()
-      .nullable()
-      .describe(
-        "The value of `after` for the next page; null: the page is not full, and facts may follow later.",
-      ),
+    next: nullableText.describe(
+      "The value of `after` for the next page; null: the page is not full, and facts may follow later.",
+    ),
   })
   .meta({ examples: [{ facts: [factExample], next: "17179869187.2" }] })
 
@@ -57,7 +52,7 @@ export const payload = json.meta({ examples: [["tea", "coffee"]] })
 
 export const notModified = z.null().describe("The client has this answer already (If-None-Match).")
 
-const retry = z.looseObject({ max_attempts: z.number().int() })
+const retry = z.looseObject({ max_attempts: int })
 
 const compiledExample = {
   name: "order",
@@ -80,26 +75,22 @@ const compiledExample = {
   ],
 }
 
-export const compiledGraph = z
-  .object({
-    name: z.string(),
-    version: z.number().int().nullable().describe("null: the definition is not a stored version."),
-    nodes: z.array(
-      z.looseObject({
-        id: z.string(),
-        handler: z.string(),
-        depends_on: z.array(z.string()),
-        retry,
-        written_retry: z
-          .record(z.string(), z.number())
-          .optional()
-          .describe(
-            "What the definition sets; the defaults that a job was submitted with override the rest.",
-          ),
-      }),
-    ),
-  })
-  .meta({ id: "CompiledGraph", examples: [compiledExample] })
+export const compiledGraph = exemplified("CompiledGraph", compiledExample, {
+  name: z.string(),
+  version: int.nullable().describe("null: the definition is not a stored version."),
+  nodes: z.array(
+    z.looseObject({
+      id: z.string(),
+      handler: z.string(),
+      depends_on: z.array(z.string()),
+      retry,
+      written_retry: z
+        .record(z.string(), z.number())
+        .optional()
+        .describe("What the definition sets; the defaults that a job was submitted with override the rest."),
+    }),
+  ),
+})
 
 export const withDefinition = z.enum(["true", "false"]).optional().meta({
   description: "`true`: answer also with the definition, as JSON.",

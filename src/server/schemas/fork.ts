@@ -1,6 +1,16 @@
 /** Requests and previews of forks. */
 import { z } from "zod"
-import { eg, jobIdExample, json, workflowReference } from "./job.ts"
+import {
+  count,
+  eg,
+  exemplified,
+  int,
+  jobIdExample,
+  json,
+  named,
+  nullableText,
+  workflowReference,
+} from "./job.ts"
 
 const nodeId = z.string().min(1).max(300)
 const nodeIds = z.array(nodeId).max(100_000)
@@ -43,7 +53,7 @@ export const forkRequest = z
   .strictObject({
     ...common,
     input: json.optional().describe("Default: the input of the origin."),
-    items: byNode(z.array(z.number().int().min(0)).min(1).max(1_000_000))
+    items: byNode(z.array(count).min(1).max(1_000_000))
       .optional()
       .describe("By node with for_each: the items that run again, from 0; its other items do not."),
     reuse: nodeIds.optional().describe("Nodes whose results are taken over although the input has changed."),
@@ -63,37 +73,35 @@ const usage = z
   )
   .nullable()
 
-const forkedNode = z
-  .object({
-    node: z.string(),
-    reason: z.looseObject({
-      code: z.enum([
-        ...([
-          "unchanged",
-          "kept",
-          "pinned",
-          "requested",
-          "not_completed",
-          "new",
-          "handler_reads_input",
-        ] as const),
-        ...(["changed", "dependency", "input_changed", "items_not_completed", "items_requested"] as const),
-      ]),
-    }),
-    because: z.string().describe("The reason in a few words."),
-    items: z
-      .object({ reused: z.number().int(), run: z.number().int() })
-      .optional()
-      .describe(
-        "For a node with for_each whose list is known: how many items are taken over, and how many run.",
-      ),
-    effects: z.enum(["safe", "unsafe", "unknown"]).optional().describe("For a node that runs."),
-    duration_ms: quantiles
-      .optional()
-      .describe("For a node that runs: what its runs usually take. null: no data."),
-    usage: usage.optional().describe("For a node that runs: what its runs usually use. null: no data."),
-  })
-  .meta({ id: "ForkedNode" })
+const forkedNode = named("ForkedNode", {
+  node: z.string(),
+  reason: z.looseObject({
+    code: z.enum([
+      ...([
+        "unchanged",
+        "kept",
+        "pinned",
+        "requested",
+        "not_completed",
+        "new",
+        "handler_reads_input",
+      ] as const),
+      ...(["changed", "dependency", "input_changed", "items_not_completed", "items_requested"] as const),
+    ]),
+  }),
+  because: z.string().describe("The reason in a few words."),
+  items: z
+    .object({ reused: int, run: int })
+    .optional()
+    .describe(
+      "For a node with for_each whose list is known: how many items are taken over, and how many run.",
+    ),
+  effects: z.enum(["safe", "unsafe", "unknown"]).optional().describe("For a node that runs."),
+  duration_ms: quantiles
+    .optional()
+    .describe("For a node that runs: what its runs usually take. null: no data."),
+  usage: usage.optional().describe("For a node that runs: what its runs usually use. null: no data."),
+})
 
 const ids = z.array(z.string())
 
@@ -121,35 +129,30 @@ const example = {
   unconfirmed: { unsafe: ["charge"], unknown: [] },
 }
 
-export const forkPreview = z
-  .object({
-    job_id: eg(z.string(), jobIdExample, "The origin."),
-    workflow: z.string(),
-    workflow_version: z.number().int().nullable().describe("null: a changed definition."),
-    definition: z
-      .string()
-      .nullable()
-      .describe("The hash of the changed definition; null: the fork runs a version."),
-    reused: z.array(forkedNode),
-    will_run: z.array(forkedNode),
-    pinned: z.array(forkedNode).describe("Nodes whose output the request sets."),
-    new: z.array(forkedNode).describe("Nodes that the origin does not have: they run too."),
-    removed: ids.describe("Nodes of the origin that the fork does not have."),
-    expected: z
-      .object({
-        duration_ms: quantiles.describe("Along the critical path. null: no data."),
-        usage: usage.describe(
-          "The sums of the nodes that run and have data. A percentile is null if one of these nodes has none.",
-        ),
-        critical_path: ids.describe("Nodes that run one after another and take the longest."),
-        without_data: ids.describe("Nodes that run and have no statistics."),
-      })
-      .describe("From the statistics of the workflow."),
-    effects: z
-      .object({ safe: ids, unsafe: ids, unknown: ids })
-      .describe("The nodes that run, by what a repetition does outside of Umbra."),
-    unconfirmed: z
-      .object({ unsafe: ids, unknown: ids })
-      .describe("What `confirm` must still contain before the fork is accepted."),
-  })
-  .meta({ id: "ForkPreview", examples: [example] })
+export const forkPreview = exemplified("ForkPreview", example, {
+  job_id: eg(z.string(), jobIdExample, "The origin."),
+  workflow: z.string(),
+  workflow_version: int.nullable().describe("null: a changed definition."),
+  definition: nullableText.describe("The hash of the changed definition; null: the fork runs a version."),
+  reused: z.array(forkedNode),
+  will_run: z.array(forkedNode),
+  pinned: z.array(forkedNode).describe("Nodes whose output the request sets."),
+  new: z.array(forkedNode).describe("Nodes that the origin does not have: they run too."),
+  removed: ids.describe("Nodes of the origin that the fork does not have."),
+  expected: z
+    .object({
+      duration_ms: quantiles.describe("Along the critical path. null: no data."),
+      usage: usage.describe(
+        "The sums of the nodes that run and have data. A percentile is null if one of these nodes has none.",
+      ),
+      critical_path: ids.describe("Nodes that run one after another and take the longest."),
+      without_data: ids.describe("Nodes that run and have no statistics."),
+    })
+    .describe("From the statistics of the workflow."),
+  effects: z
+    .object({ safe: ids, unsafe: ids, unknown: ids })
+    .describe("The nodes that run, by what a repetition does outside of Umbra."),
+  unconfirmed: z
+    .object({ unsafe: ids, unknown: ids })
+    .describe("What `confirm` must still contain before the fork is accepted."),
+})

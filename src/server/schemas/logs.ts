@@ -2,7 +2,6 @@
 import { z } from "zod"
 import { logLevels } from "../../log.ts"
 import * as schema from "./job.ts"
-import { json } from "./job.ts"
 
 const MOST = 1000
 
@@ -27,54 +26,44 @@ const lineExample = {
   line: 12,
 }
 
-const logLine = z
-  .object({
-    id: z.string().describe("The value of `after` for the lines that follow."),
-    at: schema.time,
-    level: z.enum(logLevels),
-    source: z.enum(sources).describe("The source of the line."),
-    node: z.string(),
-    item: z.number().int().optional(),
-    attempt: z.number().int().optional().describe("The attempt number that is shown to users."),
-    message: z.string().describe("May have several lines."),
-    fields: z.record(z.string(), json).optional(),
-    line: z.number().int().min(1).optional().describe("Its number among the lines of the attempt."),
-    lost: z
-      .number()
-      .int()
-      .min(1)
-      .optional()
-      .describe(
-        "How many lines of the attempt before this one were lost. Of a line of the engine, which ends the attempt: how many at its end.",
-      ),
-  })
-  .meta({ id: "LogLine", examples: [lineExample] })
+const logLine = schema.exemplified("LogLine", lineExample, {
+  id: z.string().describe("The value of `after` for the lines that follow."),
+  at: schema.time,
+  level: z.enum(logLevels),
+  source: z.enum(sources).describe("The source of the line."),
+  node: z.string(),
+  item: schema.int.optional(),
+  attempt: schema.int.optional().describe("The attempt number that is shown to users."),
+  message: z.string().describe("May have several lines."),
+  fields: z.record(z.string(), schema.json).optional(),
+  line: schema.int.min(1).optional().describe("Its number among the lines of the attempt."),
+  lost: schema.int
+    .min(1)
+    .optional()
+    .describe(
+      "How many lines of the attempt before this one were lost. Of a line of the engine, which ends the attempt: how many at its end.",
+    ),
+})
 
 export const logPage = z
   .object({
     lines: z.array(logLine),
-    next: z
-      .string()
-      .nullable()
-      .describe(
-        "The value of `after` (or `before`, if that was given) for the next page, which may have lines; null: there are no more now.",
-      ),
-    pending: z
-      .literal(true)
-      .optional()
-      .describe(
-        "More lines are certain: an attempt has ended less than 5 s ago, and its last lines are not stored yet. Its end is shown after them.",
-      ),
+    next: schema.nullableText.describe(
+      "The value of `after` (or `before`, if that was given) for the next page, which may have lines; null: there are no more now.",
+    ),
+    pending: schema.flag.describe(
+      "More lines are certain: an attempt has ended less than 5 s ago, and its last lines are not stored yet. Its end is shown after them.",
+    ),
   })
   .meta({ examples: [{ lines: [lineExample], next: "17179869187.2.4.1" }] })
 
 export const logsQuery = z.strictObject({
   node: z.string().max(500).optional().meta({ description: "Only lines of this node.", example: "price" }),
-  item: z.coerce.number().int().min(0).optional().meta({
+  item: schema.queryInt(0).optional().meta({
     description: "Only lines of this item of the node.",
     example: 0,
   }),
-  attempt: z.coerce.number().int().min(1).max(1_000_000).optional().meta({
+  attempt: schema.queryInt(1, 1_000_000).optional().meta({
     description: "Only lines of this attempt of the node, by the number that is shown to users.",
     example: 1,
   }),
@@ -93,7 +82,7 @@ export const logsQuery = z.strictObject({
         "Instead of `after`: the last lines before this one, or before the `end`, in their order; only those of handlers. `next` is the value for the page before.",
       example: "end",
     }),
-  limit: z.coerce.number().int().min(1).max(MOST).default(100).meta({ example: 100 }),
+  limit: schema.queryInt(1, MOST).default(100).meta({ example: 100 }),
   follow: z.enum(["", "true"], { error: "must be true, or have no value" }).optional().meta({
     description: "Stream the lines after `after`, and those to come, until the job has ended.",
     example: "true",

@@ -3,14 +3,21 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { scheduleDocument } from "../../schedule/document.ts"
 import { backfill, rate } from "./bulk.ts"
-import { jobId, json, limit, moment, storable, submission, time } from "./job.ts"
+import {
+  int,
+  jobId,
+  json,
+  limit,
+  moment,
+  named,
+  nullableText,
+  queryInt,
+  storableText,
+  submission,
+  time,
+} from "./job.ts"
 
-export const scheduleName = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(...storable)
-  .meta({ example: "nightly" })
+export const scheduleName = storableText(200).min(1).meta({ example: "nightly" })
 
 /** A request without content. An unknown field is refused: the caller may believe that it counts. */
 export const nothing = z.strictObject({}).nullish()
@@ -66,23 +73,21 @@ export const schedule = summary
   .extend({ next_ticks: z.array(time).describe("The next 20 ticks, without their jitter.") })
   .meta({ id: "Schedule", example: { ...summaryExample, next_ticks: ["2026-11-16T01:00:00.000Z"] } })
 
-const fire = z
-  .object({
-    tick: time,
-    kind: z
-      .enum(["tick", "run", "backfill"])
-      .describe("`run`: requested by `POST /schedules/{name}/run`. `backfill`: a tick of a backfill."),
-    bulk_id: jobId.nullable().describe("The bulk operation of a backfill."),
-    at: time.describe("When it was decided."),
-    outcome: z.enum(["started", "skipped", "missed", "queued", "refused"]),
-    job_id: jobId.nullable(),
-    reason: z.string().nullable().meta({ example: "the job before it had not ended" }),
-    count: z.number().meta({
-      description: "Ticks that were missed in a row are one entry, under the last of them.",
-      example: 1,
-    }),
-  })
-  .meta({ id: "ScheduleFire" })
+const fire = named("ScheduleFire", {
+  tick: time,
+  kind: z
+    .enum(["tick", "run", "backfill"])
+    .describe("`run`: requested by `POST /schedules/{name}/run`. `backfill`: a tick of a backfill."),
+  bulk_id: jobId.nullable().describe("The bulk operation of a backfill."),
+  at: time.describe("When it was decided."),
+  outcome: z.enum(["started", "skipped", "missed", "queued", "refused"]),
+  job_id: jobId.nullable(),
+  reason: nullableText.meta({ example: "the job before it had not ended" }),
+  count: z.number().meta({
+    description: "Ticks that were missed in a row are one entry, under the last of them.",
+    example: 1,
+  }),
+})
 
 const listed = summary.extend({
   fires: z.array(fire).optional().describe("With `fires`: what its newest ticks did, newest first."),
@@ -91,11 +96,7 @@ const listed = summary.extend({
 export const listQuery = z.strictObject({
   after: scheduleName.optional(),
   limit,
-  fires: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(20)
+  fires: queryInt(0, 20)
     .default(0)
     .meta({ example: 5 })
     .describe("How many of the newest fires of each schedule are included."),
@@ -103,14 +104,11 @@ export const listQuery = z.strictObject({
 
 export const page = z.object({
   schedules: z.array(listed),
-  next: z.string().nullable().meta({ example: "nightly" }),
+  next: nullableText.meta({ example: "nightly" }),
 })
 
 /** A time, or `next` of a page: a time and a kind. */
-const firePlace = z
-  .string()
-  .max(100)
-  .regex(...storable)
+const firePlace = storableText(100)
   .refine(text => isTime(text.split("/")[0]!), "must be a time with its zone, or `next` of the previous page")
   .meta({ description: "`next` of the previous page, or a time.", example: "2026-11-15T12:00:00.000Z/tick" })
 
@@ -120,10 +118,10 @@ function isTime(text: string): boolean {
 
 export const firesQuery = z.strictObject({ before: firePlace.optional(), limit })
 
-const next = z
-  .string()
-  .nullable()
-  .meta({ description: "Null: this is the last page.", example: "2026-11-15T12:00:00.000Z/tick" })
+const next = nullableText.meta({
+  description: "Null: this is the last page.",
+  example: "2026-11-15T12:00:00.000Z/tick",
+})
 
 export const fires = z.object({ fires: z.array(fire), next })
 
@@ -163,7 +161,7 @@ const backfillExample = {
 }
 
 export const backfillCount = z
-  .object({ ...backfill.shape, count: z.number().int() })
+  .object({ ...backfill.shape, count: int })
   .meta({ id: "BackfillCount", examples: [{ ...backfillExample, count: 14 }] })
 
 export const started = z.object({ job_id: jobId })

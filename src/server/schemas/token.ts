@@ -2,7 +2,7 @@
 import { z } from "zod"
 import { knownScopes, ownerPattern } from "../auth/tokens.ts"
 import { bounds } from "../http/limits.ts"
-import { eg, jobIdExample, limit as pageLimit, time } from "./job.ts"
+import { eg, int, jobIdExample, named, nullableText, limit as pageLimit, time } from "./job.ts"
 
 const scope = z.enum(knownScopes)
 const ownerName = z
@@ -12,8 +12,8 @@ const ownerName = z
 
 const limit = {
   rate_limit: z.number().positive().max(bounds.rateLimit),
-  max_unfinished_jobs: z.number().int().positive().max(bounds.maxUnfinishedJobs),
-  max_body_bytes: z.number().int().positive().max(bounds.maxBodyBytes),
+  max_unfinished_jobs: int.positive().max(bounds.maxUnfinishedJobs),
+  max_body_bytes: int.positive().max(bounds.maxBodyBytes),
 }
 
 const limits = {
@@ -30,17 +30,17 @@ const limits = {
   max_body_bytes: eg(limit.max_body_bytes.nullable(), null, "null: the server's default."),
 }
 
-export const token = z
-  .object({
-    id: eg(z.string(), jobIdExample),
-    owner: eg(z.string(), "shop"),
-    scopes: eg(z.array(z.string()), ["read", "submit"]),
-    last_four: eg(z.string(), "9xQe", "The last four characters of the token's text, to recognise it."),
-    created_at: time,
-    revoked_at: eg(time.nullable(), null),
-    ...limits,
-  })
-  .meta({ id: "Token" })
+const token = named("Token", {
+  id: eg(z.string(), jobIdExample),
+  owner: eg(z.string(), "shop"),
+  scopes: eg(z.array(z.string()), ["read", "submit"]),
+  last_four: eg(z.string(), "9xQe", "The last four characters of the token's text, to recognise it."),
+  created_at: time,
+  revoked_at: eg(time.nullable(), null),
+  ...limits,
+})
+
+export const tokenPage = z.object({ tokens: z.array(token), next: nullableText })
 
 export const newToken = z
   .strictObject({
