@@ -8,7 +8,7 @@ import { join } from "node:path"
 import pg from "pg"
 import { defineHandler, openUmbra } from "umbra"
 import { openJournal } from "../src/journal/open.ts"
-import { sql } from "../src/journal/postgres/sql.generated.ts"
+import { parameters, sql } from "../src/journal/postgres/sql.generated.ts"
 import { openDatabase } from "../src/journal/sqlite/driver.ts"
 import { createMemoryStore, openMemory } from "../src/journal/sqlite/memory.ts"
 import { databaseUrl } from "./services.ts"
@@ -277,18 +277,24 @@ async function plans(count: number): Promise<void> {
   await client.query("vacuum analyze umbra.schedules; ")
   await client.query("vacuum analyze umbra.fires")
   const id = (await client.query("select id from umbra.schedules order by id limit 1")).rows[0].id as string
-  const middle = String(count * 5)
+  const middle = count * 5
+  const owner = "local"
+  const due = { partitions: ALL_PARTITIONS, at: 2100 }
   console.log(`  plans with ${count.toLocaleString("en")} schedules and as many outcomes:`)
   await explainAll(client, [
-    ["due schedules", sql.dueSchedules, [ALL_PARTITIONS, "2100", "1000", "63", "4194304"]],
-    ["the next one", sql.nextSchedule, [ALL_PARTITIONS, "2100"]],
-    ["queued ticks", sql.queuedSchedules, [ALL_PARTITIONS]],
-    ["one schedule", sql.readSchedule, ["local", "s70"]],
-    ["one by its id", sql.readSchedules, [`{${id}}`]],
-    ["a page of the list", sql.listSchedules, ["local", "s5", "101", "4194304"]],
-    ["a count up to 10,000", sql.countSchedules, ["local", "10000"]],
-    ["a page of the history", sql.listFires, [id, middle, "tick", "101"]],
-    ["ticks of a range", sql.firesBetween, [id, middle, "", String(count * 9), "101"]],
+    ["due schedules", "dueSchedules", { ...due, limit: 1000, limitOfPartition: 63, maxBytes: 4194304 }],
+    ["the next one", "nextSchedule", due],
+    ["queued ticks", "queuedSchedules", due],
+    ["one schedule", "readSchedule", { owner, name: "s70" }],
+    ["one by its id", "readSchedules", { ids: `{${id}}` }],
+    ["a page of the list", "listSchedules", { owner, after: "s5", limit: 101, maxBytes: 4194304 }],
+    ["a count up to 10,000", "countSchedules", { owner, limit: 10_000 }],
+    ["a page of the history", "listFires", { scheduleId: id, tick: middle, kind: "tick", limit: 101 }],
+    [
+      "ticks of a range",
+      "firesBetween",
+      { scheduleId: id, tick: middle, kind: "", to: count * 9, limit: 101 },
+    ],
   ])
   await client.end()
   await drop()
@@ -300,25 +306,29 @@ async function delayedPlans(url: string, count: number): Promise<void> {
   await client.connect()
   await client.query("vacuum analyze umbra.jobs")
   const { rows } = await client.query("select min(wake_at) as first from umbra.jobs")
-  const first = String(rows[0].first)
+  const first = Number(rows[0].first)
+  const all = { partitions: ALL_PARTITIONS }
   console.log(`  plans with ${count.toLocaleString("en")} delayed jobs:`)
   const nobody = "00000000-0000-0000-0000-000000000000"
   await explainAll(client, [
-    ["none due", sql.dueJobs, [ALL_PARTITIONS, String(Date.now()), "500", "0", nobody]],
-    ["all due", sql.dueJobs, [ALL_PARTITIONS, first, "500", "0", nobody]],
-    ["the next one", sql.nextWakeAt, [ALL_PARTITIONS, String(Date.now())]],
+    ["none due", "dueJobs", { ...all, at: Date.now(), limit: 500, wakeAt: 0, id: nobody }],
+    ["all due", "dueJobs", { ...all, at: first, limit: 500, wakeAt: 0, id: nobody }],
+    ["the next one", "nextWakeAt", { ...all, at: Date.now() }],
   ])
   await client.end()
 }
 
 async function explainAll(
   client: pg.Client,
-  cases: readonly (readonly [string, string, readonly unknown[]])[],
+  cases: readonly (readonly [string, keyof typeof sql, { readonly [name: string]: string | number }])[],
 ): Promise<void> {
   // The server is stopped after a plan that reads too much.
   client.on("error", () => {})
-  for (const [name, text, values] of cases) {
-    const { rows } = await client.query(`explain (analyze, buffers, format json) ${text}`, [...values])
+  for (const [name, statement, values] of cases) {
+    const { rows } = await client.query(
+      `explain (analyze, buffers, format json) ${sql[statement]}`,
+      parameters[statement]!.map(parameter => String(values[parameter])),
+    )
     const [{ Plan: plan, "Execution Time": ms }] = rows[0]["QUERY PLAN"]
     const pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     const returned = plan["Actual Rows"]

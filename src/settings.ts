@@ -53,6 +53,11 @@ export function readSettings<S extends object>(
   return Object.freeze(found) as S
 }
 
+/** Reads the settings of a table. Precedence: the given value, then the environment, then the default. */
+export function settingsReader<S extends object>(table: SettingTable<S>) {
+  return (given?: Partial<S>, environment?: Environment): S => readSettings(table, given, environment)
+}
+
 /**
  * Values of the command line and of the configuration file, for settings without a variable: JSON, from names to texts. In the
  * environment of the process, so that its threads read the same values.

@@ -2,11 +2,10 @@
 import {
   amount,
   amountOrNever,
-  type Environment,
-  readSettings,
   type Setting,
   type SettingsOf,
   settingNames,
+  settingsReader,
   wholeNumber,
 } from "../settings.ts"
 
@@ -34,9 +33,4 @@ export const artifactTable = {
 
 export type ArtifactSettings = SettingsOf<typeof artifactTable>
 
-export function artifactSettings(
-  given?: Partial<ArtifactSettings>,
-  environment?: Environment,
-): ArtifactSettings {
-  return readSettings(artifactTable, given, environment)
-}
+export const artifactSettings = settingsReader<ArtifactSettings>(artifactTable)

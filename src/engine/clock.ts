@@ -62,6 +62,16 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise(resolve => clock.after(ms, resolve))
 }
 
+/** Waits for the work, for at most this long. */
+export async function within(clock: Pick<Clock, "after">, ms: number, work: Promise<unknown>): Promise<void> {
+  let cancel = () => {}
+  const late = new Promise<void>(resolve => {
+    cancel = clock.after(ms, resolve)
+  })
+  await Promise.race([work, late])
+  cancel()
+}
+
 /** Reads an ISO 8601 time with its zone; null: it is none. */
 export function parseIsoTime(text: string): number | null {
   const [, year, month, day] =

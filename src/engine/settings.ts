@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util"
 import { redisTable } from "../broker/redis/settings.ts"
 import type { RetryPolicy } from "../core/plan.ts"
 import { defaultRetryPolicy, retryDefaults } from "../definition/index.ts"
-import { amount, amountOrNever, readSettings, type SettingsOf, wholeNumber } from "../settings.ts"
+import { amount, amountOrNever, type SettingsOf, settingsReader, wholeNumber } from "../settings.ts"
 
 export const engineTable = {
   /** A job older than this is EXPIRED; null: never. */
@@ -87,7 +87,4 @@ export function recordedRetryPolicy(settings: EngineSettings): RetryPolicy | und
   return isDeepStrictEqual(policy, defaultRetryPolicy) ? undefined : policy
 }
 
-/** The given value, otherwise the environment variable, otherwise the default. */
-export function engineSettings(overrides?: Partial<EngineSettings>): EngineSettings {
-  return readSettings(engineTable, overrides)
-}
+export const engineSettings = settingsReader<EngineSettings>(engineTable)

@@ -1,4 +1,4 @@
-import { amount, readSettings, type SettingsOf, wholeNumber } from "../settings.ts"
+import { amount, type SettingsOf, settingsReader, wholeNumber } from "../settings.ts"
 
 export const feedTable = {
   /** The minimum time between two reads of the journal, however much happens. */
@@ -19,6 +19,4 @@ export const feedTable = {
 /** The settings of live streams that do not depend on the transport (S10). */
 export type FeedSettings = SettingsOf<typeof feedTable>
 
-export function feedSettings(overrides?: Partial<FeedSettings>): FeedSettings {
-  return readSettings(feedTable, overrides)
-}
+export const feedSettings = settingsReader<FeedSettings>(feedTable)

@@ -9,6 +9,7 @@ import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import { expand, type JobEvent, type RecordedFact } from "../core/view/events.ts"
 import { decodeRows, type LoadParts } from "../engine/recovery/fold.ts"
 import { inTurns, type Work } from "../turns.ts"
+import { factPages } from "./fact-records.ts"
 import { type History, LeftOut } from "./history.ts"
 
 /** The position of an event: the seq of its fact, and its index among the events of that fact; Infinity: after all of them. */
@@ -127,15 +128,11 @@ async function readListOutputs(
       items.set(output.seq, item)
   if (items.size === 0) return
   const seqs = [...items.keys()].sort((a, b) => a - b)
-  for (let after = seqs[0]! - 1; after < seqs.at(-1)!; ) {
-    const rows = await journal.readFactPage({ jobId, after, limit: PAGE, inlineBytes })
-    if (rows.length === 0) return
-    for (const { seq, data } of rows) {
-      const item = items.get(seq)
-      if (item === undefined || data === null) continue
-      const { output, data: given } = JSON.parse(data) as { readonly output?: Json; readonly data?: Json }
-      outputs[item] = output ?? given ?? null
-    }
-    after = rows.at(-1)!.seq
+  const query = { jobId, after: seqs[0]! - 1, upTo: seqs.at(-1)!, limit: PAGE, inlineBytes }
+  for await (const { seq, data } of factPages(journal, query)) {
+    const item = items.get(seq)
+    if (item === undefined || data === null) continue
+    const { output, data: given } = JSON.parse(data) as { readonly output?: Json; readonly data?: Json }
+    outputs[item] = output ?? given ?? null
   }
 }

@@ -13,7 +13,7 @@ import {
   WHOLE_BYTES,
 } from "../core/payloads.ts"
 import { members, skipValue } from "../definition/document/json-scan.ts"
-import type { FactRow } from "../journal/port/journal.ts"
+import type { FactPageQuery, FactRow, Journal } from "../journal/port/journal.ts"
 
 /** Characters of a payload's text that its reference shows. */
 const PREVIEW = 200
@@ -24,6 +24,19 @@ const MENTIONED = 100
 interface Span {
   readonly start: number
   readonly end: number
+}
+
+/** Facts of a job, which are read `limit` at a time. */
+export async function* factPages(
+  journal: Pick<Journal, "readFactPage">,
+  query: FactPageQuery,
+): AsyncGenerator<FactRow, void, undefined> {
+  for (let { after } = query; ; ) {
+    const page = await journal.readFactPage({ ...query, after })
+    yield* page
+    if (page.length < query.limit) return
+    after = page.at(-1)!.seq
+  }
 }
 
 /** `data`: of the row, also where the row leaves it out. */

@@ -20,6 +20,7 @@ import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../journal/port/journal.ts"
 import { checkFilter } from "./arguments.ts"
 import type { Compared, CompareQuery } from "./compare/compare.ts"
+import { factPages } from "./fact-records.ts"
 import type { JobFacts } from "./facts.ts"
 import { isoLogPage } from "./iso-times.ts"
 import type { JobSnapshotPage } from "./job-lists.ts"
@@ -202,20 +203,12 @@ export class Reader {
   /** The hashes in the facts of the job. */
   async #references(jobId: string): Promise<Set<string>> {
     const found = new Set<string>()
-    for (let after = -1; ; ) {
-      const rows = await this.#journal.readFactPage({
-        jobId,
-        after,
-        limit: VERIFY_PAGE,
-        inlineBytes: INLINE_BYTES,
-      })
-      for (const { seq, data } of rows) {
-        const text = data ?? (await this.#journal.readFact(jobId, seq)) ?? ""
-        for (const hash of artifactsInText(text)) found.add(hash)
-      }
-      if (rows.length < VERIFY_PAGE) return found
-      after = rows.at(-1)!.seq
+    const query = { jobId, after: -1, limit: VERIFY_PAGE, inlineBytes: INLINE_BYTES }
+    for await (const { seq, data } of factPages(this.#journal, query)) {
+      const text = data ?? (await this.#journal.readFact(jobId, seq)) ?? ""
+      for (const hash of artifactsInText(text)) found.add(hash)
     }
+    return found
   }
 
   /** Every job of the store, deleted ones too, in pages. */

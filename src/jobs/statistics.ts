@@ -52,15 +52,11 @@ export interface UsageStatistics {
   readonly [key: string]: UsageFigures
 }
 
-export interface UsageFigures {
+/** Percentiles are of those that completed and reported it, within 5 %; null: no data. */
+export interface UsageFigures extends Readonly<Record<keyof Percentiles, number | null>> {
   readonly total: number
   /** Per job, or per run of the node, however it ended. */
   readonly mean: number
-  /** Of those that completed and reported it, within 5 %; null: no data. */
-  readonly p50: number | null
-  readonly p90: number | null
-  readonly p95: number | null
-  readonly p99: number | null
 }
 
 interface Statistics {

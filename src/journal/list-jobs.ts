@@ -12,6 +12,7 @@ import {
   bucketOf,
   firstIdOf,
   HIGHEST_ID,
+  idAbove,
   idTime,
   LAST_BUCKET,
   LATE_BITS,
@@ -98,15 +99,10 @@ export async function listJobs(
 /** Those of the given jobs that match, in one reading. */
 async function listThese(store: ListedStore, filter: JobFilter, ids: readonly string[]): Promise<JobPage> {
   const newestFirst = [...ids].sort().reverse()
-  const ranges = newestFirst.map(id => ({ low: id, high: idAfter(id) }))
+  const ranges = newestFirst.map(id => ({ low: id, high: idAbove(id) }))
   const { jobs } = await store.scanJobs({ filter, ranges, most: ids.length, limit: filter.limit })
   const words = searchedWords(filter.errorText ?? "")
   return { ...END, jobs: jobs.filter(job => hasWords(job, words)) }
-}
-
-function idAfter(id: string): string {
-  const next = (BigInt(`0x${id.replaceAll("-", "")}`) + 1n).toString(16).padStart(32, "0")
-  return next.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")
 }
 
 const END: JobPage = { jobs: [], next: null, scannedTo: null, complete: true }

@@ -108,6 +108,12 @@ export function firstIdOf(bucket: number): string {
   return `${digits.slice(0, 8)}-${digits.slice(8)}0-7000-8000-000000000000`
 }
 
+/** The lowest id above this one. */
+export function idAbove(id: string): string {
+  const next = (BigInt(`0x${id.replaceAll("-", "")}`) + 1n).toString(16).padStart(32, "0")
+  return next.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")
+}
+
 export function firstPlaceAt(time: number): number {
   return Math.max(0, Math.floor(time / BUCKET_MS)) * WRITERS
 }

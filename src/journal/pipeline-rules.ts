@@ -38,6 +38,10 @@ export function nameOf({ route, seq }: MessageKey): string {
   return `${route}:${seq}`
 }
 
+export function distinctKeys(keys: readonly MessageKey[]): MessageKey[] {
+  return [...new Map(keys.map(({ route, seq }) => [nameOf({ route, seq }), { route, seq }])).values()]
+}
+
 const LONGEST_KEY = 200
 const PLAIN_KEY = /^[^\p{Cc}\p{Cs}]*$/u
 

@@ -16,12 +16,13 @@ export function itemColumn({ item = -1 }: { readonly item?: number | undefined }
   return item
 }
 
-export function keyValues(slot: SlotKey): [jobId: string, node: number, item: number] {
-  return [slot.jobId, slot.node, itemColumn(slot)]
+/** The item as it is stored. */
+export function keyed<T extends SlotKey>(slot: T) {
+  return { ...slot, item: itemColumn(slot) }
 }
 
 export function slotName(slot: SlotKey): string {
-  return keyValues(slot).join("/")
+  return [slot.jobId, slot.node, itemColumn(slot)].join("/")
 }
 
 /** A row of the port as it is stored: its item is never absent. */
@@ -82,23 +83,10 @@ export function tokenRow(row: StoredToken): TokenRow {
   return { ...row, scopes: row.scopes.split(" ") }
 }
 
-/** What both stores write of a new token, in the order of their columns. */
-export function tokenValues(token: Omit<TokenRow, "revokedAt">) {
-  const { id, hash, owner, scopes, lastFour, createdAt, rateLimit, maxUnfinishedJobs, maxBodyBytes } = token
-  const limits = [rateLimit, maxUnfinishedJobs, maxBodyBytes] as const
-  return [id, hash, owner, scopes.join(" "), lastFour, createdAt, ...limits] as const
-}
-
 export type StoredSession = Omit<SessionRow, "scopes"> & TokenLimits & { readonly scopes: string }
 
 export function sessionRow(row: StoredSession): SessionRow & TokenLimits {
   return { ...row, scopes: row.scopes.split(" ").filter(scope => scope !== "") }
-}
-
-/** What both stores write of a new session, in the order of their columns. */
-export function sessionValues(session: SessionRow) {
-  const { hash, tokenId, subject, owner, scopes, createdAt, expiresAt } = session
-  return [hash, tokenId, subject, owner, scopes.join(" "), createdAt, expiresAt] as const
 }
 
 /** Holders of slots: nodes that wait for their operation, and operations of ended jobs. */
@@ -115,22 +103,13 @@ export type StoredOverview = Omit<ProviderOverview, "held" | "unseen" | "errors"
 }
 
 export function providerOverview({ held, ...overview }: StoredOverview): ProviderOverview {
-  const holders = held.map(({ since, until, unseen, ...slot }) => ({
-    ...slotRow(slot),
-    since,
-    until,
-    unseen,
-  }))
+  const unseen = held.filter(holder => holder.unseen)
   return {
     ...overview,
-    held: holders.map(({ since: grantedAt, until: heldUntil, unseen, ...slot }) => ({
-      ...slot,
-      grantedAt,
-      heldUntil,
-    })),
-    unseen: holders
-      .filter(({ unseen }) => unseen)
-      .map(({ until: slotUntil, unseen, ...slot }) => ({ ...slot, slotUntil })),
+    held: held.map(({ since: grantedAt, until: heldUntil, unseen: _, ...slot }) => {
+      return { ...slotRow(slot), grantedAt, heldUntil }
+    }),
+    unseen: unseen.map(({ until: slotUntil, unseen: _, ...slot }) => ({ ...slotRow(slot), slotUntil })),
   }
 }
 

@@ -10,6 +10,7 @@ import { groupBy } from "../core/maps.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { LiveMessage, LiveMessages } from "../engine/remote/live-messages.ts"
 import { UmbraError } from "../errors.ts"
+import { inKeyOrder, nameOf } from "../journal/pipeline-rules.ts"
 import type {
   DeadLetterRow,
   LineageRow,
@@ -80,19 +81,19 @@ class Walk {
   /** Breadth first, each message once, without the start and the first `from` messages next to it. */
   async follow(start: Known, next: (known: readonly Known[]) => Promise<Iterable<Ref>>): Promise<Known[]> {
     const { limit, depth, width, from } = this.#bounds
-    const seen = new Set([nameOf({ source: start.source, ...start.message })])
+    const seen = new Set([refName({ source: start.source, ...start.message })])
     const found: Known[] = []
     let edge: readonly Known[] = [start]
     for (let step = 1; edge.length > 0 && step <= depth; step++) {
       const fresh: Ref[] = []
       let skipped = step === 1 ? 0 : from
       for (const ref of await next(edge)) {
-        if (seen.has(nameOf(ref))) continue
+        if (seen.has(refName(ref))) continue
         if (skipped >= from && (fresh.length >= width || found.length + fresh.length >= limit)) {
           this.isCut = true
           break
         }
-        seen.add(nameOf(ref))
+        seen.add(refName(ref))
         if (skipped < from) skipped++
         else fresh.push(ref)
       }
@@ -147,26 +148,25 @@ class Walk {
     // Before the store is read: a call that becomes durable meanwhile is then known twice, instead of not at
     // all.
     const inFlight = source.hasEnded ? null : await source.live(keys)
-    const live = new Map(keys.map((key, at) => [formatKey(key), inFlight?.[at] ?? null]))
+    const live = new Map(keys.map((key, at) => [nameOf(key), inFlight?.[at] ?? null]))
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
       store.readLineage({ execution, keys, limit: keys.length * ROWS_PER_MESSAGE }),
       store.readGathered({ execution, into: keys, limit: this.#bounds.from + this.#bounds.limit }),
     ])
-    const rowsByMessage = groupBy(rows, formatKey)
+    const rowsByMessage = groupBy(rows, nameOf)
     const intoByMember = await this.#leaders(source, gathered)
-    const isDone = (message: MessageRow) =>
-      rowsByMessage.get(formatKey(message))?.at(-1)?.status === "completed"
+    const isDone = (message: MessageRow) => rowsByMessage.get(nameOf(message))?.at(-1)?.status === "completed"
     const dead = await this.#findDeadLetter(
       source,
       messages.filter(message => !isDone(message)),
     )
     const found = keys
-      .map(key => messages.find(each => formatKey(each) === formatKey(key)))
+      .map(key => messages.find(each => nameOf(each) === nameOf(key)))
       .filter(message => message !== undefined)
     return Promise.all(
       found.map(async message => {
-        const name = formatKey(message)
+        const name = nameOf(message)
         const letter = dead.get(name)
         const stored = rowsByMessage.get(name) ?? []
         return {
@@ -174,7 +174,7 @@ class Walk {
           message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
           rows: stored,
           live: newer(live.get(name) ?? null, stored),
-          gathered: gathered.filter(member => intoByMember.get(formatKey(member)) === name),
+          gathered: gathered.filter(member => intoByMember.get(nameOf(member)) === name),
           replayOf: await this.#replayOf(source, message),
           replayedBy: letter === undefined ? null : await replayedBy(source, letter),
           isDead: letter !== undefined,
@@ -204,12 +204,12 @@ class Walk {
   ): Promise<ReadonlyMap<string, DeadLetterRow>> {
     const dead = new Map<string, DeadLetterRow>()
     let next: DeadLetterRow | undefined
-    for (const key of [...keys].sort(byRouteAndSeq)) {
-      if (next !== undefined && byRouteAndSeq(key, next) < 0) continue
+    for (const key of [...keys].sort(inKeyOrder)) {
+      if (next !== undefined && inKeyOrder(key, next) < 0) continue
       const after = { route: key.route, seq: key.seq - 1 }
       next = (await store.listDeadLetters({ execution, after, limit: 1 }))[0]
       if (next === undefined) break
-      if (byRouteAndSeq(key, next) === 0) dead.set(formatKey(key), next)
+      if (inKeyOrder(key, next) === 0) dead.set(nameOf(key), next)
     }
     return dead
   }
@@ -226,7 +226,7 @@ class Walk {
     })
     return new Map(
       rows.flatMap(row =>
-        row.into === null ? [] : [[formatKey(row), formatKey({ route: row.route, seq: row.into })]],
+        row.into === null ? [] : [[nameOf(row), nameOf({ route: row.route, seq: row.into })]],
       ),
     )
   }
@@ -248,11 +248,7 @@ function newer(live: LiveMessage | null, stored: readonly LineageRow[]): LiveMes
   return isStored ? null : live
 }
 
-const byRouteAndSeq = (a: MessageKey, b: MessageKey) => a.route - b.route || a.seq - b.seq
-
-const formatKey = ({ route, seq }: MessageKey) => `${route}:${seq}`
-
-const nameOf = ({ source, route, seq }: Ref) => `${source.jobId}/${route}:${seq}`
+const refName = ({ source, route, seq }: Ref) => `${source.jobId}/${route}:${seq}`
 
 /** Messages and their adapter calls, as JSON for people and programs. */
 export interface InvocationView {

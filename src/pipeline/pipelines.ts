@@ -11,8 +11,9 @@ import { Versions } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
 import type { Queries } from "../jobs/queries.ts"
 import type { Admit, SubmitOptions, Submitted } from "../jobs/submit.ts"
+import { distinctKeys } from "../journal/pipeline-rules.ts"
 import type { Journal } from "../journal/port/journal.ts"
-import type { MessageKey, PipelineStore } from "../journal/port/pipelines.ts"
+import type { PipelineStore } from "../journal/port/pipelines.ts"
 import type { Log } from "../log.ts"
 import { checkOutput } from "../worker/output.ts"
 import type { SecretSource } from "../worker/secrets.ts"
@@ -119,7 +120,8 @@ export class Pipelines extends PipelineQueries {
     const artifacts = new JobArtifacts(journal, () => clock.now())
     await artifacts.check(state.owner, Object.values(options.bodies ?? {}))
     const named = options.messages?.map(name => messageKey(plan, name))
-    const keys = named === undefined && bodies.length === 0 ? null : uniqueKeys([...(named ?? []), ...bodies])
+    const keys =
+      named === undefined && bodies.length === 0 ? null : distinctKeys([...(named ?? []), ...bodies])
     let replayed = 0
     const submitted = await this.#parts.submit(
       options.workflow === undefined
@@ -169,10 +171,6 @@ function checkedBody(name: string, body: Json, maxBytes: number): string {
 }
 
 /** Keys and nothing else, each once: a store may send them to a thread. */
-function uniqueKeys(keys: readonly MessageKey[]): MessageKey[] {
-  return [...new Map(keys.map(({ route, seq }) => [`${route}:${seq}`, { route, seq }])).values()]
-}
-
 function nothingToReplay(jobId: string, isAll: boolean): UmbraError {
   const none = isAll ? "has no dead letters to replay" : "has none of these dead letters"
   return new UmbraError(

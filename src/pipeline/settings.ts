@@ -1,4 +1,4 @@
-import { amount, readSettings, type SettingsOf, wholeNumber } from "../settings.ts"
+import { amount, type SettingsOf, settingsReader, wholeNumber } from "../settings.ts"
 
 export const pipelineTable = {
   /** The maximum number of executions that have not ended, of all owners and processes. */
@@ -27,7 +27,4 @@ export const pipelineTable = {
 /** All settings of pipelines (S10). What belongs to a single route is in its definition. */
 export type PipelineSettings = SettingsOf<typeof pipelineTable>
 
-/** Precedence: the given value, then the environment, then the default. */
-export function pipelineSettings(given?: Partial<PipelineSettings>): PipelineSettings {
-  return readSettings(pipelineTable, given)
-}
+export const pipelineSettings = settingsReader<PipelineSettings>(pipelineTable)

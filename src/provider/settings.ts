@@ -1,10 +1,10 @@
 /** The figures of external work that a provider does not set itself (S10). */
 import {
   amount,
-  readSettings,
   type Setting,
   type SettingsOf,
   settingNames,
+  settingsReader,
   wholeNumber,
 } from "../settings.ts"
 
@@ -43,6 +43,4 @@ export const providerTable = {
 
 export type ProviderSettings = SettingsOf<typeof providerTable>
 
-export function providerSettings(given?: Partial<ProviderSettings>): ProviderSettings {
-  return readSettings(providerTable, given)
-}
+export const providerSettings = settingsReader<ProviderSettings>(providerTable)

@@ -1,10 +1,10 @@
 import {
   amount,
   amountOrNever,
-  readSettings,
   type Setting,
   type SettingsOf,
   settingNames,
+  settingsReader,
   wholeNumber,
 } from "../settings.ts"
 import { jwtTable } from "./auth/jwt-settings.ts"
@@ -55,6 +55,4 @@ export const serverTable = {
 /** The settings of the HTTP server (S10). */
 export type ServerSettings = SettingsOf<typeof serverTable>
 
-export function serverSettings(given?: Partial<ServerSettings>): ServerSettings {
-  return readSettings(serverTable, given)
-}
+export const serverSettings = settingsReader<ServerSettings>(serverTable)

@@ -1,13 +1,6 @@
 /** The settings of a worker, their defaults and their environment variables. */
 import { availableParallelism } from "node:os"
-import {
-  amount,
-  type Environment,
-  readSettings,
-  type SettingsOf,
-  switchOrList,
-  wholeNumber,
-} from "../settings.ts"
+import { amount, type SettingsOf, settingsReader, switchOrList, wholeNumber } from "../settings.ts"
 
 export const workerTable = {
   /** The number of concurrent attempts. */
@@ -41,7 +34,4 @@ export const workerTable = {
 
 export type WorkerSettings = SettingsOf<typeof workerTable>
 
-/** Precedence: the given value, then the environment, then the default. */
-export function workerSettings(given?: Partial<WorkerSettings>, environment?: Environment): WorkerSettings {
-  return readSettings(workerTable, given, environment)
-}
+export const workerSettings = settingsReader<WorkerSettings>(workerTable)

@@ -1,6 +1,6 @@
 /** What an engine reads while 100,000 delayed jobs wait in its store: nothing but the time of the next one. */
 import { describe, expect, it, vi } from "vitest"
-import { sql } from "../../src/journal/postgres/sql.generated.ts"
+import { parameters, sql } from "../../src/journal/postgres/sql.generated.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { handler, open, until } from "../engine/stage.ts"
@@ -24,8 +24,17 @@ describe("delayed jobs in the store", () => {
     await bystander.query(insertPostgres)
     await bystander.query("vacuum analyze umbra.jobs")
     await bystander.query(`prepare due (text, text, text, text, text) as ${sql.dueJobs}`)
+    const id = "00000000-0000-0000-0000-000000000000"
+    const given: { [name: string]: unknown } = {
+      partitions: `{${PARTITIONS}}`,
+      at: FIRST - 1,
+      limit: 500,
+      wakeAt: 0,
+      id,
+    }
+    const values = parameters.dueJobs!.map(name => `'${given[name]}'`).join(", ")
     const { rows } = await bystander.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
-      `explain (analyze, buffers, format json) execute due ('{${PARTITIONS}}', '${FIRST - 1}', '500', '0', '00000000-0000-0000-0000-000000000000')`,
+      `explain (analyze, buffers, format json) execute due (${values})`,
     )
     const [{ Plan: plan }] = rows[0]!["QUERY PLAN"]
     const scans = nodesOf(plan).filter(node => node["Relation Name"] === "jobs")

@@ -191,8 +191,8 @@ describe("PostgreSQL connections", () => {
   it("collecting notifications while one is in flight: many messages cost two", async () => {
     const sent: unknown[] = []
     const answers: (() => void)[] = []
-    const query = (name: string, parameters: readonly unknown[]) => {
-      sent.push([name, ...parameters])
+    const query = (name: string, { partitions }: { readonly partitions: string }) => {
+      sent.push([name, partitions])
       return new Promise<void>(resolve => answers.push(resolve))
     }
     const database = { query } as unknown as Database

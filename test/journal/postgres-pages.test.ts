@@ -2,7 +2,7 @@
 import pg from "pg"
 import { expect, it, onTestFinished } from "vitest"
 import { openPostgres } from "../../src/journal/postgres/open.ts"
-import { sql } from "../../src/journal/postgres/sql.generated.ts"
+import { parameters, sql } from "../../src/journal/postgres/sql.generated.ts"
 import { freshDatabase } from "../support/services.ts"
 import { batch, fact, hold, newId, newJob, store } from "./fixture.ts"
 
@@ -11,6 +11,10 @@ interface PlanNode {
   readonly "Actual Rows": number
   readonly Plans?: readonly PlanNode[]
 }
+
+/** The values of the parameters of a statement, in their order. */
+const valuesOf = (statement: string, given: { readonly [name: string]: string | number | null }) =>
+  parameters[statement]!.map(name => given[name]?.toString() ?? null)
 
 const nodesOf = (plan: PlanNode): PlanNode[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 
@@ -33,7 +37,14 @@ it("a page in the middle of 20,000 facts reads as many rows as it has, and sorts
   // Without statistics, and with them.
   for (const prepare of ["select 1", "analyze umbra.journal"]) {
     await client.query(prepare)
-    const values = [jobId, held.seq(20_000), 10, 1000, Number.MAX_SAFE_INTEGER].map(String)
+    const page = {
+      jobId,
+      after: held.seq(20_000),
+      limit: 10,
+      inlineBytes: 1000,
+      upTo: Number.MAX_SAFE_INTEGER,
+    }
+    const values = valuesOf("readFactPage", page)
     const { rows } = await client.query(`explain (analyze, format json) ${sql.readFactPage}`, values)
     const nodes = nodesOf(rows[0]["QUERY PLAN"][0].Plan as PlanNode)
     expect(nodes.map(node => node["Node Type"])).toEqual(["Limit", "Index Scan"])
@@ -66,34 +77,37 @@ it("a page in the middle of 20,000 log rows reads as many rows as it has, in bot
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   onTestFinished(() => client.end())
-  const pageOf = (direction: number) => [job.id, 10_000, 0, 10, 1_000_000, direction].map(String)
+  const pageOf = (direction: number) => ({
+    ...{ jobId: job.id, from: 10_000, level: 0, limit: 10, maxBytes: 1_000_000, direction },
+    ...{ nodeId: "a", attempt: null, item: 4 },
+  })
   let count = 0
   // Without statistics, and with them.
   for (const prepare of ["select 1", "analyze umbra.node_logs"]) {
     await client.query(prepare)
-    const scans = async (text: string, values: readonly (string | null)[]) => {
+    const scans = async (
+      statement: "readLogs" | "readNodeLogs" | "readItemLogs",
+      page: ReturnType<typeof pageOf>,
+    ) => {
       await client.query("set plan_cache_mode = force_generic_plan")
       const { rows } = await client.query({
         name: `page ${++count}`,
-        text: `explain (analyze, format json) ${text}`,
-        values: [...values],
+        text: `explain (analyze, format json) ${sql[statement]}`,
+        values: valuesOf(statement, page),
       })
       const nodes = nodesOf(rows[0]["QUERY PLAN"][0].Plan as PlanNode)
       return nodes.filter(node => / Scan$/.test(node["Node Type"]) && node["Node Type"] !== "Subquery Scan")
     }
     for (const direction of [1, -1]) {
       const page = pageOf(direction)
-      for (const [text, values] of [
-        [sql.readLogs, page],
-        [sql.readNodeLogs, [...page, "a", null]],
-      ] as const) {
+      for (const statement of ["readLogs", "readNodeLogs"] as const) {
         // The page, and for each of its rows the one before it of the same attempt.
-        const found = (await scans(text, values)).filter(scan => scan["Actual Rows"] > 0)
+        const found = (await scans(statement, page)).filter(scan => scan["Actual Rows"] > 0)
         expect(found.map(scan => scan["Actual Rows"]).toSorted((one, other) => other - one)).toEqual([10, 1])
         expect(found.map(scan => scan["Node Type"])).toContain("Index Scan")
       }
       // 100 rows of one item, of which those after the position are sorted.
-      const ofItem = await scans(sql.readItemLogs, [...page, "a", null, "4"])
+      const ofItem = await scans("readItemLogs", page)
       for (const scan of ofItem) expect(scan["Actual Rows"]).toBeLessThanOrEqual(100)
     }
   }

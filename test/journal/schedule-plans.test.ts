@@ -1,7 +1,7 @@
 /** What the queries of schedules read while very many schedules are stored, and very many of them are due. */
 import { expect, it, vi } from "vitest"
 import type { Journal } from "../../src/journal/port/journal.ts"
-import { sql } from "../../src/journal/postgres/sql.generated.ts"
+import { parameters, sql } from "../../src/journal/postgres/sql.generated.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { postgresStage } from "./postgres-stage.ts"
 
@@ -64,21 +64,22 @@ it("on PostgreSQL none reads a row that it does not need", async () => {
   await bystander.query("vacuum analyze umbra.schedules")
   await queryAll(journal, "00000000-0000-0000-0000-000000000000")
   const all = `{${PARTITIONS}}`
-  const { limit, limitOfPartition, maxBytes } = bounds
-  const cases = {
-    dueSchedules: [all, DUE, limit, limitOfPartition, maxBytes],
-    nextSchedule: [all, DUE],
-    queuedSchedules: [all],
-    readSchedules: ["{00000000-0000-0000-0000-000000000000}"],
-    countSchedules: ["ada", 50],
-    listSchedules: ["ada", "s5", 10, 1e6],
+  const { limitOfPartition } = bounds
+  const due = { ...bounds, partitions: all, at: DUE }
+  const cases: { readonly [statement: string]: { readonly [name: string]: string | number } } = {
+    dueSchedules: due,
+    nextSchedule: due,
+    queuedSchedules: due,
+    readSchedules: { ids: "{00000000-0000-0000-0000-000000000000}" },
+    countSchedules: { owner: "ada", limit: 50 },
+    listSchedules: { owner: "ada", after: "s5", limit: 10, maxBytes: 1e6 },
   }
   // Plans that know nothing about the values.
   await bystander.query("set plan_cache_mode = force_generic_plan")
   for (const [name, values] of Object.entries(cases)) {
-    const types = values.map(() => "text").join(", ")
-    await bystander.query(`prepare ${name} (${types}) as ${sql[name as keyof typeof cases]}`)
-    const given = values.map(value => `'${value}'`).join(", ")
+    const types = parameters[name]!.map(() => "text").join(", ")
+    await bystander.query(`prepare ${name} (${types}) as ${sql[name as keyof typeof sql]}`)
+    const given = parameters[name]!.map(parameter => `'${values[parameter]}'`).join(", ")
     const { rows } = await bystander.query(`explain (analyze, format json) execute ${name} (${given})`)
     const scans = planNodes(rows[0]["QUERY PLAN"][0].Plan).filter(
       node => node["Relation Name"] === "schedules",

@@ -151,6 +151,17 @@ describe("log rows on SQLite", () => {
 })
 
 describe("the stores on SQLite", () => {
+  it("bind parameters by their names, lists as JSON, and store no text with U+0000", () => {
+    const { connection } = createMemoryStore()
+    const sql = "select @job_id as id, @job_id as again, @is_set as flag, @items as items, @absent as absent"
+    expect(connection.get(sql, { jobId: "one", isSet: true, items: [1, "b"], other: 2 })).toEqual({
+      ...{ id: "one", again: "one", flag: 1, items: '[1,"b"]', absent: null },
+    })
+    const insert = "insert into store (id) values (@id)"
+    expect(() => connection.run(insert, { id: "a\u0000b" })).toThrow("U+0000")
+    expect(connection.run(insert, { id: "c" })).toBe(1)
+  })
+
   it("keep what a provider said with any character", async () => {
     const { providers } = openMemory()
     const said = "no\u0000film \ud83c \u001e"

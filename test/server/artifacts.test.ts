@@ -122,7 +122,7 @@ describe.each(Object.entries(stores))("artifacts over HTTP on %s", (_, open) => 
         headers: type === undefined ? headers : { ...headers, "content-type": type },
       })
     const refused = await upload(form)
-    expect([refused.status, (await refused.json()).code]).toEqual([415, "E636"])
+    expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([415, "E636"])
     const url = "application/x-www-form-urlencoded"
     expect(await (await upload("uploaded by curl", url)).json()).toMatchObject({
       type: "application/octet-stream",

@@ -54,6 +54,15 @@ select 2
     expect(() => sqlModule({ statements: [{ name: "put", text }], migrations: [] })).toThrow(message)
   })
 
+  it("numbers named parameters in the order in which they appear, and has their names", async () => {
+    const text = "select @job_id::text from t where a > @at and b = @job_id"
+    const { parameters, sql } = await load(sqlModule({ statements: [{ name: "put", text }], migrations: [] }))
+    expect(sql.put).toBe("select $1::text from t where a > $2 and b = $1")
+    expect(parameters).toEqual({ put: ["jobId", "at"] })
+    const mixed = { name: "put", text: "select @at, $1" }
+    expect(() => sqlModule({ statements: [mixed], migrations: [] })).toThrow("with and without names")
+  })
+
   it("has the migrations in the order of their numbers, whole, with the sha256 of the file", async () => {
     const first = { name: "2_more", text: "-- More.\nselect 2;\n" }
     const second = { name: "0001_journal", text: "-- First.\nselect 1;\n" }

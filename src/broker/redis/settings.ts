@@ -1,5 +1,5 @@
 /** The settings of a fleet over Redis, their defaults and their environment variables. */
-import { amount, type Environment, readSettings, type SettingsOf, text, wholeNumber } from "../../settings.ts"
+import { amount, type SettingsOf, settingsReader, text, wholeNumber } from "../../settings.ts"
 
 export const redisTable = {
   /** The prefix of every key: fleets that share a Redis use different ones. */
@@ -45,7 +45,4 @@ export const redisTable = {
 
 export type RedisSettings = SettingsOf<typeof redisTable>
 
-/** Precedence: the given value, then the environment, then the default. */
-export function redisSettings(given?: Partial<RedisSettings>, environment?: Environment): RedisSettings {
-  return readSettings(redisTable, given, environment)
-}
+export const redisSettings = settingsReader<RedisSettings>(redisTable)

@@ -6,6 +6,7 @@ import { bulkPlan, bulkWorkflow, isBulkOperation } from "../../definition/built-
 import { isoTime } from "../../engine/clock.ts"
 import type { LiveJob } from "../../engine/owner/live-job.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
+import { idAbove } from "../../journal/marks.ts"
 import type { JobFilter, JobPage, JobRow, Journal } from "../../journal/port/journal.ts"
 import type { BackfillCount, StoredBackfill } from "../schedules/backfill.ts"
 import type { Admit, Submissions, SubmitOptions } from "../submit.ts"
@@ -15,14 +16,12 @@ import {
   asJson,
   type BulkCounts,
   type BulkFork,
-  type BulkProgress,
   type BulkRefusal,
   type BulkRequest,
   type BulkVerb,
   checkRate,
   checkRequest,
   countsOf,
-  idAbove,
   noSuchOperation,
   readFilter,
   type ShownFilter,
@@ -194,7 +193,7 @@ export class BulkQueries {
     if (job !== undefined && !job.evicted && job.pendingBatches === 0 && !job.state.signals.has(abortSignal))
       return { progress: job.state.previews.get(0) ?? null, isAborting: false }
     const { progress, aborts, earlierAborts } = await lastProgress(this.#parts.journal, row.id)
-    return { progress: asJsonOrNull(progress), isAborting: aborts > earlierAborts }
+    return { progress: progress && asJson(progress), isAborting: aborts > earlierAborts }
   }
 
   /** Newest first; of all owners unless one is given. */
@@ -245,10 +244,6 @@ function summary(row: JobRow): BulkSummary {
 
 /** The row of a job has its labels, but not its input. */
 const VERB_LABEL = "umbra.verb"
-
-function asJsonOrNull(progress: BulkProgress | null): Json | null {
-  return progress === null ? null : asJson(progress)
-}
 
 export interface BulkParts extends BulkQueriesParts {
   readonly forks: BulkForks

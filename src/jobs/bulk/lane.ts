@@ -17,7 +17,7 @@ import type { TaskLane } from "../../broker/routed.ts"
 import { executionsFull, toFault } from "../../core/faults.ts"
 import { valueIn } from "../../core/maps.ts"
 import { bulkHandler, isBulkOperation } from "../../definition/built-in.ts"
-import { type Clock, isoTime, sleep, untilStoreAnswers } from "../../engine/clock.ts"
+import { type Clock, isoTime, sleep, untilStoreAnswers, within } from "../../engine/clock.ts"
 import { partitionOf } from "../../engine/ids.ts"
 import type { LiveJob } from "../../engine/owner/live-job.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
@@ -109,12 +109,7 @@ export class BulkLane implements TaskLane {
       run.drain()
       return run.ended
     })
-    let cancelTimer = () => {}
-    const late = new Promise<void>(resolve => {
-      cancelTimer = this.#parts.clock.after(graceMs, resolve)
-    })
-    await Promise.race([Promise.all(ends), late])
-    cancelTimer()
+    await within(this.#parts.clock, graceMs, Promise.all(ends))
   }
 }
 

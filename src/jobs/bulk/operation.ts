@@ -194,12 +194,6 @@ export function readFilter(shown: ShownFilter): BulkFilter {
   }
 }
 
-/** The lowest id above this one. */
-export function idAbove(jobId: string): string {
-  const hex = (BigInt(`0x${jobId.replaceAll("-", "")}`) + 1n).toString(16).padStart(32, "0")
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-")
-}
-
 export function asJson(value: StoredOperation | BulkProgress | BulkCounts): JsonObject {
   return value as unknown as JsonObject
 }

@@ -1,11 +1,11 @@
 /** What the facts of jobs record about a bulk operation: its progress, from its own facts, and what it did to a target, from those of the target. */
 import type { Json } from "../../core/json.ts"
 import type { FactRow, Journal } from "../../journal/port/journal.ts"
+import { factPages } from "../fact-records.ts"
 import { abortSignal, type BulkProgress, type BulkRefusal } from "./operation.ts"
 
-const PAGE = 100
 /** A progress record has at most 200 ids and 200 refusals of up to 400 characters. */
-const INLINE_BYTES = 1024 * 1024
+const PAGE = { limit: 100, inlineBytes: 1024 * 1024 }
 
 /** `done`: by this operation. `later`: the job began after T0, so it is not a target. */
 export type Touched = "done" | "later"
@@ -14,7 +14,7 @@ export async function lastProgress(journal: Journal, jobId: string): Promise<Rec
   let progress: BulkProgress | null = null
   let aborts = 0
   let earlierAborts = 0
-  for await (const fact of factsAfter(journal, jobId, -1)) {
+  for await (const fact of factPages(journal, { ...PAGE, jobId, after: -1 })) {
     if (fact.type === "preview_published") progress = progressOf(fact)
     else if (fact.type === "signal_received" && field(fact, "name") === abortSignal) aborts++
     else if (fact.type === "job_retried") earlierAborts = aborts
@@ -42,7 +42,7 @@ export async function refusalPage(
   const refused: BulkRefusal[] = []
   let read = 0
   // From that record on: some of its refusals may not have been shown yet.
-  for await (const fact of factsAfter(journal, jobId, seq - 1)) {
+  for await (const fact of factPages(journal, { ...PAGE, jobId, after: seq - 1 })) {
     if (fact.type === "preview_published") {
       const skipped = fact.seq === seq ? index : 0
       const { refusals } = progressOf(fact)
@@ -60,7 +60,7 @@ export async function touchedBy(
   journal: Journal,
   target: { readonly jobId: string; readonly seq: number; readonly operation: string },
 ): Promise<Touched | null> {
-  for await (const fact of factsAfter(journal, target.jobId, target.seq)) {
+  for await (const fact of factPages(journal, { ...PAGE, jobId: target.jobId, after: target.seq })) {
     if (fact.type === "job_submitted") return "later"
     // The operation acts only on a job that nothing of this kind has happened to since T0.
     if (commandFacts.has(fact.type)) return field(fact, "operation") === target.operation ? "done" : null
@@ -69,15 +69,6 @@ export async function touchedBy(
 }
 
 const commandFacts: ReadonlySet<string> = new Set(["job_cancelled", "job_retried", "job_deleted"])
-
-async function* factsAfter(journal: Journal, jobId: string, after: number): AsyncGenerator<FactRow> {
-  for (let last = after; ; ) {
-    const page = await journal.readFactPage({ jobId, after: last, limit: PAGE, inlineBytes: INLINE_BYTES })
-    yield* page
-    if (page.length < PAGE) return
-    last = page.at(-1)!.seq
-  }
-}
 
 function progressOf({ data }: FactRow): BulkProgress {
   return (JSON.parse(data!) as { readonly data: BulkProgress }).data

@@ -19,7 +19,7 @@ import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import { atOnce, inTurns, nextTurnIfLate, type Work } from "../../turns.ts"
-import { elements, payloadHash, payloadIn } from "../fact-records.ts"
+import { elements, factPages, payloadHash, payloadIn } from "../fact-records.ts"
 import type { JobFacts } from "../facts.ts"
 import { type Moment, type Place, type Source, sourceOf } from "../history.ts"
 
@@ -206,16 +206,11 @@ export class JobComparisons {
       first = Math.min(first, seq)
       last = Math.max(last, seq)
     }
-    for (let after = first - 1; after < last; ) {
-      const query = { jobId, after, upTo: last, limit: PAGE, inlineBytes: INLINE_BYTES }
-      const rows = await this.#journal.readFactPage(query)
-      for (const { seq, data } of rows) {
-        if (!wanted.has(seq)) continue
-        const text = data ?? (await this.#journal.readFact(jobId, seq))
-        if (text !== null) yield { seq, data: text }
-      }
-      if (rows.length < PAGE) return
-      after = rows.at(-1)!.seq
+    const query = { jobId, after: first - 1, upTo: last, limit: PAGE, inlineBytes: INLINE_BYTES }
+    for await (const { seq, data } of factPages(this.#journal, query)) {
+      if (!wanted.has(seq)) continue
+      const text = data ?? (await this.#journal.readFact(jobId, seq))
+      if (text !== null) yield { seq, data: text }
     }
   }
 

@@ -4,6 +4,7 @@ import { definitionId, type ForkReason, type NodeDecision } from "../../definiti
 import type { HandlerCatalog } from "../../definition/handler.ts"
 import type { Plan, PlanNode } from "../../definition/plan.ts"
 import type { Work } from "../../turns.ts"
+import type { Percentiles, UsageFigures } from "../statistics.ts"
 import type { ForkConfirmation } from "./request.ts"
 
 /**
@@ -27,19 +28,11 @@ export interface ForkedNode {
   readonly usage?: UsageExpectation | null
 }
 
-export interface Quantiles {
-  readonly p50: number
-  readonly p90: number
-}
+export type Quantiles = Pick<Percentiles, "p50" | "p90">
 
 /** By kind of usage. */
 export interface UsageExpectation {
-  readonly [key: string]: {
-    readonly mean: number
-    /** null: no data. */
-    readonly p50: number | null
-    readonly p90: number | null
-  }
+  readonly [key: string]: Pick<UsageFigures, "mean" | "p50" | "p90">
 }
 
 export interface ForkPreview {

@@ -94,6 +94,11 @@ export interface OwnerOption {
   readonly owner?: string | undefined
 }
 
+interface PageOptions extends OwnerOption {
+  readonly after?: string | undefined
+  readonly limit?: number | undefined
+}
+
 export interface ScheduleRequestsParts {
   readonly journal: Journal
   readonly firing: Pick<FiringSchedules, "changed">
@@ -168,23 +173,13 @@ export class ScheduleRequests {
     return { ...shown, next_ticks: await shownTicks(rules, after) }
   }
 
-  /** By name: at most `limit`, and at most 4 MiB unless the first is larger. `next`: pass it as `after` for the next page; null: this was the last. */
-  async list({
-    owner = localOwner,
-    after,
-    limit = DEFAULT_LIMIT,
-    fires = 0,
-  }: OwnerOption & {
-    readonly after?: string | undefined
-    readonly limit?: number | undefined
-    /** How many of the newest fires of each schedule are included. */
-    readonly fires?: number | undefined
-  } = {}): Promise<{
-    readonly schedules: readonly ScheduleSummary[]
-    readonly next: string | null
-  }> {
-    const query = { owner, after, limit, maxBytes: PAGE_BYTES }
-    const { schedules: rows, isLast } = await this.#parts.journal.schedules.list(query)
+  /** By name: at most `limit`, and at most 4 MiB unless the first is larger. `next`: pass it as `after` for the next page; null: this was the last. `fires`: how many of the newest fires of each schedule are included. */
+  async list(
+    query: PageOptions & { readonly fires?: number | undefined } = {},
+  ): Promise<{ readonly schedules: readonly ScheduleSummary[]; readonly next: string | null }> {
+    const { owner = localOwner, after, limit = DEFAULT_LIMIT, fires = 0 } = query
+    const page = { owner, after, limit, maxBytes: PAGE_BYTES }
+    const { schedules: rows, isLast } = await this.#parts.journal.schedules.list(page)
     const schedules: ScheduleSummary[] = []
     let bytes = 0
     for (const row of rows) {
@@ -297,18 +292,7 @@ export class ScheduleRequests {
    */
   async ticks(
     name: string,
-    {
-      owner = localOwner,
-      from,
-      to,
-      after,
-      limit = DEFAULT_LIMIT,
-    }: OwnerOption & {
-      readonly from: string
-      readonly to: string
-      readonly after?: string | undefined
-      readonly limit?: number | undefined
-    },
+    { owner = localOwner, from, to, after, limit = DEFAULT_LIMIT }: PageOptions & BackfillRange,
   ): Promise<{ readonly ticks: readonly TickView[]; readonly next: string | null }> {
     const row = await this.#read(name, owner)
     const range = {

@@ -3,7 +3,7 @@
  * `why` and `waiting_on` never disagree. Sentences are in text.ts.
  */
 import type { NodeView, WaitingOn, WorkerWait } from "../../core/view/view.ts"
-import type { NodeStatistics } from "../statistics.ts"
+import type { NodeStatistics, Percentiles } from "../statistics.ts"
 
 /**
  * The closed list of reasons. `limit` and `budget` are reserved. `worker`: ready for a worker; what it waits
@@ -193,12 +193,8 @@ export function usualOf(
 }
 
 /** How long nodes like this usually wait before they run, or how long their runs take, waits included; in ms. */
-export interface UsualWait {
+export interface UsualWait extends Percentiles {
   readonly count: number
-  readonly p50: number
-  readonly p90: number
-  readonly p95: number
-  readonly p99: number
 }
 
 /** When the wait ends by itself; null: it does not, or this is not known. */

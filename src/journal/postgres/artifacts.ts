@@ -5,67 +5,54 @@ import type {
   ArtifactStore,
   NewArtifact,
 } from "../port/artifacts.ts"
-import type { Database } from "./database.ts"
+import { SqlStore } from "./database.ts"
+
+type Argument<Verb extends keyof ArtifactStore> = Parameters<ArtifactStore[Verb]>[0]
 
 /** Artifacts on PostgreSQL. */
-export class SqlArtifacts implements ArtifactStore {
-  readonly #database: Database
-
-  constructor(database: Database) {
-    this.#database = database
+export class SqlArtifacts extends SqlStore implements ArtifactStore {
+  async put(artifact: NewArtifact) {
+    return (await this.first<ArtifactRow>("putArtifact", artifact))!
   }
 
-  async put({ owner, hash, key, bytes, name, type, at }: NewArtifact) {
-    const values = [owner, hash, key, bytes, name, type, at]
-    return (await this.#database.query<ArtifactRow>("putArtifact", values))[0]!
+  async claim(claim: Argument<"claim">) {
+    const values = { ...claim, staleBefore: claim.staleBefore ?? claim.at }
+    return (await this.database.query<{ hash: string }>("claimArtifacts", values)).map(({ hash }) => hash)
   }
 
-  async claim({ owner, hashes, at, staleBefore = at }: Parameters<ArtifactStore["claim"]>[0]) {
-    const values = [owner, hashes, at, staleBefore]
-    const rows = await this.#database.query<{ hash: string }>("claimArtifacts", values)
-    return rows.map(({ hash }) => hash)
+  async read(name: ArtifactName) {
+    return (await this.first<ArtifactRow>("readArtifact", name)) ?? null
   }
 
-  async read({ owner, hash }: ArtifactName) {
-    return (await this.#database.query<ArtifactRow>("readArtifact", [owner, hash]))[0] ?? null
-  }
-
-  async list({ owner, jobId, after = "", limit }: Parameters<ArtifactStore["list"]>[0]) {
-    const page = [owner, after, limit]
-    if (jobId === undefined) return this.#database.query<ArtifactRow>("listArtifacts", page)
-    return this.#database.query<ArtifactRow>("listJobArtifacts", [...page, jobId])
+  async list({ after = "", ...query }: Argument<"list">) {
+    const statement = query.jobId === undefined ? "listArtifacts" : "listJobArtifacts"
+    return this.database.query<ArtifactRow>(statement, { ...query, after })
   }
 
   async usedBytes(owner: string) {
-    return (await this.#database.query<{ bytes: number }>("artifactBytes", [owner]))[0]!.bytes
+    return (await this.first<{ bytes: number }>("artifactBytes", { owner }))!.bytes
   }
 
-  async remove({ owner, hash, at, claimedBefore, force }: Parameters<ArtifactStore["remove"]>[0]) {
-    const values = [owner, hash, at, claimedBefore, force]
-    return (await this.#database.query<ArtifactRemoval>("removeArtifact", values))[0]!
+  async remove(removal: Argument<"remove">) {
+    return (await this.first<ArtifactRemoval>("removeArtifact", removal))!
   }
 
-  async mark(marking: Parameters<ArtifactStore["mark"]>[0]) {
-    const { before, claimedBefore, at, after, limit, dryRun = false } = marking
-    const { owner = "", hash = "" } = after ?? {}
-    const values = [before, at, owner, hash, limit, dryRun, claimedBefore]
-    const { marked, read, lastOwner, lastHash } = (
-      await this.#database.query<MarkedPage>("markArtifacts", values)
-    )[0]!
-    return { marked, next: read < limit ? null : { owner: lastOwner!, hash: lastHash! } }
+  async mark({ after, dryRun = false, ...marking }: Argument<"mark">) {
+    const values = { owner: "", hash: "", ...after, ...marking, dryRun }
+    const { marked, read, lastOwner, lastHash } = (await this.first<MarkedPage>("markArtifacts", values))!
+    return { marked, next: read < marking.limit ? null : { owner: lastOwner!, hash: lastHash! } }
   }
 
-  async marked({ before, limit }: Parameters<ArtifactStore["marked"]>[0]) {
-    return this.#database.query<ArtifactRow>("markedArtifacts", [before, limit])
+  async marked(query: Argument<"marked">) {
+    return this.database.query<ArtifactRow>("markedArtifacts", query)
   }
 
-  async forget({ owner, hash, key }: Parameters<ArtifactStore["forget"]>[0]) {
-    await this.#database.query("forgetArtifact", [owner, hash, key])
+  async forget(row: Argument<"forget">) {
+    await this.database.query("forgetArtifact", row)
   }
 
   async knownKeys(keys: readonly string[]) {
-    const rows = await this.#database.query<{ key: string }>("artifactKeys", [keys])
-    return rows.map(({ key }) => key)
+    return (await this.database.query<{ key: string }>("artifactKeys", { keys })).map(({ key }) => key)
   }
 }
 

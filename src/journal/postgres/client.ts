@@ -4,7 +4,7 @@
  */
 import pg from "pg"
 import type { Statement, Value, Values } from "./database.ts"
-import { sql } from "./sql.generated.ts"
+import { parameters, sql } from "./sql.generated.ts"
 
 export interface ConnectionOptions {
   readonly url: string
@@ -46,7 +46,7 @@ export async function connect(options: ConnectionOptions, statementTimeoutMs: nu
   client.on("error", () => {})
   try {
     await client.connect()
-    await send(client, "session", [statementTimeoutMs], options.connectTimeoutMs)
+    await send(client, "session", { timeoutMs: statementTimeoutMs }, options.connectTimeoutMs)
     return client
   } catch (error) {
     destroy(client)
@@ -57,11 +57,16 @@ export async function connect(options: ConnectionOptions, statementTimeoutMs: nu
 export async function send<Row>(
   client: pg.ClientBase,
   statement: Statement,
-  values: Values,
+  values: Values | object,
   timeoutMs: number,
 ): Promise<Row[]> {
-  const named = { name: statement, text: sql[statement], values: values.map(toText) }
-  const query = { ...named, rowMode: "array" as const }
+  const given = Symbol.iterator in values ? (values as Values) : named(statement, values)
+  const query = {
+    name: statement,
+    text: sql[statement],
+    values: given.map(toText),
+    rowMode: "array" as const,
+  }
   if (timeoutMs === 0) return toRows(await client.query(query))
   let late = false
   const timer = setTimeout(() => {
@@ -75,6 +80,10 @@ export async function send<Row>(
   } finally {
     clearTimeout(timer)
   }
+}
+
+function named(statement: Statement, values: object): Values {
+  return (parameters[statement] ?? []).map(name => (values as { readonly [name: string]: Value })[name])
 }
 
 function toText(value: Value): string | null {

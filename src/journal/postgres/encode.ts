@@ -50,7 +50,7 @@ export function encodeAgain(batch: Batch, marks: readonly number[]): EncodedBatc
   return { statement: "appendAgain", values: scheduleValues(batch, marks) }
 }
 
-export function epochs(list: readonly PartitionEpoch[]): [partitions: number[], epochs: number[]] {
+function epochs(list: readonly PartitionEpoch[]): [partitions: number[], epochs: number[]] {
   return [list.map(({ partition }) => partition), list.map(({ epoch }) => epoch)]
 }
 

@@ -6,56 +6,43 @@ import {
   inFeedOrder,
   type JournalFeed,
 } from "../port/feed.ts"
-import type { Database } from "./database.ts"
-
-/** How the notifications of the feed reach other processes; absent where there are no others. */
-export interface FeedNotifications {
-  notify(payload: string): void
-  listen(listener: (notifications: string) => void): Promise<() => Promise<void>>
-}
+import { type Database, SqlStore } from "./database.ts"
 
 /** Above every seq. */
 const NO_END = Number.MAX_SAFE_INTEGER
 
 /** The feed on PostgreSQL. */
-export class SqlFeed implements JournalFeed {
+export class SqlFeed extends SqlStore implements JournalFeed {
+  readonly notify: JournalFeed["notify"]
   readonly listen: JournalFeed["listen"]
-  readonly #database: Database
-  readonly #notifications: FeedNotifications | null
 
-  constructor(database: Database, notifications: FeedNotifications | null) {
-    this.#database = database
-    this.#notifications = notifications
-    this.listen = notifications?.listen.bind(notifications) ?? null
+  constructor(database: Database, { notify, listen }: Pick<JournalFeed, "notify" | "listen">) {
+    super(database)
+    this.notify = notify
+    this.listen = listen
   }
 
   async position() {
-    return (await this.#database.query<{ store: string; seqs: number[] }>("feedPosition", []))[0]!
+    return (await this.first<{ store: string; seqs: number[] }>("feedPosition"))!
   }
 
-  async start({ owner, limit }: { readonly owner: string; readonly limit: number }): Promise<FeedStart> {
-    return (await this.#database.query<FeedStart>("feedStart", [owner, limit]))[0]!
+  async start(query: Parameters<JournalFeed["start"]>[0]) {
+    return (await this.first<FeedStart>("feedStart", query))!
   }
 
-  async read({ ranges, owners, limit, inlineBytes }: FeedQuery): Promise<FeedPage> {
+  async read({ ranges, ...query }: FeedQuery): Promise<FeedPage> {
     if (ranges.length === 0) return { reached: [], facts: [] }
-    const found = await this.#database.query<FeedFact & { readonly looked: number | null }>("feedRead", [
-      ranges.map(range => range.partition),
-      ranges.map(range => range.after),
-      ranges.map(range => range.upTo ?? NO_END),
-      owners,
-      limit,
-      inlineBytes,
-    ])
+    const found = await this.database.query<FeedFact & { readonly looked: number | null }>("feedRead", {
+      ...query,
+      partitions: ranges.map(range => range.partition),
+      after: ranges.map(range => range.after),
+      upTo: ranges.map(range => range.upTo ?? NO_END),
+    })
     return {
       reached: found.flatMap(({ partition, seq, looked }) =>
-        looked === null ? [] : [{ partition, seq, looked, isMore: looked >= limit }],
+        looked === null ? [] : [{ partition, seq, looked, isMore: looked >= query.limit }],
       ),
       facts: found.flatMap(({ looked, ...fact }) => (looked === null ? [fact] : [])).sort(inFeedOrder),
     }
-  }
-
-  notify(payload: string): void {
-    this.#notifications?.notify(payload)
   }
 }

@@ -13,21 +13,15 @@ import {
   type ScanQuery,
 } from "../list-jobs.ts"
 import { firstIdOf, firstPlaceAt, MarkWriter, purgedMarks, WRITERS } from "../marks.ts"
-import type { ArtifactStore } from "../port/artifacts.ts"
 import type * as port from "../port/journal.ts"
-import type { LogStore } from "../port/logs.ts"
-import type { PipelineStore } from "../port/pipelines.ts"
-import type { ProviderStore } from "../port/providers.ts"
-import type { Registry } from "../port/registry.ts"
-import type { ScheduleStore } from "../port/schedules.ts"
-import type { StatisticsStore } from "../port/statistics.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
 import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
 import { SqlArtifacts } from "./artifacts.ts"
-import type { Database, Values } from "./database.ts"
-import { encodeAgain, encodeBatch, epochs, sentRecords } from "./encode.ts"
-import { type FeedNotifications, SqlFeed } from "./feed.ts"
+import { type Database, fenceColumns, SqlStore } from "./database.ts"
+import { encodeAgain, encodeBatch, sentRecords } from "./encode.ts"
+import { SqlFeed } from "./feed.ts"
 import { SqlLogs } from "./logs.ts"
+import type { PostgresWakeUps } from "./notify.ts"
 import { SqlPipelineStore } from "./pipelines.ts"
 import { SqlProviderStore } from "./providers.ts"
 import { SqlRegistry } from "./registry.ts"
@@ -37,56 +31,37 @@ import { SqlStatistics } from "./statistics.ts"
 /** The number of removed jobs that one statement removes facts of. */
 const ORPHANS_PAGE = 100
 
-export interface SqlJournalOptions {
-  readonly capabilities: port.Capabilities
-  /** How other processes are notified of new messages; absent where there are none. */
-  readonly wakeUps?: WakeUps
-  /** How other processes are notified of changes for live streams. */
-  readonly feedNews?: FeedNotifications
-}
+type Argument<Verb extends keyof port.Journal> = port.Journal[Verb] extends (argument: infer One) => unknown
+  ? One
+  : never
 
-export interface WakeUps {
-  /** Sent soon, and at most once for many messages: losing one costs a heartbeat interval, never a job. */
-  notify(partitions: readonly number[]): void
-  listen(listener: (partition: number) => void): Promise<() => Promise<void>>
-  close(): Promise<void>
-}
-
-export class SqlJournal implements port.Journal, ListedStore {
+export class SqlJournal extends SqlStore implements port.Journal, ListedStore {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
-  readonly registry: Registry
+  readonly registry = new SqlRegistry(this.database)
   readonly feed: SqlFeed
-  readonly providers: ProviderStore
-  readonly pipelines: PipelineStore
-  readonly statistics: StatisticsStore
-  readonly schedules: ScheduleStore
-  readonly logs: LogStore
-  readonly artifacts: ArtifactStore
-  readonly #database: Database
-  readonly #wakeUps: WakeUps | null
+  readonly providers = new SqlProviderStore(this.database, partitions => this.#wakeUps.notify(partitions))
+  readonly pipelines = new SqlPipelineStore(this.database)
+  readonly statistics = new SqlStatistics(this.database)
+  readonly schedules = new SqlSchedules(this.database)
+  readonly logs = new SqlLogs(this.database)
+  readonly artifacts = new SqlArtifacts(this.database)
+  readonly #wakeUps: PostgresWakeUps
   readonly #marks = new MarkWriter()
 
-  constructor(database: Database, options: SqlJournalOptions) {
-    this.#database = database
-    this.registry = new SqlRegistry(database)
-    this.feed = new SqlFeed(database, options.feedNews ?? null)
-    this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
-    this.pipelines = new SqlPipelineStore(database)
-    this.statistics = new SqlStatistics(database)
-    this.schedules = new SqlSchedules(database)
-    this.logs = new SqlLogs(database)
-    this.artifacts = new SqlArtifacts(database)
-    this.#wakeUps = options.wakeUps ?? null
-    this.capabilities = options.capabilities
-    this.listen = this.#wakeUps?.listen.bind(this.#wakeUps) ?? null
+  constructor(database: Database, capabilities: port.Capabilities, wakeUps: PostgresWakeUps) {
+    super(database)
+    this.capabilities = capabilities
+    this.feed = new SqlFeed(database, wakeUps.feed)
+    this.listen = wakeUps.listen.bind(wakeUps)
+    this.#wakeUps = wakeUps
   }
 
   async append(batch: port.Batch): Promise<port.AppendResult> {
     const marks = this.#marks.entries(batch)
     const row = await this.#send(batch, marks.pairs)
     if (batch.messages.length > 0) {
-      this.#wakeUps?.notify(batch.messages.map(message => message.partition))
+      this.#wakeUps.notify(batch.messages.map(message => message.partition))
     }
     if (row === undefined) return { held: new Set(), inserted: 0 }
     const { held, inserted } = row
@@ -97,7 +72,7 @@ export class SqlJournal implements port.Journal, ListedStore {
 
   async tryAppend(batch: port.Batch): Promise<void> {
     const { statement, values } = encodeAgain(batch, this.#marks.entries(batch).pairs)
-    await this.#database.trial(statement, values)
+    await this.database.trial(statement, values)
   }
 
   /**
@@ -110,12 +85,12 @@ export class SqlJournal implements port.Journal, ListedStore {
   ): Promise<{ readonly held: string; readonly inserted: number } | undefined> {
     const { statement, values } = encodeBatch(batch, marks)
     try {
-      return (await this.#database.append<{ held: string; inserted: number }>(statement, values))[0]
+      return (await this.database.append<{ held: string; inserted: number }>(statement, values))[0]
     } catch (error) {
       if (!isDuplicate(error)) throw error
       const again = encodeAgain(batch, marks)
       return (
-        await this.#database.append<{ held: string; inserted: number }>(again.statement, again.values)
+        await this.database.append<{ held: string; inserted: number }>(again.statement, again.values)
       )[0]
     }
   }
@@ -126,237 +101,200 @@ export class SqlJournal implements port.Journal, ListedStore {
   ) {
     if (jobIds.length === 0) return []
     const { inlineBytes = NO_LIMIT, after = -1 } = options
-    return this.#database.query<port.FactRow>("readFacts", [jobIds, inlineBytes, after])
+    return this.database.query<port.FactRow>("readFacts", { jobIds, inlineBytes, after })
   }
 
-  async readFactPage({
-    jobId,
-    after,
-    upTo = Number.MAX_SAFE_INTEGER,
-    limit,
-    inlineBytes,
-  }: port.FactPageQuery) {
-    return this.#database.query<port.FactRow>("readFactPage", [jobId, after, limit, inlineBytes, upTo])
+  async readFactPage({ upTo = Number.MAX_SAFE_INTEGER, ...query }: port.FactPageQuery) {
+    return this.database.query<port.FactRow>("readFactPage", { ...query, upTo })
   }
 
   async countFacts(jobId: string, upTo: number) {
-    return (await this.#database.query<{ count: number }>("countFacts", [jobId, upTo]))[0]!.count
+    return this.counted("countFacts", { jobId, upTo })
   }
 
   async readFact(jobId: string, seq: number) {
-    const [row] = await this.#database.query<{ data: string }>("readFact", [jobId, seq])
-    return row?.data ?? null
+    return (await this.first<{ data: string }>("readFact", { jobId, seq }))?.data ?? null
   }
 
   async readJob(id: string) {
-    return (await this.#database.query<port.JobRow>("readJob", [id]))[0] ?? null
+    return (await this.first<port.JobRow>("readJob", { id })) ?? null
   }
 
   listJobs(filter: port.JobFilter, bound?: port.ListBound) {
     return listJobs(this, filter, bound)
   }
 
-  async listedPlaces({ marks, unfinishedOf, before, limit }: PlacesQuery) {
-    const values = [marks, unfinishedOf, before, limit, firstIdOf(before / WRITERS)]
-    return (await this.#database.query<{ place: number }>("listedPlaces", values)).map(({ place }) => place)
+  async listedPlaces(query: PlacesQuery) {
+    const values = { ...query, beforeId: firstIdOf(query.before / WRITERS) }
+    return (await this.database.query<{ place: number }>("listedPlaces", values)).map(({ place }) => place)
   }
 
   async listedOwners(limit: number) {
-    return (await this.#database.query<{ owner: string }>("listedOwners", [limit])).map(({ owner }) => owner)
+    return (await this.database.query<{ owner: string }>("listedOwners", { limit })).map(({ owner }) => owner)
   }
 
   async scanJobs({ filter, ranges, most, limit }: ScanQuery): Promise<ScannedJobs> {
-    const { owner, parentId, labels } = filter
-    const values = [
-      ranges.map(({ low }) => low),
-      ranges.map(({ high }) => high),
+    const { owner, parentId, labels, deleted = false } = filter
+    const statement = owner === undefined ? "listJobs" : "listJobsOfOwner"
+    const found = await this.database.query<ScannedRow>(statement, {
+      ...filter,
+      lows: ranges.map(({ low }) => low),
+      highs: ranges.map(({ high }) => high),
       most,
       limit,
-      filter.statuses,
-      filter.workflow,
-      filter.version,
-      filter.deleted ?? false,
-      filter.createdFrom,
-      filter.createdBefore,
-      labels && Object.keys(labels),
-      labels && Object.values(labels),
-      parentId === null,
-      parentId ?? undefined,
-      filter.errorCode,
-      filter.fingerprint,
-      filter.errorText !== undefined,
-      filter.minDurationMs,
-      filter.forkedFrom,
-    ]
-    const found = await (owner === undefined
-      ? this.#database.query<ScannedRow>("listJobs", values)
-      : this.#database.query<ScannedRow>("listJobsOfOwner", [...values, owner]))
+      deleted,
+      labelNames: labels && Object.keys(labels),
+      labelValues: labels && Object.values(labels),
+      isRoot: parentId === null,
+      hasErrorText: filter.errorText !== undefined,
+    })
     const { read, last } = found[0]!
     const jobs = found.filter(({ id }) => id !== null).map(({ read: _, last: __, ...job }) => listedJob(job))
     return { jobs, read, last }
   }
 
   async finishedJobs(ids: readonly string[]) {
-    return (await this.#database.query<ListedJob>("finishedJobs", [ids])).map(listedJob)
+    return (await this.database.query<ListedJob>("finishedJobs", { ids })).map(listedJob)
   }
 
-  async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
-    const { owner, submittedBy, known, after, limit } = query
-    const values = [owner, known, after, limit, submittedBy]
-    return (await this.#database.query<{ id: string }>("unfinishedJobs", values)).map(({ id }) => id)
+  async unfinishedJobs(query: Argument<"unfinishedJobs">) {
+    return (await this.database.query<{ id: string }>("unfinishedJobs", query)).map(({ id }) => id)
   }
 
-  async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
-    const { partitions, at, limit, after = BEFORE_ALL } = query
-    const values = [partitions, at, limit, after.wakeAt, after.id]
-    const jobs = await this.#database.query<port.DueJob>("dueJobs", values)
-    const oneMore = jobs[limit]
-    if (oneMore) return { jobs: jobs.slice(0, limit), nextWakeAt: oneMore.wakeAt }
-    const [next] = await this.#database.query<{ wakeAt: number | null }>("nextWakeAt", [partitions, at])
+  async dueJobs({ after = BEFORE_ALL, ...query }: Argument<"dueJobs">): Promise<port.DueJobs> {
+    const jobs = await this.database.query<port.DueJob>("dueJobs", { ...query, ...after })
+    const oneMore = jobs[query.limit]
+    if (oneMore) return { jobs: jobs.slice(0, query.limit), nextWakeAt: oneMore.wakeAt }
+    const next = await this.first<{ wakeAt: number | null }>("nextWakeAt", query)
     return { jobs, nextWakeAt: next?.wakeAt ?? null }
   }
 
-  async countDue({ partitions, wakeAt, last, limit }: Parameters<port.Journal["countDue"]>[0]) {
-    const values = [partitions, wakeAt, last.wakeAt, last.id, limit]
-    return (await this.#database.query<{ count: number }>("countDue", values))[0]!.count
+  async countDue({ last, ...query }: Argument<"countDue">) {
+    return this.counted("countDue", { ...query, lastWakeAt: last.wakeAt, lastId: last.id })
   }
 
-  async putWorkflow(workflow: port.NewWorkflow) {
-    const { owner, name, hash, definition, createdAt, pushedBy, rules = 1 } = workflow
-    const values = [owner, name, hash, definition, createdAt, pushedBy, rules]
-    return { owner, name, ...(await this.#untilThere<StoredWorkflow>("putWorkflow", values)) }
+  async putWorkflow({ rules = 1, ...workflow }: port.NewWorkflow) {
+    const { owner, name } = workflow
+    const [row] = await this.untilFound<StoredWorkflow>("putWorkflow", { ...workflow, rules })
+    return { owner, name, ...row! }
   }
 
-  async readWorkflow({ owner, name, version }: Parameters<port.Journal["readWorkflow"]>[0]) {
-    const [row] = await this.#database.query<StoredWorkflow>("readWorkflow", [owner, name, version])
+  async readWorkflow(key: Argument<"readWorkflow">) {
+    const { owner, name } = key
+    const row = await this.first<StoredWorkflow>("readWorkflow", key)
     return row ? { owner, name, ...row } : null
   }
 
   async readDefinition(hash: string) {
-    return (await this.#database.query<port.StoredDefinition>("readDefinition", [hash]))[0] ?? null
+    return (await this.first<port.StoredDefinition>("readDefinition", { hash })) ?? null
   }
 
-  async claimKey({ owner, key, jobId, fingerprint, createdAt }: port.KeyClaim): Promise<port.KeyClaim> {
-    const values = [owner, key, jobId, fingerprint, createdAt]
-    return {
-      owner,
-      key,
-      ...(await this.#untilThere<Omit<port.KeyClaim, "owner" | "key">>("claimKey", values)),
-    }
+  async claimKey(claim: port.KeyClaim): Promise<port.KeyClaim> {
+    const [row] = await this.untilFound<StoredClaim>("claimKey", claim)
+    return { ...claim, ...row! }
   }
 
-  async readKey({ owner, key }: Parameters<port.Journal["readKey"]>[0]): Promise<port.KeyClaim | null> {
-    const [row] = await this.#database.query<Omit<port.KeyClaim, "owner" | "key">>("readKey", [owner, key])
-    return row === undefined ? null : { owner, key, ...row }
+  async readKey(key: Argument<"readKey">): Promise<port.KeyClaim | null> {
+    const { owner, key: name } = key
+    const row = await this.first<StoredClaim>("readKey", key)
+    return row === undefined ? null : { owner, key: name, ...row }
   }
 
-  async beat({ engine, place, beat, follows }: port.EngineBeat) {
-    return (await this.#database.query<port.Heartbeat>("beat", [engine, place, beat, follows]))[0]!
+  async beat(engine: port.EngineBeat) {
+    return (await this.first<port.Heartbeat>("beat", engine))!
   }
 
-  async takePartitions({ engine, expected }: Parameters<port.Journal["takePartitions"]>[0]) {
-    const values = [engine, ...epochs(expected)]
-    const taken = await this.#database.query<port.PartitionEpoch>("takePartitions", values)
+  async takePartitions({ engine, expected }: Argument<"takePartitions">) {
+    const values = { engine, ...fenceColumns(expected) }
+    const taken = await this.database.query<port.PartitionEpoch>("takePartitions", values)
     return taken.sort((a, b) => a.partition - b.partition)
   }
 
-  async releasePartitions({ engine, held }: Parameters<port.Journal["releasePartitions"]>[0]) {
-    await this.#database.query("releasePartitions", [engine, ...epochs(held)])
+  async releasePartitions({ engine, held }: Argument<"releasePartitions">) {
+    await this.database.query("releasePartitions", { engine, ...fenceColumns(held) })
   }
 
   async readEngines() {
-    return this.#database.query<port.EngineBeat>("readEngines", [])
+    return this.database.query<port.EngineBeat>("readEngines")
   }
 
   async readPartitions() {
-    return this.#database.query<port.PartitionRow>("readPartitions", [])
+    return this.database.query<port.PartitionRow>("readPartitions")
   }
 
   async leave(engine: string) {
-    await this.#database.query("leave", [engine])
+    await this.database.query("leave", { engine })
   }
 
   async sendMessages(messages: readonly port.NewMessage[]) {
     const causes = messages.map(() => randomUUID())
-    const values = [sentRecords(messages, causes)]
+    const values = { messages: sentRecords(messages, causes) }
     for (;;) {
-      const found = await this.#database.query<{ cause: string; id: number }>("sendMessages", values)
+      const found = await this.database.query<{ cause: string; id: number }>("sendMessages", values)
       const ids = new Map(found.map(({ cause, id }) => [cause, id]))
       if (ids.size < messages.length) continue
-      this.#wakeUps?.notify(messages.map(({ partition }) => partition))
+      this.#wakeUps.notify(messages.map(({ partition }) => partition))
       return causes.map(cause => ids.get(cause)!)
     }
   }
 
-  async readMessages({ partitions, limit }: Parameters<port.Journal["readMessages"]>[0]) {
-    return (await this.#database.query<StoredMessage>("readMessages", [partitions, limit])).map(messageRow)
+  async readMessages(query: Argument<"readMessages">) {
+    return (await this.database.query<StoredMessage>("readMessages", query)).map(messageRow)
   }
 
-  async readAnswers({ messageIds, forget = [] }: Parameters<port.Journal["readAnswers"]>[0]) {
-    const values = [messageIds, forget]
-    const found = await this.#database.query<{ id: number; answer: string }>("readAnswers", values)
+  async readAnswers({ messageIds, forget = [] }: Argument<"readAnswers">) {
+    const values = { messageIds, forget }
+    const found = await this.database.query<{ id: number; answer: string }>("readAnswers", values)
     return new Map(found.map(({ id, answer }) => [id, answer]))
   }
 
   async withdrawMessage(messageId: number) {
-    return (await this.#database.query("withdrawMessage", [messageId])).length > 0
+    return this.exists("withdrawMessage", { messageId })
   }
 
-  async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
-    const { partitions, before, unsettledBefore, after = BEFORE_ALL_ENDED, limit } = query
-    const values = [partitions, before, limit, after.finishedAt, after.id, unsettledBefore]
-    return this.#database.query<port.EndedJob>("endedJobs", values)
+  async endedJobs({ after = BEFORE_ALL_ENDED, ...query }: Argument<"endedJobs">) {
+    const values = { ...query, afterFinishedAt: after.finishedAt, afterId: after.id }
+    return this.database.query<port.EndedJob>("endedJobs", values)
   }
 
-  async purge({ fences, jobIds, before, limit }: Parameters<port.Journal["purge"]>[0]) {
-    const values = [...epochs(fences), jobIds, before, limit]
-    return (await this.#database.query<{ count: number }>("purge", values))[0]!.count
+  async purge({ fences, ...purge }: Argument<"purge">) {
+    return this.counted("purge", { ...purge, ...fenceColumns(fences) })
   }
 
-  async purgeMarks({ partitions, before, after, limit }: Parameters<port.Journal["purgeMarks"]>[0]) {
-    const values = [after?.mark ?? -1, after?.place ?? -1, limit, firstPlaceAt(before), partitions]
-    const [row] = await this.#database.query<port.MarkEntry & { removed: number; read: number }>(
-      "purgeMarks",
-      values,
-    )
-    return purgedMarks(row, { before, limit })
+  async purgeMarks(purge: Argument<"purgeMarks">) {
+    const values = { mark: -1, place: -1, ...purge.after, ...purge, beforePlace: firstPlaceAt(purge.before) }
+    type Purged = port.MarkEntry & { readonly removed: number; readonly read: number }
+    return purgedMarks(await this.first<Purged>("purgeMarks", values), purge)
   }
 
-  async purgeFacts({ limit }: Parameters<port.Journal["purgeFacts"]>[0]) {
-    const values = [limit, ORPHANS_PAGE]
-    const [removed] = await this.#database.query<{ facts: number; jobs: number }>("purgeFacts", values)
+  async purgeFacts({ limit }: Argument<"purgeFacts">) {
+    const values = { limit, orphans: ORPHANS_PAGE }
+    const removed = await this.first<{ facts: number; jobs: number }>("purgeFacts", values)
     return removed!.facts + removed!.jobs
   }
 
-  async purgeKeys({ before, after, limit }: Parameters<port.Journal["purgeKeys"]>[0]) {
-    const values = [before, limit, after ?? BEFORE_ALL.id]
-    const [page] = await this.#database.query<{ read: number; last: string | null }>("purgeKeys", values)
+  async purgeKeys({ before, after, limit }: Argument<"purgeKeys">) {
+    const values = { before, after: after ?? BEFORE_ALL.id, limit }
+    const page = await this.first<{ read: number; last: string | null }>("purgeKeys", values)
     return page!.read < limit ? null : page!.last
   }
 
-  async tidy({ before, silentSince, unsettledBefore, limit }: Parameters<port.Journal["tidy"]>[0]) {
-    const values = [before, silentSince, unsettledBefore, limit]
-    return (await this.#database.query<{ removed: number }>("tidy", values))[0]!.removed >= limit
+  async tidy(tidy: Argument<"tidy">) {
+    return (await this.first<{ removed: number }>("tidy", tidy))!.removed >= tidy.limit
   }
 
   async restored() {
-    await this.#database.query("restored", [RESTORED_EPOCHS])
+    await this.database.query("restored", { epochs: RESTORED_EPOCHS })
   }
 
   async close() {
-    await this.#wakeUps?.close()
-    await this.#database.close()
-  }
-
-  /** No row means that another process committed first; a new statement sees what it wrote. */
-  async #untilThere<Row>(statement: "putWorkflow" | "claimKey", values: Values): Promise<Row> {
-    for (;;) {
-      const [row] = await this.#database.query<Row>(statement, values)
-      if (row) return row
-    }
+    await this.#wakeUps.close()
+    await this.database.close()
   }
 }
 
 interface ScannedRow extends ListedJob, Pick<ScannedJobs, "read" | "last"> {}
 
 type StoredWorkflow = Omit<port.WorkflowRow, "owner" | "name">
+
+type StoredClaim = Omit<port.KeyClaim, "owner" | "key">

@@ -2,24 +2,18 @@ import type { LoggedLines } from "../../log.ts"
 import { isDuplicate } from "../errors.ts"
 import { FIELD, plain, records } from "../joined-text.ts"
 import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../port/logs.ts"
-import type { Database } from "./database.ts"
+import { SqlStore } from "./database.ts"
 
 /** The number of removed jobs whose rows one statement removes. */
 const ORPHANS_PAGE = 100
 
 /** Log lines on PostgreSQL. */
-export class SqlLogs implements LogStore {
-  readonly #database: Database
-
-  constructor(database: Database) {
-    this.#database = database
-  }
-
+export class SqlLogs extends SqlStore implements LogStore {
   async write(rows: readonly LoggedLines[]): Promise<void> {
     const values = [records(rows, logRecord)]
     for (;;) {
       try {
-        await this.#database.append("writeLogs", values)
+        await this.database.append("writeLogs", values)
         return
       } catch (error) {
         // Another process has stored rows of the same job: the next statement chooses later positions.
@@ -28,23 +22,20 @@ export class SqlLogs implements LogStore {
     }
   }
 
-  async read({ jobId, nodeId, item, attempt, level, from, downwards, limit, maxBytes }: LogQuery) {
-    const page = [jobId, from, level, limit, maxBytes, downwards ? -1 : 1]
-    if (nodeId === undefined) return this.#database.query<LogRow>("readLogs", page)
-    if (item === undefined) return this.#database.query<LogRow>("readNodeLogs", [...page, nodeId, attempt])
-    return this.#database.query<LogRow>("readItemLogs", [...page, nodeId, attempt, item])
+  async read(query: LogQuery) {
+    const values = { ...query, direction: query.downwards ? -1 : 1 }
+    if (query.nodeId === undefined) return this.database.query<LogRow>("readLogs", values)
+    return this.database.query<LogRow>(query.item === undefined ? "readNodeLogs" : "readItemLogs", values)
   }
 
   async lastLines(jobId: string, attempts: readonly LoggedAttempt[]) {
     const list = records(attempts, ({ nodeId, item, fence }) => [plain(nodeId), item, fence].join(FIELD))
-    return (await this.#database.query<{ last: number }>("readLastLogLines", [jobId, list])).map(
-      ({ last }) => last,
-    )
+    const rows = await this.database.query<{ last: number }>("readLastLogLines", { jobId, attempts: list })
+    return rows.map(({ last }) => last)
   }
 
   async purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]) {
-    const values = [limit, ORPHANS_PAGE]
-    return (await this.#database.query<{ count: number }>("purgeLogs", values))[0]!.count
+    return this.counted("purgeLogs", { limit, orphans: ORPHANS_PAGE })
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
-import type { Database, Session } from "./database.ts"
+import type { Database } from "./database.ts"
 import { migrations as released, sql } from "./sql.generated.ts"
 
 export interface Migration {
@@ -20,21 +20,19 @@ export async function migrate(
   log?: Log,
 ): Promise<void> {
   await database.transaction(async session => {
-    await session.query("migrationsLock", [])
-    const [exists] = await session.query<{ isThere: boolean }>("migrationsExist", [])
+    await session.query("migrationsLock")
+    const [exists] = await session.query<{ isThere: boolean }>("migrationsExist")
     if (!exists!.isThere) {
       log?.info({}, `creating tables in ${database.label}`)
       await session.script(sql.migrationsBegin)
     }
-    const applied = await session.query<Applied>("migrationsApplied", [])
+    const applied = await session.query<Applied>("migrationsApplied")
     checkHistory(applied, migrations, database.label)
-    for (const migration of migrations.slice(applied.length)) await apply(session, migration)
+    for (const migration of migrations.slice(applied.length)) {
+      await session.script(migration.sql)
+      await session.query("migrationsRecord", migration)
+    }
   })
-}
-
-async function apply(session: Session, { id, name, sql: script, checksum }: Migration): Promise<void> {
-  await session.script(script)
-  await session.query("migrationsRecord", [id, name, checksum])
 }
 
 type Applied = Omit<Migration, "sql">

@@ -4,11 +4,10 @@
  * costs one heartbeat interval. Notifications for live streams use a separate channel.
  */
 import type pg from "pg"
+import type { JournalFeed } from "../port/feed.ts"
 import { type RetryOptions, retryDefaults, retryDelayMs, sleepFor } from "../retry.ts"
 import { type ConnectionOptions, connect, destroy, send } from "./client.ts"
 import type { Database } from "./database.ts"
-import type { FeedNotifications } from "./feed.ts"
-import type { WakeUps } from "./journal.ts"
 
 export interface PostgresWakeUpsOptions extends ConnectionOptions {
   readonly database: Database
@@ -18,7 +17,7 @@ export interface PostgresWakeUpsOptions extends ConnectionOptions {
 
 type Listener = (partition: number) => void
 
-export class PostgresWakeUps implements WakeUps {
+export class PostgresWakeUps {
   readonly #options: PostgresWakeUpsOptions
   readonly #listeners = new Set<Listener>()
   readonly #feedListeners = new Set<(news: string) => void>()
@@ -34,6 +33,7 @@ export class PostgresWakeUps implements WakeUps {
     this.#options = options
   }
 
+  /** Sent soon, and at most once for many messages: losing one costs a heartbeat interval, never a job. */
   notify(partitions: readonly number[]): void {
     for (const partition of partitions) this.#waiting.add(partition)
     this.#notifying ??= this.#notifyAll().finally(() => {
@@ -46,10 +46,10 @@ export class PostgresWakeUps implements WakeUps {
   }
 
   /** Not repeated: the next poll of the store finds what is lost here. */
-  readonly feed: FeedNotifications = {
+  readonly feed: Pick<JournalFeed, "notify" | "listen"> = {
     notify: payload => {
       const sent: Promise<unknown> = this.#options.database
-        .query("notifyFeed", [payload])
+        .query("notifyFeed", { payload })
         .catch(() => {})
         .finally(() => this.#sending.delete(sent))
       this.#sending.add(sent)
@@ -87,7 +87,7 @@ export class PostgresWakeUps implements WakeUps {
     while (this.#waiting.size > 0) {
       const partitions = [...this.#waiting]
       this.#waiting.clear()
-      await this.#options.database.query("notify", [partitions.join(",")]).catch(() => {})
+      await this.#options.database.query("notify", { partitions: partitions.join(",") }).catch(() => {})
     }
   }
 

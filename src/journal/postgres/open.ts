@@ -16,21 +16,13 @@ export async function openPostgres(url: string, { log, ...options }: PostgresOpt
   try {
     await migrate(database, undefined, log)
     const { appendLanes } = settings
-    const partitions = (await database.query("readPartitions", [])).length
+    const partitions = (await database.query("readPartitions")).length
     const wakeUps = new PostgresWakeUps({ ...settings, database, partitions })
-    return new SqlJournal(database, {
-      capabilities: {
-        exclusive: false,
-        durable: true,
-        label,
-        partitions,
-        appendLanes,
-        purgesHoldAppends: false,
-        retry,
-      },
-      wakeUps,
-      feedNews: wakeUps.feed,
-    })
+    const capabilities = {
+      ...{ exclusive: false, durable: true, purgesHoldAppends: false },
+      ...{ label, partitions, appendLanes, retry },
+    }
+    return new SqlJournal(database, capabilities, wakeUps)
   } catch (error) {
     await database.close()
     throw error

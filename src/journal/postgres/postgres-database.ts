@@ -28,7 +28,7 @@ export class PostgresDatabase implements Database {
     this.#logWriter = new Appender(options, "unsynced")
   }
 
-  async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
+  async query<Row>(statement: Statement, values = {}): Promise<Row[]> {
     return retry(this.#options.retry, () => this.#guarded(() => this.#pool.query<Row>(statement, values)))
   }
 
@@ -61,7 +61,7 @@ export class PostgresDatabase implements Database {
         try {
           await client.query("begin")
           const result = await work({
-            query: (statement, values) => send(client, statement, values, 0),
+            query: (statement, values = {}) => send(client, statement, values, 0),
             script: async text => void (await client.query(text)),
           })
           await client.query("commit")
@@ -192,14 +192,14 @@ class Pool {
         // The pool listens to idle clients only. A connection that is cut right after an answer, before it
         // has been returned, would end the process.
         client.on("error", () => {})
-        await send(client, "session", [options.queryTimeoutMs], options.connectTimeoutMs)
+        await send(client, "session", { timeoutMs: options.queryTimeoutMs }, options.connectTimeoutMs)
       },
     })
     // The pool drops a connection that breaks while idle; without a listener its error would end the process.
     this.#pool.on("error", () => {})
   }
 
-  async query<Row>(statement: Statement, values: Values): Promise<Row[]> {
+  async query<Row>(statement: Statement, values: object): Promise<Row[]> {
     const client = await this.#borrow()
     try {
       const rows = await send<Row>(client, statement, values, this.#options.queryTimeoutMs)

@@ -2,8 +2,6 @@ import type {
   DueCancel,
   JobWebhook,
   NewWebhookEvent,
-  OperationName,
-  ProviderErrorRow,
   ProviderStore,
   SlotKey,
   SlotRequest,
@@ -13,7 +11,7 @@ import type {
 } from "../port/providers.ts"
 import {
   itemColumn,
-  keyValues,
+  keyed,
   partitionsOf,
   providerOverview,
   type StoredOverview,
@@ -21,28 +19,31 @@ import {
   slotName,
   slotRow,
 } from "../rows.ts"
-import type { Database, Statement, Values } from "./database.ts"
+import { type Database, SqlStore } from "./database.ts"
+
+type Argument<Verb extends keyof ProviderStore> = Parameters<ProviderStore[Verb]>[0]
 
 /** External work on PostgreSQL. */
-export class SqlProviderStore implements ProviderStore {
-  readonly #database: Database
+export class SqlProviderStore extends SqlStore implements ProviderStore {
   readonly #notify: (partitions: readonly number[]) => void
 
   /** `notify`: called with the partitions that have new messages. */
   constructor(database: Database, notify: (partitions: readonly number[]) => void) {
-    this.#database = database
+    super(database)
     this.#notify = notify
   }
 
   async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
-    const [jobs, nodes, items] = keyColumns(requests)
     const partitions = requests.map(({ partition }) => partition)
     const owners = requests.map(({ owner }) => owner)
-    const values = [terms.provider, terms.at, jobs, nodes, partitions, owners, items]
-    const [found] = await this.#database.query<{ version: number; held: KeyRow[] }>("askForSlots", values)
-    const held = found!.held.map(slotRow)
+    const values = { ...terms, ...keyColumns(requests), partitions, owners }
+    const { version, held: rows } = (await this.first<{ version: number; held: KeyRow[] }>(
+      "askForSlots",
+      values,
+    ))!
+    const held = rows.map(slotRow)
     if (held.length === requests.length) return { held, notified: [] }
-    const granted = await this.#grant(terms, found!.version, requests)
+    const granted = await this.#grant(terms, version, requests)
     const asked = new Set(requests.map(slotName))
     const own = granted.filter(slot => asked.has(slotName(slot)))
     const others = granted.filter(slot => !asked.has(slotName(slot)))
@@ -55,15 +56,13 @@ export class SqlProviderStore implements ProviderStore {
   }
 
   async #version(provider: string): Promise<number | undefined> {
-    return (await this.#database.query<{ version: number }>("providerVersion", [provider]))[0]?.version
+    return (await this.first<{ version: number }>("providerVersion", { provider }))?.version
   }
 
   /** Repeats until the count was right: another process may have granted meanwhile. */
-  async #grant(terms: SlotTerms, version: number, askers: readonly SlotKey[]) {
-    const { provider, limit, limitPerOwner, at, leaseMs } = terms
-    for (let known = version; ; known = (await this.#version(provider))!) {
-      const values = [provider, known, limit, at, leaseMs, ...keyColumns(askers), limitPerOwner]
-      const [found] = await this.#database.query<Granted>("grantSlots", values)
+  async #grant(terms: SlotTerms, known: number, askers: readonly SlotKey[]) {
+    for (let version = known; ; version = (await this.#version(terms.provider))!) {
+      const found = await this.first<Granted>("grantSlots", { ...terms, ...keyColumns(askers), version })
       if (found!.isSettled) return found!.granted.map(slotRow)
     }
   }
@@ -75,104 +74,79 @@ export class SqlProviderStore implements ProviderStore {
   }
 
   async releaseSlot(slot: SlotKey): Promise<void> {
-    await this.#database.query("releaseSlot", keyValues(slot))
+    await this.database.query("releaseSlot", keyed(slot))
   }
 
-  async renewSlots({ partitions, at, leaseMs }: Parameters<ProviderStore["renewSlots"]>[0]): Promise<void> {
-    await this.#database.query("renewSlots", [partitions, at, leaseMs])
+  async renewSlots(renewal: Argument<"renewSlots">): Promise<void> {
+    await this.database.query("renewSlots", renewal)
   }
 
-  async idleSlots({ partitions, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
-    const values = [partitions, grantedBefore]
-    return (await this.#database.query<KeyRow & { partition: number }>("idleSlots", values)).map(slotRow)
+  async idleSlots(query: Argument<"idleSlots">) {
+    return (await this.database.query<KeyRow & { partition: number }>("idleSlots", query)).map(slotRow)
   }
 
-  async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
-    const values = [slot.provider, ...keyValues(slot)]
-    return (await this.#database.query<{ position: number }>("slotPosition", values))[0]?.position ?? null
+  async slotPosition(slot: Argument<"slotPosition">): Promise<number | null> {
+    return (await this.first<{ position: number }>("slotPosition", keyed(slot)))?.position ?? null
   }
 
-  async claimOperation(claim: Parameters<ProviderStore["claimOperation"]>[0]): Promise<boolean> {
-    const { provider, externalId, owner, at, abandonedBefore } = claim
-    return this.#hasChanged("claimOperation", [provider, externalId, owner, at, abandonedBefore])
+  async claimOperation(claim: Argument<"claimOperation">): Promise<boolean> {
+    return (await this.counted("claimOperation", claim)) > 0
   }
 
-  async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
-    const { provider, intervalMs, at, maxWaitMs } = take
-    const values = [provider, intervalMs, at, maxWaitMs]
-    for (;;) {
-      const [row] = await this.#database.query<{ at: number; taken: boolean }>("takeRate", values)
-      if (row !== undefined) return row
-    }
+  async takeRate(take: Argument<"takeRate">) {
+    return (await this.untilFound<{ at: number; taken: boolean }>("takeRate", take))[0]!
   }
 
-  async slowDown({ provider, until }: { readonly provider: string; readonly until: number }): Promise<void> {
-    await this.#database.query("slowDown", [provider, until])
+  async slowDown(slowing: Argument<"slowDown">): Promise<void> {
+    await this.database.query("slowDown", slowing)
   }
 
-  async restUntil({ provider }: { readonly provider: string }): Promise<number> {
-    return (await this.#database.query<{ until: number }>("providerRest", [provider]))[0]?.until ?? 0
+  async restUntil(query: Argument<"restUntil">): Promise<number> {
+    return (await this.first<{ until: number }>("providerRest", query))?.until ?? 0
   }
 
-  async receiveEvent(event: NewWebhookEvent): Promise<boolean> {
-    const { provider, eventId, externalId, receivedAt, verdict, reason, bytes, news } = event
-    const why = reason === null ? null : shown(reason)
-    const values = [provider, eventId, externalId, receivedAt, verdict, why, bytes, news]
-    return this.#hasChanged("receiveEvent", values)
+  async receiveEvent({ reason, ...event }: NewWebhookEvent): Promise<boolean> {
+    const values = { ...event, reason: reason === null ? null : shown(reason) }
+    return (await this.counted("receiveEvent", values)) > 0
   }
 
-  async deliverEvents({ operation, at }: { readonly operation: OperationName | null; readonly at: number }) {
-    const values = [operation?.provider, operation?.externalId, at]
-    return this.#notifyPartitions(await this.#database.query<{ partition: number }>("deliverEvents", values))
+  async deliverEvents({ operation, at }: Argument<"deliverEvents">) {
+    const values = { ...operation, at }
+    return this.#notifyPartitions(await this.database.query<{ partition: number }>("deliverEvents", values))
   }
 
-  async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
-    return this.#database.query<WebhookEventRow>("listWebhookEvents", [provider, limit])
+  async listEvents(query: Argument<"listEvents">) {
+    return this.database.query<WebhookEventRow>("listWebhookEvents", query)
   }
 
-  async jobWebhooks({ jobId, after, limit, perOperation }: Parameters<ProviderStore["jobWebhooks"]>[0]) {
-    return this.#database.query<JobWebhook>("jobWebhooks", [jobId, after, limit, perOperation])
+  async jobWebhooks(query: Argument<"jobWebhooks">) {
+    return this.database.query<JobWebhook>("jobWebhooks", query)
   }
 
-  async dueCancels({ partitions, providers, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
-    const values = [partitions, at, limit, providers]
-    return (await this.#database.query<StoredSlot<DueCancel>>("dueCancels", values)).map(slotRow)
+  async dueCancels(query: Argument<"dueCancels">) {
+    return (await this.database.query<StoredSlot<DueCancel>>("dueCancels", query)).map(slotRow)
   }
 
-  async settleCancel(cancel: Parameters<ProviderStore["settleCancel"]>[0]): Promise<void> {
-    const { provider, externalId, again } = cancel
-    await this.#database.query("settleCancel", [provider, externalId, ...keyValues(cancel), again])
+  async settleCancel(cancel: Argument<"settleCancel">): Promise<void> {
+    await this.database.query("settleCancel", keyed(cancel))
   }
 
-  async settleSubmission(outcome: Parameters<ProviderStore["settleSubmission"]>[0]) {
-    const { attempt, externalId, at } = outcome
-    const values = [...keyValues(outcome), attempt, externalId, at]
-    const [row] = await this.#database.query<{ provider: string; isToCancel: boolean }>(
-      "settleSubmission",
-      values,
-    )
-    return row ?? null
+  async settleSubmission(outcome: Argument<"settleSubmission">) {
+    const values = keyed(outcome)
+    return (await this.first<{ provider: string; isToCancel: boolean }>("settleSubmission", values)) ?? null
   }
 
-  async unseenSubmissions(query: Parameters<ProviderStore["unseenSubmissions"]>[0]) {
-    const values = "jobId" in query ? [[], 0, query.jobId] : [query.partitions, query.at, null]
-    return (await this.#database.query<StoredSlot<UnseenSubmission>>("unseenSubmissions", values)).map(
-      slotRow,
-    )
+  async unseenSubmissions(query: Argument<"unseenSubmissions">) {
+    return (await this.database.query<StoredSlot<UnseenSubmission>>("unseenSubmissions", query)).map(slotRow)
   }
 
-  async noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void> {
-    const { provider, at, what, code, message } = error
-    await this.#database.query("noteProviderError", [provider, at, what, shown(code), shown(message)])
+  async noteError(error: Argument<"noteError">): Promise<void> {
+    const { code, message } = error
+    await this.database.query("noteProviderError", { ...error, code: shown(code), message: shown(message) })
   }
 
-  async overview({ provider, at }: { readonly provider: string; readonly at: number }) {
-    const [found] = await this.#database.query<StoredOverview>("providerOverview", [provider, at])
-    return providerOverview(found!)
-  }
-
-  async #hasChanged(statement: Statement, values: Values): Promise<boolean> {
-    return (await this.#database.query<{ count: number }>(statement, values))[0]!.count > 0
+  async overview(query: Argument<"overview">) {
+    return providerOverview((await this.first<StoredOverview>("providerOverview", query))!)
   }
 }
 
@@ -183,8 +157,12 @@ interface Granted {
   readonly granted: readonly (KeyRow & { readonly partition: number })[]
 }
 
-function keyColumns(slots: readonly SlotKey[]): [jobs: string[], nodes: number[], items: number[]] {
-  return [slots.map(({ jobId }) => jobId), slots.map(({ node }) => node), slots.map(itemColumn)]
+function keyColumns(slots: readonly SlotKey[]) {
+  return {
+    jobs: slots.map(({ jobId }) => jobId),
+    nodes: slots.map(({ node }) => node),
+    items: slots.map(itemColumn),
+  }
 }
 
 /** A message of a provider, for display: text in PostgreSQL holds every character but this. */

@@ -1,8 +1,10 @@
 import {
+  type AliasKey,
   formatTargets,
   type Registry,
   type TokenFilter,
   type VersionRow,
+  type WorkflowKey,
   type WorkflowPause,
   type WorkflowSummary,
 } from "../port/registry.ts"
@@ -14,128 +16,108 @@ import {
   type StoredSession,
   type StoredToken,
   sessionRow,
-  sessionValues,
   tokenRow,
-  tokenValues,
 } from "../rows.ts"
-import type { Database, Statement, Values } from "./database.ts"
+import { SqlStore } from "./database.ts"
+
+type Argument<Verb extends keyof Registry> = Parameters<Registry[Verb]>[0]
 
 /** Above every version. */
 const NO_VERSION = 2 ** 31 - 1
 
 /** Names, aliases, tokens and sessions on PostgreSQL. */
-export class SqlRegistry implements Registry {
-  readonly #database: Database
-
-  constructor(database: Database) {
-    this.#database = database
+export class SqlRegistry extends SqlStore implements Registry {
+  async listWorkflows({ after = "", ...query }: Argument<"listWorkflows">) {
+    return this.database.query<WorkflowSummary>("listWorkflows", { ...query, after })
   }
 
-  async listWorkflows({ owner, after = "", limit }: Parameters<Registry["listWorkflows"]>[0]) {
-    return this.#database.query<WorkflowSummary>("listWorkflows", [owner, after, limit])
+  async listVersions({ before = NO_VERSION, ...query }: Argument<"listVersions">) {
+    return this.database.query<VersionRow>("listVersions", { ...query, before })
   }
 
-  async listVersions(query: Parameters<Registry["listVersions"]>[0]) {
-    const { owner, name, before = NO_VERSION, limit } = query
-    return this.#database.query<VersionRow>("listVersions", [owner, name, before, limit])
+  async readLatest(key: WorkflowKey) {
+    return (await this.first<{ version: number }>("readLatest", key))?.version ?? null
   }
 
-  async readLatest({ owner, name }: Parameters<Registry["readLatest"]>[0]) {
-    const [row] = await this.#database.query<{ version: number }>("readLatest", [owner, name])
-    return row?.version ?? null
+  async hasVersion(key: Argument<"hasVersion">) {
+    return key.version < NO_VERSION && this.exists("readVersion", key)
   }
 
-  async hasVersion({ owner, name, version }: Parameters<Registry["hasVersion"]>[0]) {
-    return version < NO_VERSION && this.#exists("readVersion", [owner, name, version])
-  }
-
-  async deleteWorkflow({ owner, name, at, by }: Parameters<Registry["deleteWorkflow"]>[0]) {
-    return this.#database.transaction(async session => {
-      const versions = await session.query("deleteWorkflow", [owner, name, at])
-      if (versions.length > 0) await session.query("deleteAliases", [owner, name, at, by])
+  async deleteWorkflow(deletion: Argument<"deleteWorkflow">) {
+    return this.database.transaction(async session => {
+      const versions = await session.query("deleteWorkflow", deletion)
+      if (versions.length > 0) await session.query("deleteAliases", deletion)
       return versions.length > 0
     })
   }
 
-  async readAlias({ owner, name, alias }: Parameters<Registry["readAlias"]>[0]) {
-    const [row] = await this.#database.query<StoredAlias>("readAlias", [owner, name, alias])
+  async readAlias(key: AliasKey) {
+    const row = await this.first<StoredAlias>("readAlias", key)
     return row ? aliasRow(row) : null
   }
 
-  async listAliases({ owner, name }: Parameters<Registry["listAliases"]>[0]) {
-    return (await this.#database.query<StoredAlias>("listAliases", [owner, name])).map(aliasRow)
+  async listAliases(key: WorkflowKey) {
+    return (await this.database.query<StoredAlias>("listAliases", key)).map(aliasRow)
   }
 
-  async putAlias(move: Parameters<Registry["putAlias"]>[0]) {
-    const { owner, name, alias, targets, at, by } = move
+  async putAlias({ targets, ...move }: Argument<"putAlias">) {
     const versions = targets.map(({ version }) => version)
-    const values = [owner, name, alias, formatTargets(targets), versions, at, by]
-    for (;;) {
-      const found = await this.#database.query<{ outcome: string; version: number | null }>(
-        "putAlias",
-        values,
-      )
-      const missing = found.flatMap(({ version }) => version ?? [])
-      if (found.length > 0) return { moved: found[0]!.outcome === "moved", missing }
-    }
+    const values = { ...move, targets: formatTargets(targets), versions }
+    const found = await this.untilFound<{ outcome: string; version: number | null }>("putAlias", values)
+    return { moved: found[0]!.outcome === "moved", missing: found.flatMap(({ version }) => version ?? []) }
   }
 
-  async deleteAlias({ owner, name, alias, at, by }: Parameters<Registry["deleteAlias"]>[0]) {
-    return this.#exists("deleteAlias", [owner, name, alias, at, by])
+  async deleteAlias(deletion: Argument<"deleteAlias">) {
+    return this.exists("deleteAlias", deletion)
   }
 
-  async listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]) {
-    const values = [owner, name, alias, limit]
-    return (await this.#database.query<StoredMove>("listAliasMoves", values)).map(aliasMove)
+  async listAliasMoves(query: Argument<"listAliasMoves">) {
+    return (await this.database.query<StoredMove>("listAliasMoves", query)).map(aliasMove)
   }
 
-  async pauseWorkflow({ owner, name, at, by, reason }: Parameters<Registry["pauseWorkflow"]>[0]) {
-    return this.#exists("pauseWorkflow", [owner, name, at, by, reason])
+  async pauseWorkflow(pause: Argument<"pauseWorkflow">) {
+    return this.exists("pauseWorkflow", pause)
   }
 
-  async resumeWorkflow({ owner, name, at }: Parameters<Registry["resumeWorkflow"]>[0]) {
-    return this.#exists("resumeWorkflow", [owner, name, at])
+  async resumeWorkflow(resumption: Argument<"resumeWorkflow">) {
+    return this.exists("resumeWorkflow", resumption)
   }
 
   async listPauses() {
-    return this.#database.query<WorkflowPause>("listPauses", [])
+    return this.database.query<WorkflowPause>("listPauses")
   }
 
-  async settlePause({ owner, name, resumedAt }: Parameters<Registry["settlePause"]>[0]) {
-    await this.#database.query("settlePause", [owner, name, resumedAt])
+  async settlePause(settled: Argument<"settlePause">) {
+    await this.database.query("settlePause", settled)
   }
 
-  async putToken(token: Parameters<Registry["putToken"]>[0]) {
-    await this.#database.query("putToken", tokenValues(token))
+  async putToken(token: Argument<"putToken">) {
+    await this.database.query("putToken", { ...token, scopes: token.scopes.join(" ") })
   }
 
   async readToken(hash: string) {
-    const [row] = await this.#database.query<StoredToken>("readToken", [hash])
+    const row = await this.first<StoredToken>("readToken", { hash })
     return row ? tokenRow(row) : null
   }
 
-  async listTokens({ owner, after, limit }: TokenFilter = {}) {
-    return (await this.#database.query<StoredToken>("listTokens", [owner, after, limit])).map(tokenRow)
+  async listTokens(filter: TokenFilter = {}) {
+    return (await this.database.query<StoredToken>("listTokens", filter)).map(tokenRow)
   }
 
-  async revokeToken({ id, at }: Parameters<Registry["revokeToken"]>[0]) {
-    return this.#exists("revokeToken", [id, at])
+  async revokeToken(revocation: Argument<"revokeToken">) {
+    return this.exists("revokeToken", revocation)
   }
 
-  async putSession({ keep, ...session }: Parameters<Registry["putSession"]>[0]) {
-    await this.#database.query("putSession", [...sessionValues(session), keep])
+  async putSession(session: Argument<"putSession">) {
+    await this.database.query("putSession", { ...session, scopes: session.scopes.join(" ") })
   }
 
-  async readSession({ hash, at }: Parameters<Registry["readSession"]>[0]) {
-    const [row] = await this.#database.query<StoredSession>("readSession", [hash, at])
+  async readSession(query: Argument<"readSession">) {
+    const row = await this.first<StoredSession>("readSession", query)
     return row ? sessionRow(row) : null
   }
 
   async deleteSession(hash: string) {
-    await this.#database.query("deleteSession", [hash])
-  }
-
-  async #exists(statement: Statement, values: Values): Promise<boolean> {
-    return (await this.#database.query(statement, values)).length > 0
+    await this.database.query("deleteSession", { hash })
   }
 }

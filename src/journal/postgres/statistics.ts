@@ -1,56 +1,55 @@
 import { FIELD, plain, records } from "../joined-text.ts"
-import type { FactOfJob, RollUp, StatisticsStore, StoredTotals } from "../port/statistics.ts"
-import type { Database } from "./database.ts"
-import { epochs } from "./encode.ts"
+import type {
+  FactOfJob,
+  PartitionWatermark,
+  RollUp,
+  StatisticsQuery,
+  StatisticsStore,
+  StoredTotals,
+} from "../port/statistics.ts"
+import { fenceColumns, SqlStore } from "./database.ts"
+
+type Argument<Verb extends keyof StatisticsStore> = Parameters<StatisticsStore[Verb]>[0]
 
 /** Roll-ups of statistics on PostgreSQL. */
-export class SqlStatistics implements StatisticsStore {
-  readonly #database: Database
-
-  constructor(database: Database) {
-    this.#database = database
+export class SqlStatistics extends SqlStore implements StatisticsStore {
+  async watermarks(list: Argument<"watermarks">) {
+    const partitions = list.map(({ partition }) => partition)
+    const values = { partitions, upTo: list.map(({ upTo }) => upTo) }
+    return this.database.query<PartitionWatermark>("statisticsWatermarks", values)
   }
 
-  async watermarks(partitions: Parameters<StatisticsStore["watermarks"]>[0]) {
-    const values = [partitions.map(({ partition }) => partition), partitions.map(({ upTo }) => upTo)]
-    return this.#database.query<Awaited<ReturnType<StatisticsStore["watermarks"]>>[number]>(
-      "statisticsWatermarks",
-      values,
-    )
+  async factsOfJobs(query: Argument<"factsOfJobs">) {
+    return this.database.query<FactOfJob>("statisticsFacts", query)
   }
 
-  async factsOfJobs({ partition, after, upTo, limit }: Parameters<StatisticsStore["factsOfJobs"]>[0]) {
-    return this.#database.query<FactOfJob>("statisticsFacts", [partition, after, upTo, limit])
-  }
-
-  async readForUpdate({ partition, keys }: Parameters<StatisticsStore["readForUpdate"]>[0]) {
-    return this.#database.query<RollUp>("statisticsForUpdate", [
+  async readForUpdate({ partition, keys }: Argument<"readForUpdate">) {
+    return this.database.query<RollUp>("statisticsForUpdate", {
       partition,
-      keys.map(({ owner }) => owner),
-      keys.map(({ workflow }) => workflow),
-      keys.map(({ version }) => version),
-      keys.map(({ hour }) => hour),
-    ])
+      owners: keys.map(({ owner }) => owner),
+      workflows: keys.map(({ workflow }) => workflow),
+      versions: keys.map(({ version }) => version),
+      hours: keys.map(({ hour }) => hour),
+    })
   }
 
-  async write({ moves, partition, rollUps }: Parameters<StatisticsStore["write"]>[0]) {
-    const values = [
-      ...epochs(moves),
-      moves.map(({ from }) => from),
-      moves.map(({ to }) => to),
+  async write({ moves, partition, rollUps }: Argument<"write">) {
+    const row = await this.first<{ isHeld: boolean; isDone: boolean }>("statisticsWrite", {
+      ...fenceColumns(moves),
       partition,
-      records(rollUps, rollUpRecord),
-    ]
-    const [row] = await this.#database.query<{ isHeld: boolean; isDone: boolean }>("statisticsWrite", values)
+      from: moves.map(({ from }) => from),
+      to: moves.map(({ to }) => to),
+      rollUps: records(rollUps, rollUpRecord),
+    })
     return row!.isHeld || row!.isDone
   }
 
-  async read({ owner, workflow, version, from, to }: Parameters<StatisticsStore["read"]>[0]) {
-    return this.#database.query<StoredTotals>("statisticsRead", [owner, workflow, from, to, version])
+  async read(query: StatisticsQuery) {
+    return this.database.query<StoredTotals>("statisticsRead", query)
   }
 
-  async purgeHours({ before, limit }: Parameters<StatisticsStore["purgeHours"]>[0]) {
-    return (await this.#database.query<{ count: number }>("statisticsPurge", [before, limit]))[0]!.count
+  async purgeHours(purge: Argument<"purgeHours">) {
+    return this.counted("statisticsPurge", purge)
   }
 }
 

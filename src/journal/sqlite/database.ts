@@ -18,11 +18,20 @@ export type Sync<Port> = {
     : never
 }
 
+/** The values of the parameters of a statement: one by one, or an object in which `@job_id` is `jobId`. */
+type Given = readonly Value[] | readonly [object]
+
+interface Prepared {
+  readonly statement: Statement
+  /** Of the parameters, if they have names. */
+  readonly names: readonly string[]
+}
+
 export class Connection {
   readonly database: Database
   /** Called after messages for these partitions were written; by default a no-op. */
   notify: (partitions: readonly number[]) => void = () => {}
-  readonly #statements = new Map<string, Statement>()
+  readonly #statements = new Map<string, Prepared>()
   #inTransaction = false
   #rows = 0
   #commits = 0
@@ -32,29 +41,39 @@ export class Connection {
   }
 
   /** The statement is prepared at its first use and kept: the number of different `sql` texts is bounded. */
-  prepare(sql: string): Statement {
-    let statement = this.#statements.get(sql)
-    if (statement === undefined) {
-      statement = this.database.prepare(sql)
-      this.#statements.set(sql, statement)
+  prepare(sql: string): Prepared {
+    let prepared = this.#statements.get(sql)
+    if (prepared === undefined) {
+      const names: string[] = []
+      const numbered = sql.replaceAll(/@([a-z_]+)/g, (_, name: string) => {
+        const known = names.indexOf(name)
+        return `?${known >= 0 ? known + 1 : names.push(name)}`
+      })
+      prepared = { statement: this.database.prepare(numbered), names: names.map(camelCase) }
+      this.#statements.set(sql, prepared)
     }
-    return statement
+    return prepared
   }
 
-  /** Returns the number of changed rows. */
-  run(sql: string, ...values: Value[]): number {
-    const changes = Number(this.prepare(sql).run(...values).changes)
+  /** Returns the number of changed rows. The text of a parameter that has a name may not contain U+0000. */
+  run(sql: string, ...values: Given): number {
+    const { statement, names } = this.prepare(sql)
+    const bound = bind(names, values)
+    if (names.length > 0) for (const value of bound) if (typeof value === "string") freeText(value)
+    const changes = Number(statement.run(...bound).changes)
     this.#rows += changes
     if (changes > 0 && !this.#inTransaction) this.#commits++
     return changes
   }
 
-  get<Row>(sql: string, ...values: Value[]): Row | undefined {
-    return this.prepare(sql).get(...values) as Row | undefined
+  get<Row>(sql: string, ...values: Given): Row | undefined {
+    const { statement, names } = this.prepare(sql)
+    return statement.get(...bind(names, values)) as Row | undefined
   }
 
-  all<Row>(sql: string, ...values: Value[]): Row[] {
-    return this.prepare(sql).all(...values) as Row[]
+  all<Row>(sql: string, ...values: Given): Row[] {
+    const { statement, names } = this.prepare(sql)
+    return statement.all(...bind(names, values)) as Row[]
   }
 
   /** All of it or nothing. Inside another transaction it is part of that one. */
@@ -121,6 +140,43 @@ export class Connection {
     } catch {
       // SQLite has rolled back by itself, as it does when the disk is full.
     }
+  }
+}
+
+function camelCase(name: string): string {
+  return name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}
+
+/** A list is bound as JSON text, for `json_each`. */
+function bind(names: readonly string[], values: Given): readonly Value[] {
+  if (names.length === 0) return values as readonly Value[]
+  const named = values[0] as { readonly [name: string]: Value | boolean | readonly unknown[] | undefined }
+  return names.map(name => {
+    const value = named[name] ?? null
+    if (typeof value === "boolean") return Number(value)
+    return Array.isArray(value) ? JSON.stringify(value) : (value as Value)
+  })
+}
+
+/** The common part of the stores on SQLite. */
+export class SqliteStore {
+  protected readonly connection: Connection
+
+  constructor(connection: Connection) {
+    this.connection = connection
+  }
+
+  protected exists(sql: string, ...values: Given): boolean {
+    return this.connection.get(sql, ...values) !== undefined
+  }
+
+  /** Of a statement that selects one `count`. */
+  protected counted(sql: string, ...values: Given): number {
+    return this.connection.get<{ readonly count: number }>(sql, ...values)!.count
+  }
+
+  protected ids(sql: string, ...values: Given): string[] {
+    return this.connection.all<{ readonly id: string }>(sql, ...values).map(({ id }) => id)
   }
 }
 

@@ -75,7 +75,7 @@ function fill(draft: string): void {
     // Only a database without tables accepts it.
     connection.database.exec("pragma auto_vacuum = incremental; pragma synchronous = off")
     prepareSchema(connection, draft)
-    connection.prepare("vacuum into ?").run(draft)
+    connection.prepare("vacuum into ?").statement.run(draft)
   } finally {
     connection.close()
   }

@@ -40,15 +40,7 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
     const partitions = ((await call("journal", "readPartitions", [])) as unknown[]).length
     return createJournal({
       call,
-      capabilities: {
-        exclusive: true,
-        durable: true,
-        label,
-        partitions,
-        appendLanes: 1,
-        purgesHoldAppends: true,
-        retry,
-      },
+      capabilities: { label, partitions, retry },
       close: async () => {
         await client.close()
         await lock.release()

@@ -3,8 +3,7 @@ import type { PlacesQuery, ScannedJobs, ScanQuery } from "../list-jobs.ts"
 import { bucketOf, firstIdOf, firstPlaceAt, purgedMarks, WRITERS } from "../marks.ts"
 import type * as port from "../port/journal.ts"
 import { type ListedJob, listedJob } from "../rows.ts"
-import { type Connection, list } from "./database.ts"
-import type { Value } from "./driver.ts"
+import type { Connection } from "./database.ts"
 
 /** A list leaves out larger outputs. */
 const LISTED_OUTPUT_BYTES = 32_768
@@ -48,69 +47,56 @@ export function listedOwners(connection: Connection, limit: number): string[] {
 
 /** Counting reads an index alone; then the jobs that were counted are compared with the filter. */
 export function scanJobs(connection: Connection, { filter, ranges, most, limit }: ScanQuery): ScannedJobs {
-  const { owner } = filter
-  const range = owner === undefined ? "id >= ? and id < ?" : "owner = ? and id >= ? and id < ?"
+  const values = { ...filter, labels: Object.entries(filter.labels ?? {}) }
+  const range = `${filter.owner === undefined ? "" : "owner = @owner and "}id >= @low and id < @high`
   const counted = `select count(*) as read, min(id) as last
-    from (select id from jobs where ${range} order by id desc limit ?)`
-  const { conditions, values } = jobConditions(filter)
+    from (select id from jobs where ${range} order by id desc limit @limit)`
   const matching = `select ${LISTED_COLUMNS} from jobs
-    where ${[range, ...conditions].join(" and ")} order by id desc limit ?`
+    where ${[range, ...jobConditions(filter)].join(" and ")} order by id desc limit @limit`
   const jobs: port.JobRow[] = []
   let [read, last]: [number, string | null] = [0, null]
   for (const { low, high } of ranges) {
     if (read === most || jobs.length === limit) break
-    const of = owner === undefined ? [] : [owner]
-    const part = connection.get<{ read: number; last: string | null }>(
-      counted,
-      ...of,
-      low,
-      high,
-      most - read,
-    )!
+    const scanned = { ...values, low, high, limit: most - read }
+    const part = connection.get<{ read: number; last: string | null }>(counted, scanned)!
     if (part.last === null) continue
     read += part.read
     last = part.last
-    const found = connection.all<ListedJob>(matching, ...of, last, high, ...values, limit - jobs.length)
+    const found = connection.all<ListedJob>(matching, { ...scanned, low: last, limit: limit - jobs.length })
     jobs.push(...found.map(listedJob))
   }
   return { jobs, read, last }
 }
 
-function jobConditions(filter: port.JobFilter): { conditions: string[]; values: Value[] } {
+function jobConditions(filter: port.JobFilter): string[] {
   const conditions: string[] = []
-  const values: Value[] = []
-  const where = (condition: string, ...given: Value[]) => {
-    conditions.push(condition)
-    values.push(...given)
-  }
-  const { statuses, workflow, version, parentId, createdFrom, createdBefore } = filter
-  const { errorCode, fingerprint, errorText, minDurationMs, forkedFrom } = filter
-  if (typeof parentId === "string") where("parent_id = ?", parentId)
-  if (parentId === null) where("parent_id is null")
-  if (statuses !== undefined) where("status in (select value from json_each(?))", list(statuses))
-  if (workflow !== undefined) where("workflow = ?", workflow)
-  if (version !== undefined) where("workflow_version = ?", version)
-  if (!filter.deleted) where("status <> 'DELETED'")
-  if (createdFrom !== undefined) where("created_at >= ?", createdFrom)
-  if (createdBefore !== undefined) where("created_at < ?", createdBefore)
-  if (errorCode !== undefined) where("error ->> '$.code' = ?", errorCode)
-  if (fingerprint !== undefined) where("fingerprint = ?", fingerprint)
-  if (errorText !== undefined) where("fingerprint is not null")
-  if (forkedFrom !== undefined) where("forked_from = ?", forkedFrom)
-  if (minDurationMs !== undefined)
-    where("finished_at - min(finished_at, coalesce(error ->> '$.start_at', created_at)) >= ?", minDurationMs)
-  const labels = Object.entries(filter.labels ?? {})
-  if (labels.length > 0)
-    where(
-      `not exists (
-        select 1 from json_each(?) as wanted where not exists (
-          select 1 from json_each(labels) as has
-          where has.key = wanted.value ->> '$[0]' and has.value = wanted.value ->> '$[1]'
-        )
-      )`,
-      JSON.stringify(labels),
-    )
-  return { conditions, values }
+  const where = (applies: boolean, condition: string) => void (applies && conditions.push(condition))
+  where(typeof filter.parentId === "string", "parent_id = @parent_id")
+  where(filter.parentId === null, "parent_id is null")
+  where(filter.statuses !== undefined, "status in (select value from json_each(@statuses))")
+  where(filter.workflow !== undefined, "workflow = @workflow")
+  where(filter.version !== undefined, "workflow_version = @version")
+  where(!filter.deleted, "status <> 'DELETED'")
+  where(filter.createdFrom !== undefined, "created_at >= @created_from")
+  where(filter.createdBefore !== undefined, "created_at < @created_before")
+  where(filter.errorCode !== undefined, "error ->> '$.code' = @error_code")
+  where(filter.fingerprint !== undefined, "fingerprint = @fingerprint")
+  where(filter.errorText !== undefined, "fingerprint is not null")
+  where(filter.forkedFrom !== undefined, "forked_from = @forked_from")
+  where(
+    filter.minDurationMs !== undefined,
+    "finished_at - min(finished_at, coalesce(error ->> '$.start_at', created_at)) >= @min_duration_ms",
+  )
+  where(
+    Object.keys(filter.labels ?? {}).length > 0,
+    `not exists (
+      select 1 from json_each(@labels) as wanted where not exists (
+        select 1 from json_each(labels) as has
+        where has.key = wanted.value ->> '$[0]' and has.value = wanted.value ->> '$[1]'
+      )
+    )`,
+  )
+  return conditions
 }
 
 export function purgeMarks(

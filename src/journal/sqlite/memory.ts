@@ -6,7 +6,6 @@
  */
 import { JournalUnavailableError } from "../errors.ts"
 import type * as port from "../port/journal.ts"
-import { retryDefaults } from "../retry.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { classify } from "./errors.ts"
@@ -47,8 +46,6 @@ export function openMemory(shared?: MemoryStore): port.Journal {
       label: "memory",
       partitions: store.partitions,
       appendLanes: 2,
-      purgesHoldAppends: true,
-      retry: retryDefaults,
     },
     call: async (name, verb, args) => {
       if (isClosed)
@@ -60,9 +57,11 @@ export function openMemory(shared?: MemoryStore): port.Journal {
       }
     },
     listen: exclusive ? null : listener => subscribe(store.listeners, listener),
-    listenToFeed: exclusive ? null : listener => subscribe(store.feedListeners, listener),
-    notifyFeed: news => {
-      for (const listener of store.feedListeners) queueMicrotask(() => listener(news))
+    feed: {
+      listen: exclusive ? null : listener => subscribe(store.feedListeners, listener),
+      notify: news => {
+        for (const listener of store.feedListeners) queueMicrotask(() => listener(news))
+      },
     },
     close: async () => {
       if (!isClosed && exclusive) store.connection.close()

@@ -14,6 +14,7 @@ import type { ProviderStore } from "../port/providers.ts"
 import type { Registry } from "../port/registry.ts"
 import type { ScheduleStore } from "../port/schedules.ts"
 import type { StatisticsStore } from "../port/statistics.ts"
+import { retryDefaults } from "../retry.ts"
 import { SqliteArtifacts } from "./artifacts/store.ts"
 import type { Connection } from "./database.ts"
 import { SqliteFeed } from "./feed.ts"
@@ -56,20 +57,27 @@ export function execute(stores: Stores, store: StoreName, verb: string, args: re
 
 export type Call = (store: StoreName, verb: string, args: readonly unknown[]) => Promise<unknown>
 
+const folderCapabilities = {
+  exclusive: true,
+  durable: true,
+  appendLanes: 1,
+  purgesHoldAppends: true,
+  retry: retryDefaults,
+}
+
 export interface JournalOptions {
   readonly call: Call
-  readonly capabilities: port.Capabilities
+  /** Those that are left out are those of a folder. */
+  readonly capabilities: Pick<port.Capabilities, "label" | "partitions"> & Partial<port.Capabilities>
   /** Absent: there are no other processes. */
   readonly listen?: port.Journal["listen"]
-  readonly notifyFeed?: JournalFeed["notify"]
-  readonly listenToFeed?: JournalFeed["listen"]
+  readonly feed?: Pick<JournalFeed, "notify" | "listen">
   readonly close: () => Promise<void>
 }
 
 export function createJournal(options: JournalOptions): port.Journal {
-  const { call, capabilities, listen = null, close } = options
-  const { notifyFeed: notify = () => {}, listenToFeed = null } = options
-  const feed = { ...verbs<JournalFeed>("feed", call), notify, listen: listenToFeed }
+  const { call, listen = null, close } = options
+  const feed = options.feed ?? { notify: () => {}, listen: null }
   const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
   const logs = verbs<LogStore>("logs", call)
   const marks = new MarkWriter()
@@ -88,9 +96,9 @@ export function createJournal(options: JournalOptions): port.Journal {
     // The names let a repeated call recognise what the first one has written.
     sendMessages: messages =>
       call("journal", "sendMessages", [messages, messages.map(() => randomUUID())]) as Promise<number[]>,
-    capabilities,
+    capabilities: { ...folderCapabilities, ...options.capabilities },
     registry: verbs<Registry>("registry", call),
-    feed,
+    feed: { ...verbs<JournalFeed>("feed", call), ...feed },
     providers: verbs<ProviderStore>("providers", call),
     statistics: verbs<StatisticsStore>("statistics", call),
     schedules: verbs<ScheduleStore>("schedules", call),

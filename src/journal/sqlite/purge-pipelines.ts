@@ -86,20 +86,16 @@ interface LineageKey extends MessageKey {
 function trim(connection: Connection, execution: number, limit: number): number {
   // A message may be removed with each row of lineage.
   const page = Math.max(1, Math.floor(limit / 2))
-  const rows = connection.all<LineageKey>(
-    `select route, seq, attempt, commit_number, place from pipeline_lineage
-     where execution = ? order by route, seq, attempt, commit_number, place limit ?`,
-    ...[execution, page],
-  )
+  const sql = `select route, seq, attempt, commit_number, place from pipeline_lineage
+   where execution = ? order by route, seq, attempt, commit_number, place limit ?`
+  const rows = connection.all<LineageKey>(sql, execution, page)
   let removed = rows.length
   let last: MessageKey | undefined
   for (const row of rows) {
     const { route, seq, attempt, commit_number: commit, place } = row
-    connection.run(
-      `delete from pipeline_lineage
-       where execution = ? and route = ? and seq = ? and attempt = ? and commit_number = ? and place = ?`,
-      ...[execution, route, seq, attempt, commit, place],
-    )
+    const sql = `delete from pipeline_lineage
+     where execution = ? and route = ? and seq = ? and attempt = ? and commit_number = ? and place = ?`
+    connection.run(sql, execution, route, seq, attempt, commit, place)
     if (last?.route !== route || last.seq !== seq) removed += removeAcknowledged(connection, execution, row)
     last = row
   }
@@ -108,10 +104,8 @@ function trim(connection: Connection, execution: number, limit: number): number 
 }
 
 function removeAcknowledged(connection: Connection, execution: number, { route, seq }: MessageKey): number {
-  return connection.run(
-    `delete from pipeline_messages
-     where execution = ?1 and route = ?2 and seq = ?3
-       and not exists (select 1 from pipeline_parked where execution = ?1 and route = ?2 and seq = ?3)`,
-    ...[execution, route, seq],
-  )
+  const sql = `delete from pipeline_messages
+   where execution = ?1 and route = ?2 and seq = ?3
+     and not exists (select 1 from pipeline_parked where execution = ?1 and route = ?2 and seq = ?3)`
+  return connection.run(sql, execution, route, seq)
 }

@@ -66,9 +66,7 @@ interface Orphan {
 }
 
 function removeFacts(connection: Connection, { jobId, seq }: Orphan, limit: number): number {
-  return connection.run(
-    `delete from journal
-     where job_id = ?1 and seq in (select seq from journal where job_id = ?1 and seq <= ?2 order by seq limit ?3)`,
-    ...[jobId, seq, limit],
-  )
+  const sql = `delete from journal
+   where job_id = ?1 and seq in (select seq from journal where job_id = ?1 and seq <= ?2 order by seq limit ?3)`
+  return connection.run(sql, jobId, seq, limit)
 }

@@ -11,7 +11,6 @@ import { syncFile, syncFolders } from "../../sync-folders.ts"
 import { refuseOtherMachine } from "../folder-lock.ts"
 import { DATABASE_FILE } from "../location.ts"
 import type { Journal } from "../port/journal.ts"
-import { retryDefaults } from "../retry.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { classify, isDamage } from "./errors.ts"
@@ -49,15 +48,7 @@ export async function openReadOnly(path: string): Promise<ReadOnlyFolder> {
   const stores = createStores(connection)
   const journal = createJournal({
     call: async (store, verb, args) => attempt(() => execute(stores, store, verb, args), label),
-    capabilities: {
-      exclusive: true,
-      durable: true,
-      label,
-      partitions: 64,
-      appendLanes: 1,
-      purgesHoldAppends: true,
-      retry: retryDefaults,
-    },
+    capabilities: { label, partitions: 64 },
     close: async () => connection.close(),
   })
   return {
@@ -84,7 +75,7 @@ function openConnection(file: string): Connection {
 function integrityProblems(connection: Connection): string[] {
   const lines: string[] = []
   try {
-    const rows = connection.prepare(`pragma integrity_check(${MAX_PROBLEMS})`).iterate()
+    const rows = connection.prepare(`pragma integrity_check(${MAX_PROBLEMS})`).statement.iterate()
     for (const row of rows) lines.push((row as { integrity_check: string }).integrity_check)
   } catch (error) {
     // Damage that ends the check itself.
@@ -102,7 +93,7 @@ async function backUp(connection: Connection, target: string, label: string): Pr
     await createEmpty(draft)
     // One snapshot, however long it takes and whatever is written meanwhile. The backup API would restart
     // after each commit of another process.
-    connection.prepare("vacuum into ?").run(draft)
+    connection.prepare("vacuum into ?").statement.run(draft)
     await syncFile(draft)
     await giveName(draft, target)
     await syncFolders(dirname(target))

@@ -8,8 +8,10 @@
  */
 import type { Notice } from "../port/journal.ts"
 import type { SlotKey, SlotRequest, SlotTerms } from "../port/providers.ts"
-import { keyValues, type StoredSlot, slotName, slotRow } from "../rows.ts"
+import { keyed, type StoredSlot, slotName, slotRow } from "../rows.ts"
 import type { Connection } from "./database.ts"
+
+const IS_SLOT = "provider = @provider and job_id = @job_id and node = @node and item = @item"
 
 export type KeyRow = StoredSlot<SlotKey>
 
@@ -26,35 +28,29 @@ export interface GrantedSlot extends SlotKey {
 
 /** An existing request stays unchanged, held or waiting; one whose lease has ended waits again. */
 export function askForSlot(connection: Connection, { provider, at }: SlotTerms, request: SlotRequest): void {
-  const { partition, owner } = request
   const known = connection.get<{ readonly heldUntil: number | null }>(
-    "select held_until as heldUntil from slots where provider = ? and job_id = ? and node = ? and item = ?",
-    ...[provider, ...keyValues(request)],
+    `select held_until as heldUntil from slots where ${IS_SLOT}`,
+    { ...keyed(request), provider },
   )
   if (known !== undefined && (known.heldUntil === null || known.heldUntil > at)) return
-  enqueue(connection, provider, request, { partition, owner, askedAt: at })
+  enqueue(connection, { ...request, provider, askedAt: at })
 }
 
 /** Queues the request at the end of its owner's line, with a new id; replaces its existing row. */
 function enqueue(
   connection: Connection,
-  provider: string,
-  slot: SlotKey,
-  { partition, owner, askedAt }: { partition: number; owner: string; askedAt: number },
+  slot: SlotRequest & { readonly provider: string; readonly askedAt: number },
 ): void {
   connection.run(
     `insert or replace into slots (provider, job_id, node, item, partition, owner, asked_at)
-     values (?, ?, ?, ?, ?, ?, ?)`,
-    ...[provider, ...keyValues(slot), partition, owner, askedAt],
+     values (@provider, @job_id, @node, @item, @partition, @owner, @asked_at)`,
+    keyed(slot),
   )
 }
 
 export function isHeld(connection: Connection, { provider, at }: SlotTerms, slot: SlotKey): boolean {
-  const found = connection.get(
-    "select 1 from slots where provider = ? and job_id = ? and node = ? and item = ? and held_until > ?",
-    ...[provider, ...keyValues(slot), at],
-  )
-  return found !== undefined
+  const sql = `select 1 from slots where ${IS_SLOT} and held_until > @at`
+  return connection.get(sql, { ...keyed(slot), provider, at }) !== undefined
 }
 
 /**
@@ -75,15 +71,10 @@ export function grantSlots(
   const turn = lastTurn(connection, provider) + 1
   const asked = new Set(askers.map(slotName))
   for (const slot of next) {
-    connection.run(
-      "update slots set granted_at = ?, held_until = ? where id = ?",
-      ...[at, at + leaseMs, slot.id],
-    )
-    connection.run(
-      `insert into slot_turns (provider, owner, turn) values (?, ?, ?)
-       on conflict (provider, owner) do update set turn = excluded.turn`,
-      ...[provider, slot.owner, turn],
-    )
+    connection.run("update slots set granted_at = ?, held_until = ? where id = ?", at, at + leaseMs, slot.id)
+    const sql = `insert into slot_turns (provider, owner, turn) values (?, ?, ?)
+     on conflict (provider, owner) do update set turn = excluded.turn`
+    connection.run(sql, provider, slot.owner, turn)
     if (!asked.has(slotName(slot)))
       sendNotice(connection, slot, {
         sentAt: at,
@@ -106,11 +97,11 @@ export function sendNotice(
     readonly news: string | null
   },
 ): void {
-  const { sentAt, cause, kind, news } = notice
   connection.run(
-    `insert into inbox (partition, job_id, sent_at, cause, kind, node, item, news) values (?, ?, ?, ?, ?, ?, ?, ?)
+    `insert into inbox (partition, job_id, sent_at, cause, kind, node, item, news)
+     values (@partition, @job_id, @sent_at, @cause, @kind, @node, @item, @news)
      on conflict (cause) do nothing`,
-    ...[to.partition, to.jobId, sentAt, cause, kind, to.node, to.item, news],
+    { ...to, ...notice },
   )
 }
 
@@ -123,18 +114,16 @@ interface OwnerCount {
  * Includes the slots of operations of ended jobs, while they are being cancelled or their outcome is unknown.
  */
 function heldByOwner(connection: Connection, provider: string, at: number): Map<string, number> {
-  const rows = connection.all<OwnerCount>(
-    `select owner, count(*) as count
-     from (
-       select owner from slots where provider = ? and held_until > ?
-       union all
-       select coalesce(j.owner, '')
-       from operations as o left join jobs as j on j.id = o.job_id
-       where o.provider = ? and o.slot_until > ?
-     )
-     group by owner`,
-    ...[provider, at, provider, at],
-  )
+  const sql = `select owner, count(*) as count
+   from (
+     select owner from slots where provider = ? and held_until > ?
+     union all
+     select coalesce(j.owner, '')
+     from operations as o left join jobs as j on j.id = o.job_id
+     where o.provider = ? and o.slot_until > ?
+   )
+   group by owner`
+  const rows = connection.all<OwnerCount>(sql, provider, at, provider, at)
   return new Map(rows.map(({ owner, count }) => [owner, count]))
 }
 
@@ -171,11 +160,9 @@ function nextInLine(
     const before = held.get(owner) ?? 0
     const most = Math.min(free, (limitPerOwner ?? Number.POSITIVE_INFINITY) - before)
     if (most <= 0) return []
-    const rows = connection.all<SlotRow>(
-      `select id, job_id as jobId, node, item, partition, owner, asked_at as askedAt from slots
-       where provider = ? and owner = ? and held_until is null order by id limit ?`,
-      ...[provider, owner, most],
-    )
+    const sql = `select id, job_id as jobId, node, item, partition, owner, asked_at as askedAt from slots
+      where provider = ? and owner = ? and held_until is null order by id limit ?`
+    const rows = connection.all<SlotRow>(sql, provider, owner, most)
     return rows.map((slot, index) => ({ slot, turn: before + index + 1, lastTurn }))
   })
   return line
@@ -189,17 +176,15 @@ function nextInLine(
  * request waits again.
  */
 function endLeases(connection: Connection, provider: string, at: number): void {
-  const ended = connection.all<SlotRow & { readonly isRunning: number }>(
-    `select s.id, s.job_id as jobId, s.node, s.item, s.partition, s.owner, s.asked_at as askedAt,
-       ${HAS_OPERATION} as isRunning
-     from slots as s
-     where s.provider = ? and s.held_until <= ?
-     order by s.held_until, s.id`,
-    ...[provider, at],
-  )
+  const sql = `select s.id, s.job_id as jobId, s.node, s.item, s.partition, s.owner, s.asked_at as askedAt,
+     ${HAS_OPERATION} as isRunning
+   from slots as s
+   where s.provider = ? and s.held_until <= ?
+   order by s.held_until, s.id`
+  const ended = connection.all<SlotRow & { readonly isRunning: number }>(sql, provider, at)
   for (const slot of ended) {
     if (slot.isRunning) connection.run("delete from slots where id = ?", slot.id)
-    else enqueue(connection, provider, slot, slot)
+    else enqueue(connection, { ...slot, provider })
   }
 }
 
@@ -224,9 +209,8 @@ export function positionOf(
 ): number | null {
   const { provider } = slot
   const mine = connection.get<{ readonly id: number; readonly owner: string }>(
-    `select id, owner from slots
-     where provider = ? and job_id = ? and node = ? and item = ? and held_until is null`,
-    ...[provider, ...keyValues(slot)],
+    `select id, owner from slots where ${IS_SLOT} and held_until is null`,
+    keyed(slot),
   )
   if (mine === undefined) return null
   const counts = connection.all<OwnerCount>(
@@ -234,11 +218,9 @@ export function positionOf(
     provider,
   )
   const held = new Map(counts.map(({ owner, count }) => [owner, count]))
-  const { place } = connection.get<{ readonly place: number }>(
-    `select count(*) as place from slots
-     where provider = ? and owner = ? and held_until is null and id <= ?`,
-    ...[provider, mine.owner, mine.id],
-  )!
+  const sql = `select count(*) as place from slots
+   where provider = ? and owner = ? and held_until is null and id <= ?`
+  const { place } = connection.get<{ readonly place: number }>(sql, provider, mine.owner, mine.id)!
   const turn = (held.get(mine.owner) ?? 0) + place
   const owners = connection.all<WaitingOwner>(WAITING_OWNERS, provider)
   const own = owners.find(({ owner }) => owner === mine.owner)!.lastTurn

@@ -1,5 +1,5 @@
 /** The operator's settings for the built-in adapters. */
-import { type Environment, readSettings, type SettingsOf, switchOrList } from "../../settings.ts"
+import { type SettingsOf, settingsReader, switchOrList } from "../../settings.ts"
 
 export const adapterTable = {
   /**
@@ -12,10 +12,4 @@ export const adapterTable = {
 
 export type AdapterSettings = SettingsOf<typeof adapterTable>
 
-/** Precedence: the given value, then the environment, then the default. */
-export function adapterSettings(
-  given?: Partial<AdapterSettings>,
-  environment?: Environment,
-): AdapterSettings {
-  return readSettings(adapterTable, given, environment)
-}
+export const adapterSettings = settingsReader<AdapterSettings>(adapterTable)

@@ -20,6 +20,7 @@ import type { TaskLane } from "../../broker/routed.ts"
 import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
+import { within } from "../../engine/clock.ts"
 import { partitionOf } from "../../engine/ids.ts"
 import { JobArtifacts } from "../../engine/owner/job-artifacts.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
@@ -260,12 +261,7 @@ export class Executions implements TaskLane {
 
   async #drainSuspended(graceMs: number): Promise<void> {
     if (this.#suspended.size === 0) return
-    let cancelTimer = () => {}
-    const late = new Promise<void>(resolve => {
-      cancelTimer = this.#parts.clock.after(graceMs, resolve)
-    })
-    await Promise.race([Promise.all(this.#ends.values()), late])
-    cancelTimer()
+    await within(this.#parts.clock, graceMs, Promise.all(this.#ends.values()))
     await Promise.all([...this.#suspended].map(run => run.stop()))
   }
 }

@@ -20,6 +20,7 @@ import {
   unsettled,
 } from "../../core/pipeline/progress.ts"
 import type { PipelinePlan, PipelineTotals, RoutePlan } from "../../definition/pipeline/plan.ts"
+import { within } from "../../engine/clock.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { PartitionEpoch } from "../../journal/port/journal.ts"
@@ -325,18 +326,8 @@ export class PipelineRun {
       }
     })
     this.#checkIdle?.()
-    await this.#within(graceMs, idle)
-    await this.#within(graceMs, this.stop())
-  }
-
-  /** Resolves with the work, or after this time. */
-  async #within(ms: number, work: Promise<void>): Promise<void> {
-    let cancel = () => {}
-    const late = new Promise<void>(resolve => {
-      cancel = this.#parts.context.after(ms, resolve)
-    })
-    await Promise.race([work, late])
-    cancel()
+    await within(this.#parts.context, graceMs, idle)
+    await within(this.#parts.context, graceMs, this.stop())
   }
 
   /**

@@ -8,11 +8,10 @@
 
 import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress, RouteProgress, Suspicion } from "../../core/pipeline/progress.ts"
+import { nameOf } from "../../journal/pipeline-rules.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
 import type { Delivery } from "../commit/delivery.ts"
 import type { RunParts } from "./run.ts"
-
-const nameOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 interface SuspectsParts {
   /** Requests a commit that stores the announcements. */

@@ -6,6 +6,15 @@
 import { z } from "zod"
 import type { HandlerSpec } from "../../definition/handler.ts"
 
+const httpUrl = z.url({ protocol: /^https?$/, error: "An http or https URL is required" })
+
+const plainText = (longest: number) =>
+  z
+    .string()
+    .min(1)
+    .max(longest)
+    .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
+
 /** The node's output is the job's input. */
 export const inputSpec = {
   name: "input",
@@ -74,12 +83,9 @@ export const waitForSignalSpec = {
   readsInput: false,
   config: z
     .strictObject({
-      signal: z
-        .string()
-        .min(1)
-        .max(255)
-        .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
-        .describe("The signal's name. Several nodes that wait for one name take its signals in turn."),
+      signal: plainText(255).describe(
+        "The signal's name. Several nodes that wait for one name take its signals in turn.",
+      ),
       timeout_seconds: z
         .number()
         .positive()
@@ -107,12 +113,9 @@ export const waitForSignalSpec = {
   signal: { name: "signal", schema: "schema" },
 } satisfies HandlerSpec
 
-const reference = z
-  .string()
-  .min(1)
-  .max(300)
-  .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
-  .describe("The workflow: name, name@3 or name@stable. The version is fixed when the job begins.")
+const reference = plainText(300).describe(
+  "The workflow: name, name@3 or name@stable. The version is fixed when the job begins.",
+)
 const childInput = z.unknown().optional().describe("The job's input. Default: an empty mapping.")
 
 /** Another workflow, one with nodes, does the node's work, as a separate job; the output is that job's. */
@@ -161,11 +164,7 @@ export const externalSpec = {
 const MAX_BODY = 16 * 1024 * 1024
 /** No artifact is larger than `artifact_max_bytes` anyway. */
 const MAX_CONTENT = 2 ** 40
-const artifactName = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and lone surrogates")
+const artifactName = plainText(200)
 const status = z.int().min(100).max(599)
 /** The type of a query parameter or header; a number is written as text. */
 const scalar = z.union([z.string(), z.number(), z.boolean()])
@@ -176,9 +175,7 @@ export const requestConfig = z
       .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
       .default("GET")
       .describe("Default GET."),
-    url: z
-      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
-      .describe("The URL, http or https."),
+    url: httpUrl.describe("The URL, http or https."),
     headers: z.record(z.string(), scalar).optional().describe("Headers besides those set for the body."),
     query: z
       .record(z.string(), z.union([scalar, z.array(scalar).max(1000)]))
@@ -258,10 +255,7 @@ export const callExternalServiceSpec = {
 /** `store_media`: content of a URL, or of a text in base64, becomes an artifact. */
 const mediaConfig = z
   .strictObject({
-    url: z
-      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
-      .optional()
-      .describe("Where the content is, http or https."),
+    url: httpUrl.optional().describe("Where the content is, http or https."),
     base64: z.base64().optional().describe("The content itself, instead of a URL."),
     headers: z.record(z.string(), scalar).optional().describe("Headers of the request."),
     name: artifactName
@@ -316,8 +310,7 @@ const chatMessage = z.strictObject({
 
 const chatConfig = z
   .strictObject({
-    base_url: z
-      .url({ protocol: /^https?$/, error: "An http or https URL is required" })
+    base_url: httpUrl
       .default("https://api.openai.com/v1")
       .describe("The endpoint; /chat/completions is added. Default https://api.openai.com/v1."),
     model: z.string().min(1).describe("Which model."),

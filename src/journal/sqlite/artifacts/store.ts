@@ -6,7 +6,9 @@ import type {
   ArtifactStore,
   NewArtifact,
 } from "../../port/artifacts.ts"
-import { type Connection, freeText, list, type Sync } from "../database.ts"
+import { list, SqliteStore, type Sync } from "../database.ts"
+
+type Argument<Verb extends keyof ArtifactStore> = Parameters<ArtifactStore[Verb]>[0]
 
 const COLUMNS = `a.owner, a.hash, a.key, a.bytes, a.name, a.type, a.created_at as createdAt, a.last_put_at as lastPutAt,
   a.marked_at as markedAt, a.removed_at as removedAt`
@@ -17,7 +19,7 @@ const COLUMNS = `a.owner, a.hash, a.key, a.bytes, a.name, a.type, a.created_at a
  */
 const PUT = `
 insert into artifacts as a (owner, hash, key, bytes, name, type, created_at, last_put_at, claimed_at)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 0)
+values (@owner, @hash, @key, @bytes, @name, @type, @at, @at, 0)
 on conflict (owner, hash) do update
 set
   key = case when a.marked_at is null and a.key is not null then a.key else excluded.key end,
@@ -36,109 +38,91 @@ where owner = ? and hash = ? and marked_at is null and key is not null and claim
 
 const IS_HELD = "exists (select 1 from held as h where h.held = a.hash || ' ' || a.owner)"
 
-export class SqliteArtifacts implements Sync<ArtifactStore> {
-  readonly #connection: Connection
-
-  constructor(connection: Connection) {
-    this.#connection = connection
-  }
-
-  put({ owner, hash, key, bytes, name, type, at }: NewArtifact): ArtifactRow {
-    return this.#connection.transaction(() => {
-      const texts = [freeText(owner), hash, freeText(key), bytes, freeText(name), freeText(type)] as const
-      this.#connection.run(PUT, ...texts, at)
-      return this.read({ owner, hash })!
+export class SqliteArtifacts extends SqliteStore implements Sync<ArtifactStore> {
+  put(artifact: NewArtifact): ArtifactRow {
+    return this.connection.transaction(() => {
+      this.connection.run(PUT, artifact)
+      return this.read(artifact)!
     })
   }
 
-  claim({ owner, hashes, at, staleBefore = at }: Parameters<ArtifactStore["claim"]>[0]): string[] {
-    const isClaimed = (hash: string) =>
-      this.#connection.get(IS_CLAIMED, owner, hash, staleBefore) !== undefined
+  claim({ owner, hashes, at, staleBefore = at }: Argument<"claim">): string[] {
+    const isClaimed = (hash: string) => this.exists(IS_CLAIMED, owner, hash, staleBefore)
     if (hashes.every(isClaimed)) return [...hashes]
-    return this.#connection.transaction(() =>
-      hashes.filter(hash => this.#connection.run(CLAIM, owner, hash, at) > 0),
+    return this.connection.transaction(() =>
+      hashes.filter(hash => this.connection.run(CLAIM, owner, hash, at) > 0),
     )
   }
 
   read({ owner, hash }: ArtifactName): ArtifactRow | null {
     const sql = `select ${COLUMNS} from artifacts as a where a.owner = ? and a.hash = ?`
-    return this.#connection.get<ArtifactRow>(sql, owner, hash) ?? null
+    return this.connection.get<ArtifactRow>(sql, owner, hash) ?? null
   }
 
-  list({ owner, jobId, after = "", limit }: Parameters<ArtifactStore["list"]>[0]): ArtifactRow[] {
-    if (jobId === undefined) {
-      const sql = `select ${COLUMNS} from artifacts as a where a.owner = ? and a.hash > ? order by a.hash limit ?`
-      return this.#connection.all(sql, owner, after, limit)
-    }
-    const sql = `select ${COLUMNS} from held as h
-      join artifacts as a on a.owner = ?1 and a.hash = substr(h.held, 1, 71)
-      where h.by = ?4 and h.held = substr(h.held, 1, 71) || ' ' || ?1 and a.hash > ?2
-      order by a.hash limit ?3`
-    return this.#connection.all(sql, owner, after, limit, jobId)
+  list({ after = "", ...query }: Argument<"list">): ArtifactRow[] {
+    const from =
+      query.jobId === undefined
+        ? "artifacts as a where a.owner = @owner"
+        : `held as h join artifacts as a on a.owner = @owner and a.hash = substr(h.held, 1, 71)
+           where h.by = @job_id and h.held = substr(h.held, 1, 71) || ' ' || @owner`
+    const sql = `select ${COLUMNS} from ${from} and a.hash > @after order by a.hash limit @limit`
+    return this.connection.all(sql, { ...query, after })
   }
 
   usedBytes(owner: string): number {
     const sql = "select coalesce(sum(bytes), 0) as bytes from artifacts where owner = ? and key is not null"
-    return this.#connection.get<{ bytes: number }>(sql, owner)!.bytes
+    return this.connection.get<{ bytes: number }>(sql, owner)!.bytes
   }
 
-  remove({ owner, hash, at, claimedBefore, force }: Parameters<ArtifactStore["remove"]>[0]): ArtifactRemoval {
-    return this.#connection.transaction(() => {
-      const found = this.#connection.get<{ key: string | null; isFree: number; isHeld: number }>(
-        `select a.key, a.claimed_at <= ?3 as isFree, ${IS_HELD} as isHeld
-         from artifacts as a where a.owner = ?1 and a.hash = ?2`,
-        ...[owner, hash, claimedBefore],
+  remove(removal: Argument<"remove">): ArtifactRemoval {
+    return this.connection.transaction(() => {
+      const found = this.connection.get<{ key: string | null; isFree: number; isHeld: number }>(
+        `select a.key, a.claimed_at <= @claimed_before as isFree, ${IS_HELD} as isHeld
+         from artifacts as a where a.owner = @owner and a.hash = @hash`,
+        removal,
       )
       if (found === undefined) return { outcome: "missing", key: null }
       const { key, isFree, isHeld } = found
-      if (!force && (isHeld || !isFree)) return { outcome: "referenced", key: null }
-      if (isHeld)
-        this.#connection.run(
-          `update artifacts set removed_at = coalesce(removed_at, ?3), key = null, marked_at = null
-           where owner = ?1 and hash = ?2`,
-          ...[owner, hash, at],
-        )
-      else this.#connection.run("delete from artifacts where owner = ? and hash = ?", owner, hash)
+      if (!removal.force && (isHeld || !isFree)) return { outcome: "referenced", key: null }
+      const change = isHeld
+        ? "update artifacts set removed_at = coalesce(removed_at, @at), key = null, marked_at = null"
+        : "delete from artifacts"
+      this.connection.run(`${change} where owner = @owner and hash = @hash`, removal)
       return { outcome: "removed", key }
     })
   }
 
-  mark(marking: Parameters<ArtifactStore["mark"]>[0]) {
-    const { before, claimedBefore, at, after, limit, dryRun = false } = marking
-    const { owner = "", hash = "" } = after ?? {}
-    return this.#connection.transaction(() => {
-      const page = this.#connection.all<ArtifactRow & { readonly isFree: number }>(
+  mark(marking: Argument<"mark">) {
+    const { at, limit, dryRun = false } = marking
+    return this.connection.transaction(() => {
+      const page = this.connection.all<ArtifactRow & { readonly isFree: number }>(
         `select ${COLUMNS},
-           a.marked_at is null and a.last_put_at < ?3 and a.claimed_at < ?5 and not ${IS_HELD} as isFree
-         from artifacts as a where (a.owner, a.hash) > (?1, ?2) order by a.owner, a.hash limit ?4`,
-        ...[owner, hash, before, limit, claimedBefore],
+           a.marked_at is null and a.last_put_at < @before and a.claimed_at < @claimed_before and not ${IS_HELD} as isFree
+         from artifacts as a where (a.owner, a.hash) > (@owner, @hash) order by a.owner, a.hash limit @limit`,
+        { owner: "", hash: "", ...marking.after, ...marking },
       )
       const marked = page
         .filter(({ isFree }) => isFree)
         .map(({ isFree: _, ...row }): ArtifactRow => ({ ...row, markedAt: at }))
-      if (!dryRun)
-        for (const row of marked)
-          this.#connection.run(
-            "update artifacts set marked_at = ? where owner = ? and hash = ?",
-            ...[at, row.owner, row.hash],
-          )
+      const sql = "update artifacts set marked_at = ? where owner = ? and hash = ?"
+      if (!dryRun) for (const { owner, hash } of marked) this.connection.run(sql, at, owner, hash)
       const last = page.length < limit ? undefined : page.at(-1)
       return { marked, next: last === undefined ? null : { owner: last.owner, hash: last.hash } }
     })
   }
 
-  marked({ before, limit }: Parameters<ArtifactStore["marked"]>[0]): ArtifactRow[] {
+  marked({ before, limit }: Argument<"marked">): ArtifactRow[] {
     const sql = `select ${COLUMNS} from artifacts as a where a.marked_at < ? order by a.marked_at limit ?`
-    return this.#connection.all(sql, before, limit)
+    return this.connection.all(sql, before, limit)
   }
 
-  forget({ owner, hash, key }: Parameters<ArtifactStore["forget"]>[0]): void {
+  forget({ owner, hash, key }: Argument<"forget">): void {
     const sql = "delete from artifacts where owner = ? and hash = ? and key is ? and marked_at is not null"
-    this.#connection.run(sql, owner, hash, key)
+    this.connection.run(sql, owner, hash, key)
   }
 
   knownKeys(keys: readonly string[]): string[] {
     const sql = "select key from artifacts where key in (select value from json_each(?))"
-    return this.#connection.all<{ key: string }>(sql, list(keys)).map(({ key }) => key)
+    return this.connection.all<{ key: string }>(sql, list(keys)).map(({ key }) => key)
   }
 }

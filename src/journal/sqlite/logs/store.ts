@@ -1,12 +1,14 @@
 /** Log lines on one SQLite connection: each method is one transaction. */
 import type { LoggedLines } from "../../../log.ts"
 import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../../port/logs.ts"
-import { type Connection, freeText, type Sync } from "../database.ts"
+import { SqliteStore, type Sync } from "../database.ts"
 
 const WRITE = `
 insert into node_logs (job_id, position, node_id, item, fence, attempt, first_line, last_line, level, bytes, lines)
-select ?1, coalesce((select max(position) from node_logs where job_id = ?1), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
-where exists (select 1 from jobs where id = ?1)
+select
+  @job_id, coalesce((select max(position) from node_logs where job_id = @job_id), 0) + 1, @node_id, @item, @fence,
+  @attempt, @first_line, @last_line, @level, @bytes, @lines
+where exists (select 1 from jobs where id = @job_id)
 on conflict (job_id, node_id, item, fence, first_line) do nothing`
 
 const LAST_LINE = `
@@ -25,78 +27,56 @@ select
       and b.first_line < l.first_line
     order by b.first_line desc limit 1
   ), 0) as lost,
-  case when l.level >= ?3 and coalesce(sum(l.bytes) filter (where l.level >= ?3) over (
+  case when l.level >= @level and coalesce(sum(l.bytes) filter (where l.level >= @level) over (
     order by l.position ${direction} rows between unbounded preceding and 1 preceding
-  ), 0) < ?5 then (select lines from node_logs where job_id = l.job_id and position = l.position) end as lines
+  ), 0) < @max_bytes then (select lines from node_logs where job_id = l.job_id and position = l.position) end as lines
 from (
   select job_id, position, node_id, item, fence, attempt, first_line, last_line, level, bytes from node_logs
-  where ${condition} and ${position} ${isDownwards ? "<=" : ">="} ?2 order by ${position} ${direction} limit ?4
+  where ${condition} and ${position} ${isDownwards ? "<=" : ">="} @from order by ${position} ${direction} limit @limit
 ) as l
 order by l.position ${direction}`
 }
 
+const OF_NODE = "job_id = @job_id and node_id = @node_id and (@attempt is null or attempt = @attempt)"
+
 const [upwards, downwards] = [false, true].map(isDownwards => ({
-  ofJob: reading("job_id = ?1", "position", isDownwards),
-  ofNode: reading("job_id = ?1 and node_id = ?6 and (?7 is null or attempt = ?7)", "position", isDownwards),
-  ofItem: reading(
-    "job_id = ?1 and node_id = ?6 and item = ?8 and (?7 is null or attempt = ?7)",
-    "+position",
-    isDownwards,
-  ),
+  ofJob: reading("job_id = @job_id", "position", isDownwards),
+  ofNode: reading(OF_NODE, "position", isDownwards),
+  ofItem: reading(`${OF_NODE} and item = @item`, "+position", isDownwards),
 })) as [Readings, Readings]
 
 type Readings = Record<"ofJob" | "ofNode" | "ofItem", string>
 
-export class SqliteLogs implements Sync<LogStore> {
-  readonly #connection: Connection
-
-  constructor(connection: Connection) {
-    this.#connection = connection
-  }
-
+export class SqliteLogs extends SqliteStore implements Sync<LogStore> {
   write(rows: readonly LoggedLines[]): void {
-    this.#connection.unsynced(() => {
-      for (const row of rows) this.#write(row)
+    this.connection.unsynced(() => {
+      for (const row of rows) this.connection.run(WRITE, { ...row, bytes: Buffer.byteLength(row.lines) })
     })
   }
 
-  #write(row: LoggedLines): void {
-    const { jobId, nodeId, item, fence, attempt, firstLine, lastLine, level, lines } = row
-    const key = [freeText(jobId), freeText(nodeId), item, fence, attempt, firstLine, lastLine] as const
-    this.#connection.run(WRITE, ...key, level, Buffer.byteLength(lines), freeText(lines))
-  }
-
   read(query: LogQuery): LogRow[] {
-    const { jobId, nodeId, item, attempt, level, from, limit, maxBytes } = query
     const { ofJob, ofNode, ofItem } = query.downwards ? downwards : upwards
-    const page = [jobId, from, level, limit, maxBytes] as const
-    if (nodeId === undefined) return this.#connection.all(ofJob, ...page)
-    if (item === undefined) return this.#connection.all(ofNode, ...page, nodeId, attempt ?? null)
-    return this.#connection.all(ofItem, ...page, nodeId, attempt ?? null, item)
+    if (query.nodeId === undefined) return this.connection.all(ofJob, query)
+    return this.connection.all(query.item === undefined ? ofNode : ofItem, query)
   }
 
   lastLines(jobId: string, attempts: readonly LoggedAttempt[]): number[] {
     return attempts.map(
       ({ nodeId, item, fence }) =>
-        this.#connection.get<{ last: number }>(LAST_LINE, jobId, nodeId, item, fence)?.last ?? 0,
+        this.connection.get<{ last: number }>(LAST_LINE, jobId, nodeId, item, fence)?.last ?? 0,
     )
   }
 
   purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]): number {
-    return this.#connection.transaction(() => {
+    return this.connection.transaction(() => {
       let removed = 0
       while (removed < limit) {
-        const { jobId } = this.#connection.get<{ jobId: string | null }>(
-          "select min(job_id) as jobId from log_orphans",
-        )!
-        if (jobId === null) break
-        removed += this.#connection.run(
-          `delete from node_logs where job_id = ?1
-             and position in (select position from node_logs where job_id = ?1 order by position limit ?2)`,
-          jobId,
-          limit - removed,
-        )
-        if (removed < limit) this.#connection.run("delete from log_orphans where job_id = ?", jobId)
+        const [jobId] = this.ids("select min(job_id) as id from log_orphans")
+        if (jobId == null) break
+        const sql = `delete from node_logs where job_id = ?1
+          and position in (select position from node_logs where job_id = ?1 order by position limit ?2)`
+        removed += this.connection.run(sql, jobId, limit - removed)
+        if (removed < limit) this.connection.run("delete from log_orphans where job_id = ?", jobId)
       }
       return removed
     })

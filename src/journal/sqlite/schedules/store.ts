@@ -1,7 +1,9 @@
 /** Schedules on one SQLite connection: each method is one transaction. */
 import { artifactsInText } from "../../../core/artifacts.ts"
 import type { FireRow, NewFire, ScheduleChange, ScheduleRow, ScheduleStore } from "../../port/schedules.ts"
-import { type Connection, freeText, json, list, type Sync, withinBytes } from "../database.ts"
+import { type Connection, freeText, json, list, SqliteStore, type Sync, withinBytes } from "../database.ts"
+
+type Argument<Verb extends keyof ScheduleStore> = Parameters<ScheduleStore[Verb]>[0]
 
 const COLUMNS = `id, owner, name, partition, revision, document, created_at as createdAt, updated_at as updatedAt,
   paused_at as pausedAt, last_tick as lastTick, queued_tick as queuedTick, last_job as lastJob, next_at as nextAt`
@@ -10,15 +12,16 @@ const FIRE_COLUMNS = "tick, kind, at, outcome, job_id as jobId, reason, count"
 
 const CREATE = `
 insert into schedules (id, owner, name, partition, revision, document, created_at, updated_at, last_tick, next_at)
-values (?1, ?2, ?3, ?4, 1, ?5, ?6, ?6, ?7, ?8)
+values (@id, @owner, @name, @partition, 1, @document, @created_at, @created_at, @last_tick, @next_at)
 on conflict do nothing`
 
 const CHANGE = `
 update schedules
 set
-  revision = revision + 1, document = ?3, updated_at = ?4, paused_at = ?5, last_tick = max(last_tick, ?6),
-  next_at = ?7, queued_tick = case when ?8 then null else queued_tick end
-where id = ?1 and revision = ?2`
+  revision = revision + 1, document = @document, updated_at = @updated_at, paused_at = @paused_at,
+  last_tick = max(last_tick, @last_tick), next_at = @next_at,
+  queued_tick = case when @drops_queued then null else queued_tick end
+where id = @id and revision = @revision`
 
 /** Ticks that wait and will not start, since their schedule was paused or got other times. */
 const DROP_QUEUED = `
@@ -74,138 +77,108 @@ insert into fires (schedule_id, tick, kind, at, outcome, job_id, reason, count) 
 on conflict (schedule_id, tick, kind) do update
 set at = excluded.at, outcome = excluded.outcome, job_id = excluded.job_id, reason = excluded.reason`
 
-export class SqliteSchedules implements Sync<ScheduleStore> {
-  readonly #connection: Connection
-
-  constructor(connection: Connection) {
-    this.#connection = connection
-  }
-
-  create(schedule: Parameters<ScheduleStore["create"]>[0]): boolean {
-    const { id, owner, name, partition, document, createdAt, lastTick, nextAt } = schedule
+export class SqliteSchedules extends SqliteStore implements Sync<ScheduleStore> {
+  create(schedule: Argument<"create">): boolean {
+    const { id, document } = schedule
     json(document)
-    const values = [
-      freeText(owner),
-      freeText(name),
-      partition,
-      document,
-      createdAt,
-      lastTick,
-      nextAt,
-    ] as const
-    return this.#connection.transaction(() => {
-      this.#connection.run(CREATE, id, ...values)
-      const isCreated = this.#connection.get("select 1 from schedules where id = ?", id) !== undefined
+    return this.connection.transaction(() => {
+      this.connection.run(CREATE, schedule)
+      const isCreated = this.exists("select 1 from schedules where id = ?", id)
       if (isCreated) this.#holdArtifacts(id, document)
       return isCreated
     })
   }
 
-  change(change: Parameters<ScheduleStore["change"]>[0]): boolean {
-    const { id, revision, document, updatedAt, pausedAt, lastTick, nextAt, dropsQueued } = change
+  change(change: Argument<"change">): boolean {
+    const { id, document } = change
     json(document)
-    const values = [
-      id,
-      revision,
-      document,
-      updatedAt,
-      pausedAt,
-      lastTick,
-      nextAt,
-      Number(dropsQueued),
-    ] as const
-    return this.#connection.transaction(() => {
-      const isChanged = this.#connection.run(CHANGE, ...values) > 0
-      if (isChanged) this.#connection.run(DROP_QUEUED, id)
+    return this.connection.transaction(() => {
+      const isChanged = this.connection.run(CHANGE, change) > 0
+      if (isChanged) this.connection.run(DROP_QUEUED, id)
       if (isChanged) this.#holdArtifacts(id, document)
       return isChanged
     })
   }
 
-  read({ owner, name }: Parameters<ScheduleStore["read"]>[0]): ScheduleRow | null {
+  read({ owner, name }: Argument<"read">): ScheduleRow | null {
     const sql = `select ${COLUMNS} from schedules where owner = ? and name = ?`
-    return this.#connection.get<ScheduleRow>(sql, owner, name) ?? null
+    return this.connection.get<ScheduleRow>(sql, owner, name) ?? null
   }
 
   /** First the sizes: documents that are left out are not read. */
-  list({ owner, after = "", limit, maxBytes }: Parameters<ScheduleStore["list"]>[0]) {
+  list({ owner, after = "", limit, maxBytes }: Argument<"list">) {
     const page = "from schedules where owner = ? and name > ? order by name limit ?"
-    const sizes = this.#connection.all<{ readonly bytes: number }>(
-      `select octet_length(document) as bytes ${page}`,
-      ...[owner, after, limit + 1],
-    )
+    const sql = `select octet_length(document) as bytes ${page}`
+    const sizes = this.connection.all<{ readonly bytes: number }>(sql, owner, after, limit + 1)
     const count = withinBytes(sizes.slice(0, limit), maxBytes).length
-    const schedules = this.#connection.all<ScheduleRow>(`select ${COLUMNS} ${page}`, owner, after, count)
+    const schedules = this.connection.all<ScheduleRow>(`select ${COLUMNS} ${page}`, owner, after, count)
     return { schedules, isLast: count === sizes.length }
   }
 
-  count({ owner, limit }: Parameters<ScheduleStore["count"]>[0]): number {
+  count({ owner, limit }: Argument<"count">): number {
     const sql = "select count(*) as count from (select 1 from schedules where owner = ? limit ?)"
-    return this.#connection.get<{ count: number }>(sql, owner, limit)!.count
+    return this.counted(sql, owner, limit)
   }
 
-  remove({ owner, name }: Parameters<ScheduleStore["remove"]>[0]): boolean {
-    return this.#connection.transaction(() => {
+  remove({ owner, name }: Argument<"remove">): boolean {
+    return this.connection.transaction(() => {
       const found = this.read({ owner, name })
       if (found === null) return false
-      this.#connection.run("delete from fires where schedule_id = ?", found.id)
-      this.#connection.run("delete from schedules where id = ?", found.id)
-      this.#connection.run("delete from held where by = ?", found.id)
+      this.connection.run("delete from fires where schedule_id = ?", found.id)
+      this.connection.run("delete from schedules where id = ?", found.id)
+      this.connection.run("delete from held where by = ?", found.id)
       return true
     })
   }
 
   /** The schedule holds the artifacts that its input refers to, and no others. */
   #holdArtifacts(id: string, document: string): void {
-    this.#connection.run("delete from held where by = ?", id)
-    for (const hash of artifactsInText(document))
-      this.#connection.run(
-        "insert into held (held, by) select ?1 || ' ' || owner, id from schedules where id = ?2",
-        ...[hash, id],
-      )
+    this.connection.run("delete from held where by = ?", id)
+    const sql = "insert into held (held, by) select ?1 || ' ' || owner, id from schedules where id = ?2"
+    for (const hash of artifactsInText(document)) this.connection.run(sql, hash, id)
   }
 
-  fires({ scheduleId, before, limit }: Parameters<ScheduleStore["fires"]>[0]): FireRow[] {
-    const { tick = Number.MAX_SAFE_INTEGER, kind = "" } = before ?? {}
+  fires({ scheduleId, before, limit }: Argument<"fires">): FireRow[] {
+    const { tick, kind } = before ?? { tick: Number.MAX_SAFE_INTEGER, kind: "" }
     const sql = `select ${FIRE_COLUMNS} from fires
       where schedule_id = ? and (tick, kind) < (?, ?) order by tick desc, kind desc limit ?`
-    return this.#connection.all<FireRow>(sql, scheduleId, tick, kind, limit)
+    return this.connection.all<FireRow>(sql, scheduleId, tick, kind, limit)
   }
 
-  firesBetween({ scheduleId, after, to, limit }: Parameters<ScheduleStore["firesBetween"]>[0]): FireRow[] {
+  firesBetween({ scheduleId, after, to, limit }: Argument<"firesBetween">): FireRow[] {
     const sql = `select ${FIRE_COLUMNS} from fires
       where schedule_id = ? and (tick, kind) > (?, ?) and tick < ? order by tick, kind limit ?`
-    return this.#connection.all<FireRow>(sql, scheduleId, after.tick, after.kind, to, limit)
+    return this.connection.all<FireRow>(sql, scheduleId, after.tick, after.kind, to, limit)
   }
 
-  addFire(fire: Parameters<ScheduleStore["addFire"]>[0]): void {
-    this.#connection.transaction(() => addFire(this.#connection, fire, "where fires.outcome = 'queued'"))
+  addFire(fire: Argument<"addFire">): void {
+    this.connection.transaction(() => addFire(this.connection, fire, "where fires.outcome = 'queued'"))
   }
 
   /** First keys and sizes: documents that are left out are not read. */
-  due(query: Parameters<ScheduleStore["due"]>[0]) {
+  due(query: Argument<"due">) {
     const { partitions, at, limit, limitOfPartition, maxBytes } = query
     const found = partitions
-      .flatMap(partition => this.#connection.all<DueKey>(DUE, partition, at, limitOfPartition))
+      .flatMap(partition => this.connection.all<DueKey>(DUE, partition, at, limitOfPartition))
       .sort((a, b) => a.nextAt - b.nextAt || (a.id < b.id ? -1 : 1))
     const page = withinBytes(found.slice(0, limit), maxBytes).map(({ id }) => id)
     const rows = `select ${COLUMNS} from schedules
       where id in (select value from json_each(?)) order by next_at, id`
     return {
-      schedules: this.#connection.all<ScheduleRow>(rows, JSON.stringify(page)),
-      nextAt: this.#connection.get<{ nextAt: number | null }>(NEXT, list(partitions), at)?.nextAt ?? null,
+      schedules: this.connection.all<ScheduleRow>(rows, JSON.stringify(page)),
+      nextAt: this.connection.get<{ nextAt: number | null }>(NEXT, list(partitions), at)?.nextAt ?? null,
     }
   }
 
   queued(partitions: readonly number[]): string[] {
     const sql = `select id from schedules
       where partition in (select value from json_each(?)) and queued_tick is not null`
-    return this.#connection.all<{ readonly id: string }>(sql, list(partitions)).map(({ id }) => id)
+    return this.ids(sql, list(partitions))
   }
 
   readMany(ids: readonly string[]): ScheduleRow[] {
     const sql = `select ${COLUMNS} from schedules where id in (select value from json_each(?))`
-    return this.#connection.all<ScheduleRow>(sql, JSON.stringify(ids))
+    return this.connection.all<ScheduleRow>(sql, JSON.stringify(ids))
   }
 }
 

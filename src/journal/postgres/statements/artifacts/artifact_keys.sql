@@ -1,2 +1,2 @@
--- Those of the keys ($1) that belong to an artifact.
-select key from umbra.artifacts where key = any ($1::text::text[])
+-- Those of the keys (@keys) that belong to an artifact.
+select key from umbra.artifacts where key = any (@keys::text::text[])

@@ -1,10 +1,10 @@
--- Stores that an owner ($1) has content ($2 hash, $3 key, $4 bytes, $5 name, $6 type) at $7. A row that is marked or removed gets the new key,
--- because its content is about to be removed, or was; any other keeps its key, and the caller removes the new content. A put that
--- says no name or no type leaves those that are known.
+-- Stores that an owner (@owner) has content (@hash, @key, @bytes, @name, @type) at @at. A row that is marked or removed
+-- gets the new key, because its content is about to be removed, or was; any other keeps its key, and the caller removes
+-- the new content. A put that says no name or no type leaves those that are known.
 insert into umbra.artifacts as a
   (owner, hash, key, bytes, name, type, created_at, last_put_at, claimed_at)
 values (
-  $1::text, $2::text, $3::text, $4::text::bigint, $5::text, $6::text, $7::text::bigint, $7::text::bigint, 0
+  @owner::text, @hash::text, @key::text, @bytes::text::bigint, @name::text, @type::text, @at::text::bigint, @at::text::bigint, 0
 )
 on conflict (owner, hash) do update
 set

@@ -1,4 +1,4 @@
--- An artifact of an owner ($1) by its hash ($2).
+-- An artifact of an owner (@owner) by its hash (@hash).
 select a.owner, a.hash, a.key, a.bytes, a.name, a.type, a.created_at, a.last_put_at, a.marked_at, a.removed_at
 from umbra.artifacts as a
-where a.owner = $1::text and a.hash = $2::text
+where a.owner = @owner::text and a.hash = @hash::text

@@ -1,5 +1,5 @@
--- Claims a place for the execution of job $1 at $2: at most $3 places are taken, and one whose job does not
--- exist counts for $4 ms. $5: the version under which `open` counts. A place that was granted since has
+-- Claims a place for the execution of job @job_id at @at: at most @limit places are taken, and one whose job does not
+-- exist counts for @claim_ms ms. @version: the version under which `open` counts. A place that was granted since has
 -- raised the version; then this statement writes nothing and returns no row. An execution that already has
 -- its place keeps it.
 --
@@ -13,27 +13,27 @@ with taken as materialized (
     and not e.is_orphan
     and case
       when j.id is not null and j.finished_at is null then true
-      else e.claimed_at > $2::text::bigint - $4::text::bigint and e.claimed_at > coalesce(j.finished_at, -1)
+      else e.claimed_at > @at::text::bigint - @claim_ms::text::bigint and e.claimed_at > coalesce(j.finished_at, -1)
     end
 ),
 held as materialized (
-  select id from taken where job_id = $1::text::uuid
+  select id from taken where job_id = @job_id::text::uuid
 ),
 is_full as materialized (
-  select count(*) >= $3::text::bigint as so from taken
+  select count(*) >= @limit::text::bigint as so from taken
 ),
 fence as materialized (
   update umbra.execution_claims
   set version = version + 1
   where id = 1
-    and version = $5::text::bigint
+    and version = @version::text::bigint
     and not (select so from is_full)
     and not exists (select from held)
   returning 1
 ),
 claimed as (
   insert into umbra.executions (job_id, claimed_at)
-  select $1::text::uuid, $2::text::bigint from fence
+  select @job_id::text::uuid, @at::text::bigint from fence
   on conflict (job_id) do update set claimed_at = excluded.claimed_at, ended_at = null, is_trimmed = false
   returning id
 )

@@ -1,25 +1,27 @@
--- Marks these dead letters of execution $1 (routes $2, seqs $3) as replayed by job $4, at $5. Skips one that
--- another job has, unless that job does not exist after $6 ms. $7, $8, $9: routes, seqs and bodies of those that get
--- another body, the bodies joined by U+001E. By ctid: each key is looked up by its index,
--- whatever the planner assumes about the table's size; a statement that waited for another claim finds the
--- letter taken.
+-- Marks these dead letters of execution @execution (routes @routes, seqs @seqs) as replayed by job @replayed_by, at
+-- @at. Skips one that another job has, unless that job does not exist after @claim_ms ms. @edited_routes, @edited_seqs,
+-- @bodies: routes, seqs and bodies of those that get another body, the bodies joined by U+001E. By ctid: each key is
+-- looked up by its index, whatever the planner assumes about the table's size; a statement that waited for another
+-- claim finds the letter taken.
 with source as materialized (
   -- Held, so that retention does not remove it meanwhile.
-  select id from umbra.executions where id = $1::text::bigint and not is_orphan for key share
+  select id from umbra.executions where id = @execution::text::bigint and not is_orphan for key share
 )
 update umbra.pipeline_parked as p
 set
-  replayed_by = $4::text::uuid,
-  replayed_at = $5::text::bigint,
+  replayed_by = @replayed_by::text::uuid,
+  replayed_at = @at::text::bigint,
   replay_body = (
     select e.body::json
-    from unnest($7::text::smallint[], $8::text::bigint[], string_to_array($9::text, chr(30))) as e (route, seq, body)
+    from unnest(
+      @edited_routes::text::smallint[], @edited_seqs::text::bigint[], string_to_array(@bodies::text, chr(30))
+    ) as e (route, seq, body)
     where e.route = p.route and e.seq = p.seq
     limit 1
   )
 where p.ctid = any (array(
     select found.place
-    from unnest($2::text::smallint[], $3::text::bigint[]) as k (route, seq)
+    from unnest(@routes::text::smallint[], @seqs::text::bigint[]) as k (route, seq)
     cross join lateral (
       select ctid as place
       from umbra.pipeline_parked
@@ -30,8 +32,8 @@ where p.ctid = any (array(
   and (
     p.replayed_by is null
     or (
-      p.replayed_by <> $4::text::uuid
-      and p.replayed_at <= $5::text::bigint - $6::text::bigint
+      p.replayed_by <> @replayed_by::text::uuid
+      and p.replayed_at <= @at::text::bigint - @claim_ms::text::bigint
       and not exists (select from umbra.jobs as j where j.id = p.replayed_by)
     )
   )

@@ -1,2 +1,2 @@
--- The number of dead letters of execution $2 that job $1 replays.
-select count(*) from umbra.pipeline_parked where replayed_by = $1::text::uuid and execution = $2::text::bigint
+-- The number of dead letters of execution @execution that job @replayed_by replays.
+select count(*) from umbra.pipeline_parked where replayed_by = @replayed_by::text::uuid and execution = @execution::text::bigint

@@ -1,7 +1,8 @@
--- Among the dead letters of execution $2 and route $3 that job $1 replays, the number of those before seq $4.
+-- Among the dead letters of execution @execution and route @route that job @replayed_by replays, the number of those
+-- before seq @seq.
 select count(*)
 from umbra.pipeline_parked
-where replayed_by = $1::text::uuid
-  and execution = $2::text::bigint
-  and route = $3::text::smallint
-  and seq < $4::text::bigint
+where replayed_by = @replayed_by::text::uuid
+  and execution = @execution::text::bigint
+  and route = @route::text::smallint
+  and seq < @seq::text::bigint

@@ -1,8 +1,8 @@
--- At most $4 dead letters of execution $1, after ($2 route, $3 seq).
+-- At most @limit dead letters of execution @execution, after (@route, @seq).
 select route, seq
 from umbra.pipeline_parked
-where execution = $1::text::bigint
+where execution = @execution::text::bigint
   and due_at is null
-  and (route, seq) > ($2::text::smallint, $3::text::bigint)
+  and (route, seq) > (@route::text::smallint, @seq::text::bigint)
 order by route, seq
-limit $4::text::bigint
+limit @limit::text::bigint

@@ -1,7 +1,7 @@
--- Among the dead letters of execution $2 and route $3 that job $1 replays, the one with $4 before it.
+-- Among the dead letters of execution @execution and route @route that job @replayed_by replays, the one with @before of them before it.
 select route, seq
 from umbra.pipeline_parked
-where replayed_by = $1::text::uuid and execution = $2::text::bigint and route = $3::text::smallint
+where replayed_by = @replayed_by::text::uuid and execution = @execution::text::bigint and route = @route::text::smallint
 order by seq
-offset $4::text::bigint
+offset @before::text::bigint
 limit 1

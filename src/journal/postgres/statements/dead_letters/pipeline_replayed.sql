@@ -1,4 +1,4 @@
--- At most $5 dead letters that job $1 replays, after ($2 execution, $3 route, $4 seq). `offset 0`: as in
+-- At most @limit dead letters that job @replayed_by replays, after (@execution, @route, @seq). `offset 0`: as in
 -- pipeline_find_messages.sql.
 select
   m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, coalesce(p.replay_body, m.body) as body, m.execution
@@ -9,7 +9,7 @@ cross join lateral (
   where execution = p.execution and route = p.route and seq = p.seq
   offset 0
 ) as m
-where p.replayed_by = $1::text::uuid
-  and (p.execution, p.route, p.seq) > ($2::text::bigint, $3::text::smallint, $4::text::bigint)
+where p.replayed_by = @replayed_by::text::uuid
+  and (p.execution, p.route, p.seq) > (@execution::text::bigint, @route::text::smallint, @seq::text::bigint)
 order by p.execution, p.route, p.seq
-limit $5::text::bigint
+limit @limit::text::bigint

@@ -1,6 +1,6 @@
--- The answers of those messages ($1) that have one. The sender of other messages ($2) has read their answers:
+-- The answers of those messages (@message_ids) that have one. The sender of other messages (@forget) has read their answers:
 -- they are removed.
 with forgotten as (
-  delete from umbra.inbox where id = any ($2::text::bigint[]) and answer is not null
+  delete from umbra.inbox where id = any (@forget::text::bigint[]) and answer is not null
 )
-select id, answer from umbra.inbox where id = any ($1::text::bigint[]) and answer is not null
+select id, answer from umbra.inbox where id = any (@message_ids::text::bigint[]) and answer is not null

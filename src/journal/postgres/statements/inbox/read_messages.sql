@@ -1,7 +1,7 @@
--- Open messages of these partitions ($1), in the order in which they were sent. A message with a kind has its
+-- Open messages of these partitions (@partitions), in the order in which they were sent. A message with a kind has its
 -- content in columns; its `command` is for earlier releases.
 select id, partition, job_id, sent_at, case when kind is null then command end as command, kind, node, item, news
 from umbra.inbox
-where partition = any ($1::text::int[]) and answer is null and not withdrawn
+where partition = any (@partitions::text::int[]) and answer is null and not withdrawn
 order by id
-limit $2::text::bigint
+limit @limit::text::bigint

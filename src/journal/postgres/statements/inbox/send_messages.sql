@@ -1,4 +1,4 @@
--- Commands for partitions of other engines, one record of $1 each (see append.sql): partition, job, time,
+-- Commands for partitions of other engines, one record of @messages each (see append.sql): partition, job, time,
 -- cause, command. A cause is generated once per message, so that a retry finds the first sending. Fewer rows
 -- than records: another sending of the same committed while this one waited for it; sent again, the statement
 -- sees it.
@@ -6,7 +6,7 @@ with wanted as materialized (
   select m[1]::int as partition, m[2]::uuid as job_id, m[3]::bigint as sent_at, m[4] as cause, m[5]::json as command, place
   from (
     select string_to_array(u.record, chr(31)) as m, u.place
-    from unnest(string_to_array($1::text, chr(30))) with ordinality as u (record, place)
+    from unnest(string_to_array(@messages::text, chr(30))) with ordinality as u (record, place)
     offset 0
   ) as n
 ),

@@ -2,10 +2,10 @@
 -- statement sees it.
 with claimed as (
   insert into umbra.idempotency_keys (owner, key, job_id, fingerprint, created_at)
-  values ($1::text, $2::text, $3::text::uuid, $4::text, $5::text::bigint)
+  values (@owner::text, @key::text, @job_id::text::uuid, @fingerprint::text, @created_at::text::bigint)
   on conflict do nothing
   returning job_id, fingerprint, created_at
 )
 select job_id, fingerprint, created_at from claimed
 union all
-select job_id, fingerprint, created_at from umbra.idempotency_keys where owner = $1::text and key = $2::text
+select job_id, fingerprint, created_at from umbra.idempotency_keys where owner = @owner::text and key = @key::text

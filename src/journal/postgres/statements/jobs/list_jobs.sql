@@ -1,57 +1,55 @@
--- A part of a page of jobs: reads at most $3 jobs of some ranges of ids ($1 lowest, $2 the id behind the last),
--- in the order of the ranges and each newest first, and returns at most $4 that match. The first row, or a row of
+-- A part of a page of jobs: reads at most @most jobs of some ranges of ids (@lows lowest, @highs the id behind the last),
+-- in the order of the ranges and each newest first, and returns at most @limit that match. The first row, or a row of
 -- nulls, has the number of jobs that were read and the last of them. A nested loop keeps this order and stops at
--- the limit. $5 statuses, $6 workflow, $7 version, $8 show DELETED, $9, $10 created from and before, $11, $12
--- names and values of labels, $13 only jobs without a parent, $14 parent, $15 code of the error, $16 fingerprint,
--- $17 only jobs with a fingerprint, $18 duration in ms (of a delayed job: since its start time), $19 origin of a fork (each
--- may be null). A large output (over 32 KB as stored) is
+-- the limit. A filter that is null does not apply; @is_root: only jobs without a parent. The duration of a delayed job
+-- begins at its start time. A large output (over 32 KB as stored) is
 -- left out and flagged: a thousand of them do not fit a page.
 --
--- list_jobs: of every owner. list_jobs_of_owner: of one owner ($20), by the index (owner, id); an optional owner
+-- list_jobs: of every owner. list_jobs_of_owner: of one owner (@owner), by the index (owner, id); an optional owner
 -- would make one plan serve both, and the page of a rare owner would read every other owner's jobs.
 with scanned as materialized (
   select j.id, j.matches
-  from unnest($1::text::uuid[], $2::text::uuid[]) as r (low, high)
+  from unnest(@lows::text::uuid[], @highs::text::uuid[]) as r (low, high)
   cross join lateral (
     select
       id,
-      ($5::text is null or status = any ($5::text::text[]))
-        and ($6::text is null or workflow = $6::text)
-        and ($7::text is null or workflow_version = $7::text::int)
-        and ($8::text::boolean or status <> 'DELETED')
-        and ($9::text is null or created_at >= $9::text::bigint)
-        and ($10::text is null or created_at < $10::text::bigint)
+      (@statuses::text is null or status = any (@statuses::text::text[]))
+        and (@workflow::text is null or workflow = @workflow::text)
+        and (@version::text is null or workflow_version = @version::text::int)
+        and (@deleted::text::boolean or status <> 'DELETED')
+        and (@created_from::text is null or created_at >= @created_from::text::bigint)
+        and (@created_before::text is null or created_at < @created_before::text::bigint)
         and (
-          $11::text is null
+          @label_names::text is null
           or not exists (
             select
-            from unnest($11::text::text[], $12::text::text[]) as l (name, value)
+            from unnest(@label_names::text::text[], @label_values::text::text[]) as l (name, value)
             where labels ->> l.name is distinct from l.value
           )
         )
-        and (not $13::text::boolean or parent_id is null)
-        and ($14::text is null or parent_id = $14::text::uuid)
-        and ($15::text is null or error ->> 'code' = $15::text)
-        and ($16::text is null or fingerprint = $16::text)
-        and (not $17::text::boolean or fingerprint is not null)
+        and (not @is_root::text::boolean or parent_id is null)
+        and (@parent_id::text is null or parent_id = @parent_id::text::uuid)
+        and (@error_code::text is null or error ->> 'code' = @error_code::text)
+        and (@fingerprint::text is null or fingerprint = @fingerprint::text)
+        and (not @has_error_text::text::boolean or fingerprint is not null)
         and (
-          $18::text is null
+          @min_duration_ms::text is null
           or finished_at - least(finished_at, coalesce((error ->> 'start_at')::bigint, created_at))
-            >= $18::text::bigint
+            >= @min_duration_ms::text::bigint
         )
-        and ($19::text is null or forked_from = $19::text::uuid) as matches
+        and (@forked_from::text is null or forked_from = @forked_from::text::uuid) as matches
     from umbra.jobs
     where id >= r.low and id < r.high
       -- only in list_jobs_of_owner
-      and owner = $20::text
+      and owner = @owner::text
       -- end
     order by id desc
-    limit $3::text::bigint
+    limit @most::text::bigint
   ) as j
-  limit $3::text::bigint
+  limit @most::text::bigint
 ),
 page as materialized (
-  select id from scanned where matches limit $4::text::bigint
+  select id from scanned where matches limit @limit::text::bigint
 )
 select
   s.read, s.last, j.id, j.partition, j.seq, j.status, j.updated_at, j.finished_at, j.wake_at,

@@ -1,4 +1,4 @@
--- At most $1 owners that have jobs: one step in the index (owner, id) for each.
+-- At most @limit owners that have jobs: one step in the index (owner, id) for each.
 with recursive owners as (
   (select owner from umbra.jobs order by owner limit 1)
   union all
@@ -6,4 +6,4 @@ with recursive owners as (
   from owners as o
   where o.owner is not null
 )
-select owner from owners where owner is not null limit $1::text::bigint
+select owner from owners where owner is not null limit @limit::text::bigint

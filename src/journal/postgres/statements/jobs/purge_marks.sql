@@ -1,20 +1,20 @@
--- Removes entries of buckets without jobs, in steps: of at most $3 entries after ($1 mark, $2 place), those with a
--- place below $4 that these partitions ($5) have written. Returns the last entry that was read and the number of
--- removed ones; no row: there are no more entries.
+-- Removes entries of buckets without jobs, in steps: of at most @limit entries after (@mark, @place), those with a
+-- place below @before_place that these partitions (@partitions) have written. Returns the last entry that was read and
+-- the number of removed ones; no row: there are no more entries.
 with read as materialized (
   select mark, place
   from umbra.job_marks
-  where (mark, place) > ($1::text::bigint, $2::text::bigint)
+  where (mark, place) > (@mark::text::bigint, @place::text::bigint)
   order by mark, place
-  limit $3::text::bigint
+  limit @limit::text::bigint
 ),
 removed as (
   delete from umbra.job_marks as m
   using read as r
   where m.mark = r.mark
     and m.place = r.place
-    and r.place < $4::text::bigint
-    and (r.place % 64)::int = any ($5::text::int[])
+    and r.place < @before_place::text::bigint
+    and (r.place % 64)::int = any (@partitions::text::int[])
     and not exists (
       select
       from umbra.jobs as j

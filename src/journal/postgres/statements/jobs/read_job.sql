@@ -4,4 +4,4 @@ select
   owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by,
   forked_from, definition
 from umbra.jobs
-where id = $1::text::uuid
+where id = @id::text::uuid

@@ -1,2 +1,2 @@
 -- Removes the session with this hash.
-delete from umbra.sessions where hash = $1::text
+delete from umbra.sessions where hash = @hash::text

@@ -1,5 +1,5 @@
--- The webhooks of job $1 after $2 that were refused, or arrived after the end of their operation, at most $3, in order. Of each
--- operation only the first $4 count: a provider that repeats them must not fill the log. An operation belongs to the owner that
+-- The webhooks of job @job_id after @after that were refused, or arrived after the end of their operation, at most @limit, in order. Of each
+-- operation only the first @per_operation count: a provider that repeats them must not fill the log. An operation belongs to the owner that
 -- claimed it.
 select e.id, e.provider, e.external_id, e.received_at, e.verdict, e.reason,
   jsonb_agg(jsonb_build_array(o.node, o.item) order by o.node, o.item) as tasks
@@ -12,9 +12,9 @@ cross join lateral (
   where w.provider = o.provider and w.external_id = o.external_id
     and w.verdict in ('late', 'refused')
   order by w.id
-  limit $4::text::bigint
+  limit @per_operation::text::bigint
 ) as e
-where o.job_id = $1::uuid and (c.owner is null or c.owner = j.owner) and e.id > $2::text::bigint
+where o.job_id = @job_id::uuid and (c.owner is null or c.owner = j.owner) and e.id > @after::text::bigint
 group by e.id, e.provider, e.external_id, e.received_at, e.verdict, e.reason
 order by e.id
-limit $3::text::bigint
+limit @limit::text::bigint

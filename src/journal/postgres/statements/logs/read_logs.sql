@@ -1,5 +1,8 @@
--- Log rows of a job ($1) from position $2 on, at most $4: upwards if $6 is 1, downwards if it is -1. Lines are left out of rows
--- below level $3, and of those after $5 bytes.
+-- Log rows of a job (@job_id) from position @from on, at most @limit: upwards if @direction is 1, downwards if it is
+-- -1. Lines are left out of rows below level @level, and of those after @max_bytes bytes.
+--
+-- read_logs: of all nodes. read_node_logs: of one node (@node_id), and one attempt of it if @attempt is not null.
+-- read_item_logs: of one item (@item; -1: the node itself), whose rows are few enough to be sorted.
 select
   l.position, l.node_id, l.item, l.fence, l.attempt, l.first_line, l.last_line, l.level,
   l.first_line - 1 - coalesce((
@@ -11,26 +14,38 @@ select
     limit 1
   ), 0) as lost,
   case
-    when l.level >= $3::text::int and coalesce(sum(l.bytes) filter (where l.level >= $3::text::int) over (
-      order by l.position * $6::text::int rows between unbounded preceding and 1 preceding
-    ), 0) < $5::text::bigint
+    when l.level >= @level::text::int and coalesce(sum(l.bytes) filter (where l.level >= @level::text::int) over (
+      order by l.position * @direction::text::int rows between unbounded preceding and 1 preceding
+    ), 0) < @max_bytes::text::bigint
     then l.lines
   end as lines
 from (
   (
     select *
     from umbra.node_logs
-    where $6::text::int > 0 and job_id = $1::text::uuid and position >= $2::text::bigint
+    where @direction::text::int > 0 and job_id = @job_id::text::uuid and position >= @from::text::bigint
+      -- only in read_node_logs, read_item_logs
+      and node_id = @node_id::text and (@attempt::text is null or attempt = @attempt::text::int)
+      -- end
+      -- only in read_item_logs
+      and item = @item::text::int
+      -- end
     order by position
-    limit $4::text::bigint
+    limit @limit::text::bigint
   )
   union all
   (
     select *
     from umbra.node_logs
-    where $6::text::int < 0 and job_id = $1::text::uuid and position <= $2::text::bigint
+    where @direction::text::int < 0 and job_id = @job_id::text::uuid and position <= @from::text::bigint
+      -- only in read_node_logs, read_item_logs
+      and node_id = @node_id::text and (@attempt::text is null or attempt = @attempt::text::int)
+      -- end
+      -- only in read_item_logs
+      and item = @item::text::int
+      -- end
     order by position desc
-    limit $4::text::bigint
+    limit @limit::text::bigint
   )
 ) as l
-order by l.position * $6::text::int
+order by l.position * @direction::text::int

@@ -1,4 +1,4 @@
--- The start of a new stream: the last fact of each partition, and the newest $2 jobs of owner $1 that have
+-- The start of a new stream: the last fact of each partition, and the newest @limit jobs of owner @owner that have
 -- not ended. One statement sees one state of the store, so that the jobs are exactly as they were at that
 -- position.
 select
@@ -8,7 +8,7 @@ select
   (
     select coalesce(jsonb_agg(j.id order by j.id desc), '[]')
     from (
-      select id from umbra.jobs where owner = $1::text and finished_at is null order by id desc limit $2::text::bigint
+      select id from umbra.jobs where owner = @owner::text and finished_at is null order by id desc limit @limit::text::bigint
     ) as j
   ) as jobs
 from umbra.partitions as p

@@ -3,14 +3,14 @@
 -- the next schedule in one of them fires.
 with me as (
   insert into umbra.engines (id, place, beat, follows)
-  values ($1::text, $2::text, $3::text::bigint, $4::text::boolean)
+  values (@engine::text, @place::text, @beat::text::bigint, @follows::text::boolean)
   on conflict (id) do update set place = excluded.place, beat = excluded.beat, follows = excluded.follows
 )
 select
   (
     select coalesce(jsonb_agg(jsonb_build_object('engine', id, 'place', place, 'beat', beat, 'follows', follows)), '[]')
     from umbra.engines
-    where id <> $1::text
+    where id <> @engine::text
   ) as engines,
   (
     select jsonb_agg(jsonb_build_object('partition', id, 'owner', owner, 'epoch', epoch) order by id)
@@ -19,7 +19,7 @@ select
   (
     select coalesce(jsonb_agg(p.id order by p.id), '[]')
     from umbra.partitions as p
-    where p.owner = $1::text
+    where p.owner = @engine::text
       and exists (select from umbra.inbox as i where i.partition = p.id and i.answer is null and not i.withdrawn)
   ) as inbox,
   (
@@ -31,5 +31,5 @@ select
       order by next_at
       limit 1
     ) as s
-    where p.owner = $1::text
+    where p.owner = @engine::text
   ) as next_fire_at

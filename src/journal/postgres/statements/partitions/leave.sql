@@ -1,3 +1,3 @@
--- Removes an engine ($1) that has closed, so that it is not considered dead: no peer waits for its next
+-- Removes an engine (@engine) that has closed, so that it is not considered dead: no peer waits for its next
 -- heartbeat.
-delete from umbra.engines where id = $1::text
+delete from umbra.engines where id = @engine::text

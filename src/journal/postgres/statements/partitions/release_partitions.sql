@@ -1,9 +1,9 @@
 -- Releases the partitions that this engine still holds. The epoch stays: only a take-over changes it.
 with held as materialized (
   select p.id
-  from unnest($2::text::int[], $3::text::bigint[]) as h (id, epoch)
+  from unnest(@partitions::text::int[], @epochs::text::bigint[]) as h (id, epoch)
   join umbra.partitions as p on p.id = h.id and p.epoch = h.epoch
-  where p.owner = $1::text
+  where p.owner = @engine::text
   order by p.id
   for update of p
 )

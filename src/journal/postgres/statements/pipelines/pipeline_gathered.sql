@@ -1,12 +1,12 @@
--- At most $4 messages of execution $1 that were gathered into those with these routes ($2) and seqs ($3). `offset 0`: as
--- in pipeline_find_messages.sql.
+-- At most @limit messages of execution @execution that were gathered into those with these routes (@routes) and seqs
+-- (@seqs). `offset 0`: as in pipeline_find_messages.sql.
 select distinct l.route, l.seq
-from unnest($2::text::smallint[], $3::text::bigint[]) as k (route, seq)
+from unnest(@routes::text::smallint[], @seqs::text::bigint[]) as k (route, seq)
 cross join lateral (
   select route, seq
   from umbra.pipeline_lineage
-  where execution = $1::text::bigint and route = k.route and gathered_into = k.seq
+  where execution = @execution::text::bigint and route = k.route and gathered_into = k.seq
   offset 0
 ) as l
 order by l.route, l.seq
-limit $4::text::bigint
+limit @limit::text::bigint

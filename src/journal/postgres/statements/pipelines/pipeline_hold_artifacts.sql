@@ -1,9 +1,10 @@
--- The job of an execution ($1) holds the artifacts with the hashes $2, to which messages refer. Sent before the commit with these messages: a
--- job that holds more than it refers to does no harm, and other commits pay nothing.
+-- The job of an execution (@execution) holds the artifacts with the hashes @hashes, to which messages refer. Sent
+-- before the commit with these messages: a job that holds more than it refers to does no harm, and other commits pay
+-- nothing.
 insert into umbra.held (held, by)
 select h.hash || ' ' || j.owner, j.id
 from umbra.executions as e
 join umbra.jobs as j on j.id = e.job_id
-cross join unnest($2::text::text[]) as h (hash)
-where e.id = $1::text::bigint and not e.is_orphan
+cross join unnest(@hashes::text::text[]) as h (hash)
+where e.id = @execution::text::bigint and not e.is_orphan
 on conflict do nothing

@@ -1,5 +1,6 @@
--- Messages of execution $1 and route $2 whose next try is due by $3, after ($4 due at, $5 seq): at most $6,
--- and as many as have $7 bytes together, but at least one. `offset 0`: as in pipeline_find_messages.sql.
+-- Messages of execution @execution and route @route whose next try is due by @due_by, after (@after_due_at due at,
+-- @after_seq seq): at most @limit, and as many as have @max_bytes bytes together, but at least one. `offset 0`: as in
+-- pipeline_find_messages.sql.
 select route, seq, parent_route, parent_seq, root, hops, at, body, attempts, due_at
 from (
   select
@@ -13,13 +14,13 @@ from (
       where execution = p.execution and route = p.route and seq = p.seq
       offset 0
     ) as m
-    where p.execution = $1::text::bigint
-      and p.route = $2::text::smallint
-      and p.due_at <= $3::text::bigint
-      and (p.due_at, p.seq) > ($4::text::bigint, $5::text::bigint)
+    where p.execution = @execution::text::bigint
+      and p.route = @route::text::smallint
+      and p.due_at <= @due_by::text::bigint
+      and (p.due_at, p.seq) > (@after_due_at::text::bigint, @after_seq::text::bigint)
     order by p.due_at, p.seq
-    limit $6::text::bigint
+    limit @limit::text::bigint
   ) as page
 ) as summed
-where place = 1 or total <= $7::text::bigint
+where place = 1 or total <= @max_bytes::text::bigint
 order by due_at, seq

@@ -1,5 +1,5 @@
 -- Retention, first step: executions whose job has ended without a record of their own end have ended with it;
--- claims from more than $2 ms before $1 whose job was never stored are orphans. Uses the index
+-- claims from more than @abandoned_ms ms before @before whose job was never stored are orphans. Uses the index
 -- executions_open, which is short.
 with ended as (
   update umbra.executions as e
@@ -10,5 +10,5 @@ with ended as (
 update umbra.executions as e
 set is_orphan = true, ended_at = e.claimed_at
 where e.ended_at is null
-  and e.claimed_at < $1::text::bigint - $2::text::bigint
+  and e.claimed_at < @before::text::bigint - @abandoned_ms::text::bigint
   and not exists (select from umbra.jobs as j where j.id = e.job_id)

@@ -1,2 +1,2 @@
--- The values that execution $1 has stored under these keys ($2).
-select key, value from umbra.pipeline_stored where execution = $1::text::bigint and key = any ($2::text::text[])
+-- The values that execution @execution has stored under these keys (@keys).
+select key, value from umbra.pipeline_stored where execution = @execution::text::bigint and key = any (@keys::text::text[])

@@ -1,12 +1,12 @@
--- Retention: removes at most $2 rows of lineage of executions that ended before $1, with their messages: a
--- message that has lineage and is not parked was acknowledged. Reads $3 executions; those without remaining
+-- Retention: removes at most @limit rows of lineage of executions that ended before @before, with their messages: a
+-- message that has lineage and is not parked was acknowledged. Reads @page executions; those without remaining
 -- rows are done. Returns the number of removed rows, and whether there may be more.
 with ended as materialized (
   select id
   from umbra.executions
-  where ended_at < $1::text::bigint and not is_trimmed
+  where ended_at < @before::text::bigint and not is_trimmed
   order by ended_at
-  limit $3::text::bigint
+  limit @page::text::bigint
   for update skip locked
 ),
 page as materialized (
@@ -17,9 +17,9 @@ page as materialized (
     from umbra.pipeline_lineage
     where execution = ended.id
     order by route, seq
-    limit $2::text::bigint
+    limit @limit::text::bigint
   ) as l
-  limit $2::text::bigint
+  limit @limit::text::bigint
 ),
 lineage as (
   delete from umbra.pipeline_lineage where ctid = any (array(select place from page)) returning 1
@@ -35,7 +35,7 @@ messages as (
   returning 1
 ),
 figures as materialized (
-  select (select count(*) from page) = $2::text::bigint as is_cut, (select count(*) from ended) = $3::text::bigint as is_more
+  select (select count(*) from page) = @limit::text::bigint as is_cut, (select count(*) from ended) = @page::text::bigint as is_more
 ),
 done as (
   update umbra.executions as e set is_trimmed = true

@@ -1,15 +1,15 @@
--- Claims operation $2 at provider $1 for owner $3, at $4. Returns 0 if it belongs to another owner: its claim
--- has a recorded operation, or is not older than $5 (the submission was answered, and its record is in
--- flight). A claim that a crash left without a record can be taken over after that; its own owner may claim
--- at any time.
+-- Claims operation @external_id at provider @provider for owner @owner, at @at. Returns 0 if it belongs to another
+-- owner: its claim has a recorded operation, or is not older than @abandoned_before (the submission was answered, and
+-- its record is in flight). A claim that a crash left without a record can be taken over after that; its own owner may
+-- claim at any time.
 with claimed as (
   insert into umbra.operation_claims as c (provider, external_id, owner, claimed_at)
-  values ($1::text, $2::text, $3::text, $4::text::bigint)
+  values (@provider::text, @external_id::text, @owner::text, @at::text::bigint)
   on conflict (provider, external_id) do update
   set owner = excluded.owner, claimed_at = excluded.claimed_at
   where c.owner = excluded.owner
     or (
-      c.claimed_at < $5::text::bigint
+      c.claimed_at < @abandoned_before::text::bigint
       and not exists (
         select from umbra.operations as o where o.provider = c.provider and o.external_id = c.external_id
       )

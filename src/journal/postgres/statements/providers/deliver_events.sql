@@ -1,12 +1,12 @@
--- Delivers parked webhooks whose operation is known by now: each becomes a message to its job, or is late. $1
--- provider and $2 external id, or both null for all; $3 now. Webhook and submission both run this after their
+-- Delivers parked webhooks whose operation is known by now: each becomes a message to its job, or is late. @provider
+-- provider and @external_id external id, or both null for all; @at now. Webhook and submission both run this after their
 -- commit: the second to commit finds the other; of two at once one waits, and then finds nothing parked. Only
 -- jobs of the owner that has the operation are notified.
 with parked as materialized (
   select e.id, e.provider, e.external_id, e.news
   from umbra.webhook_events as e
   where e.verdict = 'parked'
-    and ($1::text is null or (e.provider = $1::text and e.external_id = $2::text))
+    and (@provider::text is null or (e.provider = @provider::text and e.external_id = @external_id::text))
     and exists (
       select from umbra.operations as o where o.provider = e.provider and o.external_id = e.external_id
     )
@@ -26,7 +26,7 @@ found as materialized (
 told as (
   insert into umbra.inbox (partition, job_id, sent_at, cause, kind, node, item, news)
   select
-    f.partition, f.job_id, $3::text::bigint,
+    f.partition, f.job_id, @at::text::bigint,
     'webhook/' || f.id || '/' || f.job_id || '/' || f.node || case when f.item >= 0 then '/' || f.item else '' end,
     'external', f.node, f.item, f.news
   from found as f

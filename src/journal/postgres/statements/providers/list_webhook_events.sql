@@ -1,6 +1,6 @@
--- The last webhooks of provider $1, newest first.
+-- The last webhooks of provider @provider, newest first.
 select event_id, external_id, received_at, verdict, reason, bytes
 from umbra.webhook_events
-where provider = $1::text
+where provider = @provider::text
 order by id desc
-limit $2::text::bigint
+limit @limit::text::bigint

@@ -1,9 +1,10 @@
--- Stores a webhook before it is processed. $2 identifies a repeated delivery (null: rejected, every one is
--- new). $3 external id, $4 now, $5 verdict, $6 reason, $7 bytes, $8 news. Returns whether it is new.
+-- Stores a webhook before it is processed. @event_id identifies a repeated delivery (null: rejected, every one is
+-- new). @external_id external id, @received_at now, @verdict, @reason, @bytes, @news. Returns whether it is new.
 with received as (
   insert into umbra.webhook_events (provider, event_id, external_id, received_at, verdict, reason, bytes, news)
   values (
-    $1::text, $2::text, $3::text, $4::text::bigint, $5::text, $6::text, $7::text::int, $8::text::json
+    @provider::text, @event_id::text, @external_id::text, @received_at::text::bigint, @verdict::text,
+    @reason::text, @bytes::text::int, @news::text::json
   )
   on conflict (provider, event_id) do nothing
   returning 1

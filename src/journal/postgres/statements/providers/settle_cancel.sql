@@ -1,8 +1,8 @@
--- The provider was asked to cancel ($6 null), so that the operation no longer holds a slot; or is asked again
--- at $6.
+-- The provider was asked to cancel (@again null), so that the operation no longer holds a slot; or is asked again
+-- at @again.
 update umbra.operations
 set
-  cancel_at = $6::text::bigint, cancel_tries = cancel_tries + 1,
-  slot_until = case when $6::text is not null then slot_until end
-where provider = $1::text and external_id = $2::text
-  and job_id = $3::text::uuid and node = $4::text::int and item = $5::text::int
+  cancel_at = @again::text::bigint, cancel_tries = cancel_tries + 1,
+  slot_until = case when @again::text is not null then slot_until end
+where provider = @provider::text and external_id = @external_id::text
+  and job_id = @job_id::text::uuid and node = @node::text::int and item = @item::text::int

@@ -1,6 +1,6 @@
--- The moves of an alias, newest first: at most $4.
+-- The moves of an alias, newest first: at most @limit.
 select moved_at as at, moved_by as by, moved_from as "from", moved_to as "to"
 from umbra.alias_moves
-where owner = $1::text and name = $2::text and alias = $3::text
+where owner = @owner::text and name = @name::text and alias = @alias::text
 order by id desc
-limit $4::text::bigint
+limit @limit::text::bigint

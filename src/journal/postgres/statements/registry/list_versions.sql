@@ -1,6 +1,6 @@
--- Versions of a workflow ($1 owner, $2 name) that are not deleted, newest first, below $3: at most $4.
+-- Versions of a workflow (@owner, @name) that are not deleted, newest first, below @before: at most @limit.
 select version, hash, created_at, pushed_by
 from umbra.workflows
-where owner = $1::text and name = $2::text and version < $3::text::int and deleted_at is null
+where owner = @owner::text and name = @name::text and version < @before::text::int and deleted_at is null
 order by version desc
-limit $4::text::bigint
+limit @limit::text::bigint

@@ -3,7 +3,7 @@ insert into umbra.tokens (
   id, hash, owner, scopes, last_four, created_at, rate_limit, max_unfinished_jobs, max_body_bytes
 )
 values (
-  $1::text::uuid, $2::text, $3::text, $4::text, $5::text, $6::text::bigint,
-  $7::text::double precision, $8::text::bigint, $9::text::bigint
+  @id::text::uuid, @hash::text, @owner::text, @scopes::text, @last_four::text, @created_at::text::bigint,
+  @rate_limit::text::double precision, @max_unfinished_jobs::text::bigint, @max_body_bytes::text::bigint
 )
 on conflict do nothing

@@ -5,26 +5,26 @@
 with latest as (
   select version, hash, definition, created_at, deleted_at, pushed_by, rules
   from umbra.workflows
-  where owner = $1::text and name = $2::text
+  where owner = @owner::text and name = @name::text
   order by version desc
   limit 1
 ),
 same as (
   select version, hash, definition, created_at, pushed_by, rules
   from latest
-  where hash = $3::text and definition::text = $4::text and deleted_at is null
+  where hash = @hash::text and definition::text = @definition::text and deleted_at is null
 ),
 added as (
   insert into umbra.workflows (owner, name, version, hash, definition, created_at, pushed_by, rules)
   select
-    $1::text,
-    $2::text,
+    @owner::text,
+    @name::text,
     coalesce((select version from latest), 0) + 1,
-    $3::text,
-    $4::text::json,
-    $5::text::bigint,
-    $6::text,
-    $7::text::int
+    @hash::text,
+    @definition::text::json,
+    @created_at::text::bigint,
+    @pushed_by::text,
+    @rules::text::int
   where not exists (select from same)
   on conflict do nothing
   returning version, hash, definition, created_at, pushed_by, rules

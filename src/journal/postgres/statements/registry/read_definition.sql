@@ -1,2 +1,2 @@
--- A definition that is no version of its workflow ($1: its hash).
-select hash, definition, rules from umbra.definitions where hash = $1::text
+-- A definition that is no version of its workflow (@hash: its hash).
+select hash, definition, rules from umbra.definitions where hash = @hash::text

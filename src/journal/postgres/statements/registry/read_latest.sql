@@ -2,6 +2,6 @@
 -- this.
 select version
 from umbra.workflows
-where owner = $1::text and name = $2::text and deleted_at is null
+where owner = @owner::text and name = @name::text and deleted_at is null
 order by version desc
 limit 1

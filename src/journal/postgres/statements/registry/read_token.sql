@@ -2,4 +2,4 @@
 select
   id, hash, owner, scopes, last_four, created_at, revoked_at, rate_limit, max_unfinished_jobs, max_body_bytes
 from umbra.tokens
-where hash = $1::text and revoked_at is null
+where hash = @hash::text and revoked_at is null

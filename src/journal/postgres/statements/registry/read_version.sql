@@ -1,4 +1,4 @@
--- Does this version ($3) exist, and is it not deleted? The definition stays on disk.
+-- Does this version (@version) exist, and is it not deleted? The definition stays on disk.
 select version
 from umbra.workflows
-where owner = $1::text and name = $2::text and version = $3::text::int and deleted_at is null
+where owner = @owner::text and name = @name::text and version = @version::text::int and deleted_at is null

@@ -2,7 +2,8 @@
 -- none but that of a queued tick.
 insert into umbra.fires (schedule_id, tick, kind, at, outcome, job_id, reason, count)
 values (
-  $1::text::uuid, $2::text::bigint, $3::text, $4::text::bigint, $5::text, $6::text::uuid, $7::text, $8::text::int
+  @schedule_id::text::uuid, @tick::text::bigint, @kind::text, @at::text::bigint, @outcome::text,
+  @job_id::text::uuid, @reason::text, @count::text::int
 )
 on conflict (schedule_id, tick, kind) do update
 set at = excluded.at, outcome = excluded.outcome, job_id = excluded.job_id, reason = excluded.reason

@@ -6,5 +6,5 @@ set
   reason = case when s.paused_at is null then 'the schedule was changed' else 'the schedule was paused' end
 from umbra.schedules as s
 where
-  s.id = $1::text::uuid and f.schedule_id = s.id and f.outcome = 'queued' and f.tick is distinct from s.queued_tick
+  s.id = @id::text::uuid and f.schedule_id = s.id and f.outcome = 'queued' and f.tick is distinct from s.queued_tick
   and (s.paused_at is not null or f.tick <= s.last_tick)

@@ -1,6 +1,6 @@
--- Outcomes after the tick $2 and kind $3, and of ticks before $4, oldest first.
+-- Outcomes after the tick @tick and kind @kind, and of ticks before @to, oldest first.
 select tick, kind, at, outcome, job_id, reason, count
 from umbra.fires
-where schedule_id = $1::text::uuid and (tick, kind) > ($2::text::bigint, $3::text) and tick < $4::text::bigint
+where schedule_id = @schedule_id::text::uuid and (tick, kind) > (@tick::text::bigint, @kind::text) and tick < @to::text::bigint
 order by tick, kind
-limit $5::text::bigint
+limit @limit::text::bigint

@@ -1,6 +1,6 @@
--- Outcomes before the tick $2 and kind $3, newest first.
+-- Outcomes before the tick @tick and kind @kind, newest first.
 select tick, kind, at, outcome, job_id, reason, count
 from umbra.fires
-where schedule_id = $1::text::uuid and (tick, kind) < ($2::text::bigint, $3::text)
+where schedule_id = @schedule_id::text::uuid and (tick, kind) < (@tick::text::bigint, @kind::text)
 order by tick desc, kind desc
-limit $4::text::bigint
+limit @limit::text::bigint

@@ -1,5 +1,5 @@
--- The schedules of an owner after the name $2, by name: at most $3, and at most $4 bytes of documents unless the first is
--- larger. found: more than the rows if these are not all.
+-- The schedules of an owner after the name @after, by name: at most @limit, and at most @max_bytes bytes of documents
+-- unless the first is larger. found: more than the rows if these are not all.
 select
   id, owner, name, partition, revision, document, created_at, updated_at, paused_at, last_tick, queued_tick, last_job,
   next_at, found
@@ -12,10 +12,10 @@ from (
   from (
     select *
     from umbra.schedules
-    where owner = $1::text and name > $2::text
+    where owner = @owner::text and name > @after::text
     order by name
-    limit $3::text::bigint + 1
+    limit @limit::text::bigint + 1
   ) as page
 ) as summed
-where place = 1 or (place <= $3::text::bigint and total <= $4::text::bigint)
+where place = 1 or (place <= @limit::text::bigint and total <= @max_bytes::text::bigint)
 order by name

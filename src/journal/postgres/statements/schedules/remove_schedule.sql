@@ -1,6 +1,6 @@
 -- Removes a schedule with the outcomes of its ticks. Returns no row if there is none.
 with removed as (
-  delete from umbra.schedules where owner = $1::text and name = $2::text returning id
+  delete from umbra.schedules where owner = @owner::text and name = @name::text returning id
 ),
 held as (
   delete from umbra.held using removed where held.by = removed.id

@@ -1,16 +1,17 @@
--- Moves the watermarks of partitions ($1, with epochs $2) from $3 to $4, and stores roll-ups in the name of partition $5, one
--- record each ($6, as in append.sql): all or nothing. The fence is that of append.sql. A watermark that is not the expected
--- one was moved by another owner, or by an earlier sending of this statement: then it is `to` already.
+-- Moves the watermarks of partitions (@partitions, with epochs @epochs) from @from to @to, and stores roll-ups in the
+-- name of partition @partition, one record each (@roll_ups, as in append.sql): all or nothing. The fence is that of
+-- append.sql. A watermark that is not the expected one was moved by another owner, or by an earlier sending of this
+-- statement: then it is `to` already.
 with fence as materialized (
   select p.id
-  from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
+  from unnest(@partitions::text::int[], @epochs::text::bigint[]) as f (id, epoch)
   join umbra.partitions as p on p.id = f.id and p.epoch = f.epoch
   order by p.id
   for share of p
 ),
 moves as materialized (
   select f.id, f.seq, f.next
-  from unnest($1::text::int[], $3::text::bigint[], $4::text::bigint[]) as f (id, seq, next)
+  from unnest(@partitions::text::int[], @from::text::bigint[], @to::text::bigint[]) as f (id, seq, next)
 ),
 expected as materialized (
   select w.partition
@@ -32,10 +33,10 @@ moved as (
 ),
 rows as (
   insert into umbra.node_stats (owner, workflow, version, hour, node, partition, data)
-  select r[1], r[2], r[3]::int, r[4]::bigint, r[5], $5::text::int, r[6]
+  select r[1], r[2], r[3]::int, r[4]::bigint, r[5], @partition::text::int, r[6]
   from (
     select string_to_array(record, chr(31)) as r
-    from unnest(string_to_array($6::text, chr(30))) as u (record)
+    from unnest(string_to_array(@roll_ups::text, chr(30))) as u (record)
     offset 0
   ) as n
   where (select is_held from verdict)
