@@ -167,6 +167,7 @@ describe("a folder's database", () => {
          (3, '${jobId}', 1, 'a', '{"type":"grant_slot","node":4}'), (3, '${jobId}', 2, 'b', '{}');
        delete from inbox where cause = 'b';
        drop table job_marks;
+       drop index webhook_events_refused;
        alter table jobs drop column fingerprint;
        alter table jobs drop column stats;
        drop table journal_orphans;

@@ -77,6 +77,7 @@ describe("statements of the stores on SQLite", () => {
     providers.deliverEvents({ operation, at })
     providers.deliverEvents({ operation: null, at })
     providers.listEvents({ provider, limit: 1 })
+    providers.jobWebhooks({ jobId: "one", after: 0, limit: 1, perOperation: 1 })
     providers.dueCancels({ partitions, providers: [provider], at, limit: 1 })
     providers.settleCancel({ ...operation, ...one, again: null })
     providers.unseenSubmissions({ jobId: "one" })

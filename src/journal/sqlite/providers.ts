@@ -215,7 +215,7 @@ export class SqliteProviders extends SqliteStore implements Sync<ProviderStore> 
     return rows.map(row => ({ ...row, reason: maybe(row.reason, text => JSON.parse(text) as string) }))
   }
 
-  jobWebhooks({ jobId, after, limit, perOperation }: Argument<"jobWebhooks">): JobWebhook[] {
+  jobWebhooks(query: Argument<"jobWebhooks">): JobWebhook[] {
     const rows = this.connection.all<Omit<JobWebhook, "tasks"> & { readonly tasks: string }>(
       `select e.id, e.provider, e.external_id as externalId, e.received_at as receivedAt, e.verdict, e.reason,
          json_group_array(json_array(o.node, o.item)) as tasks
@@ -226,13 +226,13 @@ export class SqliteProviders extends SqliteStore implements Sync<ProviderStore> 
          select w.id from webhook_events as w
          where w.provider = o.provider and w.external_id = o.external_id and w.verdict in ('late', 'refused')
          order by w.id
-         limit ?
+         limit @per_operation
        )
-       where o.job_id = ? and (c.owner is null or c.owner = j.owner) and e.id > ?
+       where o.job_id = @job_id and (c.owner is null or c.owner = j.owner) and e.id > @after
        group by e.id
        order by e.id
-       limit ?`,
-      ...[perOperation, jobId, after, limit],
+       limit @limit`,
+      query,
     )
     return rows.map(({ tasks, reason, ...row }) => ({
       ...row,
