@@ -42,7 +42,13 @@ if (role === "serve") {
   }[role]()
   process.on("message", async ({ workload }) => {
     if (workload === undefined) return process.send({ used: used() })
-    const { definition, input, inFlight, seconds } = workload
+    const { definition, input, inFlight, seconds, bulk } = workload
+    if (bulk !== undefined) {
+      const results = await opened.submitMany(definition, Array(bulk).fill(input))
+      const ended = await Promise.all(results.map(({ job }) => job.wait()))
+      if (ended.some(({ status }) => status !== "COMPLETED")) throw new Error("a job of the bulk failed")
+      return process.send({ jobs: bulk })
+    }
     const until = performance.now() + seconds * 1000
     let jobs = 0
     const lane = async () => {

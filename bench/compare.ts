@@ -49,6 +49,7 @@ const SECONDS = 0.2
 const WARM = 10
 const TURNS = 20
 const MESSAGES = 5000
+const BULK = 10_000
 
 const ofJobs = ["single, 100 in flight", "chain of 10, 100 in flight", "fan 1-100-1, 10 in flight"]
 
@@ -63,6 +64,12 @@ function all(): ReadonlyMap<string, Start> {
     found.set(`engine: ${name}`, libraryOf(workload, 1))
     found.set(`fleet: ${name}`, fleetOf(workload))
   }
+  const [single] = workloads(1).filter(({ name }) => name === ofJobs[0])
+  const bulk = {
+    definition: { name: "bench-bulk", nodes: single!.nodes },
+    ...{ input: { a: 1 }, bulk: BULK },
+  }
+  found.set(`engine: bulk of ${BULK}`, libraryOf(bulk, 1))
   for (const adapters of [1, 3, 10]) {
     const workload = {
       ...{ definition: pipeline(adapters), input: { count: MESSAGES } },
