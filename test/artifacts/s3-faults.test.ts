@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { readLocation } from "../../src/artifacts/s3/location.ts"
 import { sign } from "../../src/artifacts/s3/sign.ts"
 import { S3Store } from "../../src/artifacts/s3/store.ts"
-import { SWITCH, serveRaw } from "../worker/raw-server.ts"
+import { SWITCH, serveRaw } from "../worker/http/raw-server.ts"
 import { type Bucket, freshBucket } from "./bucket.ts"
 import { collected, inChunks, pattern, sha256 } from "./content.ts"
 import { cuttingProxy, type Fault, faultyServer } from "./faults.ts"

@@ -8,7 +8,7 @@ import { openUmbra } from "../../src/umbra.ts"
 import { HttpClient } from "../../src/worker/http/client.ts"
 import { sha256 } from "../artifacts/content.ts"
 import { until } from "../engine/stage.ts"
-import { SWITCH, serveRaw } from "../worker/raw-server.ts"
+import { SWITCH, serveRaw } from "../worker/http/raw-server.ts"
 import { type Asked, serve } from "../worker/server.ts"
 import { deliver, fakeProvider, make, openWith, waiting } from "./stage.ts"
 

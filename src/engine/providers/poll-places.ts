@@ -55,7 +55,7 @@ export class PollPlaces {
   }
 }
 
-export interface PlaceRequest extends Pick<Queued, "owner" | "workflow"> {
+interface PlaceRequest extends Pick<Queued, "owner" | "workflow"> {
   readonly signal: AbortSignal
   readonly begin: (release: () => void) => void
   /** Called instead of `begin` if the signal was aborted before. */

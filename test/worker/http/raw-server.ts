@@ -3,7 +3,7 @@
 import type { AddressInfo } from "node:net"
 import { createServer, type Socket } from "node:net"
 
-export interface RawServer extends AsyncDisposable {
+interface RawServer extends AsyncDisposable {
   readonly url: string
   /** Connections that are open. */
   readonly open: ReadonlySet<Socket>

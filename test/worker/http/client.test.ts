@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { HttpClient, type HttpRequest } from "../../src/worker/http/client.ts"
+import { HttpClient, type HttpRequest } from "../../../src/worker/http/client.ts"
 import { flood, SWITCH, serveRaw } from "./raw-server.ts"
 
 const client = new HttpClient({ allowPrivateAddresses: true })
