@@ -2,7 +2,7 @@
 import { createReadStream } from "node:fs"
 import { UmbraError } from "../errors.ts"
 
-/** A text is the content itself; a file is `{ path }` or a `file:` URL. */
+/** A text is the content itself; a file is `{ path }`, never a URL: URLs may come from data of a job. */
 export type ArtifactBody =
   | string
   | ArrayBuffer
@@ -16,35 +16,37 @@ const READ_BYTES = 256 * 1024
 /** A larger chunk is split: hashing it at once would block the event loop. */
 const CHUNK_BYTES = 1024 * 1024
 
-export async function* bytesOf(body: ArtifactBody): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* bytesOf(
+  body: Exclude<ArtifactBody, URL>,
+): AsyncGenerator<Uint8Array, void, undefined> {
   if (typeof body === "string") yield* split(Buffer.from(body))
   else if (body instanceof ArrayBuffer) yield* split(new Uint8Array(body))
   else if (ArrayBuffer.isView(body))
     yield* split(new Uint8Array(body.buffer, body.byteOffset, body.byteLength))
-  else if (body instanceof URL || "path" in body) yield* fileBytes(body)
+  else if ("path" in body) yield* fileBytes(body)
   else for await (const chunk of body) yield* split(typeof chunk === "string" ? Buffer.from(chunk) : chunk)
 }
 
 /** Throws before anything is read. */
-export function checkBody(body: unknown): asserts body is ArtifactBody {
+export function checkBody(body: unknown): asserts body is Exclude<ArtifactBody, URL> {
   if (typeof body === "string" || body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return
-  if (body instanceof URL) {
-    if (body.protocol === "file:") return
-    throw invalid(
-      `the content of an artifact cannot be read from ${body.protocol}//…. Pass a file: URL, or fetch the URL and pass the stream of the response`,
-    )
-  }
+  if (body instanceof URL) throw invalid(urlProblem(body))
   if (typeof body === "object" && body !== null) {
     if (Symbol.asyncIterator in body || Symbol.iterator in body) return
     if ("path" in body && typeof body.path === "string" && body.path !== "") return
   }
-  throw invalid(
-    "the content of an artifact must be a string, a buffer, a stream of buffers, { path } or a file: URL",
-  )
+  throw invalid("the content of an artifact must be a string, a buffer, a stream of buffers or { path }")
 }
 
-async function* fileBytes(file: URL | { readonly path: string }) {
-  const source = createReadStream(file instanceof URL ? file : file.path, { highWaterMark: READ_BYTES })
+function urlProblem({ protocol }: URL): string {
+  const what = `the content of an artifact cannot be read from ${protocol} URLs`
+  if (protocol === "file:")
+    return `${what}: they may come from data of a job. For a file of your own pass { path: fileURLToPath(url) }`
+  return `${what} here. ctx.artifacts of a handler accepts http and https; otherwise fetch the URL, and pass the stream of the response`
+}
+
+async function* fileBytes({ path }: { readonly path: string }) {
+  const source = createReadStream(path, { highWaterMark: READ_BYTES })
   try {
     yield* source as AsyncIterable<Buffer>
   } catch (error) {

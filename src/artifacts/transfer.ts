@@ -202,13 +202,16 @@ function checkName(name: unknown): asserts name is string {
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *; *[\w!#$&^.+-]+=([\w!#$&^.+-]+|"[^"\\\p{Cc}]*"))*$/u
 
 /** Names and types of artifacts are sent as headers. */
-function mediaType(type: unknown): string {
-  if (
+export function isMediaType(type: unknown): type is string {
+  return (
     typeof type === "string" &&
     type.length <= MAX_TYPE &&
     /^[\x20-\x7e]+$/.test(type) &&
     MEDIA_TYPE.test(type)
   )
-    return type
+}
+
+function mediaType(type: unknown): string {
+  if (isMediaType(type)) return type
   throw new UmbraError("E309", 'the type of an artifact must be a media type, for example "image/png"')
 }

@@ -176,8 +176,14 @@ export class JobFacts {
     const submission = await this.#submission(jobId)
     const { nodes } = await this.#parts.plans.ofJob(submission)
     const { name, data } = command
-    await new JobArtifacts(this.#parts.journal, Date.now).check(submission.owner, data)
-    const check = async (schema: JsonObject) => checkSignalData({ name, schema }, data, submission.owner)
+    const artifacts = new JobArtifacts(this.#parts.journal, Date.now)
+    await artifacts.check(submission.owner, data)
+    const check = async (schema: JsonObject) => {
+      const fitting = await checkSignalData({ name, schema }, data, submission.owner)
+      // A default of the schema may be a reference.
+      await artifacts.check(submission.owner, fitting)
+      return fitting
+    }
     const declared = nodes.find(({ signal }) => signal?.name === name)?.signal?.schema
     if (declared !== undefined) return send({ ...command, data: await check(declared) })
     const schemaNow = async () => {

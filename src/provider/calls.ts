@@ -93,12 +93,12 @@ export class ProviderCalls implements Providers {
     }
   }
 
-  async keep(result: OperationResult, { provider, owner, signal }: Keep): Promise<OperationResult> {
+  async keep(result: OperationResult, { provider, owner, signal, place }: Keep): Promise<OperationResult> {
     const { registry, artifacts, now } = this.#parts
     if (artifacts === undefined || registry.get(provider)?.store !== true) return result
     return this.#keeper.result(result, {
       put: (name, body, options) => artifacts.put(name, body, { ...options, owner, signal }),
-      ...{ owner, signal, now },
+      ...{ owner, signal, place, now },
     })
   }
 

@@ -24,7 +24,7 @@ import type { WorkerSettings } from "./settings.ts"
 
 export interface HandlerArtifacts {
   /**
-   * Stores content that outputs can refer to: a text, a buffer, a stream, `{ path }`, or a URL (`file:`, `http:`, `https:`), whose
+   * Stores content that outputs can refer to: a text, a buffer, a stream, `{ path }`, or a URL (`http:` or `https:`), whose
    * address is checked as that of `call_external_service`. The same content is stored once for each owner. Content that nothing
    * refers to is removed after a day.
    */

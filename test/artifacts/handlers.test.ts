@@ -79,7 +79,6 @@ describe("ctx.artifacts", () => {
       ["web", () => new Blob(["web"]).stream() as unknown as AsyncIterable<Uint8Array>],
       ["texts", () => Readable.from(["te", "xts"])],
       ["in a file", () => ({ path: file })],
-      ["in a file", () => pathToFileURL(file)],
       ["", () => ""],
     ]
     for (const [text, make] of given) {
@@ -102,7 +101,13 @@ describe("ctx.artifacts", () => {
     }
     expect(await failed({}, 7)).toBe("E309")
     expect(await failed({}, null)).toBe("E309")
-    expect(await failed({}, new URL("ftp://127.0.0.1/x"))).toBe("E309")
+    for (const url of [
+      "ftp://127.0.0.1/x",
+      "data:text/plain,x",
+      pathToFileURL(import.meta.filename).href,
+      "blob:x",
+    ])
+      expect([url, await failed({}, new URL(url))]).toEqual([url, "E309"])
     expect(await failed({}, [7])).toBe("E309")
     expect(await failed({}, { path: join(tmpdir(), "there-is-no-such-file") })).toBe("E601")
     expect(await failed({ name: "" })).toBe("E309")

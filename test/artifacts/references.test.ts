@@ -164,6 +164,48 @@ describe.each(["SQLite", "PostgreSQL"])("references on %s", kind => {
     expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
   })
 
+  it("in the default of a signal's schema are refused", async () => {
+    const umbra = await opened(kind, { handlers })
+    for (const [of, code] of [
+      [foreign, "E807"],
+      [own, undefined],
+    ] as const) {
+      const schema = { type: "object", properties: { file: { default: of } } }
+      const config = { signal: "go", schema }
+      const job = await submit(umbra, flow([{ id: "a", handler: "wait_for_signal", config } as never]))
+      await until("it waits", async () => (await umbra.graph(job.id)).waiting_for.length > 0)
+      const sent = umbra.signal(job.id, "go", {}).then(
+        () => undefined,
+        (error: { code?: string }) => error.code,
+      )
+      expect(await sent).toBe(code)
+      if (code === undefined) {
+        await job.wait()
+        expect(await held(umbra, job.id)).toEqual([own.artifact])
+      } else await umbra.cancel(job.id)
+    }
+  })
+
+  it("a list of for_each that is built from text does not count as held", async () => {
+    const umbra = await opened(kind, { handlers })
+    const list = "{{ [{'artifact': 'sha256:' ~ input.digits}] }}"
+    const reference = { artifact: "sha256:{{ input.digits }}" }
+    await umbra.register({ name: "child", nodes: [{ id: "c", handler: "echo" }] } as never, "one")
+    const uses = [
+      { handler: "transform", config: { value: reference } },
+      { handler: "echo", config: { value: reference } },
+      { handler: "show", config: { previews: [reference] } },
+      { handler: "workflow", config: { workflow: "child", input: reference } },
+    ]
+    for (const use of uses) {
+      const listed = { id: "list", handler: "transform", for_each: list, config: { value: 1 } }
+      const workflow = flow([listed, { id: "use", dependencies: ["list"], ...use }] as never)
+      const digits = (of: { artifact: string }) => ({ digits: of.artifact.slice("sha256:".length) })
+      expect([use.handler, await ended(umbra, workflow, digits(foreign))]).toEqual([use.handler, "E807"])
+      expect(await ended(umbra, workflow, digits(own))).toEqual([own.artifact])
+    }
+  })
+
   it("in inputs of schedules are refused, and held by the schedule", async () => {
     const umbra = await opened(kind, { handlers })
     await umbra.register(flow([{ id: "a", handler: "echo" }]) as never, "one")

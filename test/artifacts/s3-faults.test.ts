@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { readLocation } from "../../src/artifacts/s3/location.ts"
 import { sign } from "../../src/artifacts/s3/sign.ts"
 import { S3Store } from "../../src/artifacts/s3/store.ts"
+import { SWITCH, serveRaw } from "../worker/http/raw-server.ts"
 import { type Bucket, freshBucket } from "./bucket.ts"
 import { collected, inChunks, pattern, sha256 } from "./content.ts"
 import { cuttingProxy, type Fault, faultyServer } from "./faults.ts"
@@ -159,6 +160,16 @@ describe("faults between the store and the server", () => {
     expect(ended).toBe(false)
     expect(await bucket.keys()).toEqual([])
     expect(await bucket.uploads()).toEqual([])
+  })
+
+  it("gives up on a server that switches to another protocol", async () => {
+    await using server = await serveRaw(SWITCH)
+    const store = bucket.store({ endpoint: server.url, tries: 2, pauseMs: 1 })
+    onTestFinished(() => store.close())
+    await expect(store.size("a")).rejects.toMatchObject({
+      code: "E801",
+      message: expect.stringContaining("closed before a response"),
+    })
   })
 
   it("gives up on a server that accepts connections and stays silent", async () => {

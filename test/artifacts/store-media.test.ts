@@ -203,6 +203,60 @@ describe("put of ctx.artifacts with a URL", () => {
   })
 })
 
+describe("a part of the content that nobody asked for", () => {
+  const put = defineHandler({
+    name: "put_url",
+    run: (config, ctx) => ctx.artifacts.put("x", new URL((config as { url: string }).url)),
+  })
+  const parts = () =>
+    service(({ path }, response) =>
+      response.writeHead(Number(path.slice(1)), { "content-range": "bytes 0-9/1000" }).end(png),
+    )
+
+  it("is an error of the service, and nothing is stored", async () => {
+    const { url } = await parts()
+    for (const status of [206, 200])
+      for (const [name, config] of [
+        ["store_media", {}],
+        ["put_url", {}],
+        ["call_external_service", { save_as: "x" }],
+      ] as const) {
+        const { umbra, error } = await ran(name, { url: `${url}/${status}`, ...config }, { handlers: [put] })
+        expect([name, error?.code]).toEqual([name, "E411"])
+        expect((await umbra.artifacts.list()).artifacts).toEqual([])
+      }
+  })
+
+  it("is stored if the node asks for it", async () => {
+    const { url } = await parts()
+    const config = { url: `${url}/206`, headers: { Range: "bytes=0-9" } }
+    expect((await ran("store_media", config)).output).toMatchObject({ artifact: sha256(png) })
+    const saved = await ran("call_external_service", { ...config, save_as: "x" })
+    expect(saved.output).toMatchObject({ status: 206, body: { artifact: sha256(png) } })
+    const expected = { url: `${url}/206`, expected_status: 206, save_as: "x" }
+    expect((await ran("call_external_service", expected)).output).toMatchObject({ status: 206 })
+  })
+
+  it("nor is an answer without the content stored", async () => {
+    const server = await service(({ path }, response) => response.writeHead(Number(path.slice(1))).end())
+    for (const status of [202, 204, 205]) {
+      const { error } = await ran("put_url", { url: `${server.url}/${status}` }, { handlers: [put] })
+      expect(error).toMatchObject({ code: "E411" })
+    }
+  })
+
+  it("a declared type that is too long or none is application/octet-stream", async () => {
+    const types = [`text/${"a".repeat(300)}`, "text", "a/b/c", "", "text/ü; x"]
+    const server = await service(({ path }, response) =>
+      response.setHeader("content-type", types[Number(path.slice(1))]!).end("unknown"),
+    )
+    for (const n of types.keys()) {
+      const { output } = await ran("put_url", { url: `${server.url}/${n}` }, { handlers: [put] })
+      expect(output).toMatchObject({ type: "application/octet-stream" })
+    }
+  })
+})
+
 describe("save_as of call_external_service", () => {
   it("S9 stores the body, which the output refers to", async () => {
     const rows = Buffer.from("id,name\n1,Ada\n".repeat(1_000_000))

@@ -2,10 +2,13 @@
 import type { ServerResponse } from "node:http"
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Json } from "../../src/core/json.ts"
+import { UrlKeeper } from "../../src/provider/keep.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { openUmbra } from "../../src/umbra.ts"
+import { HttpClient } from "../../src/worker/http/client.ts"
 import { sha256 } from "../artifacts/content.ts"
 import { until } from "../engine/stage.ts"
+import { SWITCH, serveRaw } from "../worker/http/raw-server.ts"
 import { type Asked, serve } from "../worker/server.ts"
 import { deliver, fakeProvider, make, openWith, waiting } from "./stage.ts"
 
@@ -105,6 +108,58 @@ describe("store of a provider", () => {
     expect((await umbra.node(flaky.id, "flaky")).output).toEqual(reference)
     const gone = await umbra.submit(make(["gone"]))
     expect(await gone.wait()).toMatchObject({ status: "FAILED", error: { code: "E411" } })
+  })
+
+  it("fails polls whose URL answers with a switch of protocols", async () => {
+    await using server = await serveRaw(SWITCH)
+    const fake = await fakeProvider({ script: () => ({ steps: [{ do: "complete", output: server.url }] }) })
+    const over = { ...polled.over, max_poll_errors: 2 }
+    const umbra = await openWith(fake, { worker, over })
+    const [node] = make().nodes
+    const job = await umbra.submit(make([], { nodes: [{ ...node, retry: { max_attempts: 1 } }] }))
+    expect(await job.wait()).toMatchObject({ status: "FAILED", error: { code: "E408" } })
+  })
+
+  it("a download that hangs delays no poll of another owner, and a cancel frees its place", async () => {
+    const { cat, url, asked } = await pictures(({ path }, response) => path !== "/hang" && response.end(png))
+    const outputs: Record<string, Json> = { hang: `${url}/hang`, plain: 1, cat }
+    const fake = await fakeProvider({
+      script: ({ request }) => ({
+        steps: [{ do: "complete", output: outputs[(request as { scene: string }).scene]! }],
+      }),
+    })
+    const over = { ...polled.over, concurrency: 10 }
+    const umbra = await openWith(fake, { worker, over, engine: { pollConcurrency: 1 } })
+    const hung = await umbra.submit(make(["hang"]), { owner: "a" })
+    await until("the download has begun", async () => asked.length === 1)
+    const plain = await umbra.submit(make(["plain"]), { owner: "b" })
+    expect(await plain.wait()).toMatchObject({ status: "COMPLETED" })
+    const kept = await umbra.submit(make(["cat"]), { owner: "b" })
+    await waiting(umbra, fake, kept.id, 2)
+    expect((await umbra.job(kept.id)).status).toBe("PROCESSING")
+    await umbra.cancel(hung.id)
+    expect(await kept.wait()).toMatchObject({ status: "COMPLETED" })
+  })
+
+  it("all downloads of one result have one time limit", async () => {
+    const { url } = await pictures(() => {})
+    let released = 0
+    const keeping = {
+      ...{ owner: "a", signal: new AbortController().signal, now: Date.now },
+      put: () => Promise.reject(new Error("never")),
+      place: async () => () => void released++,
+    }
+    const keeper = new UrlKeeper(new HttpClient({ allowPrivateAddresses: true }), 0.1)
+    const output = [`${url}/1`, `${url}/2`]
+    expect(await keeper.result({ type: "completed", output }, keeping)).toMatchObject({
+      type: "error",
+      fault: { code: "E408", retryable: true },
+    })
+    const preview = { type: "running", preview: output } as const
+    expect(await keeper.result(preview, keeping)).toEqual(preview)
+    expect(released).toBe(2)
+    const later = await keeper.result({ type: "completed", output }, { ...keeping, place: async () => null })
+    expect(later).toMatchObject({ type: "postponed" })
   })
 
   it("reaches only allowed addresses", async () => {

@@ -178,6 +178,8 @@ export class S3Client {
       const silent = `no data arrived on the connection for ${this.silenceMs / 1000} s`
       sent.setTimeout(this.silenceMs, () => sent.destroy(new Error(silent)))
       sent.on("response", resolve).on("error", reject)
+      // Ends of a connection that are neither a response nor an error, such as an unrequested switch of protocols.
+      sent.on("close", () => reject(new Error("the connection was closed before a response arrived")))
       sent.end(body)
     })
   }

@@ -103,6 +103,11 @@ const BATCH_BYTES = 2 * 1024 * 1024
 const BATCH_FACTS = 5000
 const FACT_OVERHEAD = 100
 
+/** Were the references of the fact checked before it was decided on? Lists of `for_each` and inputs of ticks are rendered without a check. */
+function isChecked(fact: Fact): boolean {
+  return fact.type !== "node_expanded" && (fact.type !== "job_submitted" || fact.schedule === undefined)
+}
+
 /** A batch whose append has an outcome. */
 export interface CommittedBatch {
   readonly batch: Batch
@@ -164,7 +169,7 @@ export class AppendLane {
     if (owned === undefined || job.evicted) throw partitionMoved(job.partition)
     const batch = this.#open
     const data = encodeFact(fact, outputText)
-    if (data.includes(ARTIFACT_MARK)) this.#holdNew(job, data)
+    if (data.includes(ARTIFACT_MARK)) this.#holdNew(job, data, isChecked(fact))
     job.seq = owned.nextSeq++
     const phase = phaseOf(job.state)
     if (phase !== job.phase || job.turnSeq === 0) {
@@ -225,8 +230,11 @@ export class AppendLane {
     this.#schedule()
   }
 
-  /** What an earlier fact refers to is held already: jobs pass references on. */
-  #holdNew(job: LiveJob, data: string): void {
+  /**
+   * What an earlier fact refers to is held already: jobs pass references on. A fact that was not checked may refer to content that
+   * is not there, or not the owner's: a later fact with the same reference is checked, and holds it.
+   */
+  #holdNew(job: LiveJob, data: string, wasChecked: boolean): void {
     const found = artifactsInText(data)
     if (found.length === 0) return
     job.artifacts ??= new Set()
@@ -236,7 +244,7 @@ export class AppendLane {
       job.state.owner,
       found.filter(hash => !known.has(hash)),
     )
-    for (const hash of found) known.add(hash)
+    if (wasChecked) for (const hash of found) known.add(hash)
   }
 
   /** The job holds the artifacts that its facts refer to. */

@@ -63,7 +63,7 @@ export interface LiveJob {
   evictingOutputs: Set<number> | null
   /** Large outputs that the items of a node with `for_each` read, fetched once for all items. */
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
-  /** Hashes of artifacts that its facts refer to, as far as they were recorded here: it holds these. */
+  /** Hashes of artifacts that its checked facts refer to, as far as they were recorded here: it holds these. */
   artifacts: Set<string> | null
   /** It waits as a row for a place in memory; code that uses it now must not dispatch it. */
   isQueued: boolean

@@ -8,7 +8,8 @@ import type { Clock } from "../clock.ts"
 import type { JobArtifacts } from "../owner/job-artifacts.ts"
 import type { JobOwner, LiveJob } from "../owner/live-job.ts"
 import type { Capacity } from "./capacity.ts"
-import type { Operation, Providers } from "./providers.ts"
+import { PollPlaces } from "./poll-places.ts"
+import type { Operation, Providers, ProviderTerms } from "./providers.ts"
 import type { RateRequest } from "./rate.ts"
 
 export interface PollsParts {
@@ -24,23 +25,33 @@ export interface PollsParts {
   readonly maxWaitMs: number
 }
 
-/** Polls operations that are due (X3): with limited concurrency, at the provider's rate, and aborted when a webhook arrives first. */
+/**
+ * Polls operations that are due (X3): with limited concurrency, in which owners take turns, at the provider's rate, and aborted when
+ * a webhook arrives first. Results are stored with places of their own, because a download takes longer than a poll.
+ */
 export class Polls {
   readonly #parts: PollsParts
-  readonly #queue: PendingPoll[] = []
-  #running = 0
+  readonly #places: PollPlaces
+  readonly #storePlaces: PollPlaces
 
   constructor(parts: PollsParts) {
     this.#parts = parts
+    this.#places = new PollPlaces(parts.concurrency)
+    this.#storePlaces = new PollPlaces(parts.concurrency)
   }
 
   /** Polls the operation of a node, or of one of its items. */
   start(job: LiveJob, of: TaskRef): void {
-    const poll = { job, of, abort: new AbortController() }
+    const abort = new AbortController()
     job.activePolls ??= new Map()
-    job.activePolls.set(taskKey(of), poll.abort)
-    this.#queue.push(poll)
-    this.#pump()
+    job.activePolls.set(taskKey(of), abort)
+    const { owner, workflow } = job.state
+    const begin = (release: () => void) => {
+      this.#run({ job, of, abort, release })
+        .catch(error => this.#parts.owner.quarantine(job, error))
+        .finally(release)
+    }
+    this.#places.take({ owner, workflow, signal: abort.signal, begin })
   }
 
   /** X4, second layer: an operation that the job no longer waits for is not polled any longer. */
@@ -53,34 +64,21 @@ export class Polls {
     }
   }
 
-  #pump(): void {
-    while (this.#running < this.#parts.concurrency) {
-      const next = this.#queue.shift()
-      if (next === undefined) return
-      if (next.abort.signal.aborted) continue
-      this.#running++
-      this.#run(next)
-        .catch(error => this.#parts.owner.quarantine(next.job, error))
-        .finally(() => {
-          this.#running--
-          this.#pump()
-        })
-    }
-  }
-
-  async #run({ job, of, abort }: PendingPoll): Promise<void> {
+  async #run(poll: RunningPoll): Promise<void> {
+    const { job, of, abort } = poll
     const operation = waitingOperation(job, of)
     if (operation === null) return
     const terms = this.#parts.providers.terms(operation.provider)
     const result =
       terms?.poll == null
         ? ({ type: "error", fault: unknownProvider(operation.provider) } as const)
-        : await this.#ask(operation, { owner: job.state.owner, ...terms }, abort.signal)
+        : await this.#ask(operation, { owner: job.state.owner, ...terms }, poll)
     if (abort.signal.aborted || job.evicted) return
     job.activePolls?.delete(taskKey(of))
     const { externalId } = operation
-    const poll = terms?.poll ?? rarely
-    this.#parts.owner.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })
+    const policy = terms?.poll ?? rarely
+    const command = { type: "external", ...of, externalId, source: "poll", poll: policy, result } as const
+    this.#parts.owner.command(job, command)
   }
 
   /** While the store is unavailable no provider is polled: the job itself has no fault. */
@@ -95,15 +93,17 @@ export class Polls {
   }
 
   /** S1: polls through a worker that accepts such polls, if there is one; otherwise from this process. */
-  async #poll(operation: Operation, request: RateRequest, signal: AbortSignal): Promise<OperationResult> {
+  async #poll(operation: Operation, request: PollTerms, signal: AbortSignal): Promise<OperationResult> {
     const { providers, broker, clock, capacity } = this.#parts
     const { provider, externalId, jobId, nodeId } = operation
     const handler = pollQueue(provider)
     const { remote } = broker
     if (remote?.answers(handler) !== true)
       return providers.poll(operation, { signal, place: () => capacity.rate.waitForPlace(request) })
+    const { timeoutSeconds } = request
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
-    const outcome = await remote.call(of, { signal })
+    const limit = AbortSignal.timeout(timeoutSeconds * 1000 + WORKER_MS)
+    const outcome = await remote.call(of, { signal: AbortSignal.any([signal, limit]) })
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
     if (outcome.type === "completed") return outcome.output as unknown as OperationResult
     if (outcome.type !== "failed") return { type: "error", fault: unknownProvider(provider) }
@@ -113,20 +113,32 @@ export class Polls {
 
   async #ask(
     operation: Operation,
-    terms: Omit<RateRequest, "provider">,
-    signal: AbortSignal,
+    terms: Omit<PollTerms, "provider">,
+    poll: RunningPoll,
   ): Promise<OperationResult> {
     const { capacity } = this.#parts
+    const { signal } = poll.abort
     const request = { ...terms, provider: operation.provider }
     const later = await this.#postponement(request)
     if (later !== null) return { type: "postponed", until: later }
     if (signal.aborted) return { type: "hint" }
     const polled = await this.#poll(operation, request, signal)
     const { provider } = operation
-    const result = await this.#parts.providers.keep(polled, { provider, owner: terms.owner, signal })
+    const place = () => this.#placeToStore(poll)
+    const result = await this.#parts.providers.keep(polled, { provider, owner: terms.owner, signal, place })
     if (result.type === "error" && !signal.aborted)
       capacity.reportFailure(operation.provider, "poll", result.fault)
     return this.#withArtifacts(terms.owner, result)
+  }
+
+  /** The poll itself is over: its place is free for another one. */
+  async #placeToStore({ job, abort: { signal }, release }: RunningPoll): Promise<(() => void) | null> {
+    const { owner, workflow } = job.state
+    release()
+    if (this.#storePlaces.isFull(owner)) return null
+    return new Promise(resolve =>
+      this.#storePlaces.take({ owner, workflow, signal, begin: resolve, abandoned: () => resolve(null) }),
+    )
   }
 
   async #withArtifacts(owner: string, result: OperationResult): Promise<OperationResult> {
@@ -141,6 +153,8 @@ export class Polls {
 }
 
 const RETRY_MS = 5000
+/** A worker answers within the provider's time limit, unless the poll waits there, or the worker is lost. */
+const WORKER_MS = 5000
 /** Error of a poll by a worker: the result itself fits, but not with the few fields around it. */
 const OUTPUT_TOO_LARGE = "E405"
 
@@ -149,11 +163,15 @@ export function pollQueue(provider: string): string {
   return `poll:${provider}`
 }
 
-interface PendingPoll {
+interface RunningPoll {
   readonly job: LiveJob
   readonly of: TaskRef
   readonly abort: AbortController
+  /** Frees its place. */
+  readonly release: () => void
 }
+
+type PollTerms = RateRequest & Pick<ProviderTerms, "timeoutSeconds">
 
 /** For a provider that was removed from this process, or cannot be polled any more: another release may know it. */
 const rarely: PollPolicy = { seconds: [120], jitter: 0.1, maxErrors: null }

@@ -22,6 +22,8 @@ export interface Keep {
   /** The owner of the job. */
   readonly owner: string
   readonly signal: AbortSignal
+  /** Called before something is downloaded: resolves with the function that ends it. null: not now. */
+  readonly place: () => Promise<(() => void) | null>
 }
 
 /** A call to a provider that already has its place in the rate. */

@@ -13,7 +13,7 @@ import {
   streamFault,
   whole,
 } from "../http/client.ts"
-import { storeAnswer } from "../http/download.ts"
+import { checkComplete, storeAnswer } from "../http/download.ts"
 import { externalIdProblem, submitted } from "../waiting.ts"
 import { callExternalServiceSpec, type requestConfig } from "./specs.ts"
 
@@ -61,6 +61,7 @@ async function saved(
   { ctx, caller, name }: { readonly ctx: HandlerContext; readonly caller: Caller; readonly name: string },
 ) {
   const stream = await openAnswer(http, config, caller)
+  if (config.expected_status === undefined) await checkComplete(stream, buildHeaders(config))
   const body = await storeAnswer(ctx.artifacts, stream, { name })
   return { status: stream.status, headers: { ...stream.headers }, encoding: "artifact" as const, body }
 }

@@ -15,7 +15,7 @@ import {
   validateHeaderValue,
 } from "node:http"
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https"
-import type { Readable } from "node:stream"
+import type { Duplex, Readable } from "node:stream"
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib"
 import { isRetryableStatus, retryAfterSeconds, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
@@ -266,11 +266,34 @@ function begin({ url, method, headers, body, signal }: HttpRequest, agent: Agent
   const all = { "user-agent": "umbra", "accept-encoding": "gzip, deflate, br", ...headers, ...length }
   const sent = send(url, { method, headers: all, agent, signal })
   const answer = new Promise<IncomingMessage>((resolve, reject) => {
-    sent.on("response", resolve)
+    const refuse = refuseSwitch(reject)
+    // Without the header Upgrade, 101 is an ordinary response to Node.js.
+    sent.on("response", answer =>
+      answer.statusCode === 101 ? refuse(answer, answer.socket) : resolve(answer),
+    )
     sent.on("error", reject)
+    sent.on("upgrade", refuse).on("connect", refuse)
+    // Some ends of a connection are neither a response nor an error.
+    sent.on("close", () => reject(signal.aborted ? signal.reason : closedEarly()))
   })
   sent.end(body)
   return { sent, answer }
+}
+
+/** No request asks for another protocol: the rest of the connection is not HTTP. */
+function refuseSwitch(reject: (error: Error) => void) {
+  return ({ statusCode }: IncomingMessage, socket: Duplex) => {
+    socket.on("error", () => {}).destroy()
+    reject(protocolError("HPE_UNEXPECTED_UPGRADE", `Unrequested switch to another protocol (${statusCode})`))
+  }
+}
+
+function closedEarly(): Error {
+  return protocolError("HPE_CLOSED_CONNECTION", "The connection was closed before a response arrived")
+}
+
+function protocolError(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code })
 }
 
 async function* bodyOf(answer: IncomingMessage, request: HttpRequest): HttpStream["body"] {

@@ -1,6 +1,8 @@
 /** Content of a URL that becomes an artifact, as it arrives. What its bytes say of its type comes before what its server says. */
+import { isMediaType } from "../../artifacts/transfer.ts"
 import type { ArtifactReference } from "../../core/artifacts.ts"
 import type { HandlerArtifacts } from "../artifacts.ts"
+import { finalError } from "../fail.ts"
 import { HEAD_BYTES, mediaTypeOf } from "../media-type.ts"
 import { type HttpClient, type HttpRequest, type HttpStream, streamFault } from "./client.ts"
 
@@ -23,8 +25,26 @@ export async function download(
     ...{ method: "GET", body: undefined, timeoutSeconds, maxRedirects: MAX_REDIRECTS, ...request },
     headers: { accept: "*/*", ...headers },
   })
-  if (stream.status >= 200 && stream.status < 300) return stream
+  await checkComplete(stream, headers)
+  if (complete.has(stream.status) || stream.status === 206) return stream
   throw await streamFault(stream, now())
+}
+
+const complete = new Set([200, 201, 203])
+
+/** Throws if the answer is a part of the content although none was asked for: with `Range` the node asks for one. */
+export async function checkComplete(stream: HttpStream, sent: Download["headers"] = {}): Promise<void> {
+  const { status, url, headers } = stream
+  const isPart = status === 206 || (status < 300 && headers["content-range"] !== undefined)
+  if (!isPart || "range" in sent) return
+  await stream.body.return()
+  throw finalError(
+    "E411",
+    `${url.origin} answered with a part of the content (${status}), not with all of it.`,
+    {
+      status,
+    },
+  )
 }
 
 export async function storeAnswer(
@@ -43,8 +63,10 @@ export async function storeAnswer(
 /** A type that is shown as media must have the bytes of it. */
 function declaredType({ headers }: HttpStream): string {
   const [type = ""] = (headers["content-type"] ?? "").split(";")
-  const isPlain = /^(text|application)\/[\w.+-]+$/i.test(type.trim())
-  return isPlain ? type.trim().toLowerCase() : "application/octet-stream"
+  const plain = type.trim().toLowerCase()
+  return /^(text|application)\/[\w.+-]+$/.test(plain) && isMediaType(plain)
+    ? plain
+    : "application/octet-stream"
 }
 
 /** The first bytes of a body, and all of it. */
