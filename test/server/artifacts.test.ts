@@ -135,6 +135,25 @@ describe.each(Object.entries(stores))("artifacts over HTTP on %s", (_, open) => 
     expect(shown.get("content-disposition")).toContain("p.csv")
   })
 
+  it("refuses bodies that are not the content itself, and says what a type must be", async () => {
+    const send = (headers: Record<string, string>) =>
+      stage.ask("/artifacts", { method: "POST", body: "not stored", token: alice, headers })
+    const cases: [Record<string, string>, number, string][] = [
+      [{ "content-type": "a/b", "content-encoding": "gzip" }, 415, "E636"],
+      [{ "content-type": "a/b", "content-range": "bytes 0-9/100" }, 400, "E633"],
+      [{ "content-type": "nothing" }, 415, "E636"],
+    ]
+    for (const [headers, status, code] of cases) {
+      const refused = await send(headers)
+      expect([headers, refused.status, refused.body]).toMatchObject([headers, status, { code }])
+      expect(JSON.stringify(refused.body)).not.toContain("yaml")
+    }
+    expect((await get(sha("not stored"))).status).toBe(404)
+    expect((await send({ "content-type": "a/b", "content-encoding": "identity" })).status).toBe(201)
+    const huge = await get(sha("not stored"), { range: "bytes=99999999999999999999-" })
+    expect(huge.status).toBe(416)
+  })
+
   it("an empty artifact has no range", async () => {
     expect((await put("")).body).toMatchObject({ artifact: sha(""), bytes: 0 })
     expect(await get(sha(""))).toMatchObject({ status: 200, body: "" })

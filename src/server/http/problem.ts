@@ -96,7 +96,7 @@ export function answerProblem(reply: FastifyReply, error: UmbraError): FastifyRe
 
 export function problemHandler(log: Log) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-    const known = knownError(error)
+    const known = knownError(error, request.routeOptions.url)
     if (known.status >= 500 && known.status !== 503)
       log.error(
         { error: error.stack ?? String(error), method: request.method, route: request.routeOptions.url },
@@ -106,12 +106,14 @@ export function problemHandler(log: Log) {
   }
 }
 
-function knownError(error: FastifyError): UmbraError {
+function knownError(error: FastifyError, route: string | undefined): UmbraError {
   if (error instanceof UmbraError) return error
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
     return new UmbraError(
       "E636",
-      "Send JSON with `Content-Type: application/json`; a workflow may also be sent as application/yaml.",
+      route === "/artifacts"
+        ? "Content-Type must be one media type, for example image/png. Without it the type is application/octet-stream."
+        : "Send JSON with `Content-Type: application/json`; a workflow may also be sent as application/yaml.",
     )
   if (error.code === "FST_ERR_CTP_INVALID_JSON_BODY")
     return new UmbraError("E633", "Request body is not valid JSON, or has a forbidden key (`__proto__`).")

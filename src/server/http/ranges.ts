@@ -8,7 +8,7 @@ export function wantedRange(
   { etag, bytes }: { readonly etag: string; readonly bytes: number },
 ): { readonly first: number; readonly last: number } | null {
   if (range === undefined || (condition !== undefined && condition !== etag)) return null
-  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(range.trim()) ?? []
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(range.trim()) ?? []
   if (first === undefined || last === undefined || first + last === "") return null
   // The last n bytes.
   if (first === "") {

@@ -13,6 +13,24 @@ export function isUploading(socket: Socket): boolean {
   return uploading.has(socket)
 }
 
+/** Throws E636 or E633 if the body is not the content itself: it would be stored as if it were. */
+export function checkUpload({ headers }: Pick<IncomingMessage, "headers">): void {
+  const encoding = headers["content-encoding"] ?? "identity"
+  if (encoding.trim().toLowerCase() !== "identity")
+    throw new UmbraError(
+      "E636",
+      "The content of an artifact is stored as it is sent: send it without Content-Encoding.",
+    )
+  if (headers["content-range"] !== undefined)
+    throw new UmbraError(
+      "E633",
+      "An artifact is stored as a whole: send all of its content, without Content-Range.",
+    )
+  const transfer = headers["transfer-encoding"] ?? "chunked"
+  if (transfer.trim().toLowerCase() !== "chunked")
+    throw new UmbraError("E633", "The Transfer-Encoding of an upload must be chunked.")
+}
+
 /** The chunks of the body. Throws E633 if it breaks off, or nothing arrives for `silenceMs`. */
 export async function* uploadedBytes(
   request: IncomingMessage,

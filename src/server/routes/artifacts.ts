@@ -10,7 +10,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Umbra } from "../../umbra.ts"
 import { hasEtag } from "../http/immutable.ts"
 import { attachment, wantedRange } from "../http/ranges.ts"
-import { uploadedBytes } from "../http/uploads.ts"
+import { checkUpload, uploadedBytes } from "../http/uploads.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/artifacts.ts"
 import * as schema from "../schemas/job.ts"
@@ -132,6 +132,7 @@ export function uploadRoute(app: App, { umbra, settings }: RouteContext): void {
       const { maxBytes } = umbra.artifacts.settings
       const body = uploadedBytes(raw, settings.requestTimeoutSeconds * 1000)
       try {
+        checkUpload(raw)
         const type = uploadedType(headers["content-type"])
         if (Number(headers["content-length"]) > maxBytes) throw tooLarge(maxBytes)
         const reference = await umbra.artifacts.put(query.name, body, { owner: caller.owner, type })
