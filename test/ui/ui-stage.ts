@@ -22,6 +22,9 @@ import { chromiumPath } from "../support/services.ts"
  */
 const addressBar = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"]
 
+/** A renderer that is started beside that of a page, for the next one. Each page is in a context of its own, which ends with it. */
+const spareRenderer = "SpareRendererForSitePerProcess"
+
 /** What Playwright disables. Of several lists Chromium reads the last. */
 const disabledByPlaywright = [
   "AimEnabled",
@@ -40,7 +43,7 @@ const disabledByPlaywright = [
 ]
 
 const flags = [
-  `--disable-features=${[...disabledByPlaywright, ...addressBar].join(",")}`,
+  `--disable-features=${[...disabledByPlaywright, ...addressBar, spareRenderer].join(",")}`,
   "--no-sandbox",
   "--disable-gpu",
   "--disable-quic",
