@@ -4,7 +4,7 @@
  * prevents accidents: an error message, a service that echoes, a log line.
  */
 import { cleaned } from "../core/faults.ts"
-import type { Json, JsonObject } from "../core/json.ts"
+import type { Json } from "../core/json.ts"
 
 export interface Secret {
   readonly name: string
@@ -33,10 +33,6 @@ export class Redactor {
 
   value(value: Json): Json {
     return cleaned(value, this.clean)
-  }
-
-  fields(fields: object): Record<string, unknown> {
-    return this.value(plainFields(fields)) as Record<string, unknown>
   }
 }
 
@@ -68,29 +64,6 @@ function hostForms(secret: string): string[] {
   const { protocol, host, hostname } = new URL(secret.trim())
   return hostname.length < shortestSecret ? [] : [`${protocol}//${host}`, host, hostname]
 }
-
-/** Fields passed to a logger, which may contain anything: values that are not JSON become text. */
-export function plainFields(fields: object): JsonObject {
-  try {
-    return JSON.parse(JSON.stringify(fields, jsonReplacer))
-  } catch {
-    return { fields: String(fields) }
-  }
-}
-
-/** For `JSON.stringify`: errors with their stack, large integers as text. */
-export function jsonReplacer(_: string, value: unknown): unknown {
-  return value instanceof Error ? errorFields(value) : printable(value)
-}
-
-const printable = (value: unknown) => (typeof value === "bigint" ? value.toString() : value)
-
-const errorFields = (error: Error) => ({
-  ...error,
-  name: error.name,
-  message: error.message,
-  stack: error.stack,
-})
 
 /** The secret, and its longer lines: one of them may be written alone. */
 function partsOf(secret: string): string[] {
