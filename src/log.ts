@@ -7,6 +7,22 @@ export interface Log {
   child(fields: Record<string, unknown>): Log
 }
 
+/** As of pino: `values` are for `%s`, `%d`, `%o`, … in the message. */
+export interface LogMethod {
+  (message: string, ...values: unknown[]): void
+  /** An error is the field `err`, and the message if there is no other. */
+  (fields: object, message?: string, ...values: unknown[]): void
+}
+
+/** The logger of an attempt. No call throws. */
+export interface HandlerLog {
+  readonly debug: LogMethod
+  readonly info: LogMethod
+  readonly warn: LogMethod
+  readonly error: LogMethod
+  child(fields: object): HandlerLog
+}
+
 const nothing = () => {}
 
 export const silentLog: Log = {

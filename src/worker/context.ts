@@ -9,10 +9,12 @@ import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
-import { type Log, type LogLevel, logTo } from "../log.ts"
+import type { HandlerLog, LogLevel } from "../log.ts"
 import { attemptArtifacts, type HandlerArtifacts, type WorkerArtifacts } from "./artifacts.ts"
 import { finalError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"
+import { handlerLog, type LogEntry } from "./logs/handler-log.ts"
+import { safeFields } from "./logs/safe-fields.ts"
 import { checkOutput } from "./output.ts"
 import type { Redactor } from "./redact.ts"
 
@@ -45,8 +47,10 @@ export interface Reports {
   ask(question: ArtifactQuestion): Promise<ArtifactAnswer>
   progress(progress: Progress): void
   preview(data: Json): void
-  /** `fields`: those of the handler alone. */
-  log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
+  /** The fields of `entry` are those of the handler alone. */
+  log(level: LogLevel, entry: LogEntry): void
+  /** The handler has logged after the end of the attempt. */
+  logLate(level: LogLevel, entry: LogEntry): void
   /** The handler has printed with `console`, which is captured. */
   printed(level: LogLevel, text: string): void
   /** For a handler that may be killed: its total usage so far. */
@@ -78,7 +82,7 @@ export class Context implements HandlerContext {
   #abortReason: unknown
   #input: Json | undefined
   #parents: JsonObject | undefined
-  #log: Log | undefined
+  #log: HandlerLog | undefined
   #artifacts: HandlerArtifacts | undefined
   #amounts: Record<string, number> | undefined
   #ended = false
@@ -200,9 +204,19 @@ export class Context implements HandlerContext {
     return this.#artifacts
   }
 
-  get log(): Log {
-    this.#log ??= this.#makeLog()
+  get log(): HandlerLog {
+    this.#log ??= handlerLog({
+      write: (level, entry) => this.#logged(level, entry),
+      clean: this.#options.redactor?.clean,
+    })
     return this.#log
+  }
+
+  /** `code`: of the fault. */
+  logThrown(error: Error, code: string): void {
+    const clean = this.#options.redactor?.cleanError
+    const fields = safeFields({ code, err: error }, { clean, isBrief: true })
+    this.#logged("debug", { ...fields, message: "the handler threw" })
   }
 
   /** What is printed after the end may be about anything: a timer of a module runs on in the context that has started it. */
@@ -238,12 +252,11 @@ export class Context implements HandlerContext {
     return this.#options.redactor?.clean(text) ?? text
   }
 
-  #makeLog(): Log {
-    const { reports, redactor } = this.#options
-    if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message))
-    return logTo((level, fields, message) =>
-      reports.log(level, redactor.fields(fields), message && redactor.clean(message)),
-    )
+  /** A line of an attempt stands before its end. */
+  #logged(level: LogLevel, entry: LogEntry): void {
+    const { reports } = this.#options
+    if (this.#ended) reports.logLate(level, { ...entry, fields: { ...entry.fields, after_end: true } })
+    else reports.log(level, entry)
   }
 }
 

@@ -98,17 +98,14 @@ function redacted(checked: Checked, redactor: Redactor): Checked {
   return { value, text: JSON.stringify(value) }
 }
 
-/** The outcome of an attempt that threw. The stack is logged, and never stored in the fault. */
+/** The outcome of an attempt that threw. The stack is in the process log, and never stored. */
 export function failed(
   execution: Pick<Execution, "handler" | "context" | "redactor">,
   thrown: unknown,
 ): Extract<Outcome, { type: "failed" }> {
   const { handler, context, redactor } = execution
   const fault = toFault(thrown, { now: context.now(), clean: redactor?.cleanError })
-  if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
-    const stack = String(thrown.stack)
-    context.log.debug({ code: fault.code, stack: redactor?.cleanError(stack) ?? stack }, "the handler threw")
-  }
+  if (thrown instanceof Error && !(thrown instanceof UmbraError)) context.logThrown(thrown, fault.code)
   const usage = context.used
   context.end()
   return { type: "failed", fault: withRule(handler, thrown, fault), usage }

@@ -4,7 +4,7 @@ import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { HandlerSpec } from "../definition/handler.ts"
 import { UmbraError } from "../errors.ts"
-import type { Log } from "../log.ts"
+import type { HandlerLog } from "../log.ts"
 import type { HandlerArtifacts } from "./artifacts.ts"
 import type { Wait } from "./waiting.ts"
 
@@ -55,7 +55,8 @@ export interface HandlerContext {
   place(): Promise<void>
   /** Files and other large content, beside the job: outputs refer to it. */
   readonly artifacts: HandlerArtifacts
-  readonly log: Log
+  /** Stored with the attempt until it ends; the process log has every entry. */
+  readonly log: HandlerLog
 }
 
 type Returned<Output> = Output | Wait | Promise<Output | Wait>

@@ -4,7 +4,7 @@
  * prevents accidents: an error message, a service that echoes, a log line.
  */
 import { cleaned } from "../core/faults.ts"
-import type { Json, JsonObject } from "../core/json.ts"
+import type { Json } from "../core/json.ts"
 
 export interface Secret {
   readonly name: string
@@ -34,22 +34,30 @@ export class Redactor {
   value(value: Json): Json {
     return cleaned(value, this.clean)
   }
-
-  fields(fields: object): Record<string, unknown> {
-    return this.value(plainFields(fields)) as Record<string, unknown>
-  }
 }
 
 function replacement(secrets: readonly Secret[], forms: (value: string) => Iterable<string>) {
   const names = new Map<string, string>()
-  for (const { name, value } of secrets)
+  const hexes = new Set<string>()
+  for (const { name, value } of secrets) {
     for (const text of forms(value)) if (!names.has(text)) names.set(text, name)
+    for (const text of hexForms(value)) {
+      if (!names.has(text)) names.set(text, name)
+      hexes.add(text)
+    }
+  }
   // The longest first: an alternation uses the first match.
   const texts = [...names.keys()].sort((a, b) => b.length - a.length)
-  const escaped = texts.map(text => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
-  const pattern = escaped.length === 0 ? /(?!)/g : new RegExp(escaped.join("|"), "g")
-  return (text: string): string => text.replace(pattern, found => `[secret ${names.get(found)}]`)
+  const patterns = texts.map(text => (hexes.has(text) ? inAnyCase(text) : escaped(text)))
+  const pattern = patterns.length === 0 ? /(?!)/g : new RegExp(patterns.join("|"), "g")
+  const nameOf = (found: string) => names.get(found) ?? names.get(found.toLowerCase())
+  return (text: string): string => text.replace(pattern, found => `[secret ${nameOf(found)}]`)
 }
+
+const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")
+
+/** `text`: lower-case hexadecimal digits. */
+const inAnyCase = (text: string) => text.replace(/[a-f]/g, digit => `[${digit}${digit.toUpperCase()}]`)
 
 function hostForms(secret: string): string[] {
   if (!URL.canParse(secret.trim())) return []
@@ -57,34 +65,22 @@ function hostForms(secret: string): string[] {
   return hostname.length < shortestSecret ? [] : [`${protocol}//${host}`, host, hostname]
 }
 
-/** Fields passed to a logger, which may contain anything: values that are not JSON become text. */
-export function plainFields(fields: object): JsonObject {
-  try {
-    return JSON.parse(JSON.stringify(fields, jsonReplacer))
-  } catch {
-    return { fields: String(fields) }
-  }
+/** The secret, and its longer lines: one of them may be written alone. */
+function partsOf(secret: string): string[] {
+  const lines = secret.split(/\r?\n/).filter(line => line.length >= shortestPart)
+  return [secret, secret.trim(), ...lines]
 }
 
-/** For `JSON.stringify`: errors with their stack, large integers as text. */
-export function jsonReplacer(_: string, value: unknown): unknown {
-  return value instanceof Error ? errorFields(value) : printable(value)
+/** In lower case; they are found in any. */
+function hexForms(secret: string): string[] {
+  const forms = partsOf(secret).map(text => Buffer.from(text).toString("hex"))
+  return forms.filter(text => text.length >= shortestSecret)
 }
 
-const printable = (value: unknown) => (typeof value === "bigint" ? value.toString() : value)
-
-const errorFields = (error: Error) => ({
-  ...error,
-  name: error.name,
-  message: error.message,
-  stack: error.stack,
-})
-
-/** The forms in which a secret may be returned. */
+/** The forms in which a secret may be returned, but for the hexadecimal one. */
 function writings(secret: string): Set<string> {
   const found = new Set<string>()
-  const lines = secret.split(/\r?\n/).filter(line => line.length >= shortestPart)
-  for (const text of [secret, secret.trim(), ...lines]) {
+  for (const text of partsOf(secret)) {
     for (const written of [text, ...escapedForms(text), ...urlForms(text), ...base64Forms(text)]) {
       if (written.length >= shortestSecret) found.add(written)
     }
@@ -119,7 +115,7 @@ function urlForms(text: string): string[] {
 function base64Forms(text: string): string[] {
   const bytes = Buffer.from(text)
   const alone = bytes.toString("base64")
-  const forms = [alone, alone.replace(/=+$/, ""), bytes.toString("base64url"), bytes.toString("hex")]
+  const forms = [alone, alone.replace(/=+$/, ""), bytes.toString("base64url")]
   for (const before of [0, 1, 2]) {
     const padded = Buffer.concat([Buffer.alloc(before), bytes])
     const whole = padded.length - (padded.length % 3)

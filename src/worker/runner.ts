@@ -18,6 +18,7 @@ import { pureHandlers } from "./handlers/index.ts"
 import { AttemptLog, type LogLimits } from "./logs/attempt-log.ts"
 import type { LogBuffer } from "./logs/buffer.ts"
 import { capturingConsole } from "./logs/console.ts"
+import { type AttemptNames, attemptFields, type LogEntry } from "./logs/handler-log.ts"
 import { Redactor, type Secret } from "./redact.ts"
 import type { HandlerRegistry } from "./registry.ts"
 import { fillIn, type SecretSource, secretsOf } from "./secrets.ts"
@@ -73,7 +74,10 @@ export class TaskRunner implements Runner {
     this.#capturesConsole = options.logs !== undefined && options.capturesConsole === true
     this.#artifacts = options.artifacts ?? workerArtifacts(null, artifactSettings(), this.settings)
     this.#now = options.now ?? Date.now
-    this.#threads = new ThreadPool({ memoryMb: this.settings.threadMemoryMb })
+    this.#threads = new ThreadPool({
+      memoryMb: this.settings.threadMemoryMb,
+      loggedLate: (level, call, entry) => this.logOnly(level, call, entry),
+    })
   }
 
   runs(handler: string): boolean {
@@ -114,8 +118,14 @@ export class TaskRunner implements Runner {
     this.#logs?.addRows(rows)
   }
 
-  get processLog(): Log {
-    return this.#log
+  /** In the process log. One that throws must not fail the attempt. */
+  logOnly(level: LogLevel, task: AttemptNames, { fields, message }: LogEntry): void {
+    if (this.#log === silentLog) return
+    try {
+      this.#log[level]({ ...attemptFields(task), ...fields }, message)
+    } catch {
+      // The line is still stored.
+    }
   }
 
   /** null: nothing is stored. */
@@ -352,14 +362,17 @@ class EventReports implements Reports {
     this.#events.preview(data)
   }
 
-  log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void {
-    const { processLog } = this.#runner
-    if (processLog !== silentLog) processLog[level]({ ...ownFields(this.#task), ...fields }, message)
-    this.#store(level, fields, message)
+  log(level: LogLevel, entry: LogEntry): void {
+    this.#runner.logOnly(level, this.#task, entry)
+    this.#store(level, entry)
+  }
+
+  logLate(level: LogLevel, entry: LogEntry): void {
+    this.#runner.logOnly(level, this.#task, entry)
   }
 
   printed(level: LogLevel, text: string): void {
-    this.#store(level, {}, text)
+    this.#store(level, { fields: {}, errors: [], message: text })
   }
 
   /** The attempt has ended. Returns the number of its last log line; undefined: it has logged nothing. */
@@ -367,20 +380,9 @@ class EventReports implements Reports {
     return this.#stored?.end(this.#runner.now())
   }
 
-  #store(level: LogLevel, fields: object, message: string | undefined): void {
+  #store(level: LogLevel, entry: LogEntry): void {
     if (this.#stored === undefined) this.#stored = this.#runner.logOf(this.#task)
-    this.#stored?.line(this.#runner.now(), level, fields, message)
-  }
-}
-
-/** The fields of each entry of an attempt in the process log. */
-function ownFields({ jobId, nodeId, item, shownAttempt, handler }: Task): Record<string, unknown> {
-  return {
-    job_id: jobId,
-    node_id: nodeId,
-    ...(item !== undefined && { item }),
-    attempt: shownAttempt,
-    handler,
+    this.#stored?.line(this.#runner.now(), level, entry)
   }
 }
 

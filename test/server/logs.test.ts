@@ -123,7 +123,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
       ["engine", "info", expect.stringMatching(/^completed after \d+ ms$/), undefined],
     ])
     expect(found[2]).toMatchObject({ node: "a", attempt: 1, fields: { n: 1 } })
-    expect(found[5].fields).toMatchObject({ odd: "10", error: { name: "RangeError", message: "too far" } })
+    expect(found[5].fields).toMatchObject({ odd: "10", error: { type: "RangeError", message: "too far" } })
     // The engine computes the start from the duration of the run, so it may be shown later than the first line of the handler.
     for (const from of ["engine", "handler"]) {
       const times = found.filter(({ source }) => source === from).map(({ at }) => at)

@@ -42,6 +42,15 @@ const encodings: readonly (readonly [string, (text: string) => string])[] = [
   ["in a form", text => new URLSearchParams({ k: text }).toString()],
   ["in base64", text => Buffer.from(text).toString("base64")],
   ["in base64url", text => Buffer.from(text).toString("base64url")],
+  ["in hexadecimal", text => Buffer.from(text).toString("hex")],
+  ["in upper-case hexadecimal", text => Buffer.from(text).toString("hex").toUpperCase()],
+  [
+    "in mixed-case hexadecimal",
+    text =>
+      Buffer.from(text)
+        .toString("hex")
+        .replace(/[a-f]/, d => d.toUpperCase()),
+  ],
   ["in Basic authentication", text => Buffer.from(`user:${text}`).toString("base64")],
 ]
 

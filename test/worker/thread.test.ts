@@ -139,11 +139,11 @@ describe("handlers in threads", () => {
   })
 
   it("heartbeats of a thread arrive as messages, however many it sends", async () => {
-    const pool = new ThreadPool({ memoryMb: 128 })
+    const pool = new ThreadPool({ memoryMb: 128, loggedLate: () => {} })
     let heartbeats = 0
     const none = () => {}
     const ask = () => Promise.reject(new Error("not asked here"))
-    const silent = { ask, progress: none, preview: none, log: none, printed: none }
+    const silent = { ask, progress: none, preview: none, log: none, logLate: none, printed: none }
     const reports = { heartbeat: () => heartbeats++, ...silent }
     const module = new URL("./fixtures/threads.ts", import.meta.url).href
     const artifacts = { location: null, settings: artifactSettings(), allowPrivateAddresses: false }

@@ -10,7 +10,7 @@ import { sharedArtifacts } from "../artifacts.ts"
 import { builtinSpecs } from "../handlers/specs.ts"
 import { loadHandlers } from "../load.ts"
 import { LogBuffer } from "../logs/buffer.ts"
-import { plainFields } from "../redact.ts"
+import { safeFields } from "../logs/safe-fields.ts"
 import { HandlerRegistry } from "../registry.ts"
 import { TaskRunner } from "../runner.ts"
 import { workerSettings } from "../settings.ts"
@@ -18,7 +18,7 @@ import type { FromChild, LoadedHandler, ToChild } from "./process.ts"
 
 const handlers = new HandlerRegistry()
 const log = logTo((level, fields, message) =>
-  send({ type: "log", level, fields: plainFields(fields), message }),
+  send({ type: "log", level, fields: safeFields(fields).fields, message }),
 )
 /** The parent stores the lines, and waits again before it does. */
 const LOG_DELAY_MS = 50

@@ -2,8 +2,9 @@
 
 import type { Task } from "../../broker/port.ts"
 import { type LogLevel, levelIndex } from "../../log.ts"
-import { jsonReplacer } from "../redact.ts"
 import { type LogBuffer, type OpenLines, ROW_BYTES } from "./buffer.ts"
+import type { LogEntry } from "./handler-log.ts"
+import { jsonBytes, prefix, safeFields, withoutStacks } from "./safe-fields.ts"
 
 export interface LogLimits {
   /** Of one attempt. */
@@ -27,8 +28,8 @@ export class AttemptLog {
     this.#open = { key, lines: [], bytes: 0, level: 0, last: 0 }
   }
 
-  line(at: number, level: LogLevel, fields: object, message: string | undefined): void {
-    const line = encodeLine(at, levelIndex(level), fields, message ?? "")
+  line(at: number, level: LogLevel, entry: LogEntry): void {
+    const line = encodeLine(at, levelIndex(level), entry)
     const bytes = Buffer.byteLength(line)
     const { maxBytes, maxLines } = this.#limits
     if (this.#droppedLines > 0 || this.#bytes + bytes > maxBytes || this.#open.last >= maxLines) {
@@ -52,20 +53,40 @@ export class AttemptLog {
     this.#droppedLines = 0
     this.#droppedBytes = 0
     const level = levelIndex("warn")
-    const line = encodeLine(at, level, {}, message)
+    const line = encodeLine(at, level, { fields: {}, errors: [], message })
     this.#buffer.add(this.#open, { line, bytes: Buffer.byteLength(line), level })
   }
 }
 
-/** The JSON text of a stored line. One that would not fit into a row is cut. */
-function encodeLine(at: number, level: number, fields: object, message: string): string {
-  const line = lineText(at, level, message, fieldsText(fields))
+/** The JSON text of a stored line. What does not fit into a row is cut: the fields, the message, or half of each. */
+function encodeLine(at: number, level: number, entry: LogEntry): string {
+  const { fields, errors, message = "" } = entry
+  const line = lineText(at, level, message, fieldsText(fields, errors))
   const bytes = Buffer.byteLength(line)
-  if (bytes < ROW_BYTES) return line
-  for (let kept = message.slice(0, ROW_BYTES); ; kept = kept.slice(0, kept.length / 2)) {
-    const cut = lineText(at, level, `${kept} … (cut: the line has ${bytes} bytes)`, "{}")
-    if (Buffer.byteLength(cut) < ROW_BYTES) return cut
-  }
+  if (bytes <= ROW_BYTES) return line
+  const room = ROW_BYTES - lineText(at, level, "", "{}").length - 1
+  const inFields = Math.max(room / 2, room - jsonBytes(message))
+  const kept = fittingFields(entry, inFields)
+  const inMessage = room - Buffer.byteLength(kept)
+  return lineText(at, level, fittingMessage(message, inMessage, bytes), kept)
+}
+
+/** Marks of what was left out, one for each object around it. */
+const MARK_BYTES = 1500
+
+function fittingFields({ fields, errors }: LogEntry, bytes: number): string {
+  const text = fieldsText(fields, errors)
+  if (Buffer.byteLength(text) <= bytes) return text
+  const stored = JSON.parse(text) as object
+  const kept = safeFields(stored, { maxBytes: bytes - MARK_BYTES, sizeOf: jsonBytes }).fields
+  const cut = JSON.stringify(kept)
+  return Buffer.byteLength(cut) <= bytes ? cut : "{}"
+}
+
+function fittingMessage(message: string, bytes: number, of: number): string {
+  if (jsonBytes(message) <= bytes) return message
+  const mark = ` … (cut: the line has ${of} bytes)`
+  return prefix(message, bytes - jsonBytes(mark)) + mark
 }
 
 function lineText(at: number, level: number, message: string, fields: string): string {
@@ -73,12 +94,7 @@ function lineText(at: number, level: number, message: string, fields: string): s
   return fields === "{}" ? `[${at},${level},${text}]` : `[${at},${level},${text},${fields}]`
 }
 
-function fieldsText(fields: object): string {
-  // Most lines have none, and a replacer is slow.
-  if (Object.keys(fields).length === 0) return "{}"
-  try {
-    return JSON.stringify(fields, jsonReplacer)
-  } catch {
-    return JSON.stringify({ fields: String(fields) })
-  }
+function fieldsText(fields: object, errors: readonly object[]): string {
+  // Most lines have none.
+  return Object.keys(fields).length === 0 ? "{}" : withoutStacks(fields, errors)
 }

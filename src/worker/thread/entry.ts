@@ -12,7 +12,7 @@ import { execute, failed } from "../execute.ts"
 import { defineHandler, type Handler } from "../handler.ts"
 import { loadHandlers } from "../load.ts"
 import { capturingConsole } from "../logs/console.ts"
-import { plainFields, Redactor } from "../redact.ts"
+import { Redactor } from "../redact.ts"
 import type { FromThread, RunMessage, ThreadOutcome, ToThread } from "./pool.ts"
 
 const port = parentPort
@@ -47,14 +47,14 @@ async function ask(question: ArtifactQuestion): Promise<ArtifactAnswer> {
   return answer
 }
 
-const reports: Reports = {
+const reports: Omit<Reports, "logLate"> = {
   heartbeat,
   ask,
   progress: progress => say({ type: "progress", progress }),
   preview: data => say({ type: "preview", data }),
   usage: usage => say({ type: "usage", usage }),
   printed: (level, text) => say({ type: "printed", level, text }),
-  log: (level, fields, message) => say({ type: "log", level, fields: plainFields(fields), message }),
+  log: (level, entry) => say({ type: "log", level, entry }),
 }
 
 let current: Context | undefined
@@ -63,16 +63,12 @@ let artifacts: WorkerArtifacts | undefined
 
 /**
  * The worker's process attributes each message to the attempt that runs. A handler that has ended may still log, from a
- * timer: that must not become a line of the next attempt, which may be of another owner. So the thread drops lines that are
- * logged after the end of their attempt, also before the next one: their message could arrive after the next one has begun.
+ * timer: that must not become a line of the next attempt, which may be of another owner. So the message of a line that is
+ * logged after the end names its attempt.
  */
-function reportsOf(context: () => Context): Reports {
-  return {
-    ...reports,
-    log: (...line) => {
-      if (current === context()) reports.log(...line)
-    },
-  }
+function reportsOf({ jobId, nodeId, item, shownAttempt, handler }: RunMessage): Reports {
+  const names = { jobId, nodeId, item, shownAttempt, handler }
+  return { ...reports, logLate: (level, entry) => say({ type: "late", level, entry, names }) }
 }
 
 function ended(outcome: Outcome): void {
@@ -93,10 +89,8 @@ async function run(message: RunMessage): Promise<Outcome> {
   const { maxOutputBytes, maxPreviewBytes, config, parents } = message
   const call = { ...message, parents: () => parents }
   artifacts ??= sharedArtifacts(message.artifacts)
-  const context: Context = new Context({
-    ...{ call, redactor, maxPreviewBytes, artifacts, now: Date.now },
-    reports: reportsOf(() => context),
-  })
+  const reports = reportsOf(message)
+  const context = new Context({ call, reports, redactor, maxPreviewBytes, artifacts, now: Date.now })
   current = context
   let handler: Handler = unknownHandler(message.handler)
   try {

@@ -16,6 +16,8 @@ import { activeTraceparent } from "../../trace.ts"
 import type { SharedArtifacts } from "../artifacts.ts"
 import type { Work } from "../attempt.ts"
 import type { Call, Reports } from "../context.ts"
+import type { AttemptNames, LogEntry } from "../logs/handler-log.ts"
+import { asLoggedError, safeFields } from "../logs/safe-fields.ts"
 import type { Redactor, Secret } from "../redact.ts"
 
 interface ThreadRun {
@@ -30,13 +32,23 @@ interface ThreadRun {
   readonly artifacts: SharedArtifacts
 }
 
+interface ThreadPoolOptions {
+  readonly memoryMb: number
+  /** A handler has logged after the end of its attempt: for the process log. */
+  readonly loggedLate: (level: LogLevel, attempt: AttemptNames, entry: LogEntry) => void
+}
+
+interface ThreadOptions extends ThreadPoolOptions {
+  readonly onExit: () => void
+}
+
 export class ThreadPool {
-  readonly #memoryMb: number
+  readonly #options: ThreadPoolOptions
   readonly #idle: Thread[] = []
   readonly #all = new Set<Thread>()
 
-  constructor(options: { readonly memoryMb: number }) {
-    this.#memoryMb = options.memoryMb
+  constructor(options: ThreadPoolOptions) {
+    this.#options = options
   }
 
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
@@ -74,7 +86,7 @@ export class ThreadPool {
   }
 
   #create(): Thread {
-    const thread = new Thread({ memoryMb: this.#memoryMb, onExit: () => this.#remove(thread) })
+    const thread = new Thread({ ...this.#options, onExit: () => this.#remove(thread) })
     this.#all.add(thread)
     return thread
   }
@@ -133,8 +145,14 @@ export type FromThread =
   | {
       readonly type: "log"
       readonly level: LogLevel
-      readonly fields: Record<string, unknown>
-      readonly message: string | undefined
+      readonly entry: LogEntry
+    }
+  /** Logged after the end of an attempt. */
+  | {
+      readonly type: "late"
+      readonly level: LogLevel
+      readonly entry: LogEntry
+      readonly names: AttemptNames
     }
   | { readonly type: "printed"; readonly level: LogLevel; readonly text: string }
   | { readonly type: "ended"; readonly outcome: ThreadOutcome }
@@ -162,13 +180,15 @@ interface Current {
 
 class Thread {
   isAlive = true
+  readonly #options: ThreadOptions
   readonly #worker: Worker
   /** Of the attempts that it has run: what an earlier one left behind may fail in a later one. */
   readonly #owners = new Set<string>()
   #current: Current | undefined
   #error: Error | undefined
 
-  constructor(options: { readonly memoryMb: number; readonly onExit: () => void }) {
+  constructor(options: ThreadOptions) {
+    this.#options = options
     this.#worker = startWorker(options.memoryMb)
     this.#worker.on("message", (message: FromThread) => this.#hear(message))
     this.#worker.on("error", error => {
@@ -213,14 +233,16 @@ class Thread {
   #hear(message: FromThread): void {
     const reports = this.#current?.reports
     if (message.type === "begun") this.#current?.begun()
-    else if (message.type === "ended") this.#end(received(message.outcome))
+    else if (message.type === "ended") this.#end(outcomeOf(message.outcome))
     else if (message.type === "heartbeat") reports?.heartbeat()
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)
     else if (message.type === "ask") void this.#ask(message)
     else if (message.type === "usage" && this.#current !== undefined) this.#current.usage = message.usage
     else if (message.type === "printed") reports?.printed(message.level, message.text)
-    else if (message.type === "log") reports?.log(message.level, message.fields, message.message)
+    else if (message.type === "log") reports?.log(message.level, received(message.entry))
+    else if (message.type === "late")
+      this.#options.loggedLate(message.level, message.names, received(message.entry))
   }
 
   async #ask({ id, question }: Extract<FromThread, { type: "ask" }>): Promise<void> {
@@ -239,8 +261,10 @@ class Thread {
     const { reports, clean = (text: string) => text } = this.#current ?? {}
     const error = this.#error
     const isOwn = this.#owners.size <= 1
-    if (error !== undefined)
-      reports?.log("error", isOwn ? { stack: clean(String(error.stack)) } : {}, "a worker thread died")
+    if (error !== undefined) {
+      const entry = safeFields(isOwn ? { err: error } : {}, { clean, isBrief: true })
+      reports?.log("error", { ...entry, message: "a worker thread died" })
+    }
     const why =
       error === undefined
         ? `it exited with code ${code}`
@@ -259,6 +283,12 @@ function isOutOfMemory(error: Error): boolean {
   return (error as { code?: unknown }).code === "ERR_WORKER_OUT_OF_MEMORY"
 }
 
-function received(outcome: ThreadOutcome): Outcome {
+/** A message has the identity of the errors, but not that they have no prototype. */
+function received(entry: LogEntry): LogEntry {
+  for (const error of entry.errors) asLoggedError(error)
+  return entry
+}
+
+function outcomeOf(outcome: ThreadOutcome): Outcome {
   return outcome.type === "completed" ? { ...outcome, output: JSON.parse(outcome.text) as Json } : outcome
 }
