@@ -225,7 +225,10 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
       [1, 1, "attempt 1"],
       [1, 2, "attempt 2"],
     ])
-    expect(await lines(job, "&node=nobody")).toEqual([])
+    for (const query of ["node=nobody", "node=nobody&follow", "node=nobody&before=end"]) {
+      const { status, body } = await stage.ask(`/jobs/${job}/logs?${query}`)
+      expect([status, body.code]).toEqual([404, "E310"])
+    }
   })
 
   it("keeps at most so many lines of an attempt, and says how many it dropped", async () => {
@@ -330,6 +333,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
       "before=1",
       "before=end&after=0.0.1.1",
       "before=end&follow",
+      "last_event_id=0.0.1.1",
       "before=end&source=engine",
       "source=provider",
       "until=1700000000000",

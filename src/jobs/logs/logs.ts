@@ -10,6 +10,7 @@
  */
 
 import type { Json } from "../../core/json.ts"
+import type { Graph } from "../../core/plan.ts"
 import type { JobEvent } from "../../core/view/events.ts"
 import type { LoadParts } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
@@ -100,6 +101,7 @@ type Unplaced = Omit<LogLine, "id">
 export interface LogParts extends LoadParts {
   now(): number
   events(jobId: string, query: EventPageQuery): Promise<EventPage>
+  plan(jobId: string): Promise<Graph>
 }
 
 export class JobLogs {
@@ -107,6 +109,14 @@ export class JobLogs {
 
   constructor(parts: LogParts) {
     this.#parts = parts
+  }
+
+  /** Throws if the job has no such node. */
+  async checkNode(jobId: string, node: string | undefined): Promise<void> {
+    if (node === undefined) return
+    const { nodes } = await this.#parts.plan(jobId)
+    if (!nodes.some(({ id }) => id === node))
+      throw new UmbraError("E310", `Job ${jobId} has no node "${node}". Its graph lists its nodes.`)
   }
 
   async page(jobId: string, query: LogPageQuery): Promise<LogPage> {
