@@ -104,7 +104,7 @@ export class Queries {
     this.logs = new JobLogs({
       ...parts,
       events: (...given) => this.eventPage(...given),
-      plan: async jobId => (await this.facts.history.state(jobId, { seq: -1 })).plan,
+      state: async (jobId, seq) => (await this.facts.history.state(jobId, { seq })).state,
     })
   }
 

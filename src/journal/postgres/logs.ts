@@ -1,7 +1,7 @@
 import type { LoggedLines } from "../../log.ts"
 import { isDuplicate } from "../errors.ts"
 import { FIELD, plain, records } from "../joined-text.ts"
-import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../port/logs.ts"
+import type { LoggedAttempt, LogExtent, LogQuery, LogRow, LogStore } from "../port/logs.ts"
 import type { Database } from "./database.ts"
 
 /** The number of removed jobs whose rows one statement removes. */
@@ -35,11 +35,11 @@ export class SqlLogs implements LogStore {
     return this.#database.query<LogRow>("readItemLogs", [...page, nodeId, attempt, item])
   }
 
-  async lastLines(jobId: string, attempts: readonly LoggedAttempt[]) {
-    const list = records(attempts, ({ nodeId, item, fence }) => [plain(nodeId), item, fence].join(FIELD))
-    return (await this.#database.query<{ last: number }>("readLastLogLines", [jobId, list])).map(
-      ({ last }) => last,
+  async extents(jobId: string, attempts: readonly LoggedAttempt[]) {
+    const list = records(attempts, ({ nodeId, item, fence, attempt }) =>
+      [plain(nodeId), item, fence, attempt].join(FIELD),
     )
+    return this.#database.query<LogExtent>("readLogExtents", [jobId, list])
   }
 
   async purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]) {
