@@ -11,6 +11,7 @@ import { decodeRows, type LoadParts } from "../engine/recovery/fold.ts"
 import { inTurns, type Work } from "../turns.ts"
 import { factPages } from "./fact-records.ts"
 import { type History, LeftOut } from "./history.ts"
+import { Fences } from "./logs/fences.ts"
 
 /** The position of an event: the seq of its fact, and its index among the events of that fact; Infinity: after all of them. */
 export interface EventPlace {
@@ -24,12 +25,16 @@ export interface EventPageQuery {
   readonly limit: number
   /** The event that exceeds this size is the last of the page: events contain outputs, which may be large. */
   readonly maxBytes: number
+  /** The page has `fences`. */
+  readonly withFences?: boolean
 }
 
 export interface EventPage {
   readonly events: readonly JobEvent[]
   /** `after` of the next page. */
   readonly next: EventPlace | null
+  /** Of each event that is about an attempt: the fence that facts and rows of its log have. */
+  readonly fences?: readonly (number | undefined)[]
 }
 
 /** Facts that are read at once: they may be large. */
@@ -57,13 +62,14 @@ export async function eventPage(
       if (reached === null) return page.cut()
       next = reached
     }
-    if (rows.length < limit) return { events: page.events, next: null }
+    if (rows.length < limit) return { ...page.found, next: null }
     after = rows.at(-1)!.seq
   }
 }
 
 class Page {
-  readonly events: JobEvent[] = []
+  readonly #events: JobEvent[] = []
+  readonly #fences: (number | undefined)[] = []
   readonly state: JobState
   readonly #jobId: string
   readonly #query: EventPageQuery
@@ -86,13 +92,15 @@ class Page {
       const recorded = facts[next]!
       if (next > from && completesList(this.state, recorded.fact)) return next
       const { seq } = recorded
+      const fences = this.#query.withFences === true ? new Fences(this.state, recorded.fact) : null
       for (const [place, event] of expand(this.state, this.#jobId, recorded).entries()) {
         if (seq < after.seq || (seq === after.seq && place <= after.place)) continue
-        if (this.events.length === limit || this.#bytes > maxBytes) {
+        if (this.#events.length === limit || this.#bytes > maxBytes) {
           this.#isWithin = seq === this.#last.seq
           return null
         }
-        this.events.push(event)
+        this.#events.push(event)
+        if (fences !== null) this.#fences.push(fences.of(event))
         this.#bytes += JSON.stringify(event.payload).length
         this.#last = { seq, place }
       }
@@ -101,9 +109,14 @@ class Page {
     return facts.length
   }
 
+  get found(): Pick<EventPage, "events" | "fences"> {
+    const events = this.#events
+    return this.#query.withFences === true ? { events, fences: this.#fences } : { events }
+  }
+
   cut(): EventPage {
     const { seq, place } = this.#last
-    return { events: this.events, next: { seq, place: this.#isWithin ? place : Number.POSITIVE_INFINITY } }
+    return { ...this.found, next: { seq, place: this.#isWithin ? place : Number.POSITIVE_INFINITY } }
   }
 }
 

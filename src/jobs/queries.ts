@@ -101,7 +101,11 @@ export class Queries {
     this.statistics = new StatisticsQueries(parts)
     this.#lists = new JobLists(parts)
     this.comparisons = new JobComparisons(parts.journal, this.facts)
-    this.logs = new JobLogs({ ...parts, events: (...given) => this.eventPage(...given) })
+    this.logs = new JobLogs({
+      ...parts,
+      events: (...given) => this.eventPage(...given),
+      state: async (jobId, seq) => (await this.facts.history.state(jobId, { seq })).state,
+    })
   }
 
   async fold(jobId: string): Promise<FoldedJob> {

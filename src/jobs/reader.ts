@@ -143,6 +143,7 @@ export class Reader {
     },
   ) {
     const bounds = { until: until === undefined ? undefined : Date.parse(until), limit }
+    await this.#queries.logs.checkNode(jobId, query.node)
     return isoLogPage(await this.#queries.logs.page(jobId, { ...query, ...bounds }))
   }
 

@@ -142,7 +142,7 @@ describe("log rows on SQLite", () => {
       logs.read({ ...page, downwards, nodeId: "a", attempt: 1 })
       logs.read({ ...page, downwards, nodeId: "a", item: -1 })
     }
-    logs.lastLines("one", [{ nodeId: "a", item: -1, fence: 1 }])
+    logs.extents("one", [{ nodeId: "a", item: -1, fence: 1, attempt: 1 }])
     connection.run("insert into log_orphans (job_id) values ('one')")
     logs.purgeRows({ limit: 9 })
     expect([...called].sort()).toEqual(all)

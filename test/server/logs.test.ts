@@ -157,6 +157,48 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
     expect(messages(ofB).toSorted()).toEqual(messages(whole.filter(({ node }) => node === "b")).toSorted())
   })
 
+  it("has the lines of every attempt between its start and its end, although attempts run in parallel", async () => {
+    const each = { id: "each", handler: "talks", config: { lines: 11 }, for_each: "{{ input.list }}" }
+    const nodes = ["a", "b", "c"].map(id => ({ id, handler: "talks", config: { lines: 900 } }))
+    const job = await run("parallel", [...nodes, each], { list: [1, 2, 3, 4, 5] })
+    const all = async () => {
+      const found: Line[] = []
+      for (let after = ""; ; ) {
+        const { body } = await stage.ask(`/jobs/${job}/logs?limit=300${after}`)
+        found.push(...body.lines)
+        if (body.next === null) return found
+        after = `&after=${body.next}`
+      }
+    }
+    await expect
+      .poll(async () => messages(await all()).filter(text => text === "done").length, { timeout: 60_000 })
+      .toBe(8)
+    const found = await all()
+    for (const [node, item, count] of [
+      ...["a", "b", "c"].map(id => [id, undefined, 903] as const),
+      ...[0, 1, 2, 3, 4].map(item => ["each", item, 14] as const),
+    ]) {
+      const own = found.filter(line => line.node === node && line.item === item)
+      expect(messages(own).slice(0, 2)).toEqual(["dispatched", expect.stringMatching(/^started on /)])
+      expect(own.slice(2, -1).map(({ line }) => line)).toEqual(Array.from({ length: count }, (_, n) => n + 1))
+      expect(own.at(-1).message).toMatch(/^completed after/)
+      const query = `&node=${node}${item === undefined ? "" : `&item=${item}`}`
+      if (item !== undefined) expect(messages(await lines(job, query))).toEqual(messages(own))
+    }
+  })
+
+  it("shows when an attempt began, not when that was stored", async () => {
+    await stage.umbra.register(flow("begins", [{ id: "a", handler: "talks", config: { waits: true } }]))
+    const { id } = await stage.umbra.submit("begins", {})
+    const started = async () =>
+      (await lines(id, "&source=engine")).find(({ message }) => message.startsWith("started"))
+    await expect.poll(started, { timeout: 60_000 }).toBeDefined()
+    release()
+    await stage.umbra.wait(id)
+    const { body } = await stage.ask(`/jobs/${id}/nodes/a`)
+    expect((await started()).at).toBe(body.started_at)
+  })
+
   it("is read backwards from its end or any line in pages of any size, with the same lines and ids", async () => {
     const job = await run("back", [{ id: "a", handler: "talks", config: { lines: 700 } }])
     await stored(job, "done")
@@ -225,7 +267,10 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
       [1, 1, "attempt 1"],
       [1, 2, "attempt 2"],
     ])
-    expect(await lines(job, "&node=nobody")).toEqual([])
+    for (const query of ["node=nobody", "node=nobody&follow", "node=nobody&before=end"]) {
+      const { status, body } = await stage.ask(`/jobs/${job}/logs?${query}`)
+      expect([status, body.code]).toEqual([404, "E310"])
+    }
   })
 
   it("keeps at most so many lines of an attempt, and says how many it dropped", async () => {
@@ -297,7 +342,14 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
     expect(stream.events.at(-1)!.data).toEqual({ reason: "job_ended" })
     const sent = stream.events.filter(({ event }) => event === "line")
     expect(sent.map(({ id, data }) => [id, data])).toEqual(sent.map(({ data }) => [data.id, data]))
-    expect(messages(sent.map(({ data }) => data)).toSorted()).toEqual(messages(await lines(id)).toSorted())
+    // A first line that came before the start was stored has a start without the worker before it.
+    const known = (found: readonly Line[]) =>
+      messages(found).map(text => text.replace(/^started on \S+$/, "started"))
+    const live = sent.map(({ data }) => data)
+    expect(known(live).toSorted()).toEqual(known(await lines(id)).toSorted())
+    const ofA = known(live.filter(({ node }) => node === "a"))
+    expect(ofA.slice(0, 3)).toEqual(["dispatched", "started", "line 1"])
+    expect(ofA.slice(-2)).toEqual(["done", expect.stringMatching(/^completed/)])
     const lastEventId = second!.id
     const resumed = new EventStream(stage.server.url, `/jobs/${id}/logs?follow`, { lastEventId })
     await resumed.ended()
@@ -330,6 +382,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
       "before=1",
       "before=end&after=0.0.1.1",
       "before=end&follow",
+      "last_event_id=0.0.1.1",
       "before=end&source=engine",
       "source=provider",
       "until=1700000000000",

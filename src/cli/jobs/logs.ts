@@ -86,20 +86,24 @@ async function printAll(
   }
 }
 
-/** A message with several lines stays whole: the others are indented. */
+/**
+ * A message with several lines stays whole: the others are indented. The column after the level has a mark in lines of the engine,
+ * and nothing else, so that no handler can write such a line.
+ */
 export function logLines(line: LogLine, paint: Paint): string[] {
   const { at, level, source, node, item, attempt, message, fields, lost } = line
   const place = `${node}${item === undefined ? "" : `[${item}]`}${attempt === undefined ? "" : ` #${attempt}`}`
   const [first = "", ...more] = message.split(/\r?\n/).map(printable)
-  const head = `${paint.dim(at)} ${coloured(level, paint)} ${printable(place)}  `
-  const text = source === "engine" ? paint.dim(first) : first
+  const isEngine = source === "engine"
+  const shown = (text: string) => (isEngine && text !== "" ? paint.dim(text) : text)
+  const head = `${paint.dim(at)} ${coloured(level, paint)} ${isEngine ? "*" : " "} ${printable(place)}  `
   const named = Object.entries(fields ?? {}).map(([name, value]) => fieldLines(name, value))
   const short = named.filter(lines => lines.length === 1).flat()
   const long = named.filter(lines => lines.length > 1).flat()
   return [
     ...(lost === undefined ? [] : [paint.yellow(`… ${lost} lines of ${printable(place)} were lost`)]),
-    `${head}${[text, ...short.map(paint.dim)].filter(part => part !== "").join(" ")}`,
-    ...[...more, ...long].map(rest => `    ${rest}`),
+    `${head}${[shown(first), ...short.map(paint.dim)].filter(part => part !== "").join(" ")}`,
+    ...[...more, ...long].map(rest => `    ${shown(rest)}`),
   ]
 }
 

@@ -28,17 +28,22 @@ export function width(text: string): number {
   return columns
 }
 
-/** Foreign text must not move the cursor or change the colours of the terminal. */
+/** Foreign text must not move the cursor or change the colours of the terminal, and must not contain what nobody sees. */
 export function printable(text: string): string {
-  return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, "\ufffd")
+  return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd")
 }
 
-/** C1 controls, which some terminals execute, line separators, and characters that reorder text. We never write these ourselves. */
-const hostile = /[\u0080-\u009f\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
+/** C1 controls, which some terminals execute, line separators, and format characters, which reorder text or are invisible. We never write these ourselves. */
+const hostile = /[\u0080-\u009f\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** As JSON escapes: inside JSON the value stays the same, elsewhere they are visible. */
 function escapeHostile(text: string): string {
-  return text.replace(hostile, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
+  return text.replace(hostile, found =>
+    found
+      .split("")
+      .map(unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+      .join(""),
+  )
 }
 
 /** From now on all text written to the stream is escaped, so that no command can forget it. */

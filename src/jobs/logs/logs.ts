@@ -4,19 +4,24 @@
  * 1. The sources are merged by time: handlers, events of the engine, refused webhooks. A position has a place in each, so a reader
  *    that continues misses nothing and reads nothing twice, whatever arrives later in any of them.
  * 2. A page is bounded work: it may end before it is full.
- * 3. The end of an attempt follows its lines: it is shown once they are stored, or LATE_MS later, with the number of those
- *    that are missing. What the engine did afterwards is shown after it.
+ * 3. The lines of an attempt stand between its start and its end. An end that comes too early waits for the rows of its attempt that
+ *    are stored, and holds up what the engine did afterwards; it is shown with the number of the lines that are missing, LATE_MS
+ *    later. A start that comes too late is shown before the first row of its attempt, and left out at its own place: whether it was
+ *    shown follows from the position among the rows, so a position needs no list of exceptions.
  * 4. Pages before a line contain lines of handlers only: those of the engine are computed by a fold, which reads facts in ascending order.
  */
 
 import type { Json } from "../../core/json.ts"
-import type { JobEvent } from "../../core/view/events.ts"
+import type { JobState } from "../../core/state.ts"
 import type { LoadParts } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
 import type { LogRow } from "../../journal/port/logs.ts"
-import { type LogLevel, logLevels, type StoredLine } from "../../log.ts"
+import type { LogLevel, StoredLine } from "../../log.ts"
 import type { EventPage, EventPageQuery } from "../event-page.ts"
-import { engineLine } from "./engine-lines.ts"
+import { EngineLines, isBefore } from "./engine-source.ts"
+import { positionsOf } from "./fences.ts"
+import { HandlerLines, handlerLine, MAX_ROWS, ROWS, rowQuery } from "./handler-source.ts"
+import { type Begun, isLater, isSelected, leastLevel, type Position, type Unplaced } from "./selection.ts"
 import { WebhookLines } from "./webhook-lines.ts"
 
 export interface LogLine {
@@ -72,34 +77,14 @@ export interface LogPage {
   readonly pending?: true
 }
 
-/** Lines are stored up to 200 ms after the fact that ends their attempt; on a busy machine, or if Redis was unavailable, later. */
-const LATE_MS = 5000
-/** Rows of the store that are read at once, and the size of their lines. */
-const ROWS = 500
-const BYTES = 1024 * 1024
-/** Events that are read at once, and by one page. */
-const EVENTS = 500
-const MAX_EVENTS = 5000
-const MAX_ROWS = 20_000
 /** A page ends with the line that exceeds this size: a line may have 64 KB. */
 const PAGE_BYTES = 1024 * 1024
-
-interface Position {
-  /** Events up to this one are read. */
-  readonly seq: number
-  readonly place: number
-  /** Rows before this one, and this many lines of it. */
-  readonly row: number
-  readonly line: number
-  /** Webhooks up to this one are read. */
-  readonly webhook: number
-}
-
-type Unplaced = Omit<LogLine, "id">
 
 export interface LogParts extends LoadParts {
   now(): number
   events(jobId: string, query: EventPageQuery): Promise<EventPage>
+  /** The job after the facts up to this seq. */
+  state(jobId: string, seq: number): Promise<JobState>
 }
 
 export class JobLogs {
@@ -109,35 +94,63 @@ export class JobLogs {
     this.#parts = parts
   }
 
+  /** Throws if the job has no such node. */
+  async checkNode(jobId: string, node: string | undefined): Promise<void> {
+    if (node === undefined) return
+    const { graph } = await this.#parts.state(jobId, -1)
+    if (!positionsOf(graph).has(node))
+      throw new UmbraError("E310", `Job ${jobId} has no node "${node}". Its graph lists its nodes.`)
+  }
+
   async page(jobId: string, query: LogPageQuery): Promise<LogPage> {
     if (query.node === undefined && (query.item !== undefined || query.attempt !== undefined))
       throw new UmbraError("E309", "item and attempt need a node.")
     if (query.before !== undefined) return this.#pageBefore(jobId, query, query.before)
     const position = query.after === undefined ? START : parsePosition(query.after)
-    const engine = new EngineLines(this.#parts, jobId, query, position)
-    const handler = new HandlerLines(this.#parts, jobId, query, position)
+    const showsEngine = query.source !== "handler"
+    const handler = new HandlerLines(this.#parts, jobId, { filter: query, position, hasStarts: showsEngine })
+    const engine = new EngineLines(this.#parts, jobId, { filter: query, position, rows: handler })
     const accepts = (line: Unplaced) => isSelected(line, query)
     const webhooks = new WebhookLines(this.#parts, jobId, { accepts, after: position.webhook })
     const lines: LogLine[] = []
     const bound = () => formatPosition({ ...engine.position, ...handler.position, ...webhooks.position })
     let bytes = 0
+    const add = (line: Unplaced) => {
+      bytes += sizeOf(line)
+      lines.push({ id: bound(), ...line })
+    }
     while (lines.length < query.limit && bytes <= PAGE_BYTES) {
-      const found = query.hasNoNewFacts || query.source === "handler" ? null : await engine.head()
-      const one = found === "pending" ? null : found
+      const readsEngine = showsEngine && !query.hasNoNewFacts
+      // Events are read before rows: what an end waits for is stored by then.
+      if (readsEngine) await engine.fill()
       const other = query.source === "engine" ? null : await handler.head()
-      const skipsWebhooks = query.skipsWebhooks || query.source === "handler" || found === "pending"
+      const found = readsEngine ? await engine.head() : null
+      const isHeld = found === "pending" || found === "held"
+      const one = isHeld ? null : found
+      const skipsWebhooks = query.skipsWebhooks || !showsEngine || found === "pending"
       const third = skipsWebhooks ? null : await webhooks.head()
       // A source that has read its share and found nothing may have an earlier line.
       if (one === "bound" || other === "bound" || third === "bound") return { lines, next: bound() }
-      const isWebhook = third !== null && (one === null || third.at < one.at)
-      const made = isWebhook ? third : one
-      if (made === null && other === null)
+      const isWebhook = third !== null && (one === null || third.at < one.line.at)
+      if (other === null && found === "held" && !isWebhook) {
+        handler.readAgain()
+        engine.release()
+      } else if (one === null && third === null && other === null)
         return { lines, next: null, ...(found === "pending" && { pending: true }) }
-      const isMade = other === null || (made !== null && isBefore(made, other))
-      const line = isMade ? made! : other
-      bytes += sizeOf(line)
-      ;(isMade ? (isWebhook ? webhooks : engine) : handler).take()
-      lines.push({ id: bound(), ...line })
+      else if (isWebhook && (other === null || third.at <= other.at)) {
+        webhooks.take()
+        add(third)
+      } else if (!isWebhook && one !== null && (other === null || isBefore(one, other))) {
+        engine.take()
+        add(one.line)
+      } else if (other!.line === null) {
+        const { line, begun } = await engine.start(other!)
+        handler.begin(begun)
+        if (line !== null) add(line)
+      } else {
+        handler.take()
+        add(other!.line)
+      }
     }
     return { lines, next: bound() }
   }
@@ -174,8 +187,6 @@ export class JobLogs {
   }
 }
 
-const leastLevel = ({ level }: LogFilter) => logLevels.indexOf(level ?? "debug")
-
 /** The lines of a row that the filter selects, of those before `end`. */
 function matchingLines(row: LogRow, filter: LogFilter, end: number | undefined): LogLine[] {
   const least = leastLevel(filter)
@@ -191,228 +202,18 @@ function matchingLines(row: LogRow, filter: LogFilter, end: number | undefined):
   return first === undefined || lost === 0 ? found : [{ ...first, lost }, ...others]
 }
 
-/** Does the filter select a line that is not of a handler? */
-function isSelected({ node, item, attempt, at, level }: Unplaced, filter: LogFilter): boolean {
-  if (filter.node !== undefined && node !== filter.node) return false
-  if (filter.item !== undefined && (item ?? -1) !== filter.item) return false
-  if (filter.attempt !== undefined && attempt !== filter.attempt) return false
-  return logLevels.indexOf(level) >= leastLevel(filter) && !isLater(at, filter)
-}
-
-function isLater(at: number, { until }: LogFilter): boolean {
-  return until !== undefined && at > until
-}
-
-function handlerLine(row: LogRow, index: number, [at, level, message, fields]: StoredLine): Unplaced {
-  const { nodeId, item, attempt, firstLine } = row
-  return {
-    ...{ at, level: logLevels[level]!, source: "handler", node: nodeId },
-    ...(item >= 0 && { item }),
-    ...{ attempt, message },
-    ...(fields !== undefined && { fields: fields as { [name: string]: Json } }),
-    line: firstLine + index,
-  }
-}
-
-function rowQuery(jobId: string, filter: LogFilter) {
-  const { node: nodeId, item, attempt } = filter
-  return { ...{ jobId, nodeId, item, attempt }, level: leastLevel(filter), limit: ROWS, maxBytes: BYTES }
-}
-
 function sizeOf({ message, fields }: Unplaced): number {
   return message.length + (fields === undefined ? 0 : JSON.stringify(fields).length)
 }
 
-/** Ordered by time, except around the lines of one attempt: the clock of its worker may differ. */
-function isBefore(engine: Unplaced, handler: Unplaced): boolean {
-  const isSame =
-    engine.node === handler.node && engine.item === handler.item && engine.attempt === handler.attempt
-  return isSame ? /^(dispatched|started)/.test(engine.message) : engine.at <= handler.at
-}
-
-class EngineLines {
-  readonly #parts: LogParts
-  readonly #jobId: string
-  readonly #filter: LogFilter
-  readonly #least: number
-  #events: readonly JobEvent[] = []
-  #next = 0
-  #read = 0
-  #isAtEnd = false
-  /** Of ends of attempts whose last lines are not stored: how many. */
-  #missing: ReadonlyMap<JobEvent, number> = new Map()
-  #after: { readonly seq: number; readonly place: number }
-
-  constructor(parts: LogParts, jobId: string, filter: LogFilter, { seq, place }: Position) {
-    this.#parts = parts
-    this.#jobId = jobId
-    this.#filter = filter
-    this.#least = leastLevel(filter)
-    this.#after = { seq, place }
-  }
-
-  get position(): Pick<Position, "seq" | "place"> {
-    return this.#after
-  }
-
-  async head(): Promise<Unplaced | "bound" | "pending" | null> {
-    for (;;) {
-      for (; this.#next < this.#events.length; this.take()) {
-        const event = this.#events[this.#next]!
-        if (this.#missing.has(event) && this.#parts.now() - event.at < LATE_MS) return "pending"
-        const line = this.#line(event)
-        if (line !== null) return line
-      }
-      if (this.#isAtEnd) return null
-      if (this.#read >= MAX_EVENTS) return "bound"
-      const query = { after: this.#after, limit: EVENTS, maxBytes: BYTES }
-      const { events, next } = await this.#parts.events(this.#jobId, query)
-      this.#read += events.length
-      this.#events = events
-      this.#next = 0
-      this.#isAtEnd = next === null
-      this.#missing = await this.#missingLines(events)
-    }
-  }
-
-  async #missingLines(events: readonly JobEvent[]): Promise<Map<JobEvent, number>> {
-    const ends = events.filter(event => event.payload.logged !== undefined && this.#isWanted(event))
-    if (ends.length === 0) return new Map()
-    const logged = ends.map(
-      ({ payload }) => payload.logged as { readonly lines: number; readonly fence: number },
-    )
-    const attempts = ends.map(({ node, item = -1 }, n) => ({ nodeId: node!, item, fence: logged[n]!.fence }))
-    const stored = await this.#parts.journal.logs.lastLines(this.#jobId, attempts)
-    const missing = ends.map((event, n) => [event, logged[n]!.lines - stored[n]!] as const)
-    return new Map(missing.filter(([, lines]) => lines > 0))
-  }
-
-  take(): void {
-    const { seq, idempotency_key } = this.#events[this.#next++]!
-    this.#after = { seq, place: Number(idempotency_key.slice(idempotency_key.lastIndexOf(":") + 1)) }
-  }
-
-  #isWanted(event: JobEvent): boolean {
-    const { node, item, attempt } = this.#filter
-    if (node !== undefined && event.node !== node) return false
-    if (item !== undefined && (event.item ?? -1) !== item) return false
-    return (attempt === undefined || attemptOf(event) === attempt) && !isLater(event.at, this.#filter)
-  }
-
-  #line(event: JobEvent): Unplaced | null {
-    if (!this.#isWanted(event)) return null
-    const line = engineLine(event)
-    if (line === null) return null
-    const lost = this.#missing.get(event)
-    const level = lost !== undefined && line.level === "info" ? "warn" : line.level
-    if (logLevels.indexOf(level) < this.#least) return null
-    const attempt = attemptOf(event)
-    return {
-      ...{ at: event.at, level, source: "engine", node: event.node! },
-      ...(event.item !== undefined && { item: event.item }),
-      ...(attempt !== undefined && { attempt }),
-      message: line.message,
-      ...(lost !== undefined && { lost }),
-    }
-  }
-}
-
-/** The event of a retry has the number of the next attempt; its line is about the one that failed. */
-function attemptOf({ attempt, payload }: JobEvent): number | undefined {
-  return attempt !== undefined && payload.reason === "retry" ? Math.max(1, attempt - 1) : attempt
-}
-
-class HandlerLines {
-  readonly #parts: LogParts
-  readonly #jobId: string
-  readonly #filter: LogFilter
-  readonly #least: number
-  #rows: readonly LogRow[] = []
-  #nextRow = 0
-  #lines: readonly StoredLine[] = []
-  #read = 0
-  #isAtEnd = false
-  /** Of the lines that were not taken. */
-  #row: number
-  #line: number
-  #lost = 0
-
-  constructor(parts: LogParts, jobId: string, filter: LogFilter, { row, line }: Position) {
-    this.#parts = parts
-    this.#jobId = jobId
-    this.#filter = filter
-    this.#least = leastLevel(filter)
-    this.#row = row
-    this.#line = line
-  }
-
-  get position(): Pick<Position, "row" | "line"> {
-    return { row: this.#row, line: this.#line }
-  }
-
-  async head(): Promise<Unplaced | "bound" | null> {
-    for (;;) {
-      for (; this.#line < this.#lines.length; this.#line++) {
-        const stored = this.#lines[this.#line]!
-        if (stored[1] >= this.#least && !isLater(stored[0], this.#filter)) return this.#unplaced(stored)
-      }
-      if (this.#lines.length > 0) this.#leaveRow()
-      else if (this.#nextRow < this.#rows.length) this.#enterRow()
-      else if (this.#isAtEnd) return null
-      else if (this.#read >= MAX_ROWS) return "bound"
-      else await this.#readRows()
-    }
-  }
-
-  take(): void {
-    this.#line++
-    this.#lost = 0
-  }
-
-  #unplaced(stored: StoredLine): Unplaced {
-    const line = handlerLine(this.#rows[this.#nextRow - 1]!, this.#line, stored)
-    return this.#lost > 0 ? { ...line, lost: this.#lost } : line
-  }
-
-  #leaveRow(): void {
-    this.#lines = []
-    this.#row++
-    this.#line = 0
-  }
-
-  #enterRow(): void {
-    const { position, lines, level, lost } = this.#rows[this.#nextRow]!
-    // The rest of the page has more bytes than are read at once.
-    if (lines === null && level >= this.#least) {
-      this.#rows = []
-      this.#nextRow = 0
-      this.#isAtEnd = false
-      return
-    }
-    this.#nextRow++
-    if (position > this.#row) this.#line = 0
-    this.#row = position
-    this.#lost = this.#line === 0 ? lost : 0
-    if (lines === null) this.#leaveRow()
-    else this.#lines = JSON.parse(lines) as StoredLine[]
-  }
-
-  async #readRows(): Promise<void> {
-    const query = { ...rowQuery(this.#jobId, this.#filter), from: this.#row }
-    this.#rows = await this.#parts.journal.logs.read(query)
-    this.#nextRow = 0
-    this.#read += this.#rows.length
-    this.#isAtEnd = this.#rows.length < ROWS
-  }
-}
-
-const START: Position = { seq: -1, place: Number.POSITIVE_INFINITY, row: 0, line: 0, webhook: 0 }
+const START: Position = { seq: -1, place: Number.POSITIVE_INFINITY, row: 0, line: 0, begun: 0, webhook: 0 }
 const END: Position = { ...START, row: Number.MAX_SAFE_INTEGER, line: 0 }
-const POSITION = /^(\d{1,16})\.(\d{1,7})\.(\d{1,16})\.(\d{1,7})(?:\.(\d{1,16}))?$/
+const POSITION = /^(\d{1,16})\.(\d{1,7})\.(\d{1,16})\.(\d{1,7})(?:\.(\d{1,16}))?(?:\.([12]))?$/
 
 /** A reader that has read no event begins with seq 0, which no fact has. */
-function formatPosition({ seq, place, row, line, webhook }: Position): string {
+function formatPosition({ seq, place, row, line, begun, webhook }: Position): string {
   const lines = seq < 0 ? `0.0.${row}.${line}` : `${seq}.${place}.${row}.${line}`
+  if (begun > 0) return `${lines}.${webhook}.${begun}`
   return webhook === 0 ? lines : `${lines}.${webhook}`
 }
 
@@ -421,5 +222,6 @@ function parsePosition(text: string): Position {
   if (found === null) throw new UmbraError("E309", `"${text}" is not the id of a log line.`)
   const [seq, place, row, line] = found.slice(1).map(Number) as [number, number, number, number]
   const webhook = Number(found[5] ?? 0)
-  return seq === 0 ? { ...START, row, line, webhook } : { seq, place, row, line, webhook }
+  const rest = { row, line, webhook, begun: Number(found[6] ?? 0) as Begun }
+  return seq === 0 ? { ...START, ...rest } : { seq, place, ...rest }
 }

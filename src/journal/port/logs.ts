@@ -14,13 +14,23 @@ export interface LogStore {
   write(rows: readonly LoggedLines[]): Promise<void>
   /** Rows in the order of their positions, or in the opposite one, by index: at most `limit`. */
   read(query: LogQuery): Promise<LogRow[]>
-  /** For each attempt, in their order: the number of its last stored line; 0: none is stored. */
-  lastLines(jobId: string, attempts: readonly LoggedAttempt[]): Promise<number[]>
+  /** Where the rows of each attempt are, in their order. */
+  extents(jobId: string, attempts: readonly LoggedAttempt[]): Promise<LogExtent[]>
   /** Removes at most `limit` rows of jobs that were removed. Any engine does this. Returns their number. */
   purgeRows(purge: { readonly limit: number }): Promise<number>
 }
 
-export type LoggedAttempt = Pick<LoggedLines, "nodeId" | "item" | "fence">
+export type LoggedAttempt = Pick<LoggedLines, "nodeId" | "item" | "fence" | "attempt">
+
+export interface LogExtent {
+  /** The number of the last stored line; 0: none is stored. */
+  readonly lastLine: number
+  /** The positions of the first and the last row; null: none is stored. */
+  readonly first: number | null
+  readonly last: number | null
+  /** Rows of an earlier fence show the same attempt number. */
+  readonly isRepeated: boolean
+}
 
 export interface LogRow extends Omit<LoggedLines, "jobId" | "lines"> {
   readonly position: number

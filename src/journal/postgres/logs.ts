@@ -1,7 +1,7 @@
 import type { LoggedLines } from "../../log.ts"
 import { isDuplicate } from "../errors.ts"
 import { FIELD, plain, records } from "../joined-text.ts"
-import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../port/logs.ts"
+import type { LogExtent, LoggedAttempt, LogQuery, LogRow, LogStore } from "../port/logs.ts"
 import { SqlStore } from "./database.ts"
 
 /** The number of removed jobs whose rows one statement removes. */
@@ -28,10 +28,11 @@ export class SqlLogs extends SqlStore implements LogStore {
     return this.database.query<LogRow>(query.item === undefined ? "readNodeLogs" : "readItemLogs", values)
   }
 
-  async lastLines(jobId: string, attempts: readonly LoggedAttempt[]) {
-    const list = records(attempts, ({ nodeId, item, fence }) => [plain(nodeId), item, fence].join(FIELD))
-    const rows = await this.database.query<{ last: number }>("readLastLogLines", { jobId, attempts: list })
-    return rows.map(({ last }) => last)
+  async extents(jobId: string, attempts: readonly LoggedAttempt[]) {
+    const list = records(attempts, ({ nodeId, item, fence, attempt }) =>
+      [plain(nodeId), item, fence, attempt].join(FIELD),
+    )
+    return this.database.query<LogExtent>("readLogExtents", { jobId, attempts: list })
   }
 
   async purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]) {

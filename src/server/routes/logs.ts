@@ -23,12 +23,12 @@ export function logRoutes(app: App, { umbra }: RouteContext, streams: Streams): 
         params: schema.jobParams,
         headers: schema.resumeHeaders,
         querystring: logsQuery,
-        response: schema.answers({ 200: logPage }, ["E301", "E611"]),
+        response: schema.answers({ 200: logPage }, ["E301", "E310", "E611"]),
       }),
     },
     async (request, reply) => {
       const { job_id: jobId, owner } = request.job
-      const { after, before, limit, follow, last_event_id: _, until, ...rest } = request.query
+      const { after, before, limit, follow, last_event_id, until, ...rest } = request.query
       const filter = { ...rest, until: until === undefined ? undefined : Date.parse(until) }
       if (filter.node === undefined && (filter.item !== undefined || filter.attempt !== undefined))
         throw wrong(filter.item === undefined ? "attempt" : "item", "needs the parameter node")
@@ -36,6 +36,9 @@ export function logRoutes(app: App, { umbra }: RouteContext, streams: Streams): 
         throw wrong("before", "cannot be combined with after or follow")
       if (before !== undefined && filter.source === "engine")
         throw wrong("before", "is for lines of handlers only")
+      if (last_event_id !== undefined && follow === undefined)
+        throw wrong("last_event_id", "needs the parameter follow")
+      await logs.checkNode(jobId, filter.node)
       if (follow !== undefined) {
         const id = lastEventId(request)
         if (id !== undefined && !logsQuery.shape.after.safeParse(id).success) throw notAnId()

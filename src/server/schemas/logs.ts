@@ -10,7 +10,7 @@ const sources = ["handler", "engine"] as const
 const position = z
   .string()
   .regex(
-    /^\d{1,16}\.\d{1,7}\.\d{1,16}\.\d{1,7}(\.\d{1,16})?$/,
+    /^\d{1,16}\.\d{1,7}\.\d{1,16}\.\d{1,7}(\.\d{1,16})?(\.[12])?$/,
     "must be `next` of a page, or the id of a line",
   )
 

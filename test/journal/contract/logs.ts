@@ -78,19 +78,29 @@ export function logsContract(stage: () => Stage): void {
       ])
     })
 
-    it("tell the last stored line of each attempt, in the order of the question", async () => {
+    it("tell where the rows of each attempt are, in the order of the question", async () => {
       const { logs } = stage().journal
       const { jobId } = await storedJob()
       await logs.write([
-        row(jobId, 5, { lastLine: 9 }),
         row(jobId, 1, { lastLine: 4 }),
+        row(jobId, 5, { lastLine: 9 }),
         row(jobId, 1, { fence: 2, lastLine: 2 }),
         row(jobId, 1, { nodeId: "b", item: 3 }),
       ])
-      const attempt = (nodeId: string, item: number, fence: number) => ({ nodeId, item, fence })
+      const attempt = (nodeId: string, item: number, fence: number) => ({
+        ...{ nodeId, item, fence, attempt: 1 },
+      })
       const asked = [attempt("b", 3, 1), attempt("a", -1, 2), attempt("c", -1, 1), attempt("a", -1, 1)]
-      expect(await stage().peer.logs.lastLines(jobId, asked)).toEqual([1, 2, 0, 9])
-      expect(await stage().peer.logs.lastLines(newId(), asked)).toEqual([0, 0, 0, 0])
+      const [first] = await read(jobId)
+      const at = (place: number) => first!.position + place
+      const none = { lastLine: 0, first: null, last: null, isRepeated: false }
+      expect(await stage().peer.logs.extents(jobId, asked)).toEqual([
+        { lastLine: 1, first: at(3), last: at(3), isRepeated: false },
+        { lastLine: 2, first: at(2), last: at(2), isRepeated: true },
+        none,
+        { lastLine: 9, first: at(0), last: at(1), isRepeated: false },
+      ])
+      expect(await stage().peer.logs.extents(newId(), asked)).toEqual([none, none, none, none])
     })
 
     it("come without lines where no line has the wanted level, and beyond the wanted size", async () => {

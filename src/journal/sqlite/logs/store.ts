@@ -1,6 +1,6 @@
 /** Log lines on one SQLite connection: each method is one transaction. */
 import type { LoggedLines } from "../../../log.ts"
-import type { LoggedAttempt, LogQuery, LogRow, LogStore } from "../../port/logs.ts"
+import type { LogExtent, LoggedAttempt, LogQuery, LogRow, LogStore } from "../../port/logs.ts"
 import { SqliteStore, type Sync } from "../database.ts"
 
 const WRITE = `
@@ -11,9 +11,17 @@ select
 where exists (select 1 from jobs where id = @job_id)
 on conflict (job_id, node_id, item, fence, first_line) do nothing`
 
-const LAST_LINE = `
-select last_line as last from node_logs where job_id = ?1 and node_id = ?2 and item = ?3 and fence = ?4
-order by first_line desc limit 1`
+const OF_ATTEMPT =
+  "from node_logs where job_id = @job_id and node_id = @node_id and item = @item and fence = @fence"
+
+const EXTENT = `
+select
+  coalesce((select last_line ${OF_ATTEMPT} order by first_line desc limit 1), 0) as lastLine,
+  (select position ${OF_ATTEMPT} order by first_line limit 1) as first,
+  (select position ${OF_ATTEMPT} order by first_line desc limit 1) as last,
+  exists (
+    select 1 from node_logs where job_id = @job_id and node_id = @node_id and item = @item and fence < @fence and attempt = @attempt
+  ) as isRepeated`
 
 /** `+`: their rows are few enough to be sorted, not by an index of positions. */
 const reading = (condition: string, position: "position" | "+position", isDownwards: boolean) => {
@@ -60,11 +68,14 @@ export class SqliteLogs extends SqliteStore implements Sync<LogStore> {
     return this.connection.all(query.item === undefined ? ofNode : ofItem, query)
   }
 
-  lastLines(jobId: string, attempts: readonly LoggedAttempt[]): number[] {
-    return attempts.map(
-      ({ nodeId, item, fence }) =>
-        this.connection.get<{ last: number }>(LAST_LINE, jobId, nodeId, item, fence)?.last ?? 0,
-    )
+  extents(jobId: string, attempts: readonly LoggedAttempt[]): LogExtent[] {
+    return attempts.map(attempt => {
+      const found = this.connection.get<Omit<LogExtent, "isRepeated"> & { isRepeated: number }>(EXTENT, {
+        jobId,
+        ...attempt,
+      })!
+      return { ...found, isRepeated: found.isRepeated === 1 }
+    })
   }
 
   purgeRows({ limit }: Parameters<LogStore["purgeRows"]>[0]): number {

@@ -105,8 +105,9 @@ export function matchesOf(rows: readonly LogRow[], search: string): number[] {
 export function copyOf(rows: readonly LogRow[]): string {
   return rows
     .map(({ kind, at, level, text, fields }) => {
-      const head = `${new Date(at).toISOString()} ${level.toUpperCase().padEnd(5)} ${kind === "engine" ? "engine: " : ""}`
-      return `${head}${[text, fields].filter(part => part !== "").join("\n")}`
+      const head = `${new Date(at).toISOString()} ${level.toUpperCase().padEnd(5)} ${kind === "handler" ? " " : "*"} `
+      const all = [text, fields].filter(part => part !== "").join("\n")
+      return `${head}${all.replaceAll("\n", "\n    ")}`
     })
     .join("\n")
 }
