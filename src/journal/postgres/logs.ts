@@ -1,7 +1,7 @@
 import type { LoggedLines } from "../../log.ts"
 import { isDuplicate } from "../errors.ts"
 import { FIELD, plain, records } from "../joined-text.ts"
-import type { LoggedAttempt, LogExtent, LogQuery, LogRow, LogStore } from "../port/logs.ts"
+import type { LogExtent, LoggedAttempt, LogQuery, LogRow, LogStore } from "../port/logs.ts"
 import type { Database } from "./database.ts"
 
 /** The number of removed jobs whose rows one statement removes. */
