@@ -37,7 +37,7 @@ import { JobComparisons } from "./compare/compare.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "./event-page.ts"
 import { JobFacts, nodePosition } from "./facts.ts"
 import { type JobListParts, JobLists, type JobSnapshotPage, queuePosition } from "./job-lists.ts"
-import { JobLogs } from "./logs/logs.ts"
+import { type JobLogs, jobLogs } from "./logs/logs.ts"
 import { StatisticsQueries } from "./statistics.ts"
 import type { Watchers } from "./watchers.ts"
 
@@ -101,11 +101,7 @@ export class Queries {
     this.statistics = new StatisticsQueries(parts)
     this.#lists = new JobLists(parts)
     this.comparisons = new JobComparisons(parts.journal, this.facts)
-    this.logs = new JobLogs({
-      ...parts,
-      events: (...given) => this.eventPage(...given),
-      state: async (jobId, seq) => (await this.facts.history.state(jobId, { seq })).state,
-    })
+    this.logs = jobLogs(parts, this.facts.history)
   }
 
   async fold(jobId: string): Promise<FoldedJob> {

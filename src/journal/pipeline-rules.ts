@@ -1,5 +1,6 @@
 /** The rules that every pipeline store applies in the same way. */
 import { createHash } from "node:crypto"
+import { nameOf } from "../core/pipeline/settled.ts"
 import { JournalDataError } from "./errors.ts"
 import type { LineageRow, ListedExecution, MessageKey, PipelineCommit } from "./port/pipelines.ts"
 import { BEFORE_ALL_KEYS } from "./values.ts"
@@ -32,10 +33,6 @@ export function settled({
     unparked: unparked.filter(key => !last.has(nameOf(key))),
     stored: [...new Map(stored.map(({ key, value }) => [storedKey(key), value]))],
   }
-}
-
-export function nameOf({ route, seq }: MessageKey): string {
-  return `${route}:${seq}`
 }
 
 export function distinctKeys(keys: readonly MessageKey[]): MessageKey[] {

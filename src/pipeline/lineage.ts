@@ -7,10 +7,11 @@
 
 import type { Json } from "../core/json.ts"
 import { groupBy } from "../core/maps.ts"
+import { nameOf } from "../core/pipeline/settled.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { LiveMessage, LiveMessages } from "../engine/remote/live-messages.ts"
 import { UmbraError } from "../errors.ts"
-import { inKeyOrder, nameOf } from "../journal/pipeline-rules.ts"
+import { inKeyOrder } from "../journal/pipeline-rules.ts"
 import type {
   DeadLetterRow,
   LineageRow,

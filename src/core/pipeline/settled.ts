@@ -63,3 +63,8 @@ export class Settled {
     return low * 2
   }
 }
+
+/** A message in maps: its route and its number there. */
+export function nameOf({ route, seq }: { readonly route: number; readonly seq: number }): string {
+  return `${route}:${seq}`
+}

@@ -17,7 +17,8 @@ import type { LoadParts } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
 import type { LogRow } from "../../journal/port/logs.ts"
 import type { LogLevel, StoredLine } from "../../log.ts"
-import type { EventPage, EventPageQuery } from "../event-page.ts"
+import { type EventPage, type EventPageQuery, eventPage } from "../event-page.ts"
+import type { History } from "../history.ts"
 import { EngineLines, isBefore } from "./engine-source.ts"
 import { positionsOf } from "./fences.ts"
 import { HandlerLines, handlerLine, MAX_ROWS, ROWS, rowQuery } from "./handler-source.ts"
@@ -85,6 +86,14 @@ export interface LogParts extends LoadParts {
   events(jobId: string, query: EventPageQuery): Promise<EventPage>
   /** The job after the facts up to this seq. */
   state(jobId: string, seq: number): Promise<JobState>
+}
+
+export function jobLogs(parts: LoadParts & Pick<LogParts, "now">, history: History): JobLogs {
+  return new JobLogs({
+    ...parts,
+    events: (...given) => eventPage(parts, history, ...given),
+    state: async (jobId, seq) => (await history.state(jobId, { seq })).state,
+  })
 }
 
 export class JobLogs {

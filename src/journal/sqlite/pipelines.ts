@@ -6,6 +6,7 @@
  */
 
 import { ARTIFACT_MARK, artifactsInText } from "../../core/artifacts.ts"
+import { nameOf } from "../../core/pipeline/settled.ts"
 import { type AttemptRow, attemptRows, lineageRows } from "../lineage.ts"
 import {
   CLAIM_PAGE,
@@ -15,7 +16,6 @@ import {
   executionPage,
   inKeyOrder,
   inLineageOrder,
-  nameOf,
   type ScannedExecution,
   settled,
   storedKey,

@@ -8,7 +8,7 @@
 
 import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress, RouteProgress, Suspicion } from "../../core/pipeline/progress.ts"
-import { nameOf } from "../../journal/pipeline-rules.ts"
+import { nameOf } from "../../core/pipeline/settled.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
 import type { Delivery } from "../commit/delivery.ts"
 import type { RunParts } from "./run.ts"
