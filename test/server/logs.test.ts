@@ -195,8 +195,12 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
     await expect.poll(started, { timeout: 60_000 }).toBeDefined()
     release()
     await stage.umbra.wait(id)
-    const { body } = await stage.ask(`/jobs/${id}/nodes/a`)
-    expect((await started()).at).toBe(body.started_at)
+    const { body } = await stage.ask(`/jobs/${id}/events`)
+    const running = body.events.find(({ type }: { type: string }) => type === "node.running")
+    const { at } = await started()
+    expect(at).toBe(running.payload.started_at)
+    // It is stored a second later.
+    expect(Date.parse(running.at) - Date.parse(at)).toBeGreaterThan(500)
   })
 
   it("is read backwards from its end or any line in pages of any size, with the same lines and ids", async () => {
