@@ -2,6 +2,7 @@
 import { jobHasEnded } from "../core/states.ts"
 import { isoLogLine } from "../jobs/iso-times.ts"
 import type { JobLogs, LogFilter } from "../jobs/logs/logs.ts"
+import { nextTurnIfLate } from "../turns.ts"
 import type { Feed } from "./feed.ts"
 import type { JobChanges } from "./followers.ts"
 import { frame, type Sink, Stream } from "./stream.ts"
@@ -100,6 +101,9 @@ export class LogStream extends Stream<JobChanges> {
       isPending = pending
       if (this.isClosed) return
       if (lines.length > 0) {
+        const late = nextTurnIfLate()
+        if (late !== undefined) await late
+        if (this.isClosed) return
         const text = lines.map(line => frame("line", isoLogLine(line), line.id)).join("")
         sink.write(Buffer.from(text))
       }

@@ -5,7 +5,7 @@ import { logLevels } from "../../log.ts"
 import type { EventPlace } from "../event-page.ts"
 import { engineLine } from "./engine-lines.ts"
 import { fenceIn, positionsOf } from "./fences.ts"
-import type { HandlerHead, HandlerLines } from "./handler-source.ts"
+import { type HandlerHead, type HandlerLines, rowQuery } from "./handler-source.ts"
 import type { LogFilter, LogParts } from "./logs.ts"
 import { type Begun, isLater, isSelected, leastLevel, type Position, type Unplaced } from "./selection.ts"
 
@@ -50,6 +50,7 @@ export class EngineLines {
   #next = 0
   #read = 0
   #isAtEnd = false
+  #hasRows = false
   /** Shown before the first rows of their attempts. */
   readonly #shown = new Set<JobEvent>()
   #after: EventPlace
@@ -151,8 +152,13 @@ export class EngineLines {
     const { events, next, fences } = await this.#parts.events(this.#jobId, query)
     this.#read += events.length
     const entries = events.map((event, n) => ({ event, role: roleOf(event), fence: fences?.[n] }))
+    const hasRows = await this.#hasStoredRows()
     const asked = entries.filter(
-      ({ event, role, fence }) => role !== null && fence !== undefined && this.#isWanted(event),
+      ({ event, role, fence }) =>
+        (hasRows || event.payload.logged !== undefined) &&
+        role !== null &&
+        fence !== undefined &&
+        this.#isWanted(event),
     )
     const attempts = asked.map(({ event, fence }) => {
       const { node, item = -1 } = event
@@ -163,6 +169,15 @@ export class EngineLines {
     for (const entry of entries) this.#entries.push({ ...entry, extent: extents.get(entry.event) ?? null })
     if (next === null) this.#isAtEnd = true
     this.#end = next ?? this.#end
+  }
+
+  /** Most jobs log nothing. Then only an end that names lines depends on what is stored. */
+  async #hasStoredRows(): Promise<boolean> {
+    if (!this.#hasRows) {
+      const query = { ...rowQuery(this.#jobId, {}), from: 0, limit: 1, maxBytes: 1 }
+      this.#hasRows = (await this.#parts.journal.logs.read(query)).length > 0
+    }
+    return this.#hasRows
   }
 
   #isShown({ event, role, extent }: Entry): boolean {

@@ -17,6 +17,7 @@ import type { LoadParts } from "../../engine/recovery/fold.ts"
 import { UmbraError } from "../../errors.ts"
 import type { LogRow } from "../../journal/port/logs.ts"
 import type { LogLevel, StoredLine } from "../../log.ts"
+import { nextTurnIfLate } from "../../turns.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "../event-page.ts"
 import type { History } from "../history.ts"
 import { EngineLines, isBefore } from "./engine-source.ts"
@@ -129,6 +130,9 @@ export class JobLogs {
       lines.push({ id: bound(), ...line })
     }
     while (lines.length < query.limit && bytes <= PAGE_BYTES) {
+      // Many readers may get what they have queried in the same turn of the event loop.
+      const late = nextTurnIfLate()
+      if (late !== undefined) await late
       const readsEngine = showsEngine && !query.hasNoNewFacts
       // Events are read before rows: what an end waits for is stored by then.
       if (readsEngine) await engine.fill()
