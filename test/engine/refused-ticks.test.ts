@@ -6,6 +6,7 @@ import type { Batch } from "../../src/journal/port/journal.ts"
 import type { NewFire } from "../../src/journal/port/schedules.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import type { Umbra } from "../../src/umbra.ts"
 import { HOUR, noop, opened, outcomes, simple, start, whenFired } from "./schedule-stage.ts"
 import { collectLog, openOn, until } from "./stage.ts"
 
@@ -59,25 +60,26 @@ describe("ticks over a limit of unfinished jobs", () => {
       }
       return umbra
     }
-    const pass = async (done: () => unknown) =>
+    /** Time stands still while a try is due or under way. */
+    const pass = async ({ schedules }: Umbra, done: () => unknown) =>
       until("time passes", async () => {
-        clock.advance(500)
+        if (Date.parse((await schedules.get("s")).next_at!) > clock.now()) clock.advance(500)
         return done()
       })
     const first = await begin()
     await first.register(simple)
     await first.schedules.put("s", { workflow: "flow", every: "1h" })
     clock.advance(HOUR)
-    await pass(() => tries.length === 5)
+    await pass(first, () => tries.length === 5)
     // Each pause is as long as the tick has waited, or a little longer.
     for (const [index, at] of tries.slice(2).entries())
       expect(at).toBeGreaterThanOrEqual(2 * tries[index + 1]!)
     await first.close()
     const second = await begin()
-    await pass(() => tries.length === 7)
+    await pass(second, () => tries.length === 7)
     expect((await second.schedules.fires("s")).fires).toMatchObject([{ outcome: "queued" }])
     isFull = false
-    await pass(async () => (await outcomes(second))[0] === "13:00 started")
+    await pass(second, async () => (await outcomes(second))[0] === "13:00 started")
     expect((await second.schedules.fires("s")).fires).toMatchObject([
       { reason: "started late: the limit of unfinished jobs was reached" },
     ])
