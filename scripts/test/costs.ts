@@ -21,7 +21,7 @@ export async function readCosts(path: string): Promise<readonly FileCost[]> {
 }
 
 /** The files that took most processor time, and the sums. */
-export function costsTable(costs: readonly FileCost[], most = 60): string {
+export function costsTable(costs: readonly FileCost[], most = 500): string {
   const processor = ({ worker, processes }: FileCost) => worker + processes
   const sorted = costs.toSorted((a, b) => processor(b) - processor(a))
   const sum = (of: (cost: FileCost) => number) => costs.reduce((total, cost) => total + of(cost), 0)
