@@ -20,8 +20,10 @@ const TESTS = [
 const root = fileURLToPath(new URL("..", import.meta.url))
 const platform = `node-${process.platform}-${process.arch}`
 const folder = mkdtempSync(join(tmpdir(), "umbra-node24-"))
+// Costs are those of `npm test`, which names the file for them.
+const { UMBRA_TEST_COSTS: _, ...env } = process.env
 const run = (program: string, parameters: readonly string[]) =>
-  execFileSync(program, parameters, { cwd: root, stdio: "inherit" })
+  execFileSync(program, parameters, { cwd: root, env, stdio: "inherit" })
 try {
   run("npm", ["install", "--ignore-scripts", "--no-save", "--prefix", folder, `${platform}@${VERSION}`])
   const node = join(folder, "node_modules", platform, "bin", "node")

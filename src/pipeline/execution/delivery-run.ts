@@ -236,17 +236,15 @@ export class DeliveryRun implements ActiveDelivery {
       this.hold()
       return
     }
-    const { redactor } = this.chain
-    const fault = toFault(thrown, {
-      now: this.chain.context.now(),
-      thrower: "adapter",
-      clean: redactor?.cleanError,
-    })
-    if (thrown instanceof Error && !(thrown instanceof UmbraError))
+    const clean = this.chain.redactor?.cleanError
+    const fault = toFault(thrown, { now: this.chain.context.now(), thrower: "adapter", clean })
+    if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
+      const stack = String(thrown.stack)
       this.chain.log.debug(
-        { message: this.id, code: fault.code, stack: String(thrown.stack) },
+        { message: this.id, code: fault.code, stack: clean?.(stack) ?? stack },
         "the adapter threw",
       )
+    }
     this.#called("failed", JSON.stringify(fault))
     // A fault that would repeat is caused by the message, not by the service behind the adapter.
     this.#reportToBreaker(prepared, fault.retryable)
