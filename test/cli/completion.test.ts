@@ -34,16 +34,19 @@ describe("completion", () => {
       .map(line => line.split(" ").filter(Boolean))
   }
 
+  /** What the server knows is offered if it answers in time, which on a busy machine takes several tries. */
+  const offered = (line: string) => expect.poll(async () => (await offers(line))[0])
+
   it("offers commands, options and their values in bash", async () => {
     const [commands, jo, options, status, format, file] = await offers(
       ...["umbra ▮", "umbra jo▮", "umbra jobs list --l▮", "umbra jobs list --status ca▮"],
       ...["umbra graph x --format ▮", "umbra run ▮"],
     )
-    const [message, ofJob, page, replay] = await offers(
-      ...["umbra lineage x ▮", "umbra dead-letters ▮", "umbra dead-letters x --after ▮"],
-      "umbra dead-letters x --re▮",
+    const [message, page, replay] = await offers(
+      ...["umbra lineage x ▮", "umbra dead-letters x --after ▮", "umbra dead-letters x --re▮"],
     )
-    expect([message, ofJob, page, replay]).toEqual([[], [jobId], [], ["--replay"]])
+    expect([message, page, replay]).toEqual([[], [], ["--replay"]])
+    await offered("umbra dead-letters ▮").toEqual([jobId])
     expect(commands).toEqual(expect.arrayContaining(["run", "serve", "push", "watch", "alias", "completion"]))
     expect(commands).not.toContain("complete")
     expect(jo).toEqual(["jobs"])
@@ -70,15 +73,11 @@ describe("completion", () => {
     const { host, port } = new URL(stage.server.url)
     // As bash itself breaks the address into words.
     const address = `http : //${host.replace(`:${port}`, "")} : ${port}`
-    const [jobs, workflows, alias, second, addressed] = await offers(
-      ...["umbra jobs show ▮", "umbra submit hel▮", "umbra alias list ▮", "umbra alias set hello ▮"],
-      `umbra watch --server ${address} ▮`,
-    )
-    expect(jobs).toEqual([jobId])
-    expect(workflows).toEqual(["hello"])
-    expect(alias).toEqual(["hello"])
-    expect(second).toEqual([])
-    expect(addressed).toEqual([jobId])
+    await offered("umbra jobs show ▮").toEqual([jobId])
+    await offered("umbra submit hel▮").toEqual(["hello"])
+    await offered("umbra alias list ▮").toEqual(["hello"])
+    expect(await offers("umbra alias set hello ▮")).toEqual([[]])
+    await offered(`umbra watch --server ${address} ▮`).toEqual([jobId])
   })
 
   it("says nothing, and soon, when nobody can be asked", async () => {

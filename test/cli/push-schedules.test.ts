@@ -65,4 +65,4 @@ it("stores what is new or changed, deletes what is null, and leaves the rest", a
   const large = `schedules:\n  a: { workflow: report, every: 1h }\n  b: { workflow: report, every: 1h, input: ${"x".repeat(70_000)} }\n`
   expect([(await push(large)).code, (await validate()).code]).toEqual([2, 2])
   expect(await names()).toEqual(["nightly"])
-}, 120_000)
+})

@@ -89,10 +89,16 @@ describe("umbra/client is safe for browsers", () => {
     const stage = await openStage()
     onTestFinished(() => stage.close())
     const resumedAt: unknown[] = []
+    let cut = () => {}
     const result = await inChromium({
       server: stage.server.url,
       script: readFileSync(join(import.meta.dirname, "page.js"), "utf8"),
       answers: (request, response) => {
+        if (request.url === "/scripted/cut") {
+          response.end()
+          cut()
+          return true
+        }
         if (request.url !== "/scripted/jobs/j/stream") return false
         resumedAt.push(request.headers["last-event-id"] ?? null)
         response.writeHead(200, { "content-type": "text/event-stream" })
@@ -101,7 +107,8 @@ describe("umbra/client is safe for browsers", () => {
         response.write(
           isFirst ? event("snapshot", { job: { job_id: "j" } }, "1") : event("job", { n: 1 }, "2"),
         )
-        if (isFirst) setTimeout(() => response.destroy(), 50)
+        // The page asks for it once it has the snapshot.
+        if (isFirst) cut = () => response.destroy()
         else response.end(event("end", { reason: "job_ended" }))
         return true
       },

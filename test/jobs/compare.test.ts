@@ -194,6 +194,34 @@ it("a node that never began has no attempt: behind a failure, or with a result t
   ])
 })
 
+it("a node that was cancelled while it was queued has no attempt, one that waited or ran has one", async () => {
+  let hasBegun = () => {}
+  const begun = new Promise<void>(resolve => {
+    hasBegun = resolve
+  })
+  const runs = handler("runs", (_config, { signal }) => {
+    hasBegun()
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)))
+  })
+  const umbra = await open({ handlers: [...handlers, runs], worker: { concurrency: 1 } })
+  const job = await umbra.submit(
+    flow([
+      { id: "asks", handler: "wait_for_signal", config: { signal: "go" } },
+      { id: "runs", handler: "runs" },
+      { id: "queued", handler: "echo", config: { value: 1 } },
+    ]),
+  )
+  await begun
+  await job.cancel()
+  await job.wait()
+  const { nodes } = await umbra.compare(job.id, job.id)
+  expect(nodes.map(({ id, a }) => [id, a!.status, a!.attempts])).toEqual([
+    ["asks", "CANCELLED", 1],
+    ["runs", "CANCELLED", 1],
+    ["queued", "CANCELLED", 0],
+  ])
+})
+
 it("a list with more items done is not equally far", async () => {
   const list = { id: "list", handler: "echo", for_each: [1, 2, 3], config: { value: "{{ item }}" } }
   const { umbra, ids } = await run(flow([list]), [null])

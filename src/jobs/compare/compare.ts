@@ -306,10 +306,12 @@ function comparedNode(
   const { starts, items } = plan.dependencies
   const before = [...items.subarray(starts[position]!, starts[position + 1]!), ...plan.nodes[position]!.reads]
   // A node that was never ready has ended without an attempt: skipped, behind a failure, or with a result that was taken over.
+  // So has one that was cancelled while it was queued. The start of an attempt that ended may be unknown in old journals.
+  const hasEnded = view.finished_at !== null && view.status !== "CANCELLED"
   const hasBegun =
     view.queued_at !== null &&
     view.status !== "SKIPPED" &&
-    (view.started_at !== null || view.finished_at !== null || view.last_attempt !== undefined)
+    (view.started_at !== null || hasEnded || view.last_attempt !== undefined)
   return {
     id: view.id,
     definition: definitionHash(plan, position),
