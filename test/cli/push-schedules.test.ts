@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import { umbra } from "./umbra.ts"
+import { umbra } from "./same-process.ts"
 
 const workflow = "name: report\nnodes:\n  - id: a\n    handler: transform\n    config: { value: 1 }\n"
 
