@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
-import { expect, it, onTestFinished } from "vitest"
+import { expect, it, type TestContext } from "vitest"
 import { bulkForkId } from "../../src/engine/ids.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { programArguments } from "../support/program.ts"
@@ -16,12 +16,14 @@ import { backfillRange, ended, handlers, kinds, touched } from "./stage.ts"
 const script = fileURLToPath(new URL("./kill-child.ts", import.meta.url))
 const TARGETS = 600
 
+type AtEnd = TestContext["onTestFinished"]
+
 /** Starts the child and kills it once it has processed so many targets, or more. Returns the operation. */
-async function killed(args: readonly string[], processed: number): Promise<string> {
+async function killed(atEnd: AtEnd, args: readonly string[], processed: number): Promise<string> {
   const child = spawn(process.execPath, [...programArguments(script), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   })
-  onTestFinished(() => void child.kill("SIGKILL"))
+  atEnd(() => void child.kill("SIGKILL"))
   const exit = once(child, "exit")
   let operation = ""
   for await (const line of createInterface({ input: child.stdout })) {
@@ -33,39 +35,39 @@ async function killed(args: readonly string[], processed: number): Promise<strin
   return operation
 }
 
-async function place(store: string): Promise<string> {
+async function place(store: string, atEnd: AtEnd): Promise<string> {
   if (store === "postgres") {
     const database = await freshDatabase()
-    onTestFinished(database.drop)
+    atEnd(database.drop)
     return database.url
   }
   const path = await mkdtemp(join(tmpdir(), "umbra-bulk-"))
-  onTestFinished(() => rm(path, { recursive: true, force: true }))
+  atEnd(() => rm(path, { recursive: true, force: true }))
   return join(path, "umbra")
 }
 
-it.each([
+it.concurrent.for([
   ["sqlite", "retry"],
   ["postgres", "retry"],
   ["sqlite", "fork"],
   ["postgres", "fork"],
-])(
+] as const)(
   "%s: killed twice in the middle, a bulk %s does all of its work once",
   {
     timeout: 600_000,
   },
-  async (store, verb) => {
-    const location = await place(store)
+  async ([store, verb], { onTestFinished: atEnd }) => {
+    const location = await place(store, atEnd)
     const first = await openUmbra(location, { handlers })
     const made = await first.submitMany(kinds.fails, new Array(TARGETS).fill({}))
     const ids = made.map(({ job }) => job!.id)
     for (const id of ids) await first.wait(id)
     await first.close()
-    const operation = await killed([location, verb, "400"], 30)
-    expect(await killed([location, "resume"], 200)).toBe(operation)
+    const operation = await killed(atEnd, [location, verb, "400"], 30)
+    expect(await killed(atEnd, [location, "resume"], 200)).toBe(operation)
 
     const umbra = await openUmbra(location, { handlers, engine: { leaseSeconds: 2, beatSeconds: 0.1 } })
-    onTestFinished(() => umbra.close())
+    atEnd(() => umbra.close())
     const view = await ended(umbra, operation)
     expect(view).toMatchObject({ status: "COMPLETED", processed: TARGETS, done: TARGETS, refused: 0 })
     for (const id of ids) {
@@ -78,20 +80,20 @@ it.each([
   },
 )
 
-it.each(["sqlite", "postgres"])(
+it.concurrent.for(["sqlite", "postgres"])(
   "%s: killed twice in the middle, a backfill starts one job for each tick",
   { timeout: 600_000 },
-  async store => {
-    const location = await place(store)
+  async (store, { onTestFinished: atEnd }) => {
+    const location = await place(store, atEnd)
     const first = await openUmbra(location, { handlers })
     await first.register(kinds.completes)
     await first.schedules.put("s", { workflow: "completes", every: "1m", end: backfillRange.to })
     await first.close()
-    const operation = await killed([location, "backfill", "400"], 30)
-    expect(await killed([location, "resume"], 200)).toBe(operation)
+    const operation = await killed(atEnd, [location, "backfill", "400"], 30)
+    expect(await killed(atEnd, [location, "resume"], 200)).toBe(operation)
 
     const umbra = await openUmbra(location, { handlers, engine: { leaseSeconds: 2, beatSeconds: 0.1 } })
-    onTestFinished(() => umbra.close())
+    atEnd(() => umbra.close())
     const view = await ended(umbra, operation)
     expect(view).toMatchObject({ status: "COMPLETED", processed: TARGETS, done: TARGETS, refused: 0 })
     const from = Date.parse(backfillRange.from)

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
-import { expect, it, onTestFinished } from "vitest"
+import { expect, it, type TestContext } from "vitest"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { randomFrom } from "../crash/random.ts"
@@ -33,11 +33,13 @@ interface Life {
   readonly seen: Seen
 }
 
-async function live(...args: string[]): Promise<Life> {
+type AtEnd = TestContext["onTestFinished"]
+
+async function live(atEnd: AtEnd, ...args: string[]): Promise<Life> {
   const child = spawn(process.execPath, [...programArguments(script), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   })
-  onTestFinished(() => void child.kill("SIGKILL"))
+  atEnd(() => void child.kill("SIGKILL"))
   const exit = once(child, "exit")
   const life: Life = { diedAt: null, hasPaused: false, seen: new Map() }
   for await (const line of createInterface({ input: child.stdout })) {
@@ -111,12 +113,12 @@ async function judge(umbra: Umbra, name: string, { seen, hasPaused }: Life): Pro
     expect(await umbra.queries.verify(await umbra.queries.row(job_id))).toEqual([])
 }
 
-it.each(["SQLite", "PostgreSQL"])(
+it.concurrent.for(["SQLite", "PostgreSQL"])(
   `%s: one job per tick, at whichever write of its life a process dies (seed ${seed})`,
   { timeout: 900_000 },
-  async kind => {
+  async (kind, { onTestFinished: atEnd }) => {
     const { location, remove } = await stores[kind]!()
-    onTestFinished(() => remove())
+    atEnd(() => remove())
     const random = randomFrom(seed)
     const first = await openUmbra(location, { handlers: [handler("witness", () => {})], engine })
     await first.register(workflow)
@@ -128,7 +130,7 @@ it.each(["SQLite", "PostgreSQL"])(
       const name = `s${++lives}`
       const start = FIRST + lives * 4 * LIFE_MS
       const moment = random.pick(["before", "after"] as const)
-      const life = await live(location, name, new Date(start).toISOString(), moment, write)
+      const life = await live(atEnd, location, name, new Date(start).toISOString(), moment, write)
       const umbra = await recovered(location, name, life, start)
       try {
         if ((await umbra.schedules.list({ limit: 1000 })).schedules.some(each => each.name === name))
