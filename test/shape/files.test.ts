@@ -25,6 +25,10 @@ describe("files", () => {
     expect(long).toEqual([])
   })
 
+  it("the turn of a command is shorter than 150", () => {
+    expect(read("src/engine/owner/turn.ts").split("\n").length - 1).toBeLessThan(150)
+  })
+
   it(`no folder of src has more than ${MOST_FILES}`, () => {
     const folders = new Map<string, number>()
     for (const file of listFiles("src")) {

@@ -115,7 +115,7 @@ export class ChildStarts {
     const origin = forkedChild(job, at)
     const fork = origin === undefined ? null : await this.#parts.forks.ofChild(id, origin, { plan, command })
     if (!isWanted(job, at)) return releasePlace?.()
-    owner.inOneCommit(job.partition, () => {
+    owner.committer.lane(job.partition).inOneCommit(() => {
       const child = owner.submitNow(id, job.partition, plan, fork?.command ?? command, fork?.reused)
       this.#wait(job, at, child)
     })
@@ -134,7 +134,8 @@ export class ChildStarts {
       const place = findTask(job.state, at)
       if (isWanted(job, at) && place !== null)
         await owner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
-    } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#continue(job, at, child))
+    } else if (isWanted(job, at))
+      owner.committer.lane(job.partition).inOneCommit(() => this.#continue(job, at, child))
     if (jobHasEnded(child.state.status)) await releasePlace?.()
   }
 

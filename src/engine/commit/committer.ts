@@ -133,6 +133,7 @@ export class AppendLane {
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #inFlight: Batch | null = null
+  #isInOneCommit = false
   /** Ends the wait of `next` for work; null: `next` does not wait. */
   #start: (() => void) | null = null
 
@@ -280,8 +281,20 @@ export class AppendLane {
     this.#schedule()
   }
 
+  /** Stores everything that `decide` does to jobs of this lane together or not at all. */
+  inOneCommit(decide: () => void): void {
+    this.closeIfFull()
+    this.#isInOneCommit = true
+    try {
+      decide()
+    } finally {
+      this.#isInOneCommit = false
+    }
+  }
+
   /** Called before the facts of a command: its facts and the answer to its sender are one commit. */
   closeIfFull(): void {
+    if (this.#isInOneCommit) return
     const { bytes, facts } = this.#open
     if (bytes > BATCH_BYTES || facts.length >= BATCH_FACTS) this.#closeOpen()
   }

@@ -41,7 +41,7 @@ import { rowChanged } from "./pause.ts"
 import { PendingDecisions, type ReportedOwner, TaskReports } from "./reports.ts"
 import { rowWakeAt, startsLater, wake } from "./start.ts"
 import { TaskLocations } from "./task-locations.ts"
-import { type Decided, isAboutJob, mayEndAttempts, type TurnOwner, Turns } from "./turn.ts"
+import { ABOUT_JOB, type Decided, MAY_END_ATTEMPTS, type TurnOwner, Turns } from "./turn.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -180,7 +180,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   #submitRow(id: string, partition: number, command: Submit): Submission {
     const createdAt = this.#parts.clock.now()
     const lane = this.committer.lane(partition)
-    this.#turns.closeIfFull(lane)
+    lane.closeIfFull()
     const fact = submission(command, createdAt, true)
     lane.recordQueued({ id, partition, fact, wakeAt: rowWakeAt(fact, command, this.queue) })
     if (command.fork !== undefined) lane.hold(holdsOfFork(id, partition, command, createdAt))
@@ -242,11 +242,6 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       job.users--
       this.parkIfIdle(job)
     }
-  }
-
-  /** Stores everything that `decide` does to jobs of one partition together or not at all. */
-  inOneCommit(partition: number, decide: () => void): void {
-    this.#turns.inOneCommit(partition, decide)
   }
 
   /**
@@ -400,7 +395,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     // A job that is recovered begins again.
     if (job.place !== null && command.type !== "recover") this.#leavePlace(job, job.place)
     if (command.type === "recover") this.#deaths.learn(job)
-    if (isAboutJob(command)) rowChanged(job, command, this)
+    if (ABOUT_JOB.has(command.type)) rowChanged(job, command, this)
     if (isRetried(job.state, command)) this.#parts.metrics.retries++
     if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.operationReported(job, command)
@@ -414,7 +409,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     const { lossLimit } = this.#parts.settings
     const now = this.#parts.clock.now()
     const random = this.#parts.clock.random()
-    if (mayEndAttempts(command))
+    if (MAY_END_ATTEMPTS.has(command.type))
       return {
         ...{ now, random, lossLimit, turnSeq: job.turnSeq },
         running: () => runningAttempts(job, this.broker),

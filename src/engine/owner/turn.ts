@@ -45,26 +45,9 @@ export interface TurnOwner {
  */
 export class Turns {
   readonly #parts: TurnParts
-  #isInOneCommit = false
 
   constructor(parts: TurnParts) {
     this.#parts = parts
-  }
-
-  /** Stores everything that `decide` does to jobs of one partition together or not at all. */
-  inOneCommit(partition: number, decide: () => void): void {
-    this.#parts.committer.lane(partition).closeIfFull()
-    this.#isInOneCommit = true
-    try {
-      decide()
-    } finally {
-      this.#isInOneCommit = false
-    }
-  }
-
-  /** Called before the facts of a command, which are one commit. */
-  closeIfFull(lane: AppendLane): void {
-    if (!this.#isInOneCommit) lane.closeIfFull()
   }
 
   /** Returns a promise only if outputs must be read first. */
@@ -84,7 +67,7 @@ export class Turns {
         .readOutputs(job, unread)
         .then(more => this.execute(job, command, outputText, new Map([...read, ...more])))
     const lane = committer.lane(job.partition)
-    this.closeIfFull(lane)
+    lane.closeIfFull()
     try {
       for (const fact of facts) {
         const wasOpen = job.state.finishedAt === null
@@ -146,23 +129,12 @@ export class Turns {
   }
 }
 
-/** Does it change what people see of the job in lists, besides its state? */
-export function isAboutJob({ type }: Command): boolean {
-  return type === "pause" || type === "resume" || type === "reschedule" || type === "describe"
-}
+type CommandTypes = ReadonlySet<Command["type"]>
 
-/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
-export function mayEndAttempts({ type }: Command): boolean {
-  switch (type) {
-    case "failed":
-    case "external":
-    case "wake":
-    case "recover":
-    case "hand_over":
-    case "fail_job":
-    case "cancel":
-      return true
-    default:
-      return false
-  }
-}
+/** Commands that change what people see of a job in lists, besides its state. */
+export const ABOUT_JOB: CommandTypes = new Set(["pause", "resume", "reschedule", "describe"] as const)
+
+/** Commands that may end attempts other than their own. A plain completion never does, and skips this work. */
+export const MAY_END_ATTEMPTS: CommandTypes = new Set([
+  ...(["failed", "external", "wake", "recover", "hand_over", "fail_job", "cancel"] as const),
+])

@@ -364,10 +364,11 @@ export class Schedules {
       lastJob: ticks.findLast(({ job }) => job !== null)?.fire.jobId ?? null,
       startedTick: isStarted ? row.queuedTick : null,
     }
-    owner.inOneCommit(partition, () => {
+    const lane = owner.committer.lane(partition)
+    lane.inOneCommit(() => {
       for (const { fire, job } of ticks)
         if (job !== null) owner.submit(fire.jobId!, partition, job.plan, job.command)
-      owner.committer.lane(partition).recordTicks(
+      lane.recordTicks(
         change,
         ticks.map(({ fire }) => fire),
       )
