@@ -64,12 +64,23 @@ export interface LoggedLines {
   readonly fence: number
   /** The attempt number that people see. */
   readonly attempt: number
+  /**
+   * Identifies the run, since a task that is sent again keeps its fence: random. Absent: of a process that does not assign one; all of
+   * its rows of an attempt are one run.
+   */
+  readonly runId?: number | undefined
   readonly firstLine: number
   readonly lastLine: number
   /** The highest level of the lines, as an index of `logLevels`. */
   readonly level: number
   /** JSON: a list of `StoredLine`. */
   readonly lines: string
+}
+
+/** What a run has logged when it ends: the number of its last line. */
+export interface LoggedEnd {
+  readonly lines: number
+  readonly runId: number
 }
 
 /** `at`: milliseconds since 1970. */

@@ -15,6 +15,7 @@ import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
+import type { LoggedEnd } from "../log.ts"
 import { AttemptMetrics } from "./attempt-metrics.ts"
 import { type Lane, Lanes, type Queued } from "./fair-queue.ts"
 import { InterruptibleWait } from "./interruptible-wait.ts"
@@ -453,7 +454,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     return outcome.type === "failed" && Number.isNaN(this.begunAt) ? { ...outcome, isUnbegun: true } : outcome
   }
 
-  ended(outcome: Outcome | null, now = performance.now(), logLines?: number): void {
+  ended(outcome: Outcome | null, now = performance.now(), logged?: LoggedEnd): void {
     failpoint("handler.after")
     this.isRunning = false
     this.#pool.running -= 1
@@ -470,7 +471,8 @@ class Attempt implements Queued, Suspect, AttemptEvents {
         worker,
         heldMs: begunAt - this.receivedAt,
         ranMs: now - begunAt,
-        logLines,
+        logLines: logged?.lines,
+        logRun: logged?.runId,
       })
   }
 }

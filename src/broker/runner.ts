@@ -2,7 +2,7 @@
 import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
-import type { LoggedLines } from "../log.ts"
+import type { LoggedEnd, LoggedLines } from "../log.ts"
 import type { Limit } from "./fair-queue.ts"
 import type { Outcome, Task } from "./port.ts"
 
@@ -19,9 +19,9 @@ export interface AttemptEvents {
   preview(data: Json): void
   /**
    * Called exactly once, as the last event. `null`: the attempt was aborted and its outcome is not needed.
-   * `at`: the time of the end by `performance.now`; absent: now. `logLines`: the number of its last log line; absent: none.
+   * `at`: the time of the end by `performance.now`; absent: now. `logged`: absent: nothing.
    */
-  ended(outcome: Outcome | null, at?: number, logLines?: number): void
+  ended(outcome: Outcome | null, at?: number, logged?: LoggedEnd): void
   /** Instead of `ended`: the attempt has stopped and is dispatched again; this counts as no try. Absent: not possible. */
   returned?(): void
 }

@@ -35,12 +35,13 @@ export function ranFields(state: JobState, times: AttemptTimes | undefined): Ran
   return worker === state.worker ? durations(times) : { ...durations(times), worker }
 }
 
-function durations({ ranMs, heldMs, logLines }: AttemptTimes): Omit<Ran, "worker"> {
+function durations({ ranMs, heldMs, logLines, logRun }: AttemptTimes): Omit<Ran, "worker"> {
   const held_ms = wholeMs(heldMs)
   return {
     ran_ms: wholeMs(ranMs),
     ...(held_ms === 0 ? {} : { held_ms }),
     ...(logLines === undefined ? {} : { log_lines: logLines }),
+    ...(logRun === undefined ? {} : { log_run: logRun }),
   }
 }
 

@@ -116,6 +116,8 @@ export interface AttemptTimes {
   readonly ranMs: number
   /** The number of its last log line. Absent: it has logged nothing. */
   readonly logLines?: number | undefined
+  /** Identifies the run that has logged them. */
+  readonly logRun?: number | undefined
   /** Of an aborted attempt: its handler has ended. Absent: it may still run. */
   readonly hasEnded?: boolean | undefined
 }

@@ -157,8 +157,9 @@ export interface Ran {
   readonly ran_ms?: number
   /** How long the worker held the task before its handler began. Absent: less than a millisecond. */
   readonly held_ms?: number
-  /** The number of the last line that the attempt has logged. Absent: none. Lines after the last stored one were lost. */
+  /** The number of the last line that the attempt has logged. Absent: none. Lines after the last stored one were lost. `log_run`: the run that has logged them. */
   readonly log_lines?: number
+  readonly log_run?: number
   /** Absent although `ran_ms` is present: the worker named by the latest earlier fact, among the facts of the job's nodes or among those of the items of one node. */
   readonly worker?: string
 }
@@ -450,10 +451,7 @@ export interface NodeExpanded {
   readonly job_fault?: Fault
 }
 
-/**
- * A list that the job already has, and which is not stored a second time: the outputs of the items of a node, or a list
- * at a path of the job's input.
- */
+/** A list that the job already has, and which is not stored a second time: the outputs of the items of a node, or a list at a path of the job's input. */
 export type ListSource = { readonly count: number } & (
   | { readonly node: number }
   | { readonly input: readonly (string | number)[] }

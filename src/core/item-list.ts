@@ -125,6 +125,7 @@ export function toInner(fact: ItemFact): Fact {
       if (fact.ran_ms !== undefined) inner.ran_ms = fact.ran_ms
       if (fact.held_ms !== undefined) inner.held_ms = fact.held_ms
       if (fact.log_lines !== undefined) inner.log_lines = fact.log_lines
+      if (fact.log_run !== undefined) inner.log_run = fact.log_run
       if (fact.worker !== undefined) inner.worker = fact.worker
       if (usage !== undefined) inner.usage = usage
       if (overtaken !== undefined) inner.overtaken = overtaken

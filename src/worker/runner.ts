@@ -6,7 +6,7 @@ import type { AttemptEvents, Runner, RunningAttempt } from "../broker/runner.ts"
 import type { ArtifactAnswer, ArtifactQuestion } from "../core/artifacts.ts"
 import type { Json } from "../core/json.ts"
 import type { Progress } from "../core/view/view.ts"
-import { type Log, type LoggedLines, type LogLevel, silentLog } from "../log.ts"
+import { type Log, type LoggedEnd, type LoggedLines, type LogLevel, silentLog } from "../log.ts"
 import { attemptSpan } from "../trace.ts"
 import { type WorkerArtifacts, workerArtifacts } from "./artifacts.ts"
 import { Attempt, Deadlines, outcomeInTime, type TimeLimits, type Work } from "./attempt.ts"
@@ -375,8 +375,8 @@ class EventReports implements Reports {
     this.#store(level, { fields: {}, errors: [], message: text })
   }
 
-  /** The attempt has ended. Returns the number of its last log line; undefined: it has logged nothing. */
-  end(): number | undefined {
+  /** The attempt has ended. undefined: it has logged nothing. */
+  end(): LoggedEnd | undefined {
     return this.#stored?.end(this.#runner.now())
   }
 

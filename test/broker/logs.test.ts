@@ -1,15 +1,25 @@
 /** What handlers of remote workers log travels through Redis to the owner of the job's partition, which stores it. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { sendLogs } from "../../src/broker/redis/log-streams.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
+import { openWorker } from "../../src/open-worker.ts"
 import type { Umbra } from "../../src/umbra.ts"
+import { proxyTo } from "../engine/proxy.ts"
 import { flow, handler, until } from "../engine/stage.ts"
+import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 const talk = handler("talk", (config: { n: number }, ctx) => {
   for (let line = 1; line <= config.n; line++) ctx.log.info({ line }, `line ${line}`)
   return null
 })
+function opened() {
+  let open = () => {}
+  const done = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { open, done }
+}
 const talks = (n: number) => flow([{ id: "a", handler: "talk", config: { n } }])
 
 async function messages(umbra: Umbra, jobId: string): Promise<string[]> {
@@ -52,7 +62,10 @@ describe("log lines of a fleet", () => {
     const { connection, keys } = await bareConnection(stage)
     const stream = keys.logs(partitionOf(id))
     // Two entries that the first owner did not read: one that was stored already, and one after lines that Redis lost.
-    const row = { jobId: id, nodeId: "a", item: -1, fence: 1, attempt: 1, level: 1 }
+    const [{ runId }] = stage.store.connection.all<{ runId: number }>(
+      "select run_id as runId from node_logs",
+    ) as [{ runId: number }]
+    const row = { jobId: id, nodeId: "a", item: -1, fence: 1, attempt: 1, runId, level: 1 }
     const [stored] = await first.queries.logs
       .page(id, { limit: 1000 })
       .then(({ lines }) => lines.filter(({ source }) => source === "handler"))
@@ -77,6 +90,68 @@ describe("log lines of a fleet", () => {
     ])
     await until("the stream is empty", async () => (await connection.send(["XLEN", stream])) === 0)
   })
+
+  it("of a task that ran in two workers under one attempt are those of two runs, each in its order", async () => {
+    const redis = await PrivateRedis.start()
+    const figures = { workerBeatSeconds: 0.1, workerDeadSeconds: 1, rosterSeconds: 0.05, answerSeconds: 0.5 }
+    const stage = new FleetStage(redis.url, figures)
+    const umbra = await stage.engine()
+    const way = await proxyTo(redis.url)
+    onTestFinished(() => way.close())
+    const [cutOff, over] = [opened(), opened()]
+    let isThird = false
+    const talkIn = (worker: string, until: Promise<void>) =>
+      handler("talk", async (_: unknown, ctx) => {
+        ctx.log.info({}, `${worker} 1`)
+        ctx.log.info({}, `${worker} 2`)
+        await until
+        ctx.log.info({}, `${worker} 3`)
+        isThird = true
+        await over.done
+        return null
+      })
+    const first = openWorker(way.url, { handlers: [talkIn("first", cutOff.done)], redis: stage.redis })
+    onTestFinished(() => first.close({ drainSeconds: 0 }))
+    await stage.served(umbra, "talk")
+    const { id } = await umbra.submit(flow([{ id: "a", handler: "talk" }]))
+    const stored = (count: number) =>
+      until(`${count} lines are stored`, async () => (await messages(umbra, id)).length === count)
+    await stored(2)
+    way.goSilent("everything")
+    cutOff.open()
+    await until("the third line is logged", () => isThird)
+    // Without its entry the task is in nobody's hand once the worker is dead: it is sent again under the same attempt.
+    await redis.flush()
+    stage.worker({ handlers: [talkIn("second", over.done)] })
+    await stored(4)
+    way.heal()
+    await stored(5)
+    over.open()
+    expect(await umbra.wait(id)).toMatchObject({ status: "COMPLETED" })
+    await stored(6)
+    expect((await umbra.node(id, "a")).attempt).toBe(1)
+    const { lines } = await umbra.queries.logs.page(id, { limit: 1000 })
+    const shown = lines.map(({ message, attempt, run = 1, line = 0, lost = 0 }) => [
+      message,
+      attempt,
+      run,
+      line,
+      lost,
+    ])
+    expect(shown.slice(2, -1)).toEqual([
+      ["first 1", 1, 1, 1, 0],
+      ["first 2", 1, 1, 2, 0],
+      ["started again", 1, 1, 0, 0],
+      ["second 1", 1, 2, 1, 0],
+      ["second 2", 1, 2, 2, 0],
+      ["first 3", 1, 1, 3, 0],
+      ["second 3", 1, 2, 3, 0],
+    ])
+    expect([lines[0]!.message, lines.at(-1)!.message]).toEqual([
+      "dispatched",
+      expect.stringMatching(/^completed/),
+    ])
+  }, 60_000)
 
   it("that are lost at the end of an attempt are counted, once none of them can be under way", async () => {
     const stage = new FleetStage()

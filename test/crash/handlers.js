@@ -3,7 +3,7 @@
  * `write("start" | "end", "JOB NODE ATTEMPT")`, with an item as `NODE[ITEM]`.
  *
  * With `keep` they log lines and store artifacts too, and write down both: `keep("line", "JOB NODE ATTEMPT NUMBER")` before a line is
- * logged, `keep("put", "JOB NODE ATTEMPT HASH")` after content is stored. Every third step returns a reference to content, stores
+ * logged, with the name of its file as a field, `keep("put", "JOB NODE ATTEMPT HASH")` after content is stored. Every third step returns a reference to content, stores
  * content that nothing refers to, and whoever depends on it reads what was returned.
  */
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs"
@@ -13,9 +13,10 @@ import { defineHandler } from "../../dist/index.js"
 /** Each process writes to a file of its own, `kept-PID-START.log` in the folder: "line|put WORDS TIME". */
 export function keptIn(folder) {
   mkdirSync(folder, { recursive: true })
-  const file = openSync(join(folder, `kept-${process.pid}-${Date.now()}.log`), "a")
+  const name = `kept-${process.pid}-${Date.now()}.log`
+  const file = openSync(join(folder, name), "a")
   process.once("exit", () => closeSync(file))
-  return (what, words) => writeSync(file, `${what} ${words} ${Date.now()}\n`)
+  return Object.assign((what, words) => writeSync(file, `${what} ${words} ${Date.now()}\n`), { file: name })
 }
 
 export function loggedHandlers(write, keep = null) {
@@ -30,7 +31,7 @@ export function loggedHandlers(write, keep = null) {
         const say = () => {
           if (keep === null) return
           keep("line", `${words} ${++lines}`)
-          ctx.log.info({}, `${words} ${lines}`)
+          ctx.log.info({ file: keep.file }, `${words} ${lines}`)
         }
         write("start", words)
         say()

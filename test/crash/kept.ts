@@ -4,7 +4,8 @@
  *
  * 1. Every reference in a fact was returned to a handler of its job, is held, and has its content.
  * 2. Sweeps remove what nothing refers to, and nothing else.
- * 3. Each line that is stored is there once, with the number that it was logged with; missing lines are shown as a gap, or were the last.
+ * 3. Each line that is stored is there once for each process that logged it, with the number that it was logged with, in the order of its
+ *    run, which is of one process; missing lines are shown as a gap, or were the last.
  */
 import { createHash } from "node:crypto"
 import { readdir, readFile } from "node:fs/promises"
@@ -69,7 +70,7 @@ export async function judgeKept(parts: KeptParts): Promise<KeptVerdict> {
 interface Oracle {
   /** By job: hashes. */
   readonly puts: Map<string, Set<string>>
-  /** By "JOB NODE ATTEMPT NUMBER". */
+  /** By "JOB NODE ATTEMPT NUMBER FILE". */
   readonly lines: Map<string, { readonly at: number; readonly process: string }>
   readonly lastSigns: Map<string, number>
 }
@@ -82,7 +83,7 @@ async function readKept(folder: string): Promise<Oracle> {
       if (at === undefined) continue
       oracle.lastSigns.set(file, Number(at))
       if (what === "line")
-        oracle.lines.set([job, node, attempt, word].join(" "), { at: Number(at), process: file })
+        oracle.lines.set([job, node, attempt, word, file].join(" "), { at: Number(at), process: file })
       else oracle.puts.set(job!, (oracle.puts.get(job!) ?? new Set()).add(word!))
     }
   return oracle
@@ -158,22 +159,31 @@ async function lineProblems(
 ): Promise<string[]> {
   const rows = await journal.logs.read({ jobId, level: 0, from: 0, limit: 100_000, maxBytes: 2 ** 30 })
   const problems: string[] = []
-  /** By attempt: the number of its last line so far. */
+  /** By run: the number of its last line so far. */
   const last = new Map<string, number>()
-  for (const { nodeId, item, fence, firstLine, lastLine, lost, lines } of rows) {
+  const files = new Map<string, string>()
+  for (const { nodeId, item, fence, run, firstLine, lastLine, lost, lines } of rows) {
     const words = `${jobId} ${item < 0 ? nodeId : `${nodeId}[${item}]`} ${fence}`
-    const before = last.get(words) ?? 0
+    const ofRun = `${words}, run ${run}`
+    const before = last.get(ofRun) ?? 0
     if (firstLine !== before + lost + 1)
-      problems.push(`line ${firstLine} of ${words} follows ${before}, and ${lost} are shown as lost`)
-    last.set(words, lastLine)
-    for (const [index, [, , message]] of (JSON.parse(lines!) as StoredLine[]).entries()) {
+      problems.push(`line ${firstLine} of ${ofRun} follows ${before}, and ${lost} are shown as lost`)
+    last.set(ofRun, lastLine)
+    for (const [index, [, , message, fields]] of (JSON.parse(lines!) as StoredLine[]).entries()) {
       // The worker's own line after those of a handler that failed.
       if (message === "the handler threw") continue
       if (message !== `${words} ${firstLine + index}`)
         problems.push(`line ${firstLine + index} of ${words} says "${message}"`)
-      if (!oracle.lines.has(message)) problems.push(`"${message}" was never logged`)
-      if (stored.has(message)) problems.push(`"${message}" is stored twice`)
-      stored.add(message)
+      const { file } = fields as { readonly file: string }
+      if (file !== (files.get(ofRun) ?? file))
+        problems.push(
+          `line ${firstLine + index} of ${ofRun} is of ${file}, others are of ${files.get(ofRun)}`,
+        )
+      files.set(ofRun, file)
+      const logged = `${message} ${file}`
+      if (!oracle.lines.has(logged)) problems.push(`"${logged}" was never logged`)
+      if (stored.has(logged)) problems.push(`"${logged}" is stored twice`)
+      stored.add(logged)
     }
   }
   return problems

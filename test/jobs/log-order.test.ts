@@ -34,16 +34,23 @@ function jobOf(
       .filter(row => attempt === undefined || row.attempt === attempt)
       .slice(0, limit)
       .map(row => {
-        const before = rows.filter(isOf(row)).filter(({ firstLine }) => firstLine < row.firstLine)
+        const before = rows.filter(
+          other => isOf(row)(other) && other.run === row.run && other.firstLine < row.firstLine,
+        )
         return { ...row, lost: row.firstLine - 1 - Math.max(0, ...before.map(({ lastLine }) => lastLine)) }
       })
-  const extents = (_: string, asked: readonly { nodeId: string; fence: number; attempt: number }[]) =>
+  const extents = (
+    _: string,
+    asked: readonly { nodeId: string; fence: number; attempt: number; runId?: number }[],
+  ) =>
     asked.map(one => {
       const own = rows.filter(isOf(one))
       const earlier = rows.filter(row => row.nodeId === one.nodeId && row.fence < one.fence)
       const [first = null, last = null] = [own[0]?.position, own.at(-1)?.position]
       const isRepeated = earlier.some(({ attempt }) => attempt === one.attempt)
-      return { lastLine: own.at(-1)?.lastLine ?? 0, first, last, isRepeated }
+      // The id of a run is 10 times its number.
+      const ofRun = own.filter(({ run }) => one.runId === undefined || one.runId === run * 10)
+      return { lastLine: Math.max(0, ...ofRun.map(({ lastLine }) => lastLine)), first, last, isRepeated }
     })
   const parts = {
     journal: {
@@ -125,6 +132,7 @@ function made(attempts: readonly Attempt[], order: readonly number[]) {
         item: -1,
         fence,
         attempt: fence,
+        run: 1,
         firstLine: first,
         lastLine: last,
         level: 1,
@@ -258,7 +266,7 @@ it("is complete and in this order for a reader that follows while rows and event
 
 it("separates the lines of a run whose process died before its start was stored from the next run", async () => {
   const row = (fence: number, position: number, at: number): Row => ({
-    ...{ nodeId: "n0", item: -1, fence, attempt: 1, firstLine: 1, lastLine: 1, level: 1, position },
+    ...{ nodeId: "n0", item: -1, fence, attempt: 1, run: 1, firstLine: 1, lastLine: 1, level: 1, position },
     lines: JSON.stringify([[at, 1, `of fence ${fence}`]]),
   })
   const event = (seq: number, type: string, at: number, payload: object) => ({
@@ -284,7 +292,17 @@ it("separates the lines of a run whose process died before its start was stored 
 
 it("keeps a loss between the lines of the attempt that was lost and those of the next one", async () => {
   const row = (fence: number, attempt: number, position: number, lines: number[]): Row => ({
-    ...{ nodeId: "n0", item: -1, fence, attempt, firstLine: 1, lastLine: lines.length, level: 1, position },
+    ...{
+      nodeId: "n0",
+      item: -1,
+      fence,
+      attempt,
+      run: 1,
+      firstLine: 1,
+      lastLine: lines.length,
+      level: 1,
+      position,
+    },
     lines: JSON.stringify(lines.map(at => [at, 1, `of ${fence} at ${at}`])),
   })
   const event = (seq: number, type: string, at: number, attempt: number, payload: object) => ({
@@ -312,4 +330,59 @@ it("keeps a loss between the lines of the attempt that was lost and those of the
     ])
     for (const [at, { id }] of whole.entries()) expect(await read({ after: id })).toEqual(whole.slice(at + 1))
   }
+})
+
+it("separates the runs of one attempt, whose lines may be mixed, and waits for those of the run that has ended it", async () => {
+  const row = (run: number, position: number, firstLine: number, at: number, more: number[] = []): Row => ({
+    ...{
+      nodeId: "n0",
+      item: -1,
+      fence: 1,
+      attempt: 1,
+      run,
+      firstLine,
+      lastLine: firstLine + more.length,
+      level: 1,
+      position,
+    },
+    lines: JSON.stringify([at, ...more].map((time, n) => [time, 1, `${run}: ${firstLine + n}`])),
+  })
+  const event = (seq: number, type: string, at: number, payload: object) => ({
+    ...{ type, at, payload, seq, place: 0, idempotency_key: `j:${seq}:0`, node: "n0", attempt: 1 },
+  })
+  const events = [
+    event(1, "node.queued", 10, { reason: "dependencies_done" }),
+    event(2, "node.running", 1200, { worker: "w1", started_at: 15 }),
+    event(3, "node.completed", 9000, { duration_ms: 2000, logged: { lines: 3, fence: 1, run: 20 } }),
+  ]
+  const rows = [
+    row(1, 1, 1, 20, [30]),
+    row(2, 2, 1, 7000),
+    // The worker that was cut off comes back.
+    row(1, 3, 3, 40, [8000]),
+    row(2, 4, 3, 7200),
+  ]
+  const read = jobOf(events, [1, 1, 1], rows)
+  const whole = await read()
+  expect(whole.map(({ message, line, run, lost }) => [message, line, run, lost])).toEqual([
+    ["dispatched", undefined, undefined, undefined],
+    ["started on w1", undefined, undefined, undefined],
+    ["1: 1", 1, undefined, undefined],
+    ["1: 2", 2, undefined, undefined],
+    ["started again", undefined, undefined, undefined],
+    ["2: 1", 1, 2, undefined],
+    ["1: 3", 3, undefined, undefined],
+    ["1: 4", 4, undefined, undefined],
+    ["2: 3", 3, 2, 1],
+    ["completed after 2000 ms", undefined, undefined, undefined],
+  ])
+  for (const [at, { id }] of whole.entries()) expect(await read({ after: id })).toEqual(whole.slice(at + 1))
+  for (let limit = 1; limit < 5; limit++) expect(await read({ limit })).toEqual(whole)
+  // A reader that follows: the run that was replaced has logged more lines than the one whose end waits for its own.
+  const found: LogLine[] = []
+  for (let stored = 0; stored <= rows.length; stored++)
+    found.push(...(await jobOf(events, [1, 1, 1], rows.slice(0, stored), 9001)({ after: found.at(-1)?.id })))
+  expect(found.map(({ message, line, run, lost }) => [message, line, run, lost])).toEqual(
+    whole.map(({ message, line, run, lost }) => [message, line, run, lost]),
+  )
 })

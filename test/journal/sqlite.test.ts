@@ -53,7 +53,7 @@ describe("SQLite in a folder", () => {
     onTestFinished(() => database.close())
     const pragma = (name: string) => Object.values(database.prepare(`pragma ${name}`).get() as object)[0]
     expect(pragma("application_id")).toBe(0x556d6272)
-    expect(pragma("user_version")).toBe(13)
+    expect(pragma("user_version")).toBe(14)
     expect(pragma("journal_mode")).toBe("wal")
     // 2: incremental.
     expect(pragma("auto_vacuum")).toBe(2)

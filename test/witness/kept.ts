@@ -18,20 +18,22 @@ const FLUSH_MS = 200
 
 interface KeptRecords {
   /** By "JOB NODE ITEM FENCE NUMBER". */
-  readonly lines: ReadonlyMap<string, { readonly pid: number; readonly at: number }>
+  readonly lines: ReadonlyMap<string, { readonly pid: number; readonly at: number; readonly times: number }>
   /** By job: hashes and their content. */
   readonly puts: ReadonlyMap<string, ReadonlyMap<string, string>>
 }
 
 export async function readKept(folder: string): Promise<KeptRecords> {
-  const lines = new Map<string, { pid: number; at: number }>()
+  const lines = new Map<string, { pid: number; at: number; times: number }>()
   const puts = new Map<string, Map<string, string>>()
   for (const file of (await readdir(folder)).filter(name => name.startsWith("kept-")))
     for (const record of (await readFile(join(folder, file), "utf8")).split("\n").filter(Boolean)) {
       const [what, job, ...words] = record.split(" ") as [string, string, ...string[]]
       if (what === "line") {
         const [pid, time] = words.splice(-2) as [string, string]
-        lines.set([job, ...words].join(" "), { pid: Number(pid), at: Number(BigInt(time)) / 1e6 })
+        const key = [job, ...words].join(" ")
+        const times = (lines.get(key)?.times ?? 0) + 1
+        lines.set(key, { pid: Number(pid), at: Number(BigInt(time)) / 1e6, times })
       } else {
         const stored = puts.get(job) ?? new Map<string, string>()
         puts.set(job, stored.set(words[0]!, Buffer.from(words[1]!, "base64").toString()))
@@ -81,6 +83,7 @@ interface ShownLine {
   readonly item?: number
   readonly message: string
   readonly line: number
+  readonly run?: number
   readonly lost?: number
 }
 
@@ -91,8 +94,9 @@ async function lineProblems(
 ): Promise<string[]> {
   const problems: string[] = []
   const last = new Map<string, number>()
+  const shownTimes = new Map<string, number>()
   const logged = await shownLines(url, `/jobs/${job}/logs?source=handler`, tokens.get(job)!)
-  for (const { node, item = -1, message, line, lost = 0 } of logged) {
+  for (const { node, item = -1, message, line, run = 1, lost = 0 } of logged) {
     // The worker's own line after those of a handler that failed.
     if (message === "the handler threw") continue
     const [words, second] = message.split("\n") as [string, string | undefined]
@@ -100,12 +104,16 @@ async function lineProblems(
     const attempt = words.slice(0, words.lastIndexOf(" "))
     if (!words.startsWith(`${job} ${node} ${item} `)) problems.push(`${job} ${node} ${item} shows "${words}"`)
     if (!records.lines.has(words)) problems.push(`"${words}" was never logged`)
-    if (shown.has(words)) problems.push(`"${words}" is shown twice`)
+    const times = (shownTimes.get(words) ?? 0) + 1
+    shownTimes.set(words, times)
+    if (times > (records.lines.get(words)?.times ?? 0)) problems.push(`"${words}" is shown ${times} times`)
+    const ofRun = `${attempt}, run ${run}`
+    if (line <= (last.get(ofRun) ?? 0)) problems.push(`"${words}" is shown twice in ${ofRun}`)
     if (line !== number) problems.push(`"${words}" is shown as line ${line}`)
     if ((second !== undefined) !== (number % 2 === 0)) problems.push(`"${words}" is not shown whole`)
-    if (line !== (last.get(attempt) ?? 0) + lost + 1)
-      problems.push(`"${words}" follows line ${last.get(attempt)}, and ${lost} are shown as lost`)
-    last.set(attempt, line)
+    if (line !== (last.get(ofRun) ?? 0) + lost + 1)
+      problems.push(`"${words}" follows line ${last.get(ofRun)} of ${ofRun}, and ${lost} are shown as lost`)
+    last.set(ofRun, line)
     shown.add(words)
   }
   return problems

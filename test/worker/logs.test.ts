@@ -77,7 +77,7 @@ describe("the log lines of attempts", () => {
       ...{ after: { seq: -1, place: Number.POSITIVE_INFINITY }, limit: 100, maxBytes: 100_000 },
     })
     const logged = events.flatMap(({ node, payload }) => (payload.logged ? [[node, payload.logged]] : []))
-    expect(logged).toEqual([["a", { lines: 1, fence: 1 }]])
+    expect(logged).toEqual([["a", { lines: 1, fence: 1, run: expect.any(Number) }]])
     const page = () => umbra.queries.logs.page(job.id, { limit: 100, node: "a" })
     await vi.waitUntil(async () => (await page()).pending === undefined, { timeout: 60_000 })
     expect((await page()).lines.at(-1)).toMatchObject({ source: "engine", level: "warn", lost: 1 })

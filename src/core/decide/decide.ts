@@ -310,6 +310,7 @@ function completed(state: JobState, command: Completed, at: number): Fact {
     const held = wholeMs(times.heldMs)
     if (held > 0) fact.held_ms = held
     if (times.logLines !== undefined) fact.log_lines = times.logLines
+    if (times.logRun !== undefined) fact.log_run = times.logRun
     if (times.worker !== state.worker) fact.worker = times.worker
   }
   if (usage !== undefined) fact.usage = usage

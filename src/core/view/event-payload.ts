@@ -195,19 +195,23 @@ function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject 
     case "node_completed":
     case "node_failed":
     case "node_waiting": {
-      const { ran_ms, usage, log_lines, attempt: fence } = fact
+      const { ran_ms, usage, log_lines, log_run, attempt: fence } = fact
       const { queued_ms } = attemptFields(state, node, fact.at)
       return {
         ...(ran_ms === undefined ? {} : { duration_ms: ran_ms }),
         ...(ran_ms === undefined || queued_ms === null ? {} : { queued_ms }),
         ...(usage === undefined ? {} : { usage }),
         // Its lines are stored by the fence: attempts that were postponed show the same number.
-        ...(log_lines === undefined ? {} : { logged: { lines: log_lines, fence } }),
+        ...(log_lines === undefined ? {} : { logged: loggedOf(log_lines, log_run, fence) }),
       }
     }
     default:
       return {}
   }
+}
+
+function loggedOf(lines: number, run: number | undefined, fence: number): JsonObject {
+  return run === undefined ? { lines, fence } : { lines, fence, run }
 }
 
 /** How the end of an operation at a provider was reported: by webhook, or by poll. */

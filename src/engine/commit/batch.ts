@@ -381,6 +381,7 @@ function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string
   if (fact.type === "item_completed") text += `,"item":${fact.item}`
   if (fact.held_ms !== undefined) text += `,"held_ms":${fact.held_ms}`
   if (fact.log_lines !== undefined) text += `,"log_lines":${fact.log_lines}`
+  if (fact.log_run !== undefined) text += `,"log_run":${fact.log_run}`
   if (fact.worker !== undefined) text += `,"worker":${JSON.stringify(fact.worker)}`
   if (fact.usage !== undefined) text += `,"usage":${JSON.stringify(fact.usage)}`
   if (fact.job_output !== undefined) text += `,"job_output":${JSON.stringify(fact.job_output)}`

@@ -116,7 +116,15 @@ export class EngineLines {
 
   /** The next line before the first row of an attempt, and what has been shown with it. */
   async start({ row, at }: HandlerHead): Promise<{ readonly line: Unplaced | null; readonly begun: Begun }> {
-    const { nodeId, item, fence, attempt } = row
+    const { nodeId, item, fence, attempt, run } = row
+    const time = Number.isFinite(at) ? at : null
+    const of = { node: nodeId, ...(item >= 0 && { item }), attempt }
+    const startedAs = (message: string) => {
+      const line = { at: time ?? 0, level: "info", source: "engine", ...of, message } as const
+      return { line: time !== null && isSelected(line, this.#filter) ? line : null, begun: 2 } as const
+    }
+    // Facts do not record it: the task was sent again.
+    if (run > 1) return startedAs("started again")
     const isOfIt = ({ event, fence: of }: Entry) =>
       of === fence && event.node === nodeId && (event.item ?? -1) === item
     const ahead = () => this.#entries.slice(this.#next).filter(isOfIt)
@@ -132,10 +140,7 @@ export class EngineLines {
     const isKnown = found.some(({ role }) => role === "start" || role === "end")
     if (isKnown || (await this.#hasStarted(row))) return { line: null, begun: 2 }
     // Facts do not record it yet, or never will: the process died first.
-    const time = Number.isFinite(at) ? at : null
-    const of = { node: nodeId, ...(item >= 0 && { item }), attempt }
-    const line = { at: time ?? 0, level: "info", source: "engine", ...of, message: "started" } as const
-    return { line: time !== null && isSelected(line, this.#filter) ? line : null, begun: 2 }
+    return startedAs("started")
   }
 
   /** According to facts up to the last event that was read. */
@@ -162,7 +167,8 @@ export class EngineLines {
     )
     const attempts = asked.map(({ event, fence }) => {
       const { node, item = -1 } = event
-      return { nodeId: node!, item, fence: fence!, attempt: attemptOf(event) ?? 0 }
+      const runId = loggedOf(event)?.run
+      return { nodeId: node!, item, fence: fence!, attempt: attemptOf(event) ?? 0, runId }
     })
     const found = asked.length === 0 ? [] : await this.#parts.journal.logs.extents(this.#jobId, attempts)
     const extents = new Map(asked.map(({ event }, n) => [event, found[n]!]))
@@ -239,8 +245,12 @@ function roleOf({ node, type, payload }: JobEvent): Role {
 
 /** How many lines at the end of the attempt are not stored. */
 function missingLines({ event, extent }: Entry): number {
-  const logged = event.payload.logged as { readonly lines: number } | undefined
+  const logged = loggedOf(event)
   return logged === undefined || extent === null ? 0 : Math.max(0, logged.lines - extent.lastLine)
+}
+
+function loggedOf({ payload }: JobEvent): { readonly lines: number; readonly run?: number } | undefined {
+  return payload.logged as ReturnType<typeof loggedOf>
 }
 
 /** A start may be stored seconds later. */

@@ -16,11 +16,12 @@ export function rowQuery(jobId: string, filter: LogFilter) {
 }
 
 export function handlerLine(row: LogRow, index: number, [at, level, message, fields]: StoredLine): Unplaced {
-  const { nodeId, item, attempt, firstLine } = row
+  const { nodeId, item, attempt, run, firstLine } = row
   return {
     ...{ at, level: logLevels[level]!, source: "handler", node: nodeId },
     ...(item >= 0 && { item }),
     ...{ attempt, message },
+    ...(run > 1 && { run }),
     ...(fields !== undefined && { fields: fields as { [name: string]: Json } }),
     line: firstLine + index,
   }
@@ -28,7 +29,7 @@ export function handlerLine(row: LogRow, index: number, [at, level, message, fie
 
 export interface HandlerHead {
   readonly row: LogRow
-  /** null: the start of the attempt stands here, if it was not shown before. */
+  /** null: the start of the run stands here, if it was not shown before. */
   readonly line: Unplaced | null
   /** Of the line, or of the next one in the row. */
   readonly at: number
@@ -115,7 +116,7 @@ export class HandlerLines {
     this.#isAtEnd = false
   }
 
-  /** Is it the first row of its attempt that is stored? Then all lines before it are missing. */
+  /** Is it the first row of its run that is stored? Then all lines before it are missing. */
   #mayBegin({ firstLine, lost }: LogRow): boolean {
     return this.#hasStarts && this.#line === 0 && this.#begun < 2 && lost === firstLine - 1
   }

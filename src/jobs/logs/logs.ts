@@ -8,7 +8,9 @@
  *    are stored, and holds up what the engine did afterwards; it is shown with the number of the lines that are missing, LATE_MS
  *    later. A start that comes too late is shown before the first row of its attempt, and left out at its own place: whether it was
  *    shown follows from the position among the rows, so a position needs no list of exceptions.
- * 4. Pages before a line contain lines of handlers only: those of the engine are computed by a fold, which reads facts in ascending order.
+ * 4. An attempt may run more than once. The lines of a run are in their order; those of two runs may be mixed, and have the number of
+ *    their run.
+ * 5. Pages before a line contain lines of handlers only: those of the engine are computed by a fold, which reads facts in ascending order.
  */
 
 import type { Json } from "../../core/json.ts"
@@ -39,9 +41,11 @@ export interface LogLine {
   readonly attempt?: number
   readonly message: string
   readonly fields?: { readonly [name: string]: Json }
-  /** Of a handler's line: its number among the lines of the attempt, from 1. */
+  /** Of a handler's line: its number among the lines of the run, from 1. */
   readonly line?: number
-  /** How many lines of the attempt before this one were lost; of a line of the engine: those at the end of the attempt. */
+  /** Of a handler's line: the number of the run among those of the attempt; absent: the first. Each run numbers its lines from 1. */
+  readonly run?: number
+  /** How many lines of the run before this one were lost; of a line of the engine: those at the end of the attempt. */
   readonly lost?: number
 }
 

@@ -29,8 +29,8 @@ export class SqlLogs extends SqlStore implements LogStore {
   }
 
   async extents(jobId: string, attempts: readonly LoggedAttempt[]) {
-    const list = records(attempts, ({ nodeId, item, fence, attempt }) =>
-      [plain(nodeId), item, fence, attempt].join(FIELD),
+    const list = records(attempts, ({ nodeId, item, fence, attempt, runId = 0 }) =>
+      [plain(nodeId), item, fence, attempt, runId].join(FIELD),
     )
     return this.database.query<LogExtent>("readLogExtents", { jobId, attempts: list })
   }
@@ -41,6 +41,7 @@ export class SqlLogs extends SqlStore implements LogStore {
 }
 
 function logRecord(row: LoggedLines): string {
-  const { jobId, nodeId, item, fence, attempt, firstLine, lastLine, level, lines } = row
-  return [jobId, plain(nodeId), item, fence, attempt, firstLine, lastLine, level, plain(lines)].join(FIELD)
+  const { jobId, nodeId, item, fence, attempt, runId = 0, firstLine, lastLine, level, lines } = row
+  const key = [jobId, plain(nodeId), item, fence, attempt, runId]
+  return [...key, firstLine, lastLine, level, plain(lines)].join(FIELD)
 }

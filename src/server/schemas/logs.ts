@@ -36,12 +36,18 @@ const logLine = schema.exemplified("LogLine", lineExample, {
   attempt: schema.int.optional().describe("The attempt number that is shown to users."),
   message: z.string().describe("May have several lines."),
   fields: z.record(z.string(), schema.json).optional(),
-  line: schema.int.min(1).optional().describe("Its number among the lines of the attempt."),
+  line: schema.int.min(1).optional().describe("Its number among the lines of the run."),
+  run: schema.int
+    .min(2)
+    .optional()
+    .describe(
+      "The number of the run, if the attempt has run more than once. Each run numbers its lines from 1. Absent: the first.",
+    ),
   lost: schema.int
     .min(1)
     .optional()
     .describe(
-      "How many lines of the attempt before this one were lost. Of a line of the engine, which ends the attempt: how many at its end.",
+      "How many lines of the run before this one were lost. Of a line of the engine, which ends the attempt: how many at its end.",
     ),
 })
 

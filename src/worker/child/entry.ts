@@ -101,12 +101,12 @@ function run({ id, task, parents }: Extract<ToChild, { type: "run" }>): void {
     },
     progress: progress => send({ type: "progress", id, progress, usage: used() }),
     preview: data => send({ type: "preview", id, data, usage: used() }),
-    ended: (outcome, _at, logLines) => {
+    ended: (outcome, _at, logged) => {
       const usage = used()
       isOver = true
       attempts.delete(id)
       places.delete(id)
-      send({ type: "ended", id, outcome, usage, logLines })
+      send({ type: "ended", id, outcome, usage, logged })
     },
   }
   let isOver = false

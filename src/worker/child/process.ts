@@ -7,7 +7,7 @@ import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { Problem } from "../../definition/problem.ts"
 import { type ErrorCode, UmbraError } from "../../errors.ts"
-import type { Log, LoggedLines, LogLevel } from "../../log.ts"
+import type { Log, LoggedEnd, LoggedLines, LogLevel } from "../../log.ts"
 import { startProcess } from "../../thread.ts"
 
 export interface LoadedHandler {
@@ -55,7 +55,7 @@ export type AttemptMessage = { readonly id: number } & (
   | ({
       readonly type: "ended"
       readonly outcome: Outcome | null
-      readonly logLines: number | undefined
+      readonly logged: LoggedEnd | undefined
     } & Used)
 )
 

@@ -127,11 +127,9 @@ export class ChildRunner implements Runner {
       const placed = () => attempt.process?.send({ type: "placed", id: attempt.id })
       events.place().then(placed, () => {})
     } else if (message.type === "ended") {
-      const { outcome, logLines } = message
+      const { outcome, logged } = message
       const isReturned = outcome === null && attempt.isMoving && !attempt.isAborted
-      this.#end(attempt, () =>
-        isReturned ? events.returned?.() : events.ended(outcome, undefined, logLines),
-      )
+      this.#end(attempt, () => (isReturned ? events.returned?.() : events.ended(outcome, undefined, logged)))
     }
   }
 

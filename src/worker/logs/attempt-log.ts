@@ -1,7 +1,7 @@
 /** The stored log of one attempt: made with its first line. */
 
 import type { Task } from "../../broker/port.ts"
-import { type LogLevel, levelIndex } from "../../log.ts"
+import { type LoggedEnd, type LogLevel, levelIndex } from "../../log.ts"
 import { type LogBuffer, type OpenLines, ROW_BYTES } from "./buffer.ts"
 import type { LogEntry } from "./handler-log.ts"
 import { jsonBytes, prefix, safeFields, withoutStacks } from "./safe-fields.ts"
@@ -24,7 +24,7 @@ export class AttemptLog {
     const { jobId, nodeId, item = -1, attempt: fence, shownAttempt: attempt } = task
     this.#buffer = buffer
     this.#limits = limits
-    const key = { jobId, nodeId, item, fence, attempt }
+    const key = { jobId, nodeId, item, fence, attempt, runId: newRunId() }
     this.#open = { key, lines: [], bytes: 0, level: 0, last: 0 }
   }
 
@@ -41,10 +41,10 @@ export class AttemptLog {
     this.#buffer.add(this.#open, { line, bytes, level: levelIndex(level) })
   }
 
-  /** The attempt has ended: one line reports what its limits have dropped. Returns the number of the last line. */
-  end(at: number): number {
+  /** The attempt has ended: one line reports what its limits have dropped. */
+  end(at: number): LoggedEnd {
     if (this.#droppedLines > 0) this.#reportDropped(at)
-    return this.#open.last
+    return { lines: this.#open.last, runId: this.#open.key.runId! }
   }
 
   #reportDropped(at: number): void {
@@ -57,6 +57,9 @@ export class AttemptLog {
     this.#buffer.add(this.#open, { line, bytes: Buffer.byteLength(line), level })
   }
 }
+
+/** Distinguishes the few runs of one attempt. Fits into 32 bits with a sign, and is not 0. */
+const newRunId = () => 1 + Math.floor(Math.random() * (2 ** 31 - 1))
 
 /** The JSON text of a stored line. What does not fit into a row is cut: the fields, the message, or half of each. */
 function encodeLine(at: number, level: number, entry: LogEntry): string {

@@ -61,7 +61,7 @@ export function logsContract(stage: () => Stage): void {
       expect(await texts(jobId, { ...down, nodeId: "b", attempt: 2 })).toEqual([])
       expect(rows[0]).toEqual({
         ...{ position: rows[0]!.position, nodeId: "a", item: -1, fence: 1, attempt: 1 },
-        ...{ firstLine: 1, lastLine: 1, level: 1, lost: 0, lines: '["1"]' },
+        ...{ run: 1, firstLine: 1, lastLine: 1, level: 1, lost: 0, lines: '["1"]' },
       })
     })
 
@@ -76,6 +76,62 @@ export function logsContract(stage: () => Stage): void {
       expect((await read(jobId)).map(({ firstLine, lost }) => [firstLine, lost])).toEqual([
         ...[[1, 0], [5, 0], [10, 3], [3, 2]], // biome-ignore format: pairs
       ])
+    })
+
+    it("of two runs of one attempt are numbered each for itself, whatever the order in which they arrive", async () => {
+      const { logs } = stage().journal
+      const { jobId } = await storedJob()
+      const of = (runId: number, firstLine: number, over: Partial<LoggedLines> = {}) =>
+        row(jobId, firstLine, { runId, lines: `["${runId}: ${firstLine}"]`, ...over })
+      // The first lines of the first run are lost, as is the second line of the other.
+      await logs.write([of(70, 3, { lastLine: 4 })])
+      await logs.write([of(60, 1), row(jobId, 1, { lines: '["none: 1"]' }), of(50, 1), of(60, 3)])
+      await logs.write([of(70, 5), of(50, 2), of(60, 4), row(jobId, 2, { lines: '["none: 2"]' })])
+      expect((await read(jobId)).map(({ run, lost, lines }) => [run, lost, lines])).toEqual([
+        [1, 2, '["70: 3"]'],
+        ...[[2, 0, '["60: 1"]'], [3, 0, '["none: 1"]'], [4, 0, '["50: 1"]'], [2, 1, '["60: 3"]']], // biome-ignore format: rows
+        ...[[1, 0, '["70: 5"]'], [4, 0, '["50: 2"]'], [2, 0, '["60: 4"]'], [3, 0, '["none: 2"]']], // biome-ignore format: rows
+      ])
+      const [first, ...rest] = (await read(jobId)).map(({ position }) => position)
+      expect(rest).toEqual(rest.map((_, n) => first! + n + 1))
+      const key = { nodeId: "a", item: -1, fence: 1, attempt: 1 }
+      const asked = [{ ...key, runId: 50 }, { ...key, runId: 60 }, { ...key, runId: 99 }, key]
+      const found = await stage().peer.logs.extents(jobId, asked)
+      // Rows without a run may be of any.
+      expect(found.map(({ lastLine }) => lastLine)).toEqual([2, 4, 2, 5])
+      for (const extent of found)
+        expect(extent).toMatchObject({ first, last: rest.at(-1), isRepeated: false })
+    })
+
+    it("of one run are stored in the order of their lines: one that arrives too late is left out, and stays a gap", async () => {
+      const { logs } = stage().journal
+      const { jobId } = await storedJob()
+      const of = (firstLine: number, lastLine: number) =>
+        row(jobId, firstLine, { runId: 7, lastLine, lines: `["${firstLine} to ${lastLine}"]` })
+      await logs.write([of(3, 4)])
+      const shown = await read(jobId)
+      // Its owner was paused between reading it from Redis and storing it.
+      await logs.write([of(1, 2)])
+      await logs.write([of(7, 8), of(5, 6), of(7, 8), of(4, 8), of(9, 9)])
+      const rows = await read(jobId)
+      expect(rows.slice(0, 1)).toEqual(shown)
+      expect(rows.map(({ lines, lost }) => [lines, lost])).toEqual([
+        ['["3 to 4"]', 2],
+        ['["7 to 8"]', 2],
+        ['["9 to 9"]', 0],
+      ])
+    })
+
+    it("leave no position free, whatever is sent again: a row of another writer can never come before one that was read", async () => {
+      const { logs } = stage().journal
+      const { jobId } = await storedJob()
+      const rows = Array.from({ length: 5 }, (_, n) => row(jobId, n + 1, { runId: 7 }))
+      await logs.write(rows.slice(0, 3))
+      await logs.write(rows)
+      await stage().peer.logs.write([...rows, row(jobId, 1, { runId: 8 })])
+      const positions = (await read(jobId)).map(({ position }) => position)
+      expect(positions).toEqual(positions.map((_, n) => positions[0]! + n))
+      expect(positions).toHaveLength(6)
     })
 
     it("tell where the rows of each attempt are, in the order of the question", async () => {
@@ -173,12 +229,49 @@ export function logsContract(stage: () => Stage): void {
           [one, two].map(({ jobId }) => row(jobId, index + 1, { fence })),
         ).flat()
       await Promise.all([
-        ...[journal.logs.write(rows(1)), peer.logs.write(rows(2).reverse())],
+        ...[
+          journal.logs.write(rows(1)),
+          peer.logs.write(
+            rows(2)
+              .map((each, runId) => ({ ...each, runId }))
+              .reverse(),
+          ),
+        ],
         ...[journal.logs.write(rows(3)), peer.logs.write(rows(4))],
       ])
       for (const { jobId } of [one, two]) {
         const positions = (await read(jobId)).map(({ position }) => position)
         expect(new Set(positions).size).toBe(200)
+        expect(Math.max(...positions) - Math.min(...positions)).toBe(199)
+      }
+    })
+
+    it("of one run that two owners write at once are in the order of their lines", async () => {
+      const { journal, peer } = stage()
+      const jobs = await Promise.all(Array.from({ length: 5 }, storedJob))
+      const all = jobs.flatMap(({ jobId }) =>
+        Array.from({ length: 40 }, (_, n) => row(jobId, n + 1, { runId: 7 })),
+      )
+      const of = (from: number, to: number) =>
+        all.filter(({ firstLine }) => firstLine >= from && firstLine <= to)
+      // Each has read a part of what the other has, and lines that the other has not.
+      await Promise.all([
+        (async () => {
+          for (let to = 4; to <= 40; to += 4) await journal.logs.write(of(to - 7, to))
+        })(),
+        (async () => {
+          for (let to = 3; to <= 40; to += 3) await peer.logs.write(of(to - 10, to))
+        })(),
+      ])
+      for (const { jobId } of jobs) {
+        const rows = await read(jobId)
+        let last = 0
+        for (const { firstLine, lastLine, lost } of rows) {
+          expect(firstLine).toBe(last + lost + 1)
+          last = lastLine
+        }
+        expect(last).toBe(40)
+        expect(rows.map(({ position }) => position - rows[0]!.position)).toEqual(rows.map((_, n) => n))
       }
     })
   })

@@ -422,9 +422,9 @@ export class RedisWorker implements TaskEvents {
     return this.#artifactRequests.ask(nameOf(task), question)
   }
 
-  finished(task: TaskName, outcome: Outcome, { heldMs, ranMs, logLines }: AttemptTimes): void {
+  finished(task: TaskName, outcome: Outcome, { heldMs, ranMs, logLines, logRun }: AttemptTimes): void {
     const name = nameOf(task)
-    const report = { kind: "finished", outcome, times: { heldMs, ranMs, logLines } } as const
+    const report = { kind: "finished", outcome, times: { heldMs, ranMs, logLines, logRun } } as const
     this.#done.add(name, report)
     this.#end(name, report)
   }

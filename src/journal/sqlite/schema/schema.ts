@@ -10,7 +10,7 @@ import { insertMarks } from "../append.ts"
 import type { Connection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
 import { artifactTables } from "./artifacts.ts"
-import { logTables } from "./logs.ts"
+import { logRuns, logTables } from "./logs.ts"
 import { pipelineTables, replayedBodies } from "./pipelines.ts"
 import { providerTables, refusedWebhooks } from "./providers.ts"
 import { scheduleTables } from "./schedules.ts"
@@ -299,6 +299,7 @@ const steps: readonly Step[] = [
   logTables,
   artifactTables,
   refusedWebhooks,
+  logRuns,
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */

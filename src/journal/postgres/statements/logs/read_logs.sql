@@ -4,13 +4,15 @@
 -- read_logs: of all nodes. read_node_logs: of one node (@node_id), and one attempt of it if @attempt is not null.
 -- read_item_logs: of one item (@item; -1: the node itself), whose rows are few enough to be sorted.
 select
-  l.position, l.node_id, l.item, l.fence, l.attempt, l.first_line, l.last_line, l.level,
+  l.position, l.node_id, l.item, l.fence, l.attempt, l.run, l.first_line, l.last_line, l.level,
   l.first_line - 1 - coalesce((
-    select b.last_line
+    -- Whole keys, in their order: the index alone answers this, whatever the planner knows of the table.
+    select
+      case when (b.node_id, b.item, b.fence, b.run) = (l.node_id, l.item, l.fence, l.run) then b.last_line end
     from umbra.node_logs as b
-    where b.job_id = l.job_id and b.node_id = l.node_id and b.item = l.item and b.fence = l.fence
-      and b.first_line < l.first_line
-    order by b.first_line desc
+    where b.job_id = l.job_id
+      and (b.node_id, b.item, b.fence, b.run, b.first_line) < (l.node_id, l.item, l.fence, l.run, l.first_line)
+    order by b.job_id desc, b.node_id desc, b.item desc, b.fence desc, b.run desc, b.first_line desc
     limit 1
   ), 0) as lost,
   case
