@@ -155,6 +155,14 @@ export function defineAdapter<
 >(definition: AdapterDefinition<Type, Schema>): DefinedAdapter<Type, Schema> {
   const problem = problemOf(definition)
   if (problem !== undefined) throw new UmbraError("E720", `defineAdapter: ${problem}`)
+  return defineBuiltInAdapter(definition)
+}
+
+/** Without the check of the definition: running each schema once would take a tenth of what importing Umbra takes. */
+export function defineBuiltInAdapter<
+  const Type extends string,
+  Schema extends StandardSchemaV1 | undefined = undefined,
+>(definition: AdapterDefinition<Type, Schema>): DefinedAdapter<Type, Schema> {
   const adapter = { ...definition, [adapterBrand]: true }
   return Object.freeze(adapter) as unknown as DefinedAdapter<Type, Schema>
 }

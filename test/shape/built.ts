@@ -8,7 +8,7 @@ export interface Loaded {
   readonly files: readonly string[]
   /** The sources that these files were made of. */
   readonly sources: readonly string[]
-  /** Packages, and modules of Node.js. */
+  /** Packages, imported or joined with the sources, and modules of Node.js. */
   readonly packages: readonly string[]
 }
 
@@ -21,6 +21,7 @@ export function loadedWith(entry: string): Loaded {
     files.add(file)
     const text = read(file)
     for (const [, source] of text.matchAll(/^\/\/ (src\/.*)$/gm)) sources.add(source!)
+    for (const [, name] of text.matchAll(/^\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm)) packages.add(name!)
     for (const { node } of everyNode(parse(file, text))) {
       const { value } = (node.source ?? {}) as { value?: unknown }
       if (node.type === "ImportExpression" || typeof value !== "string") continue

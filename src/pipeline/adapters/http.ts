@@ -10,7 +10,7 @@ import { completeChat } from "../../worker/handlers/llm-service.ts"
 import { llmServiceSpec, requestConfig } from "../../worker/handlers/specs.ts"
 import type { HttpClient, HttpResponse } from "../../worker/http/client.ts"
 import { type Body, parseBody, parsed } from "../../worker/http/client.ts"
-import { defineAdapter } from "../adapter.ts"
+import { defineBuiltInAdapter } from "../adapter.ts"
 import { named, optionalName } from "./body.ts"
 
 const config = requestConfig.safeExtend({
@@ -28,7 +28,7 @@ const config = requestConfig.safeExtend({
 export const httpFetchSpec = { type: "http_fetch", config } satisfies AdapterSpec
 
 export const httpFetch = (http: HttpClient) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...httpFetchSpec,
     async process(message, { config, signal, idempotencyKey }) {
       const response = await requestAnswer(http, config, { signal, idempotencyKey, now: Date.now })
@@ -63,7 +63,7 @@ const llmConfig = llmServiceSpec.config.safeExtend({
 export const llmSpec = { type: "llm", config: llmConfig, schemas: ["json"] } satisfies AdapterSpec
 
 export const llm = (http: HttpClient) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...llmSpec,
     async process(message, { config, signal, idempotencyKey, owner }) {
       const answer = await completeChat(http, config, { signal, idempotencyKey, owner, now: Date.now })

@@ -3,11 +3,11 @@ import { z } from "zod"
 import { cut } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { isTruthy } from "../../template/run/values.ts"
-import { defineAdapter, type Emission, emission } from "../adapter.ts"
+import { defineBuiltInAdapter, type Emission, emission } from "../adapter.ts"
 import { getField, named, optionalName, unfit } from "./body.ts"
 
 /** `transform`: replaces the message by the rendered value, of any type. */
-export const transform = defineAdapter({
+export const transform = defineBuiltInAdapter({
   type: "transform",
   config: z.strictObject({ value: z.unknown().describe("The message for the next adapter, of any type.") }),
   storesConfig: true,
@@ -15,7 +15,7 @@ export const transform = defineAdapter({
 })
 
 /** `filter`: the message continues, or ends here. */
-export const filter = defineAdapter({
+export const filter = defineBuiltInAdapter({
   type: "filter",
   config: z.strictObject({
     when: z
@@ -41,7 +41,7 @@ export const filter = defineAdapter({
 })
 
 /** `split`: emits a message for each item of a list. */
-export const split = defineAdapter({
+export const split = defineBuiltInAdapter({
   type: "split",
   config: z.strictObject({
     items: z.unknown().optional().describe("The list. Default: the message itself."),
@@ -85,7 +85,7 @@ const gatheringConfig = {
     ),
 }
 
-export const batch = defineAdapter({
+export const batch = defineBuiltInAdapter({
   type: "batch",
   config: z.strictObject(gatheringConfig),
   gather: ({ count, seconds }) => ({ count, seconds }),
@@ -93,7 +93,7 @@ export const batch = defineAdapter({
 })
 
 /** `log`: writes a line about the message to the log. The message continues unchanged. */
-export const log = defineAdapter({
+export const log = defineBuiltInAdapter({
   type: "log",
   config: z.strictObject({
     level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("Default info."),
@@ -117,7 +117,7 @@ export const log = defineAdapter({
 })
 
 /** `submit_job`: submits a job for each message. The message does not wait for the job's end. */
-export const submitJob = defineAdapter({
+export const submitJob = defineBuiltInAdapter({
   type: "submit_job",
   config: z.strictObject({
     workflow: z.string().min(1).describe("Name, or name@version, of a stored workflow or pipeline."),
@@ -162,7 +162,7 @@ const aggregateConfig = z
     path: ["field"],
   })
 
-export const aggregate = defineAdapter({
+export const aggregate = defineBuiltInAdapter({
   type: "aggregate",
   config: aggregateConfig,
   storesConfig: true,

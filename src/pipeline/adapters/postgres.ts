@@ -10,7 +10,7 @@ import { mayPass, sqlState } from "../../journal/errors.ts"
 import { finalError, HandlerError } from "../../worker/fail.ts"
 import { AddressPolicy, checkHost, guardedLookup } from "../../worker/http/addresses.ts"
 import type { WorkerSettings } from "../../worker/settings.ts"
-import { type AdapterContext, defineAdapter, type Message } from "../adapter.ts"
+import { type AdapterContext, defineBuiltInAdapter, type Message } from "../adapter.ts"
 import { continuation, continuedAt, isObject, optionalName, refuseGathered, unfit } from "./body.ts"
 
 const connectionConfig = {
@@ -272,7 +272,7 @@ export const postgresSourceSpec = {
 } satisfies AdapterSpec
 
 export const postgresSource = (connections: Connections) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...postgresSourceSpec,
     async process(message, context) {
       const { config } = context
@@ -368,7 +368,7 @@ export const postgresSinkSpec = {
 } satisfies AdapterSpec
 
 export const postgresSink = (connections: Connections) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...postgresSinkSpec,
     async process(message, context) {
       const { config, signal, idempotencyKey } = context

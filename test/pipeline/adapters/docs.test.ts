@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
+import { defineAdapter } from "../../../src/pipeline/adapter.ts"
 import { adapters, builtinAdapters } from "../../../src/pipeline/adapters/index.ts"
 
 const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/adapters.md"), "utf8")
@@ -35,6 +36,13 @@ function table(config: z.ZodType): string {
   )
   return ["| config | | |", "| --- | --- | --- |", ...rows].join("\n")
 }
+
+it.each(builtIn.map(adapter => [adapter.type, adapter] as const))(
+  "the definition of %s is valid",
+  (_, adapter) => {
+    expect(() => defineAdapter(adapter as Parameters<typeof defineAdapter>[0])).not.toThrow()
+  },
+)
 
 describe("docs/reference/adapters.md", () => {
   it.each(builtIn.map(({ type, config }) => [type, config as z.ZodType] as const))(

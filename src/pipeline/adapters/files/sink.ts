@@ -6,7 +6,7 @@ import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"
 import { syncFolders } from "../../../sync-folders.ts"
-import { type AdapterContext, defineAdapter, type Message } from "../../adapter.ts"
+import { type AdapterContext, defineBuiltInAdapter, type Message } from "../../adapter.ts"
 import { refuseGathered } from "../body.ts"
 import { type AllowedFiles, writeFault } from "./allowed.ts"
 import { appendOnce } from "./append-log.ts"
@@ -114,7 +114,7 @@ export const fileSinkSpec = {
 } satisfies AdapterSpec
 
 export const fileSink = (files: AllowedFiles) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...fileSinkSpec,
     async process(message, context) {
       const { text, newline } = context.config
@@ -145,7 +145,7 @@ export const jsonlSinkSpec = {
 } satisfies AdapterSpec
 
 export const jsonlSink = (files: AllowedFiles) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...jsonlSinkSpec,
     async process(message, context) {
       const { value, each } = context.config

@@ -4,7 +4,7 @@ import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"
 import { finalError, type HandlerError } from "../../../worker/fail.ts"
-import { type AdapterContext, defineAdapter, type Message } from "../../adapter.ts"
+import { type AdapterContext, defineBuiltInAdapter, type Message } from "../../adapter.ts"
 import { continuation, continuedAt, named, optionalName } from "../body.ts"
 import { type AllowedFiles, readFault } from "./allowed.ts"
 
@@ -166,7 +166,7 @@ export const fileSourceSpec = {
 } satisfies AdapterSpec
 
 export const fileSource = (files: AllowedFiles) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...fileSourceSpec,
     async process(message, context) {
       const { read, path, max_text_bytes, as } = context.config
@@ -215,7 +215,7 @@ export const jsonlSourceSpec = {
 } satisfies AdapterSpec
 
 export const jsonlSource = (files: AllowedFiles) =>
-  defineAdapter({
+  defineBuiltInAdapter({
     ...jsonlSourceSpec,
     process: (message, context) => emitLines({ message, context, files, bodyOf: parseLine }),
   })
