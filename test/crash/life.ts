@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
+import { programArguments } from "../support/program.ts"
 
 export interface LifeOptions {
   /** What it runs; the crash test's unless told. */
@@ -25,8 +26,7 @@ export class Life {
   constructor(options: LifeOptions) {
     const { task, from, to, step, failpoint, holdsFirstCall = false } = options
     const { program = new URL("./program.js", import.meta.url) } = options
-    // A life is short: the embedded database is not compiled a second time, for the speed of a long one.
-    const words = [fileURLToPath(program), task, String(from), String(to), String(step)]
+    const words = [...programArguments(fileURLToPath(program)), task, String(from), String(to), String(step)]
     this.#child = spawn(process.execPath, words, {
       stdio: ["ignore", "pipe", "pipe"],
       env: {

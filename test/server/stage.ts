@@ -71,7 +71,10 @@ export async function openStage(options: StageOptions = {}): Promise<Stage> {
     settings: { rateLimit: null, ...options.settings },
     ...(options.localToken === undefined ? {} : { localToken: options.localToken }),
   })
-  const check = await answerCheckOf(server.url, JSON.stringify([options.settings, options.umbra?.roles]))
+  const check = await answerCheckOf(
+    server.url,
+    JSON.stringify([options.umbra?.roles, options.settings?.basePath]),
+  )
   return {
     server,
     umbra,
@@ -131,7 +134,7 @@ interface Operation {
 
 type AnswerCheck = (method: string, target: string, answer: Answer) => void
 
-/** By what a server's document depends on: to write, read and compile one takes longer than to start the server. */
+/** By what a server's document depends on, its routes: to write, read and compile one takes longer than to start the server. */
 const answerChecks = new Map<string, Promise<AnswerCheck>>()
 
 async function answerCheckOf(url: string, key: string): Promise<AnswerCheck> {

@@ -1,4 +1,5 @@
 /** S4: live streams of real server processes: killed, restarted, told to stop, and two of them on one database. */
+import { setTimeout as delay } from "node:timers/promises"
 import { describe, expect, it } from "vitest"
 import { EventStream, type StreamEvent } from "./event-stream.ts"
 import { type Served, serve, storeOf } from "./served.ts"
@@ -12,6 +13,9 @@ const workflow = {
     { id: "c", handler: "transform", config: { value: 1 }, dependencies: ["b"] },
   ],
 }
+
+/** Five clients with this pause between two requests: jobs are under way whenever a process is killed. */
+const LANE_PAUSE_MS = 20
 
 const isEnd = ({ event, data }: StreamEvent) => event === "job" && data.finished_at !== null
 
@@ -79,7 +83,10 @@ describe("live streams of umbra serve", () => {
       for (let round = 0; round < 2; round++) {
         const { process, url } = served
         const lanes = Array.from({ length: 5 }, async () => {
-          for (let job = await submit(url); job !== null; job = await submit(url)) jobs.push(job)
+          for (let job = await submit(url); job !== null; job = await submit(url)) {
+            jobs.push(job)
+            await delay(LANE_PAUSE_MS)
+          }
         })
         await expect
           .poll(() => reader.all.filter(isEnd).length, { timeout: 60_000 })
@@ -148,7 +155,10 @@ describe("live streams of umbra serve", () => {
     await stream.until(() => stream.events.length > 0)
     const jobs: string[] = []
     const lanes = Array.from({ length: 5 }, async () => {
-      for (let job = await submit(runner.url); job !== null; job = await submit(runner.url)) jobs.push(job)
+      for (let job = await submit(runner.url); job !== null; job = await submit(runner.url)) {
+        jobs.push(job)
+        await delay(LANE_PAUSE_MS)
+      }
     })
     await stream.until(() => stream.events.filter(isEnd).length > 20)
     runner.process.kill("SIGKILL")
