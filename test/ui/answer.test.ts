@@ -49,8 +49,8 @@ const waiting = async () => {
 describe("the form of a signal", () => {
   it("is opened by its link, rejects what does not fit at the field, and says who answered", async () => {
     const job = await waiting()
-    const { page, context, problems } = await stage.open("/ui/now")
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open("/ui/now")
+    onTestFinished(close)
     await page.click(`[data-job="${job}"] >> text=Answer`)
     await page.waitForSelector("h1 >> text=Approve the expense")
     expect(page.url()).toBe(`${stage.url}/ui/jobs/${job}/answer?node=approval`)
@@ -76,8 +76,8 @@ describe("the form of a signal", () => {
 
   it("is part of the node's panel, which links to it; another person's answer closes it", async () => {
     const job = await waiting()
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=approval`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=approval`)
+    onTestFinished(close)
     await page.waitForSelector('.drawer [data-path="data.why"]')
     await page.click(".drawer >> text=Open this form on its own page")
     await page.waitForSelector('main [data-path="data.why"]')
@@ -89,8 +89,8 @@ describe("the form of a signal", () => {
   it("is made from the schema of a handler's own wait too", async () => {
     const job = await stage.start({ name: "own", nodes: [{ id: "ask", handler: "approval_form" }] })
     await expect.poll(async () => (await stage.umbra.node(job, "ask")).status).toBe("WAITING")
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?node=ask`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?node=ask`)
+    onTestFinished(close)
     const why = page.locator('.drawer [data-path="data.why"]')
     await why.locator("input").fill("no")
     await page.click(".drawer >> text=Send approve")
@@ -111,8 +111,8 @@ describe("the form of a signal", () => {
     for (const n of [0, 1, 2]) await expect.poll(async () => (await item(n)).status).toBe("WAITING")
     const { schema } = approval!.config as { schema: object }
     expect((await item(1)).waiting_on).toMatchObject({ kind: "signal", name: "approve", schema })
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?node=approval&tab=Items&item=0`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?node=approval&tab=Items&item=0`)
+    onTestFinished(close)
     await page.waitForSelector(
       '.drawer .idetail >> text="The first item that waits for approve takes the answer."',
     )
@@ -145,8 +145,8 @@ describe("the form of a signal", () => {
     await expect
       .poll(async () => (await stage.umbra.node(job, "approval", { item: 1 })).status)
       .toBe("WAITING")
-    const { page, context } = await stage.open(`/ui/jobs/${job}/answer?node=receipt`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}/answer?node=receipt`)
+    onTestFinished(close)
     await page.waitForSelector("text=This node does not wait for a signal")
     expect(await page.locator('[aria-label="The answer"]').count()).toBe(0)
     await page.goto(`${stage.url}/ui/jobs/${job}/answer?node=approval`)
@@ -155,21 +155,15 @@ describe("the form of a signal", () => {
     await page.waitForSelector(".drawer .ir")
   })
 
-  it.each(["light", "dark"] as const)(
-    "has no violation in the %s theme, nor at 390 px",
-    async colorScheme => {
-      const job = await waiting()
-      const { page, context } = await stage.open(`/ui/jobs/${job}/answer?node=approval`, {
-        colorScheme,
-        bypassCSP: true,
-      })
-      onTestFinished(() => context.close())
-      await page.waitForSelector('[data-path="data.why"]')
-      await page.waitForSelector('[aria-label="Output of receipt"]')
-      expect(await violations(page)).toEqual([])
-      await page.setViewportSize({ width: 390, height: 844 })
-      expect(await violations(page), "390 px").toEqual([])
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0)
-    },
-  )
+  it("has no violation in the light and the dark theme, nor at 390 px", async () => {
+    const job = await waiting()
+    const { page, close } = await stage.open(`/ui/jobs/${job}/answer?node=approval`)
+    onTestFinished(close)
+    await page.waitForSelector('[data-path="data.why"]')
+    await page.waitForSelector('[aria-label="Output of receipt"]')
+    expect(await violations(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 844 })
+    expect(await violations(page), "390 px").toEqual([])
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0)
+  })
 })

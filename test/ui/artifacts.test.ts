@@ -9,7 +9,7 @@ import type { Page } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { violations } from "./axe.ts"
-import { intercept, moveTo, openUiStage, type UiStage } from "./ui-stage.ts"
+import { intercept, moveTo, type OpenOptions, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 let folder: string
@@ -138,9 +138,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-const open = async (path: string, options = {}) => {
+const open = async (path: string | null, options: OpenOptions = {}) => {
   const opened = await stage.open(path, options)
-  onTestFinished(() => opened.context.close())
+  onTestFinished(opened.close)
   return opened
 }
 
@@ -399,27 +399,23 @@ describe("the artifacts of a node", () => {
     }
   })
 
-  it.each(["light", "dark"] as const)(
-    "have no violation of axe in the %s theme, nor at 390 px",
-    async colorScheme => {
-      const job = await ran(flow(`axe-${colorScheme}`, ["photo.png", "evil.svg", "data.zip"]))
-      const { page } = await open("/docs", { colorScheme, bypassCSP: true })
-      for (const width of [1440, 390]) {
-        await page.setViewportSize({ width, height: 844 })
-        await page.goto(`${stage.url}/ui/jobs/${job}?node=make&tab=Artifacts`)
-        await shows(page, "loaded", "img")
-        expect(await violations(page), `${width} px`).toEqual([])
-        expect(
-          await page.evaluate(
-            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-          ),
-        ).toBe(0)
-        const shots = process.env.UMBRA_TEST_SHOTS
-        if (shots !== undefined)
-          await page.screenshot({ path: join(shots, `artifacts-${colorScheme}-${width}.png`) })
-      }
-    },
-  )
+  it("have no violation of axe in the light and the dark theme, nor at 390 px", async () => {
+    const job = await ran(flow("axe", ["photo.png", "evil.svg", "data.zip"]))
+    const { page } = await open(null)
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 844 })
+      await page.goto(`${stage.url}/ui/jobs/${job}?node=make&tab=Artifacts`)
+      await shows(page, "loaded", "img")
+      expect(await violations(page), `${width} px`).toEqual([])
+      expect(
+        await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        ),
+      ).toBe(0)
+      const shots = process.env.UMBRA_TEST_SHOTS
+      if (shots !== undefined) await page.screenshot({ path: join(shots, `artifacts-${width}.png`) })
+    }
+  })
 })
 
 describe("with sessions", () => {
@@ -439,7 +435,7 @@ describe("with sessions", () => {
     })
     const signIn = async (text: string) => {
       const opened = await closed.open(`/ui/jobs/${job.job_id}?node=make&tab=Artifacts`)
-      onTestFinished(() => opened.context.close())
+      onTestFinished(opened.close)
       await opened.page.fill('input[name="token"]', text)
       await opened.page.click("text=Sign in")
       return opened

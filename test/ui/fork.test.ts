@@ -13,8 +13,8 @@ afterAll(() => stage?.close())
 
 describe("the preview", () => {
   it("is shown in the graph, with the reason of every node, and no data where there is none", async () => {
-    const { page, context, problems } = await stage.open(`/ui/jobs/${failed}`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${failed}`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     await page.keyboard.press("f")
     await page.waitForSelector("[data-fork]")
@@ -39,8 +39,8 @@ describe("the preview", () => {
   })
 
   it("shows what runs of its nodes usually take and use", async () => {
-    const { page, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null)
+    onTestFinished(close)
     await page.route(/\/fork$/, async route => {
       if (route.request().method() !== "POST") return route.continue()
       const answer = await route.fetch()
@@ -68,8 +68,8 @@ describe("the preview", () => {
   })
 
   it("follows the nodes that run again, chosen by click and by key; the address has them", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork`)
+    onTestFinished(close)
     await page.waitForSelector("[data-fork]")
     await page.click('[data-id="pay"]')
     await page.waitForSelector('[aria-label="Node pay"]')
@@ -98,8 +98,8 @@ describe("the preview", () => {
   })
 
   it("takes another output, config, items and input, and keeps results although the input changed", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork?node=price`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?node=price`)
+    onTestFinished(close)
     await page.waitForSelector("[data-fork]")
     await page.click("text=Set output")
     await page.waitForSelector(".fnode textarea")
@@ -144,8 +144,8 @@ describe("the preview", () => {
   })
 
   it("keeps what was set while another node is looked at, and forgets what is undone", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork?node=price`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?node=price`)
+    onTestFinished(close)
     await page.waitForSelector("[data-fork]")
     await page.click("text=Set output")
     await page.fill(".fnode textarea", "4")
@@ -173,8 +173,8 @@ describe("the preview", () => {
   })
 
   it("waits for a text that is no value, and for one that is being typed", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork?node=price`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?node=price`, { isNew: true })
+    onTestFinished(close)
     await page.waitForSelector("[data-fork]")
     await page.clock.install()
     for (const box of await page.locator(".feffects input").all()) await box.check()
@@ -201,8 +201,8 @@ describe("the preview", () => {
   })
 
   it("names the job in one line, however long its error is", async () => {
-    const { page, context } = await stage.open("/docs", { viewport: { width: 1280, height: 800 } })
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null, { viewport: { width: 1280, height: 800 } })
+    onTestFinished(close)
     await page.route(/\/jobs\/[0-9a-f-]+$/, async one => {
       if (one.request().resourceType() === "document") return one.fallback()
       const answer = await one.fetch()
@@ -226,8 +226,8 @@ describe("the preview", () => {
   })
 
   it("is that of another version: changed, new and removed nodes", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork`)
+    onTestFinished(close)
     await page.waitForSelector("[data-fork]")
     await page.selectOption("select", "2")
     await page.waitForSelector('[data-id="extra"][data-fork="changed"]')
@@ -252,8 +252,8 @@ describe("the preview", () => {
     })
     await stage.umbra.signal(asked, "answer", { verdict: "yes" })
     await stage.umbra.wait(asked)
-    const { page, context } = await stage.open(`/ui/jobs/${asked}/fork?node=ask`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${asked}/fork?node=ask`)
+    onTestFinished(close)
     await page.waitForSelector("[data-fork]")
     await page.click("text=Set output")
     const verdict = page.getByLabel("verdict")
@@ -276,8 +276,8 @@ describe("the preview", () => {
       ],
     })
     await stage.umbra.wait(origin)
-    const { page, context, problems } = await stage.open(`/ui/jobs/${origin}/fork`)
-    onTestFinished(() => context.close())
+    const { page, context, close, problems } = await stage.open(`/ui/jobs/${origin}/fork`)
+    onTestFinished(close)
     await context.grantPermissions(["clipboard-read", "clipboard-write"])
     await page.waitForSelector("[data-fork]")
     await page.click('.fhead >> text="Definition"')
@@ -329,8 +329,8 @@ describe("the preview", () => {
   })
 
   it("does not look like one if it cannot be read", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${failed}/fork?from=nothing`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?from=nothing`)
+    onTestFinished(close)
     await page.waitForSelector('.fgraph [data-state="failed"] >> text=E309')
     expect(await page.locator(button).isDisabled()).toBe(true)
     expect(await page.locator("[data-runs]").count()).toBe(0)

@@ -46,8 +46,8 @@ describe("why, by the server", () => {
   it("has sentence, chain of causes and action of a node that waits, and ends with the wait", async () => {
     const job = await stage.start(waits)
     await waiting(job)
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?node=bill`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?node=bill`)
+    onTestFinished(close)
     await page.waitForSelector(".drawer .why .chain")
     const { body } = await stage.ask(`/jobs/${job}/why?node=bill`)
     expect(body.chain.map(({ node }: { node: string }) => node)).toEqual(["bill", "ship", "ask"])
@@ -74,8 +74,8 @@ describe("why, by the server", () => {
       ...(n === 0 ? {} : { dependencies: [names[n - 1]] }),
     }))
     const job = await stage.start({ name: "many-signals", nodes })
-    const { page, context, requests } = await stage.open(`/ui/jobs/${job}?panel=job`)
-    onTestFinished(() => context.close())
+    const { page, close, requests } = await stage.open(`/ui/jobs/${job}?panel=job`)
+    onTestFinished(close)
     await page.waitForSelector(".why .cause >> text=signal s0")
     const asked = () => requests.filter(path => ASKED.test(path)).length
     const before = asked()
@@ -97,8 +97,8 @@ describe("why, by the server", () => {
     const { facts } = (await stage.ask(`/jobs/${job}/facts`)).body
     const index = facts.findIndex(({ type }: { type: string }) => type === "node_waiting") + 1
     expect(index).toBeGreaterThan(0)
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=ship`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=ship`)
+    onTestFinished(close)
     await page.waitForSelector('.node[data-id="ship"][data-s="completed"]')
     expect(await page.locator(".why").count()).toBe(0)
     const answered = page.waitForResponse(response => ASKED.test(response.url()))
@@ -127,8 +127,8 @@ describe("a delayed job", () => {
   it("shows when it starts, and no time that passes, until it has started", async () => {
     await stage.umbra.register(waits)
     const { id } = await stage.umbra.submit("waits", {}, { delaySeconds: 3600 })
-    const { page, context, problems } = await stage.open(`/ui/jobs/${id}?panel=job`)
-    onTestFinished(() => context.close())
+    const { page, context, close, problems } = await stage.open(`/ui/jobs/${id}?panel=job`)
+    onTestFinished(close)
     await page.waitForSelector('.pill[data-s="pending"]')
     expect(await page.locator(".jfacts dt").allTextContents()).toEqual(["Nodes", "Starts"])
     await page.waitForSelector(".drawer .say >> text=The job starts in")
@@ -148,8 +148,8 @@ describe("pause and resume", () => {
   it("pauses with a button and a reason, shows it everywhere, and resumes from the palette", async () => {
     const job = await stage.start(waits)
     await waiting(job)
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?panel=job`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?panel=job`)
+    onTestFinished(close)
     await page.click('.acts >> role=button[name="Pause"]')
     await page.fill('dialog input[name="reason"]', "the price list is wrong")
     await page.click("dialog >> text=Pause the job >> nth=-1")
@@ -185,8 +185,8 @@ describe("pause and resume", () => {
   it("has a key, which the sheet of keys names", async () => {
     const job = await stage.start(waits)
     await waiting(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}`)
+    onTestFinished(close)
     await page.waitForSelector('.acts >> role=button[name="Pause"]')
     await page.keyboard.press("?")
     await page.waitForSelector(".sheet >> text=Pause, resume")
@@ -219,8 +219,8 @@ describe("the routes of a pipeline", () => {
         route("store", ["keep"]),
       ],
     })
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?panel=job&tab=Routes`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?panel=job&tab=Routes`)
+    onTestFinished(close)
     const figure = (name: string, what: string) => `[data-route="${name}"] [data-f="${what}"] dd`
     await page.waitForSelector(`${figure("work", "in flight")} >> text=2 of 2`)
     await page.waitForSelector('[data-route="work"][data-s="running"]')
@@ -256,8 +256,8 @@ describe("a fork with a definition of its own", () => {
       method: "POST",
       body: { from: ["ask"], workflow: definition, confirm: { unknown: true } },
     })
-    const { page, context, problems } = await stage.open(`/ui/jobs/${body.job_id}?panel=job`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${body.job_id}?panel=job`)
+    onTestFinished(close)
     await page.waitForSelector('.node[data-id="invoice"]')
     await page.waitForSelector(".jhead >> text=own definition")
     await page.waitForSelector(`.drawer a[href$="/jobs/${origin}"]`)

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs"
 import fc from "fast-check"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { seed } from "../support/seed.ts"
-import { everything, moveTo, openUiStage, shownStates, type UiStage } from "./ui-stage.ts"
+import { everything, openUiStage, shownAfter, shownStates, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 let ended: string
@@ -38,17 +38,15 @@ async function statesAt(job: string, moment: string): Promise<Record<string, str
 
 describe("the job page", () => {
   it("shows at 200 moments the states that the server has there", async () => {
-    const { page, context, problems } = await stage.open(`/ui/jobs/${ended}?panel=none`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${ended}?panel=none`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     expect(facts.length).toBeGreaterThan(40)
     const moments = fc.sample(fc.integer({ min: 1, max: facts.length }), { numRuns: 200, seed })
     const expected = new Map<number, Record<string, string>>()
-    for (const index of moments) {
-      if (!expected.has(index)) expected.set(index, await statesAt(ended, `#${index}`))
-      await moveTo(page, index)
-      expect(await shownStates(page), `fact ${index}`).toEqual(expected.get(index))
-    }
+    for (const index of new Set(moments)) expected.set(index, await statesAt(ended, `#${index}`))
+    const shown = await shownAfter(page, moments)
+    for (const [n, index] of moments.entries()) expect(shown[n], `fact ${index}`).toEqual(expected.get(index))
     expect(problems).toEqual([])
   })
 
@@ -58,8 +56,8 @@ describe("the job page", () => {
       [ended, "flaky"],
       [job, "draft"],
     ]) {
-      const { page, context } = await stage.open(`/ui/jobs/${id}?node=${node}&tab=Attempts`)
-      onTestFinished(() => context.close())
+      const { page, close } = await stage.open(`/ui/jobs/${id}?node=${node}&tab=Attempts`)
+      onTestFinished(close)
       await page.waitForSelector(".att li")
       const listed = await page.locator(".att > li").count()
       expect(await page.textContent("#tab-Attempts .n"), node).toBe(String(listed))
@@ -68,8 +66,8 @@ describe("the job page", () => {
 
   it("moves no card by a pixel when a live job changes, and shows the change", async () => {
     const job = await stage.start(waits)
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}`)
+    onTestFinished(close)
     await page.waitForSelector('.node[data-id="ask"][data-s="waiting"]')
     const boxes = () =>
       page.evaluate(() =>
@@ -89,8 +87,8 @@ describe("the job page", () => {
     const list = { for_each: Array.from({ length: 50 }, (_, n) => n), config: { value: "{{ item }}" } }
     const ship = { id: "ship", handler: "transform", dependencies: ["ask"], ...list }
     const job = await stage.start({ name: "many", nodes: [draft, ask, ship] })
-    const { page, context } = await stage.open(`/ui/jobs/${job}?panel=job&tab=Events`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?panel=job&tab=Events`)
+    onTestFinished(close)
     await page.waitForSelector('.conn[data-c="live"]')
     stage.proxy.cut()
     try {
@@ -129,8 +127,8 @@ describe("the job page", () => {
   })
 
   it("says that a page could not be loaded, and loads it on demand", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=everything")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=everything", { isNew: true })
+    onTestFinished(close)
     await page.waitForSelector(".jtbl")
     stage.proxy.cut()
     await page.click(".jtbl tbody a")
@@ -143,8 +141,8 @@ describe("the job page", () => {
   it("opens a link to a moment and a node in a fresh browser, and goes back", async () => {
     const index = Math.floor(facts.length / 2)
     const { seq } = facts[index - 1]
-    const { page, context } = await stage.open(`/ui/jobs/${ended}?at=${seq}&node=each&tab=Items&item=13`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${ended}?at=${seq}&node=each&tab=Items&item=13`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     expect(await shownStates(page)).toEqual(await statesAt(ended, String(seq)))
     expect(await page.locator(".drawer h2").textContent()).toBe("each")
@@ -158,8 +156,8 @@ describe("the job page", () => {
   })
 
   it("has the same nodes with the same states in graph, outline and gantt", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${ended}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${ended}`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     const inGraph = await shownStates(page)
     const rows = (selector: string) =>
@@ -181,8 +179,8 @@ describe("the job page", () => {
   })
 
   it("goes from the list to the error of a failed node with keys alone, and retries the job", async () => {
-    const { page, context } = await stage.open("/ui/jobs?status=FAILED&workflow=everything")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?status=FAILED&workflow=everything")
+    onTestFinished(close)
     await page.waitForSelector(".jl")
     const isFocused = () => page.waitForFunction(() => document.activeElement !== document.body)
     await page.keyboard.press("j")
@@ -220,8 +218,8 @@ describe("the job page", () => {
   })
 
   it("moves between nodes and moments with keys", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${ended}?node=start`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${ended}?node=start`)
+    onTestFinished(close)
     await page.waitForSelector(".node")
     await page.locator('.node[data-id="start"]').focus()
     await page.keyboard.press("ArrowRight")
@@ -243,8 +241,8 @@ describe("the job page", () => {
 
   it("cancels a job with a reason, and sends a signal with data", async () => {
     const cancelled = await stage.start(waits)
-    const { page, context } = await stage.open(`/ui/jobs/${cancelled}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${cancelled}`)
+    onTestFinished(close)
     await page.click("text=Cancel")
     await page.fill('dialog input[name="reason"]', "not wanted any more")
     await page.click("text=Cancel the job >> nth=-1")
@@ -267,8 +265,8 @@ describe("the job page", () => {
   })
 
   it("downloads a replay file and the graph", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${ended}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${ended}`)
+    onTestFinished(close)
     for (const [label, ending] of [
       ["Replay file (HTML)", ".html"],
       ["Graph (JSON)", "-graph.json"],
@@ -304,8 +302,8 @@ describe("the job page", () => {
       { text: hostile },
     )
     await stage.umbra.wait(job)
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?node=a&tab=Output`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?node=a&tab=Output`)
+    onTestFinished(close)
     await page.waitForSelector(".jr")
     await page.goto(`${stage.url}/ui/jobs/${job}?node=b`)
     await page.waitForSelector(".errbox")
@@ -328,8 +326,8 @@ describe("the job page", () => {
     })
     await stage.umbra.wait(job)
     const told = (await stage.ask(`/jobs/${job}`)).body.error.message as string
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=b`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=b`)
+    onTestFinished(close)
     await page.waitForSelector(".errbox")
     expect(await page.locator(".errbox p").first().textContent()).toBe(told)
     const isCut = await page.evaluate(() => {

@@ -36,8 +36,8 @@ afterAll(() => stage?.close())
 
 describe("the list of jobs", () => {
   it("filters by the address, and pages without repeating a job", async () => {
-    const { page, context, problems } = await stage.open("/ui/jobs?workflow=hello")
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open("/ui/jobs?workflow=hello")
+    onTestFinished(close)
     await page.waitForSelector(".jl")
     expect(await page.locator(".jl").count()).toBe(50)
     await page.click("text=Show 50 older")
@@ -53,14 +53,14 @@ describe("the list of jobs", () => {
   })
 
   it("shows what an unfinished job waits for", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=waits")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=waits")
+    onTestFinished(close)
     await expect.poll(() => page.locator("[data-job] .c4").first().textContent()).toContain("signal approved")
   })
 
   it("goes on with a server on this machine while the browser has no network", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=waits")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=waits")
+    onTestFinished(close)
     await page.waitForSelector(".jl")
     await page.evaluate(() => window.dispatchEvent(new Event("offline")))
     await page.keyboard.press("Alt+3")
@@ -68,8 +68,8 @@ describe("the list of jobs", () => {
   })
 
   it("adds and removes filters by typing, and keeps a view", async () => {
-    const { page, context } = await stage.open("/")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/")
+    onTestFinished(close)
     await page.waitForSelector(".jl")
     await page.keyboard.press("/")
     await page.keyboard.type("error connection refused")
@@ -92,8 +92,8 @@ describe("the list of jobs", () => {
   })
 
   it("keeps a view of the last hour relative, also for another person on another day", async () => {
-    const { page, context } = await stage.open("/")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/")
+    onTestFinished(close)
     await page.waitForSelector(".jl")
     await page.keyboard.press("/")
     await page.keyboard.type("started 1 h")
@@ -118,8 +118,8 @@ describe("the list of jobs", () => {
   })
 
   it("says how many jobs are newer instead of pushing rows down", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=waits")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=waits")
+    onTestFinished(close)
     await page.waitForSelector(".jl")
     await page.waitForSelector('.conn[data-c="live"]')
     const before = await page.evaluate(() => document.querySelector("[data-job]")!.getAttribute("data-job"))
@@ -135,8 +135,8 @@ describe("the list of jobs", () => {
   })
 
   it("draws a mark for every job, and a brush on them is a filter by time", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=hello")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=hello")
+    onTestFinished(close)
     await page.waitForSelector(".plot .pt")
     const label = await page.locator('.plot [role="img"]').getAttribute("aria-label")
     expect(label).toMatch(/^60 jobs/)
@@ -149,8 +149,8 @@ describe("the list of jobs", () => {
   })
 
   it("has three different screens for loading, empty and failed", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=nothing")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=nothing")
+    onTestFinished(close)
     await page.waitForSelector('[data-state="empty"] >> text=No job matches')
     let release = () => {}
     const held = new Promise<void>(done => {
@@ -174,8 +174,8 @@ describe("the list of jobs", () => {
   })
 
   it("says that a search has ended early, and goes on", async () => {
-    const { page, context } = await stage.open("/ui/jobs?workflow=waits")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs?workflow=waits")
+    onTestFinished(close)
     let continued = 0
     await page.route(/\/jobs\?.*workflow=hello/, async route => {
       const { searchParams } = new URL(route.request().url())
@@ -197,8 +197,8 @@ describe("the list of jobs", () => {
   })
 
   it("answers an unknown job and an unknown page without an error screen", async () => {
-    const { page, context } = await stage.open("/ui/jobs/01a1df1d-7c42-7000-8000-000000000000")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/jobs/01a1df1d-7c42-7000-8000-000000000000")
+    onTestFinished(close)
     await page.waitForSelector('[data-state="empty"] >> text=not found')
     await page.goto(`${stage.url}/ui/elsewhere`)
     await page.waitForSelector("text=There is no such page")
@@ -211,8 +211,8 @@ describe("at 390 × 844", () => {
       { ...everything, name: "narrow", nodes: [...everything.nodes, { id: "ask", handler: "approval" }] },
       { list: ["a"] },
     )
-    const { page, context } = await stage.open("/", { viewport: { width: 390, height: 844 }, hasTouch: true })
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/", { viewport: { width: 390, height: 844 }, hasTouch: true })
+    onTestFinished(close)
     const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
     await page.waitForSelector(".jl")
     expect(await overflow()).toBe(0)
@@ -237,7 +237,7 @@ describe("an idle tab", () => {
   it("asks at most twice in a minute, and closes its stream while it is hidden", async () => {
     const job = await stage.start(waits)
     for (const path of ["/ui/jobs", `/ui/jobs/${job}`, `/ui/jobs/${job}?node=ask&tab=Logs`]) {
-      const { page, context, requests } = await stage.open("/docs")
+      const { page, close, requests } = await stage.open(null, { isNew: true })
       await page.clock.install()
       await page.goto(`${stage.url}${path}`)
       await page.waitForSelector('.conn[data-c="live"]')
@@ -268,7 +268,7 @@ describe("an idle tab", () => {
         document.dispatchEvent(new Event("visibilitychange"))
       })
       await shown
-      await context.close()
+      await close()
     }
   })
 })

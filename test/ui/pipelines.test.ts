@@ -63,8 +63,8 @@ afterAll(async () => {
 
 describe("the list of executions", () => {
   it("shows sums and dead letters, filters by them, and follows jobs", async () => {
-    const { page, context, problems } = await stage.open("/ui/pipelines")
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open("/ui/pipelines")
+    onTestFinished(close)
     const cells = (job: string) => page.locator(`tr[data-job="${job}"] td`).allTextContents()
     await page.waitForSelector(`tr[data-job="${done}"]`)
     expect(await cells(done)).toMatchObject({
@@ -90,8 +90,8 @@ describe("the list of executions", () => {
   })
 
   it("is not empty when it could not be read", async () => {
-    const { page, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null)
+    onTestFinished(close)
     await page.route(/\/executions/, one => one.abort())
     await page.goto(`${stage.url}/ui/pipelines`)
     await page.waitForSelector('[data-state="failed"] >> text=This does not mean that there are none.')
@@ -101,8 +101,8 @@ describe("the list of executions", () => {
 
 describe("the routes of an execution", () => {
   it("stand left to right, and show where backpressure starts", async () => {
-    const { page, context, problems } = await stage.open(`/ui/jobs/${waiting}`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${waiting}`)
+    onTestFinished(close)
     await page.waitForSelector('.rcard[data-route="work"][data-s="waiting"]')
     const places = await page.evaluate(() =>
       [...document.querySelectorAll<HTMLElement>(".rcard")].map(({ dataset, offsetLeft, offsetTop }) => [
@@ -135,8 +135,8 @@ describe("the routes of an execution", () => {
         route("keep", ["log"]),
       ],
     })
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}`)
+    onTestFinished(close)
     const card = page.locator('.rcard[data-route="fetch"]')
     await page.waitForSelector('.rcard[data-route="fetch"] .say1 >> text=Breaker of away open')
     expect(await card.locator(".ads .row").allTextContents()).toEqual(["pass", "awaybreaker open"])
@@ -158,8 +158,8 @@ describe("the routes of an execution", () => {
   })
 
   it("narrow the dead letters to a route", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${done}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${done}`)
+    onTestFinished(close)
     await page.waitForSelector(".dead tr[data-letter]")
     expect(await page.locator(".dead tr[data-letter]").count()).toBe(6)
     await page.click('.rcard[data-route="store"]')
@@ -185,8 +185,8 @@ describe("the routes of an execution", () => {
       ],
     })
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}`)
+    onTestFinished(close)
     await page.click(".dead >> text=Next")
     await page.waitForSelector('.dead tr[data-letter="late:1"]')
     await page.click('.rcard[data-route="pick"]')
@@ -199,8 +199,8 @@ describe("dead letters", () => {
   it("are edited and replayed, one, selected and all, and say which job has them", async () => {
     const job = await stage.start(flow("edited", 10))
     await stage.umbra.wait(job)
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}`)
+    onTestFinished(close)
     await page.click('tr[data-letter="work:2"] .lid')
     await page.waitForSelector(".dlb .errbox >> text=2 is even")
     await page.click(".dlb >> text=Edit")
@@ -237,8 +237,8 @@ describe("dead letters", () => {
   })
 
   it("are walked by keys, and a refusal is said", async () => {
-    const { page, context } = await stage.open(`/ui/jobs/${done}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${done}`)
+    onTestFinished(close)
     await page.waitForSelector("tr[data-letter]")
     await page.keyboard.press("j")
     await page.waitForSelector('tr[data-letter="work:2"][aria-selected="true"]')
@@ -262,8 +262,8 @@ describe("dead letters", () => {
   })
 
   it("are on the page Now, and lead to the job", async () => {
-    const { page, context } = await stage.open("/ui/now")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open("/ui/now")
+    onTestFinished(close)
     const group = page.locator(`[data-group="dead ${done}"]`)
     await group.waitFor()
     expect(await group.locator(".gn").textContent()).toBe("6 messages")
@@ -275,8 +275,8 @@ describe("dead letters", () => {
 
 describe("lineage", () => {
   it("leads from an output to its inputs and back, by clicks and by keys", async () => {
-    const { page, context, problems } = await stage.open(`/ui/jobs/${done}?message=store:1`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${done}?message=store:1`)
+    onTestFinished(close)
     await page.waitForSelector('.lmsg[data-message="store:1"][data-column="0"]')
     const before = page.locator('.lmsg[data-column="-1"]')
     expect(await page.locator('.lmsg[data-column="-2"]').getAttribute("data-message")).toBe("source:1")
@@ -319,10 +319,10 @@ describe("without the scope submit", () => {
   })
 })
 
-describe.each(["light", "dark"] as const)("in the %s theme", colorScheme => {
+describe("in the light and the dark theme", () => {
   it("has no violation, also at 390 px", async () => {
-    const { page, context } = await stage.open("/docs", { colorScheme, bypassCSP: true })
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null)
+    onTestFinished(close)
     for (const [path, selector] of [
       ["/ui/pipelines", "tr[data-job]"],
       [`/ui/jobs/${waiting}`, ".lmsg"],

@@ -7,7 +7,7 @@ import fc from "fast-check"
 import type { Page } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
 import { seed } from "../support/seed.ts"
-import { everything, moveTo, openUiStage, shownStates, type UiStage } from "./ui-stage.ts"
+import { everything, openUiStage, shownAfter, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 let folder: string
@@ -40,8 +40,8 @@ it("no secret is in the page, whatever is opened, nor in a file with all payload
     ],
   })
   await stage.umbra.wait(job)
-  const { page, context } = await stage.open("/docs")
-  onTestFinished(() => context.close())
+  const { page, close } = await stage.open(null)
+  onTestFinished(close)
   for (const [node, tab, selector] of [
     ["a", "Config", ".jr"],
     ["a", "Output", ".jr"],
@@ -80,13 +80,14 @@ describe("a replay file", () => {
     await page.goto(`${pathToFileURL(file)}#?panel=none`)
     await page.waitForSelector(".node")
     const { facts } = (await stage.ask(`/jobs/${job}/facts?limit=1000`)).body
-    for (const index of fc.sample(fc.integer({ min: 1, max: facts.length }), { numRuns: 50, seed })) {
-      await moveTo(page, index)
+    const moments = fc.sample(fc.integer({ min: 1, max: facts.length }), { numRuns: 50, seed })
+    const shown = await shownAfter(page, moments)
+    for (const [n, index] of moments.entries()) {
       const { body } = await stage.ask(`/jobs/${job}/graph?at=${encodeURIComponent(`#${index}`)}`)
       const expected = Object.fromEntries(
         body.nodes.map((node: { id: string; status: string }) => [node.id, node.status.toLowerCase()]),
       )
-      expect(await shownStates(page), `fact ${index}`).toEqual(expected)
+      expect(shown[n], `fact ${index}`).toEqual(expected)
     }
     for (const key of ["o", "t", "g"]) await page.keyboard.press(key)
     await page.waitForSelector(".node")

@@ -2,14 +2,7 @@
 
 import type { AddressInfo } from "node:net"
 import { connect, createServer, type Server as NetServer, type Socket } from "node:net"
-import {
-  type Browser,
-  type BrowserContext,
-  type BrowserContextOptions,
-  chromium,
-  type Page,
-  type Route,
-} from "playwright-core"
+import { type Browser, type BrowserContext, chromium, type Page, type Route } from "playwright-core"
 import { expect } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
@@ -67,7 +60,82 @@ async function launch(): Promise<Browser> {
   // If it crashes, the next file starts another.
   return browser.on("disconnected", () => {
     browserOfProcess = null
+    freeTab = null
   })
+}
+
+/** The viewport of a page that no test has changed. */
+const viewport = { width: 1440, height: 900 }
+
+interface Tab {
+  readonly context: BrowserContext
+  readonly page: Page
+}
+
+/** Of the test before, as a new one would be. */
+let freeTab: Tab | null = null
+
+export interface OpenOptions {
+  readonly viewport?: { readonly width: number; readonly height: number }
+  readonly colorScheme?: "light" | "dark"
+  readonly reducedMotion?: "reduce"
+  readonly hasTouch?: boolean
+  readonly timezoneId?: string
+  /**
+   * A context for this test alone, without cached assets: for a test that adds scripts to the page, sets its clock, or has
+   * assets fail.
+   */
+  readonly isNew?: boolean
+}
+
+/** Of these options a page cannot be told once it is there. */
+const needsContext = ({ isNew, hasTouch, timezoneId }: OpenOptions): boolean =>
+  isNew === true || hasTouch === true || timezoneId !== undefined
+
+/**
+ * The tab of the test before, if it is free: a new context starts a renderer, and compiles the dashboard again. That takes
+ * twice as long as to load the dashboard where it was loaded before.
+ */
+async function openTab(browser: Browser, options: OpenOptions): Promise<Tab> {
+  if (needsContext(options) || freeTab === null) {
+    const { isNew, ...ofContext } = options
+    const context = await browser.newContext({ viewport, ...ofContext })
+    // As for what is polled: see vitest.config.ts.
+    context.setDefaultTimeout(60_000)
+    return { context, page: await context.newPage() }
+  }
+  const tab = freeTab
+  freeTab = null
+  await tab.page.setViewportSize(options.viewport ?? viewport)
+  const { colorScheme = "light", reducedMotion = "no-preference" } = options
+  await tab.page.emulateMedia({ colorScheme, reducedMotion })
+  return tab
+}
+
+/** Keeps a tab as a new one would be, for the next test; ends it if that is not possible. */
+async function releaseTab({ context, page }: Tab, options: OpenOptions): Promise<void> {
+  const isFree =
+    !needsContext(options) && freeTab === null && (await cleared(context, page).catch(() => false))
+  if (!isFree) await context.close()
+  else if (freeTab === null) freeTab = { context, page }
+  else await context.close()
+}
+
+/** Removes all that a test can have left: other pages, routes, listeners, cookies, permissions, storage, and where the mouse is. */
+async function cleared(context: BrowserContext, page: Page): Promise<boolean> {
+  for (const other of context.pages()) if (other !== page) await other.close()
+  await context.unrouteAll({ behavior: "ignoreErrors" })
+  await page.unrouteAll({ behavior: "ignoreErrors" })
+  for (const event of ["console", "pageerror", "request", "response"] as const) page.removeAllListeners(event)
+  await context.clearPermissions()
+  await page.evaluate(() => {
+    localStorage.clear()
+    sessionStorage.clear()
+  })
+  await page.goto("about:blank")
+  await context.clearCookies()
+  await page.mouse.move(-1, -1)
+  return true
 }
 
 let failures = new Map<string, number>()
@@ -111,8 +179,11 @@ export interface UiStage extends Stage {
   /** The address of the dashboard, through the proxy. */
   readonly url: string
   readonly proxy: Proxy
-  /** A page of a new context. Errors of its scripts, and of the console, are collected. */
-  open(path: string, options?: BrowserContextOptions): Promise<OpenPage>
+  /**
+   * A page without cookies and storage, in a context of its own until it is closed. Errors of its scripts, and of the console,
+   * are collected. Without a path the page is blank.
+   */
+  open(path: string | null, options?: OpenOptions): Promise<OpenPage>
   /** Stores a workflow and runs a job of it. */
   start(definition: object, input?: unknown): Promise<string>
 }
@@ -123,6 +194,7 @@ export interface OpenPage {
   readonly problems: readonly string[]
   /** Paths of all requests so far. */
   readonly requests: readonly string[]
+  close(): Promise<void>
 }
 
 export async function openUiStage(options: StageOptions = {}): Promise<UiStage> {
@@ -130,18 +202,21 @@ export async function openUiStage(options: StageOptions = {}): Promise<UiStage> 
   const stage = await openStage({ ...options, umbra: { handlers, ...options.umbra } })
   const browser = await openBrowser()
   const proxy = await openProxy(Number(new URL(stage.server.url).port))
-  const contexts = new Set<BrowserContext>()
+  const opened = new Set<() => Promise<void>>()
   return {
     ...stage,
     browser,
     proxy,
     url: proxy.url,
-    async open(path, contextOptions = {}) {
-      const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...contextOptions })
-      contexts.add(context)
-      // As for what is polled: see vitest.config.ts.
-      context.setDefaultTimeout(60_000)
-      const page = await context.newPage()
+    async open(path, asked = {}) {
+      // What one person has read and may cache, the next must not see.
+      const ofTab = options.withTokens === true ? { ...asked, isNew: true } : asked
+      const tab = await openTab(browser, ofTab)
+      const { page, context } = tab
+      const close = async () => {
+        if (opened.delete(close)) await releaseTab(tab, ofTab)
+      }
+      opened.add(close)
       const problems: string[] = []
       const requests: string[] = []
       page.on("pageerror", error => problems.push(error.message))
@@ -149,8 +224,8 @@ export async function openUiStage(options: StageOptions = {}): Promise<UiStage> 
       page.on("request", request =>
         requests.push(new URL(request.url()).pathname + new URL(request.url()).search),
       )
-      await page.goto(`${proxy.url}${path}`)
-      return { page, context, problems, requests }
+      if (path !== null) await page.goto(`${proxy.url}${path}`)
+      return { page, context, problems, requests, close }
     },
     async start(definition, input = {}) {
       const { name } = definition as { name: string }
@@ -158,7 +233,7 @@ export async function openUiStage(options: StageOptions = {}): Promise<UiStage> 
       return (await stage.umbra.submit(name, input as never)).id
     },
     async close() {
-      for (const context of contexts) await context.close()
+      for (const close of opened) await close()
       await proxy.close()
       await stage.close()
     },
@@ -243,16 +318,31 @@ export function shownStates(page: Page): Promise<Record<string, string>> {
 
 /** Moves the time slider to the state after `index` facts, and waits until the page shows it. */
 export async function moveTo(page: Page, index: number): Promise<void> {
-  await page.evaluate(value => {
-    const slider = document.querySelector<HTMLInputElement>(".slide")!
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")!.set!.call(slider, String(value))
-    slider.dispatchEvent(new Event("input", { bubbles: true }))
-  }, index)
-  await page.waitForFunction(
-    value =>
-      document.querySelector(".ctl .now")?.textContent?.includes(`event ${value.toLocaleString("en-US")} of`),
-    index,
-  )
+  await shownAfter(page, [index])
+}
+
+/**
+ * Moves the time slider to the state after so many facts, one after the other, waits each time until the page shows it, and
+ * reads the states that the graph has then.
+ */
+export function shownAfter(
+  page: Page,
+  indexes: readonly number[],
+): Promise<readonly Record<string, string>[]> {
+  return page.evaluate(async values => {
+    const all: Record<string, string>[] = []
+    for (const value of values) {
+      const slider = document.querySelector<HTMLInputElement>(".slide")!
+      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")!.set!.call(slider, String(value))
+      slider.dispatchEvent(new Event("input", { bubbles: true }))
+      const text = `event ${value.toLocaleString("en-US")} of`
+      while (!document.querySelector(".ctl .now")?.textContent?.includes(text))
+        await new Promise(requestAnimationFrame)
+      const cards = [...document.querySelectorAll<HTMLElement>(".node")]
+      all.push(Object.fromEntries(cards.map(card => [card.dataset.id!, card.dataset.s!])))
+    }
+    return all
+  }, indexes)
 }
 
 /** A job with every kind of state: retries, a list, a condition, a failure, nodes behind it. */

@@ -1,7 +1,7 @@
 /** Workflows: list, versions and their differences, aliases and their traffic, the launch form, the editor. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { moveAlias } from "../../src/jobs/aliases.ts"
-import { openUiStage, type UiStage } from "./ui-stage.ts"
+import { type OpenOptions, openUiStage, type UiStage } from "./ui-stage.ts"
 import { film, hostile, rolled } from "./workflow-samples.ts"
 
 let stage: UiStage
@@ -18,9 +18,9 @@ beforeAll(async () => {
 })
 afterAll(() => stage?.close())
 
-const open = async (path: string, options = {}) => {
+const open = async (path: string | null, options: OpenOptions = {}) => {
   const opened = await stage.open(path, options)
-  onTestFinished(() => opened.context.close())
+  onTestFinished(opened.close)
   return opened
 }
 
@@ -65,7 +65,7 @@ describe("the list and the versions", () => {
   })
 
   it("has percentiles of times and usage of its nodes, and a mean where there are none", async () => {
-    const { page } = await open("/docs")
+    const { page } = await open(null)
     const times = { p50: 1000, p90: 2000, p95: 3000, p99: 4000 }
     const used = { total: 9e6, mean: 1500.5, p50: 1210, p90: 5120.5, p95: 6000, p99: 7777 }
     const none = { total: 40, mean: 10, p50: null, p90: null, p95: null, p99: null }
@@ -182,7 +182,7 @@ describe("an alias", () => {
 
   it("is followed by the very next job, and by the page within 5 s of its own clock", async () => {
     await point("next", { 1: 1 })
-    const { page } = await open("/docs")
+    const { page } = await open(null, { isNew: true })
     await page.addInitScript(tellDelays)
     await page.goto(`${stage.url}/ui/workflows/rolled`)
     const panel = page.locator('[data-alias="next"]')

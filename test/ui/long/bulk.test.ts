@@ -22,8 +22,8 @@ const counted = async (team: string, status: "CANCELLED" | "DELETED") =>
 it("cancels exactly what the dry run has counted, then deletes it", async () => {
   await submit("shop", 60)
   await submit("web", 3)
-  const { page, context, problems } = await stage.open("/ui/jobs", { bypassCSP: true })
-  onTestFinished(() => context.close())
+  const { page, close, problems } = await stage.open("/ui/jobs")
+  onTestFinished(close)
   await page.waitForSelector(".jl")
   expect(await page.locator("text=All that match").count()).toBe(0)
   await page.goto(`${stage.url}/ui/jobs?workflow=waits&label=team%3Dshop`)
@@ -53,8 +53,8 @@ it("cancels exactly what the dry run has counted, then deletes it", async () => 
 
 it("lists what was left as it was, with the reason", async () => {
   await submit("late", 2)
-  const { page, context } = await stage.open("/ui/jobs?label=team%3Dlate&status=QUEUED&status=PROCESSING")
-  onTestFinished(() => context.close())
+  const { page, close } = await stage.open("/ui/jobs?label=team%3Dlate&status=QUEUED&status=PROCESSING")
+  onTestFinished(close)
   await page.click("text=All that match")
   await page.click("text=Retry all that match…")
   await page.waitForSelector("dialog h2:has-text('Retry 2 jobs')")
@@ -66,8 +66,8 @@ it("lists what was left as it was, with the reason", async () => {
 
 it("aborts: what is done stays done, the rest is left alone", { timeout: 120_000 }, async () => {
   for (let n = 0; n < 5; n++) await submit("many", 1000)
-  const { page, context } = await stage.open("/ui/jobs?label=team%3Dmany")
-  onTestFinished(() => context.close())
+  const { page, close } = await stage.open("/ui/jobs?label=team%3Dmany")
+  onTestFinished(close)
   await page.click("text=All that match")
   await page.click("text=Cancel all that match…")
   await page.waitForSelector("dialog h2:has-text('Cancel 5,000 jobs')")

@@ -31,8 +31,8 @@ describe("lineage of 10,000 messages", () => {
       ],
     })
     expect((await stage.umbra.wait(job)).status).toBe("COMPLETED")
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?message=source:1`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?message=source:1`)
+    onTestFinished(close)
     await centre(page, "source:1")
     const pager = page.locator('[data-pager="what came of it"]')
     expect(await pager.textContent()).toContain("1 to 8 of 10,000")
@@ -69,8 +69,8 @@ describe("a pipeline of 400 routes", () => {
     )
     const job = await stage.start({ name: "long", init: { body: 1 }, routes })
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}`)
+    onTestFinished(close)
     await page.waitForSelector('.rcard[data-route="r0"]')
     expect(await elements(page)).toBeLessThanOrEqual(MOST_ELEMENTS)
     await page.evaluate(() => {

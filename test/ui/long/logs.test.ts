@@ -78,8 +78,8 @@ it("shows every stored line of 100,000 with at most 200 rows, and opens a link t
   expect(last).toBeGreaterThan(LINES / 2)
   expect(last).toBeLessThanOrEqual(written())
 
-  const { page, context, problems } = await stage.open(`/ui/jobs/${job}?node=a&tab=Logs`)
-  onTestFinished(() => context.close())
+  const { page, close, problems } = await stage.open(`/ui/jobs/${job}?node=a&tab=Logs`)
+  onTestFinished(close)
   await has(page, "from the beginning")
   await has(page, "enginecompleted.*")
   expect(await shown(page)).toEqual([1])
@@ -103,7 +103,7 @@ it("shows every stored line of 100,000 with at most 200 rows, and opens a link t
   const middle = 49_990
   const link = await linkTo(middle)
   const other = await stage.open(link)
-  onTestFinished(() => other.context.close())
+  onTestFinished(other.close)
   await other.page.waitForSelector('.lg[aria-current="true"]')
   const current = other.page.locator('.lg[aria-current="true"]')
   expect(await current.locator("p").textContent()).toContain(messageOf(middle))

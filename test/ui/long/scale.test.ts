@@ -60,8 +60,8 @@ describe("a job of 1,000 nodes and 50,000 facts", () => {
   })
 
   it("has at most 3,000 elements in every view and scale, and the states of the server at 20 moments", async () => {
-    const { page, context, problems } = await stage.open(`/ui/jobs/${job}?panel=none`)
-    onTestFinished(() => context.close())
+    const { page, close, problems } = await stage.open(`/ui/jobs/${job}?panel=none`, { isNew: true })
+    onTestFinished(close)
     await page.waitForSelector(".canvas[data-level]:not([data-level='none'])")
     const length = await page.evaluate(() => Number(document.querySelector<HTMLInputElement>(".slide")!.max))
     expect(length).toBeGreaterThan(50_000)
@@ -95,8 +95,8 @@ describe("a job of 1,000 nodes and 50,000 facts", () => {
   })
 
   it("never computes for more than 100 ms without a pause, while it is opened and scrubbed", async () => {
-    const { page, context } = await stage.open("/docs")
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(null, { isNew: true })
+    onTestFinished(close)
     const stretch = await longestStretch(page, async () => {
       await page.goto(`${stage.url}/ui/jobs/${job}?panel=none`)
       await page.waitForSelector(".canvas[data-level]:not([data-level='none'])")
@@ -121,8 +121,8 @@ describe("a chain of 2,000 nodes", () => {
     }))
     const job = await stage.start({ name: "chain", nodes })
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=n1000`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=n1000`, { isNew: true })
+    onTestFinished(close)
     const stretch = await longestStretch(page, async () => {
       await page.reload()
       await page.waitForSelector('.node[data-id="n1000"]')
@@ -152,8 +152,8 @@ describe("a chain of 2,000 nodes", () => {
     ]
     const job = await stage.start({ name: "fan", nodes })
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=all`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=all`, { isNew: true })
+    onTestFinished(close)
     await page.waitForSelector('.node[data-id="all"][data-s="completed"]')
     expect(await elements(page)).toBeLessThanOrEqual(MOST_ELEMENTS)
   })
@@ -178,8 +178,8 @@ describe("a list of 10,000 items", () => {
       { list: Array.from({ length: 10_000 }, (_, n) => n) },
     )
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=each&tab=Items`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=each&tab=Items`, { isNew: true })
+    onTestFinished(close)
     await page.waitForSelector(".imap")
     // Its layout is computed in a worker, and may come later than the panel.
     await page.waitForSelector(".node")
@@ -219,8 +219,8 @@ describe("an output of 20 MB", () => {
       nodes: [{ id: "big", handler: "large", config: { entries: 220_000 } }],
     })
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=big&tab=Output`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=big&tab=Output`, { isNew: true })
+    onTestFinished(close)
     await page.waitForSelector("pre.code")
     expect(await page.locator(".jr").count()).toBe(0)
     const before = await elements(page)
@@ -241,8 +241,8 @@ describe("an output of 20 MB", () => {
       { text: "x".repeat(2_000_000) },
     )
     await stage.umbra.wait(job)
-    const { page, context } = await stage.open(`/ui/jobs/${job}?node=big&tab=Output`)
-    onTestFinished(() => context.close())
+    const { page, close } = await stage.open(`/ui/jobs/${job}?node=big&tab=Output`, { isNew: true })
+    onTestFinished(close)
     await page.click("text=/Read all 2\\.0 MB/")
     await page.waitForSelector("text=2.0 MB more")
     expect(await page.evaluate(() => document.querySelector(".jr")!.textContent!.length)).toBeLessThan(600)
@@ -261,8 +261,8 @@ describe("memory", () => {
     const jobs: string[] = []
     for (let n = 0; n < 60; n++) jobs.push((await stage.umbra.submit("small", {})).id)
     for (const job of jobs) await stage.umbra.wait(job)
-    const { page, context } = await stage.open("/ui/jobs?workflow=small")
-    onTestFinished(() => context.close())
+    const { page, context, close } = await stage.open("/ui/jobs?workflow=small", { isNew: true })
+    onTestFinished(close)
     const devtools = await context.newCDPSession(page)
     const heap = async () => {
       await devtools.send("HeapProfiler.collectGarbage")

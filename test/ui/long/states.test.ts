@@ -62,13 +62,13 @@ const checked = async (page: Page, name: string) => {
   }
 }
 
-describe.each(["light", "dark"] as const)("in the %s theme", colorScheme => {
+describe("in the light and the dark theme", () => {
   it.each(pages.map(page => [page[0]().replaceAll("undefined", "JOB"), page] as const))(
     "%s",
     { timeout: 120_000 },
     async (name, [path, empty, selector]) => {
-      const { page, context } = await stage.open("/docs", { colorScheme, bypassCSP: true })
-      onTestFinished(() => context.close())
+      const { page, close } = await stage.open(null)
+      onTestFinished(close)
       for (const [pattern, json] of empty) await page.route(pattern, route => route.fulfill({ json }))
       await page.goto(`${stage.url}${path()}`)
       await page.waitForSelector(selector)
