@@ -12,7 +12,7 @@ import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Umbra } from "../umbra.ts"
 import { admission } from "./auth/caller.ts"
-import { Jwts } from "./auth/jwt.ts"
+import type { Jwts } from "./auth/jwt.ts"
 import { jwtIssuerOf } from "./auth/jwt-settings.ts"
 import { Sessions } from "./auth/sessions.ts"
 import { type LocalToken, Tokens } from "./auth/tokens.ts"
@@ -87,7 +87,9 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       `No API token exists, so anyone who can reach ${host} would have full access. Create a token with \`umbra token create\`, set up JWTs, or listen on 127.0.0.1.`,
     )
   const stopping = new Stopping()
-  const jwts = issuer === null ? null : new Jwts(issuer, settings, options.log)
+  // A server without JWTs does not load the library for them.
+  const jwts =
+    issuer === null ? null : new (await import("./auth/jwt.ts")).Jwts(issuer, settings, options.log)
   const app = await makeApp(options, { settings, tokens, jwts, isOpen, stopping })
   try {
     await app.listen({ host, port })
@@ -108,6 +110,16 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 }
 
+/**
+ * Without these, Fastify loads compilers of its own, ajv among them, also if others are set later. Our own code builds the
+ * responses, and the tests check them against the schemas, so they are not checked per request.
+ */
+const compilersFactory = {
+  buildValidator: () => requestCheck,
+  buildSerializer: () => () => JSON.stringify,
+  // The types are those of Fastify's own compilers.
+} as never
+
 type AppOptions = Omit<RouteContext, "umbra" | "unfinished"> & { readonly jwts: Jwts | null }
 
 async function makeApp(
@@ -124,11 +136,9 @@ async function makeApp(
     routerOptions: { maxParamLength: 2000 },
     rewriteUrl: ({ url = "/" }) => withoutBase(url, settings.basePath),
     return503OnClosing: false,
+    schemaController: { compilersFactory },
     frameworkErrors: (error, _, reply) => answerProblem(reply, new UmbraError("E633", `${error.message}.`)),
   }).withTypeProvider<ZodTypeProvider>()
-  app.setValidatorCompiler(requestCheck)
-  // Our own code builds the responses, and the tests check them against the schemas, so they are not checked per request.
-  app.setSerializerCompiler(() => JSON.stringify)
   app.setErrorHandler(problemHandler(log))
   const methods = new Methods(app)
   const advice = umbra.roles.has("api")

@@ -1,6 +1,7 @@
 /** S1: processes with different roles on one PostgreSQL, real ones: asked, killed, told to end, started again. */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { setTimeout as delay } from "node:timers/promises"
 import pg from "pg"
 import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { TickClock } from "../broker/stalls.ts"
@@ -34,6 +35,9 @@ const workflow = {
     { id: "c", handler: "step", config: { ms: 20 }, dependencies: ["b"] },
   ],
 }
+
+/** Eight clients with this pause between two requests: some ten jobs are under way whenever a process is stopped. */
+const LANE_PAUSE_MS = 50
 
 interface Fleet {
   readonly store: Store
@@ -188,6 +192,7 @@ describe("umbra serve --roles", () => {
       while (!isOver) {
         const key = `job-${next++}`
         jobs.set(key, await submitted(front, key))
+        await delay(LANE_PAUSE_MS)
       }
     }
     const lanes = Array.from({ length: 8 }, lane)

@@ -83,3 +83,8 @@ function isKeysUrl(given: string): boolean {
   if (username !== "" || password !== "") return false
   return protocol === "https:" || (protocol === "http:" && isLoopback(hostname.replace(/^\[|\]$/g, "")))
 }
+
+/** Three parts, or the five of an encrypted JWT. */
+export function looksLikeJwt(token: string): boolean {
+  return /^[\w-]+(\.[\w-]*){2}((\.[\w-]*){2})?$/.test(token)
+}

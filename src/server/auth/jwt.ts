@@ -27,11 +27,6 @@ import { isOwnerName, knownScopes } from "./tokens.ts"
 const LONGEST = 8192
 const MANY = 10_000
 
-/** Three parts, or the five of an encrypted JWT. */
-export function looksLikeJwt(token: string): boolean {
-  return /^[\w-]+(\.[\w-]*){2}((\.[\w-]*){2})?$/.test(token)
-}
-
 export class Jwts {
   readonly #issuer: JwtIssuer
   readonly #settings: JwtSettings
