@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { Agent, request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { setTimeout as delay } from "node:timers/promises"
 import { expect, onTestFinished } from "vitest"
 import { startUmbra } from "../../cli/umbra.ts"
 import { storeFlags, storeOf } from "../served.ts"
@@ -18,6 +19,8 @@ const USUAL_MS = 4
  * another process that takes the caches is seen once.
  */
 const MOST_TRIES = 5
+/** Between a probe's answer and the next probe. Stretches are measured in the server: probes need not follow each other at once. */
+const PROBE_MS = 20
 
 /** A stretch, or a collection of garbage. Times by the server's clock. */
 export interface Line {
@@ -67,7 +70,7 @@ export interface Probed {
   /** Sends JSON, and fails unless it is accepted. */
   // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects.
   post(path: string, body: unknown, method?: string): Promise<any>
-  /** From now on `/health` is queried without a pause; every query must be answered. */
+  /** From now on `/health` is queried again and again; every query must be answered. */
   probe(): void
   /** Fails if `attack` holds up the event loop whenever it is made. */
   mustNotHoldUp(what: string, attack: (tries: number) => Promise<unknown>): Promise<void>
@@ -106,7 +109,7 @@ export async function serveProbed(kind: string, ...more: string[]): Promise<Prob
     const probesBefore = probes
     await attack()
     // What the attack left to be done is done before the next probe is answered.
-    await expect.poll(() => probes, { timeout: 60_000 }).toBeGreaterThan(probesBefore + 1)
+    await expect.poll(() => probes, { timeout: 60_000, interval: 20 }).toBeGreaterThan(probesBefore + 1)
     return tooLong(lines().slice(before))
   }
   return {
@@ -122,6 +125,7 @@ export async function serveProbed(kind: string, ...more: string[]): Promise<Prob
         while (!isOver) {
           expect((await send({ method: "GET", path: "/health" })).status).toBe(200)
           probes++
+          await delay(PROBE_MS)
         }
       })()
       // A failed attack ends the test, and the server with it: the probe under way is then of no interest.
