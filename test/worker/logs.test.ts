@@ -48,7 +48,8 @@ describe("the log lines of attempts", () => {
     ])
     await logs.close()
     expect(state.writes).toBe(1)
-    expect(rows.map(({ lines: _, ...row }) => row)).toEqual([
+    expect(new Set(rows.map(({ runId }) => runId)).size).toBe(2)
+    expect(rows.map(({ lines: _, runId: __, ...row }) => row)).toEqual([
       { jobId: "a", nodeId: "node", item: -1, fence: 4, attempt: 2, firstLine: 1, lastLine: 3, level: 1 },
       { jobId: "b", nodeId: "node", item: 7, fence: 1, attempt: 1, firstLine: 1, lastLine: 3, level: 1 },
     ])
