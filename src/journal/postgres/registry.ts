@@ -1,13 +1,5 @@
-import {
-  type AliasKey,
-  formatTargets,
-  type Registry,
-  type TokenFilter,
-  type VersionRow,
-  type WorkflowKey,
-  type WorkflowPause,
-  type WorkflowSummary,
-} from "../port/registry.ts"
+import type * as port from "../port/registry.ts"
+import { formatTargets } from "../port/registry.ts"
 import {
   aliasMove,
   aliasRow,
@@ -20,22 +12,22 @@ import {
 } from "../rows.ts"
 import { SqlStore } from "./database.ts"
 
-type Argument<Verb extends keyof Registry> = Parameters<Registry[Verb]>[0]
+type Argument<Verb extends keyof port.Registry> = Parameters<port.Registry[Verb]>[0]
 
 /** Above every version. */
 const NO_VERSION = 2 ** 31 - 1
 
 /** Names, aliases, tokens and sessions on PostgreSQL. */
-export class SqlRegistry extends SqlStore implements Registry {
+export class SqlRegistry extends SqlStore implements port.Registry {
   async listWorkflows({ after = "", ...query }: Argument<"listWorkflows">) {
-    return this.database.query<WorkflowSummary>("listWorkflows", { ...query, after })
+    return this.database.query<port.WorkflowSummary>("listWorkflows", { ...query, after })
   }
 
   async listVersions({ before = NO_VERSION, ...query }: Argument<"listVersions">) {
-    return this.database.query<VersionRow>("listVersions", { ...query, before })
+    return this.database.query<port.VersionRow>("listVersions", { ...query, before })
   }
 
-  async readLatest(key: WorkflowKey) {
+  async readLatest(key: port.WorkflowKey) {
     return (await this.first<{ version: number }>("readLatest", key))?.version ?? null
   }
 
@@ -51,12 +43,12 @@ export class SqlRegistry extends SqlStore implements Registry {
     })
   }
 
-  async readAlias(key: AliasKey) {
+  async readAlias(key: port.AliasKey) {
     const row = await this.first<StoredAlias>("readAlias", key)
     return row ? aliasRow(row) : null
   }
 
-  async listAliases(key: WorkflowKey) {
+  async listAliases(key: port.WorkflowKey) {
     return (await this.database.query<StoredAlias>("listAliases", key)).map(aliasRow)
   }
 
@@ -84,7 +76,7 @@ export class SqlRegistry extends SqlStore implements Registry {
   }
 
   async listPauses() {
-    return this.database.query<WorkflowPause>("listPauses")
+    return this.database.query<port.WorkflowPause>("listPauses")
   }
 
   async settlePause(settled: Argument<"settlePause">) {
@@ -100,7 +92,7 @@ export class SqlRegistry extends SqlStore implements Registry {
     return row ? tokenRow(row) : null
   }
 
-  async listTokens(filter: TokenFilter = {}) {
+  async listTokens(filter: port.TokenFilter = {}) {
     return (await this.database.query<StoredToken>("listTokens", filter)).map(tokenRow)
   }
 

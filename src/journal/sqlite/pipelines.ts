@@ -20,27 +20,14 @@ import {
   settled,
   storedKey,
 } from "../pipeline-rules.ts"
-import type {
-  DeadLetterRow,
-  DeadLettersLeft,
-  ExecutionRow,
-  LineageRow,
-  MessageKey,
-  MessageRow,
-  NewMessageRow,
-  ParkedRow,
-  ParkedState,
-  PipelineCommit,
-  PipelineStore,
-  ReplayedRow,
-} from "../port/pipelines.ts"
+import type * as port from "../port/pipelines.ts"
 import { pipelineMessage, type StoredPipelineMessage } from "../rows.ts"
 import { BEFORE_ALL_KEYS } from "../values.ts"
 import { heldPartitions } from "./append.ts"
 import { json, SqliteStore, type Sync, withinBytes } from "./database.ts"
 import { purgePipelines } from "./purge-pipelines.ts"
 
-type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
+type Argument<Verb extends keyof port.PipelineStore> = Parameters<port.PipelineStore[Verb]>[0]
 
 const LAST_ROUTE = Number.MAX_SAFE_INTEGER
 
@@ -52,7 +39,10 @@ const DEAD_LETTERS = "pipeline_parked as p indexed by pipeline_parked_dead"
 const MESSAGE_OF_PARKED =
   "pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq"
 
-export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineStore>, "claimDeadLetters"> {
+export class SqlitePipelines
+  extends SqliteStore
+  implements Omit<Sync<port.PipelineStore>, "claimDeadLetters">
+{
   claimExecution(claim: Argument<"claimExecution">): number | null {
     const { jobId, at, limit, claimMs } = claim
     return this.connection.transaction(() => {
@@ -83,10 +73,10 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     })
   }
 
-  readExecution(jobId: string): ExecutionRow | null {
+  readExecution(jobId: string): port.ExecutionRow | null {
     const sql = `select id as execution, job_id as jobId, commit_number as "commit", progress, ended_at as endedAt
       from executions where job_id = ? and is_orphan = 0`
-    return this.connection.get<ExecutionRow>(sql, jobId) ?? null
+    return this.connection.get<port.ExecutionRow>(sql, jobId) ?? null
   }
 
   listExecutions(query: Argument<"listExecutions">) {
@@ -129,7 +119,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
   }
 
   /** Two reads, then one statement for each row: the rows that are written most often are not read first. */
-  commit(commit: PipelineCommit): { readonly isHeld: boolean } {
+  commit(commit: port.PipelineCommit): { readonly isHeld: boolean } {
     checkJson(commit)
     return this.connection.transaction(() => {
       const { fence, execution } = commit
@@ -145,7 +135,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     })
   }
 
-  #write(commit: PipelineCommit): void {
+  #write(commit: port.PipelineCommit): void {
     const { execution, progress } = commit
     const { parked, unparked, stored } = settled(commit)
     const sql = "update executions set commit_number = ?, progress = ? where id = ?"
@@ -173,7 +163,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     for (const hash of artifactsInText(body)) this.connection.run(sql, hash, execution)
   }
 
-  #insertMessages(execution: number, messages: readonly NewMessageRow[]): void {
+  #insertMessages(execution: number, messages: readonly port.NewMessageRow[]): void {
     const { statement: insert } = this.connection.prepare(
       `insert into pipeline_messages (execution, route, seq, parent_route, parent_seq, root, hops, at, bytes, body)
        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -184,7 +174,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     }
   }
 
-  #insertLineage(execution: number, { commit, lineage }: PipelineCommit): void {
+  #insertLineage(execution: number, { commit, lineage }: port.PipelineCommit): void {
     const { statement: insert } = this.connection.prepare(
       `insert into pipeline_lineage (execution, route, seq, attempt, commit_number, place, gathered_into, steps)
        values (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -194,7 +184,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     })
   }
 
-  #park(execution: number, parked: readonly ParkedRow[]): void {
+  #park(execution: number, parked: readonly port.ParkedRow[]): void {
     const { statement: put } = this.connection.prepare(
       `insert into pipeline_parked (execution, route, seq, attempts, due_at, at, error) values (?, ?, ?, ?, ?, ?, ?)
        on conflict (execution, route, seq) do update
@@ -206,7 +196,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
   }
 
   /** First the sizes: bodies that are left out are not read. */
-  readMessages({ execution, route, after, limit, maxBytes }: Argument<"readMessages">): MessageRow[] {
+  readMessages({ execution, route, after, limit, maxBytes }: Argument<"readMessages">): port.MessageRow[] {
     const sql = `select seq, bytes from pipeline_messages
      where execution = ? and route = ? and seq > ? order by seq limit ?`
     const sizes = this.connection.all<{ readonly seq: number; readonly bytes: number }>(
@@ -226,17 +216,17 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     return rows.map(pipelineMessage)
   }
 
-  findMessages(execution: number, keys: readonly MessageKey[]): MessageRow[] {
+  findMessages(execution: number, keys: readonly port.MessageKey[]): port.MessageRow[] {
     return distinctKeys(keys).flatMap(key => this.#message(execution, key) ?? [])
   }
 
-  #message(execution: number, { route, seq }: MessageKey): MessageRow | undefined {
+  #message(execution: number, { route, seq }: port.MessageKey): port.MessageRow | undefined {
     const sql = `select ${MESSAGE} from pipeline_messages as m where m.execution = ? and m.route = ? and m.seq = ?`
     const row = this.connection.get<StoredPipelineMessage>(sql, execution, route, seq)
     return row && pipelineMessage(row)
   }
 
-  readRetries(query: Argument<"readRetries">): (MessageRow & ParkedState)[] {
+  readRetries(query: Argument<"readRetries">): (port.MessageRow & port.ParkedState)[] {
     const { execution, route, after = { dueAt: -1, seq: -1 }, maxBytes } = query
     const due = this.connection.all<DueRow>(
       `select p.seq, p.attempts, p.due_at as dueAt, m.bytes
@@ -256,10 +246,10 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     route,
     after = BEFORE_ALL_KEYS,
     ...query
-  }: Argument<"listDeadLetters">): DeadLetterRow[] {
+  }: Argument<"listDeadLetters">): port.DeadLetterRow[] {
     const first = { route: route ?? -1, seq: -1 }
     const start = inKeyOrder(first, after) > 0 ? first : after
-    const rows = this.connection.all<StoredPipelineMessage & Omit<DeadLetterRow, "parent">>(
+    const rows = this.connection.all<StoredPipelineMessage & Omit<port.DeadLetterRow, "parent">>(
       `select ${MESSAGE}, p.attempts, p.at as failedAt, p.error, p.replayed_by as replayedBy,
          p.replay_body is not null as isEdited
        from ${DEAD_LETTERS} join ${MESSAGE_OF_PARKED}
@@ -271,9 +261,9 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     return rows.map(row => ({ ...pipelineMessage(row), isEdited: Boolean(row.isEdited) }))
   }
 
-  deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): DeadLettersLeft {
+  deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): port.DeadLettersLeft {
     const left = `from ${DEAD_LETTERS} where p.execution = ? and p.due_at is null and p.replayed_by is null`
-    const first = this.connection.get<MessageKey & { readonly error: string }>(
+    const first = this.connection.get<port.MessageKey & { readonly error: string }>(
       `select p.route, p.seq, p.error ${left} order by p.route, p.seq limit 1`,
       execution,
     )
@@ -283,15 +273,17 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
   }
 
   /** The dead letters after this one: `claimDeadLettersInPages` claims them, a page at a time. */
-  deadLetterKeys(execution: number, after: MessageKey, limit: number): MessageKey[] {
+  deadLetterKeys(execution: number, after: port.MessageKey, limit: number): port.MessageKey[] {
     const sql = `select p.route, p.seq from ${DEAD_LETTERS}
       where p.execution = @execution and p.due_at is null and (p.route, p.seq) > (@route, @seq)
       order by p.route, p.seq limit @limit`
-    return this.connection.all<MessageKey>(sql, { ...after, execution, limit })
+    return this.connection.all<port.MessageKey>(sql, { ...after, execution, limit })
   }
 
   /** Skips a dead letter that another job has, unless that job does not exist after `claimMs`. */
-  claimDeadLetters(claim: Argument<"claimDeadLetters"> & { readonly keys: readonly MessageKey[] }): number {
+  claimDeadLetters(
+    claim: Argument<"claimDeadLetters"> & { readonly keys: readonly port.MessageKey[] },
+  ): number {
     const { execution, keys, replayedBy, at, claimMs, bodies = [] } = claim
     const bodyOf = new Map(bodies.map(edited => [nameOf(edited), json(edited.body)]))
     return this.connection.transaction(() => {
@@ -316,7 +308,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     })
   }
 
-  readReplayed({ after, ...query }: Argument<"readReplayed">): ReplayedRow[] {
+  readReplayed({ after, ...query }: Argument<"readReplayed">): port.ReplayedRow[] {
     const rows = this.connection.all<StoredPipelineMessage & { readonly execution: number }>(
       `select ${MESSAGE_BUT_BODY}, coalesce(p.replay_body, m.body) as body, m.execution
        from pipeline_parked as p join ${MESSAGE_OF_PARKED}
@@ -334,14 +326,14 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     return this.counted(sql, letter)
   }
 
-  findReplayed(query: Argument<"findReplayed">): MessageKey | null {
+  findReplayed(query: Argument<"findReplayed">): port.MessageKey | null {
     const sql = `select route, seq from pipeline_parked
       where replayed_by = @replayed_by and execution = @execution and route = @route order by seq limit 1 offset @before`
-    return this.connection.get<MessageKey>(sql, query) ?? null
+    return this.connection.get<port.MessageKey>(sql, query) ?? null
   }
 
-  readLineage({ execution, keys, limit }: Argument<"readLineage">): LineageRow[] {
-    const found: LineageRow[] = []
+  readLineage({ execution, keys, limit }: Argument<"readLineage">): port.LineageRow[] {
+    const found: port.LineageRow[] = []
     for (const key of distinctKeys(keys).sort(inKeyOrder)) {
       if (found.length >= limit) break
       for (const row of this.#attempts(execution, key, limit - found.length)) found.push(...lineageRows(row))
@@ -350,7 +342,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
   }
 
   /** The first `limit` rows, and with the last of them all rows of the same attempt. */
-  #attempts(execution: number, { route, seq }: MessageKey, limit: number): AttemptRow[] {
+  #attempts(execution: number, { route, seq }: port.MessageKey, limit: number): AttemptRow[] {
     const rows = `select route, seq, attempt, gathered_into as "into", steps from pipeline_lineage
       where execution = ? and route = ? and seq = ?`
     const sql = `${rows} order by attempt, commit_number, place limit ?`
@@ -362,11 +354,11 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
     return [...found.filter(row => row.attempt !== attempt), ...whole]
   }
 
-  readGathered({ execution, into, limit }: Argument<"readGathered">): MessageKey[] {
+  readGathered({ execution, into, limit }: Argument<"readGathered">): port.MessageKey[] {
     const sql = `select distinct route, seq from pipeline_lineage
       where execution = @execution and route = @route and gathered_into = @seq order by seq limit @limit`
     const found = distinctKeys(into).flatMap(key =>
-      this.connection.all<MessageKey>(sql, { ...key, execution, limit }),
+      this.connection.all<port.MessageKey>(sql, { ...key, execution, limit }),
     )
     return distinctKeys(found).sort(inKeyOrder).slice(0, limit)
   }
@@ -386,8 +378,12 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
   }
 }
 
-export interface DeadLetterPages extends Pick<PipelineStore, "claimDeadLetters"> {
-  deadLetterKeys(execution: number, after: MessageKey, limit: number): Promise<readonly MessageKey[]>
+export interface DeadLetterPages extends Pick<port.PipelineStore, "claimDeadLetters"> {
+  deadLetterKeys(
+    execution: number,
+    after: port.MessageKey,
+    limit: number,
+  ): Promise<readonly port.MessageKey[]>
 }
 
 /**
@@ -398,19 +394,19 @@ export async function claimDeadLettersInPages(
   claim: Argument<"claimDeadLetters">,
   pipelines: DeadLetterPages,
 ): Promise<number> {
-  const keysAfter = (after: MessageKey) => pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
+  const keysAfter = (after: port.MessageKey) => pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
   let count = 0
   for await (const keys of deadLetterPages(claim.keys, keysAfter))
     count = await pipelines.claimDeadLetters({ ...claim, keys })
   return count
 }
 
-interface DueRow extends ParkedState {
+interface DueRow extends port.ParkedState {
   readonly seq: number
   readonly bytes: number
 }
 
-function checkJson({ progress, messages, lineage, parked, stored }: PipelineCommit): void {
+function checkJson({ progress, messages, lineage, parked, stored }: port.PipelineCommit): void {
   json(progress)
   for (const { body } of messages) json(body)
   for (const { invocations } of lineage) for (const { error } of invocations) if (error !== null) json(error)
