@@ -18,12 +18,22 @@ import { failpoint } from "../failpoints.ts"
 import { AttemptMetrics } from "./attempt-metrics.ts"
 import { type Lane, Lanes, type Queued } from "./fair-queue.ts"
 import { InterruptibleWait } from "./interruptible-wait.ts"
-import type * as port from "./port.ts"
-import { nameOf } from "./port.ts"
+import {
+  type Broker,
+  type KnownRun,
+  nameOf,
+  type Outcome,
+  type RemoteTaskEvents,
+  type RunningTask,
+  type Task,
+  type TaskEvents,
+  type TaskName,
+  type TaskWaits,
+} from "./port.ts"
 import type { AttemptEvents, Runner, RunningAttempt } from "./runner.ts"
 import { type Suspect, SuspectLine } from "./suspect-line.ts"
 
-type LocalEvents = port.TaskEvents & Partial<Pick<port.RemoteTaskEvents, "returned">>
+type LocalEvents = TaskEvents & Partial<Pick<RemoteTaskEvents, "returned">>
 
 export interface LocalBrokerOptions {
   readonly runner: Runner
@@ -46,7 +56,7 @@ const sliceMs = 10
  */
 export const LATE_MS = 25
 
-export class LocalBroker implements port.Broker {
+export class LocalBroker implements Broker {
   readonly metrics = new AttemptMetrics()
   readonly #runner: Runner
   readonly #pool: Pool
@@ -107,11 +117,11 @@ export class LocalBroker implements port.Broker {
     return this.#suspects.size
   }
 
-  isRunningHere(task: port.TaskName): boolean {
+  isRunningHere(task: TaskName): boolean {
     return this.#attempts.get(nameOf(task))?.isRunning ?? false
   }
 
-  runningTask(task: port.TaskName): port.RunningTask | null {
+  runningTask(task: TaskName): RunningTask | null {
     return this.#attempts.get(nameOf(task))?.running() ?? null
   }
 
@@ -119,7 +129,7 @@ export class LocalBroker implements port.Broker {
     for (const { jobId } of this.#cancelledRunning) yield jobId
   }
 
-  waits(): port.TaskWaits {
+  waits(): TaskWaits {
     const places = new Map<Lane<Attempt>, Map<string, number>>()
     return {
       of: task => {
@@ -132,12 +142,12 @@ export class LocalBroker implements port.Broker {
         const inLane = places.get(lane) ?? new Map(lane.queue.order().map(({ key }, at) => [key, at + 1]))
         places.set(lane, inLane)
         const position = inLane.get(nameOf(task))
-        return { reason: "busy", queued: inLane.size, position }
+        return { reason: "busy", queued: inLane.size, ...(position === undefined ? {} : { position }) }
       },
     }
   }
 
-  dispatch(task: port.Task): void {
+  dispatch(task: Task): void {
     if (this.#draining) return
     const key = nameOf(task)
     if (this.#attempts.has(key)) return
@@ -166,17 +176,17 @@ export class LocalBroker implements port.Broker {
     return this.#pool.time
   }
 
-  has(task: port.TaskName): boolean {
+  has(task: TaskName): boolean {
     return this.#attempts.has(nameOf(task))
   }
 
-  withdraw(task: port.TaskName): boolean {
+  withdraw(task: TaskName): boolean {
     if (this.isRunningHere(task)) return false
     this.cancel(task)
     return true
   }
 
-  cancel(task: port.TaskName, reason = "The attempt is no longer needed.", known?: port.KnownRun): void {
+  cancel(task: TaskName, reason = "The attempt is no longer needed.", known?: KnownRun): void {
     const key = nameOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
@@ -282,13 +292,13 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   readonly lane: Lane<Attempt>
   removed = false
   isRunning = false
-  readonly #task: port.Task
+  readonly #task: Task
   readonly #pool: Pool
   #announced = false
   /** The reason of the cancellation; null: not cancelled. */
   #cancelled: string | null = null
   /** For a cancelled attempt: what the engine knows of it. */
-  #known: port.KnownRun | undefined
+  #known: KnownRun | undefined
   #run: RunningAttempt | undefined
   /** When this process received the task. */
   readonly receivedAt: number
@@ -301,7 +311,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   /** When the handler began; NaN: it has not begun. */
   begunAt = Number.NaN
 
-  constructor(key: string, task: port.Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
+  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
     this.receivedAt = receivedAt
     this.#placedAt = task.provider === undefined ? 0 : pool.now()
     this.key = key
@@ -332,7 +342,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
     else this.#begin(runner, time)
   }
 
-  running(): port.RunningTask | null {
+  running(): RunningTask | null {
     if (!this.isRunning || Number.isNaN(this.begunAt)) return null
     const usage = this.#run?.used?.()
     return {
@@ -379,7 +389,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   }
 
   /** Returns false if the attempt was still queued. */
-  cancel(reason: string, known?: port.KnownRun): boolean {
+  cancel(reason: string, known?: KnownRun): boolean {
     if (!this.isRunning) return false
     if (this.#cancelled !== null) return true
     this.#cancelled = reason
@@ -439,11 +449,11 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   }
 
   /** It may have failed while its module, or its secrets, were loaded. */
-  #withBegin(outcome: port.Outcome): port.Outcome {
+  #withBegin(outcome: Outcome): Outcome {
     return outcome.type === "failed" && Number.isNaN(this.begunAt) ? { ...outcome, isUnbegun: true } : outcome
   }
 
-  ended(outcome: port.Outcome | null, now = performance.now(), logLines?: number): void {
+  ended(outcome: Outcome | null, now = performance.now(), logLines?: number): void {
     failpoint("handler.after")
     this.isRunning = false
     this.#pool.running -= 1

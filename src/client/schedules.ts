@@ -1,7 +1,21 @@
 /** Schedules: workflows that start at times. */
 import { type Http, headerText, newKey } from "./http.ts"
 import { segment } from "./requests.ts"
-import type * as api from "./types.ts"
+import type {
+  BackfillCount,
+  BackfillRange,
+  BackfillRequest,
+  BulkOperation,
+  PageOptions,
+  Schedule,
+  ScheduleFire,
+  SchedulePreview,
+  SchedulePreviewRequest,
+  ScheduleRequest,
+  ScheduleSummary,
+  ScheduleTick,
+  Signalled,
+} from "./types.ts"
 
 export class Schedules {
   readonly #http: Http
@@ -11,11 +25,11 @@ export class Schedules {
   }
 
   /** Stores a schedule, or changes it. */
-  put(name: string, schedule: api.ScheduleRequest, { signal }: api.Signalled = {}): Promise<api.Schedule> {
+  put(name: string, schedule: ScheduleRequest, { signal }: Signalled = {}): Promise<Schedule> {
     return this.#http.ask(pathOf(name), { method: "PUT", safe: true, body: schedule, signal })
   }
 
-  get(name: string, options: api.Signalled = {}): Promise<api.Schedule> {
+  get(name: string, options: Signalled = {}): Promise<Schedule> {
     return this.#http.ask(pathOf(name), options)
   }
 
@@ -24,50 +38,40 @@ export class Schedules {
     limit,
     fires,
     signal,
-  }: api.PageOptions & { readonly fires?: number } = {}): AsyncGenerator<
-    api.ScheduleSummary,
-    void,
-    undefined
-  > {
-    yield* this.#http.list<api.ScheduleSummary>("/schedules", "schedules", {
-      query: { limit, fires },
-      signal,
-    })
+  }: PageOptions & { readonly fires?: number } = {}): AsyncGenerator<ScheduleSummary, void, undefined> {
+    yield* this.#http.list<ScheduleSummary>("/schedules", "schedules", { query: { limit, fires }, signal })
   }
 
   /** What its ticks did, newest first; pages are requested as needed. */
   async *fires(
     name: string,
-    { limit, signal }: api.PageOptions = {},
-  ): AsyncGenerator<api.ScheduleFire, void, undefined> {
+    { limit, signal }: PageOptions = {},
+  ): AsyncGenerator<ScheduleFire, void, undefined> {
     const path = `${pathOf(name)}/fires`
-    yield* this.#http.list<api.ScheduleFire>(path, "fires", { query: { limit }, signal }, "before")
+    yield* this.#http.list<ScheduleFire>(path, "fires", { query: { limit }, signal }, "before")
   }
 
   /** What the ticks of a range did, and those that are planned, oldest first; pages are requested as needed. */
   async *ticks(
     name: string,
-    { from, to, limit, signal }: api.PageOptions & { readonly from: string; readonly to: string },
-  ): AsyncGenerator<api.ScheduleTick, void, undefined> {
+    { from, to, limit, signal }: PageOptions & { readonly from: string; readonly to: string },
+  ): AsyncGenerator<ScheduleTick, void, undefined> {
     const path = `${pathOf(name)}/ticks`
-    yield* this.#http.list<api.ScheduleTick>(path, "ticks", { query: { from, to, limit }, signal })
+    yield* this.#http.list<ScheduleTick>(path, "ticks", { query: { from, to, limit }, signal })
   }
 
   /** Checks a schedule that is not stored, and returns its next ticks. */
-  preview(
-    schedule: api.SchedulePreviewRequest,
-    { signal }: api.Signalled = {},
-  ): Promise<api.SchedulePreview> {
+  preview(schedule: SchedulePreviewRequest, { signal }: Signalled = {}): Promise<SchedulePreview> {
     return this.#http.ask("/schedules/preview", { method: "POST", safe: true, body: schedule, signal })
   }
 
   /** Ticks that are due while it is paused never fire. */
-  pause(name: string): Promise<api.Schedule> {
+  pause(name: string): Promise<Schedule> {
     return this.#http.ask(`${pathOf(name)}/pause`, { method: "POST", safe: true })
   }
 
   /** It continues with the next tick from now. */
-  resume(name: string): Promise<api.Schedule> {
+  resume(name: string): Promise<Schedule> {
     return this.#http.ask(`${pathOf(name)}/resume`, { method: "POST", safe: true })
   }
 
@@ -77,11 +81,7 @@ export class Schedules {
   }
 
   /** Counts the ticks that a backfill would start; nothing is stored. */
-  previewBackfill(
-    name: string,
-    range: api.BackfillRange,
-    { signal }: api.Signalled = {},
-  ): Promise<api.BackfillCount> {
+  previewBackfill(name: string, range: BackfillRange, { signal }: Signalled = {}): Promise<BackfillCount> {
     const body = { ...range, dry_run: true }
     return this.#http.ask(`${pathOf(name)}/backfill`, { method: "POST", safe: true, body, signal })
   }
@@ -92,9 +92,9 @@ export class Schedules {
    */
   backfill(
     name: string,
-    request: api.BackfillRequest,
-    { idempotencyKey = newKey(), signal }: api.Signalled & { readonly idempotencyKey?: string } = {},
-  ): Promise<api.BulkOperation> {
+    request: BackfillRequest,
+    { idempotencyKey = newKey(), signal }: Signalled & { readonly idempotencyKey?: string } = {},
+  ): Promise<BulkOperation> {
     const headers = { "idempotency-key": headerText(idempotencyKey) }
     const path = `${pathOf(name)}/backfill`
     return this.#http.ask(path, { method: "POST", safe: true, headers, body: request, signal })

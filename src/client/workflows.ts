@@ -2,7 +2,24 @@
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import type { Http } from "./http.ts"
 import { isoText, segment } from "./requests.ts"
-import type * as api from "./types.ts"
+import type {
+  Alias,
+  AliasMove,
+  NewToken,
+  PushedWorkflow,
+  Session,
+  Signalled,
+  StatisticsOptions,
+  StoredWorkflow,
+  Token,
+  ValidWorkflow,
+  VersionGraph,
+  WantedToken,
+  Weights,
+  WorkflowDiff,
+  WorkflowStatistics,
+  WorkflowVersion,
+} from "./types.ts"
 
 /** A workflow made with the builder, a definition, or the text of a document: JSON, or YAML of at most 8 KiB. */
 export type WorkflowDocument = Workflow | Definition | string
@@ -12,7 +29,7 @@ export class Workflows {
   /** The pushed content of an object and the result: it is pushed once, unless it has changed since. */
   readonly #pushed = new WeakMap<
     object,
-    { readonly text: string; readonly pushed: Promise<api.PushedWorkflow> }
+    { readonly text: string; readonly pushed: Promise<PushedWorkflow> }
   >()
 
   constructor(http: Http) {
@@ -20,12 +37,12 @@ export class Workflows {
   }
 
   /** Stores the workflow; unchanged content is not a new version. */
-  push(workflow: WorkflowDocument, options: api.Signalled = {}): Promise<api.PushedWorkflow> {
+  push(workflow: WorkflowDocument, options: Signalled = {}): Promise<PushedWorkflow> {
     return this.#http.ask("/workflows", { method: "POST", safe: true, ...content(workflow), ...options })
   }
 
   /** As `push`, once per object. A failure is not cached: the next call tries again. */
-  pushOnce(workflow: Workflow | Definition, options: api.Signalled = {}): Promise<api.PushedWorkflow> {
+  pushOnce(workflow: Workflow | Definition, options: Signalled = {}): Promise<PushedWorkflow> {
     const text = JSON.stringify(definitionOf(workflow))
     const known = this.#pushed.get(workflow)
     if (known?.text === text) return known.pushed
@@ -46,8 +63,8 @@ export class Workflows {
       graph = false,
       definition = false,
       ...options
-    }: api.Signalled & { readonly graph?: boolean; readonly definition?: boolean } = {},
-  ): Promise<api.ValidWorkflow> {
+    }: Signalled & { readonly graph?: boolean; readonly definition?: boolean } = {},
+  ): Promise<ValidWorkflow> {
     return this.#http.ask("/workflows/validate", {
       method: "POST",
       safe: true,
@@ -60,46 +77,43 @@ export class Workflows {
   /** The latest version with its aliases, or one version. */
   async get(
     name: string,
-    options: api.Signalled & { readonly version?: number | undefined } = {},
-  ): Promise<api.StoredWorkflow> {
+    options: Signalled & { readonly version?: number | undefined } = {},
+  ): Promise<StoredWorkflow> {
     const { version, ...rest } = options
     const path = version === undefined ? "" : `/versions/${version}`
     return this.#http.ask(`${pathOf(name)}${path}`, rest)
   }
 
   /** The compiled graph of a version, also of a deleted one. It never changes. */
-  graph(name: string, version: number, options: api.Signalled = {}): Promise<api.VersionGraph> {
+  graph(name: string, version: number, options: Signalled = {}): Promise<VersionGraph> {
     return this.#http.ask(`${pathOf(name)}/versions/${version}/graph`, options)
   }
 
   /** Durations, usage and failures of its jobs, by default in the last 24 hours. */
   statistics(
     name: string,
-    { version, from, to, signal }: api.StatisticsOptions & { readonly version?: number | undefined } = {},
-  ): Promise<api.WorkflowStatistics> {
+    { version, from, to, signal }: StatisticsOptions & { readonly version?: number | undefined } = {},
+  ): Promise<WorkflowStatistics> {
     const query = { version, from: isoText(from), to: isoText(to) }
     return this.#http.ask(`${pathOf(name)}/stats`, { query, signal })
   }
 
   /** By name, each with its latest version. */
   async *list(
-    options: api.Signalled & { readonly pageSize?: number } = {},
-  ): AsyncGenerator<api.WorkflowVersion, void, undefined> {
+    options: Signalled & { readonly pageSize?: number } = {},
+  ): AsyncGenerator<WorkflowVersion, void, undefined> {
     const { signal, pageSize } = options
-    yield* this.#http.list<api.WorkflowVersion>("/workflows", "workflows", {
-      query: { limit: pageSize },
-      signal,
-    })
+    yield* this.#http.list<WorkflowVersion>("/workflows", "workflows", { query: { limit: pageSize }, signal })
   }
 
   /** Newest first. */
   async *versions(
     name: string,
-    options: api.Signalled & { readonly pageSize?: number } = {},
-  ): AsyncGenerator<api.WorkflowVersion, void, undefined> {
+    options: Signalled & { readonly pageSize?: number } = {},
+  ): AsyncGenerator<WorkflowVersion, void, undefined> {
     const { signal, pageSize } = options
     const query = { limit: pageSize }
-    yield* this.#http.list<api.WorkflowVersion>(
+    yield* this.#http.list<WorkflowVersion>(
       `${pathOf(name)}/versions`,
       "versions",
       { query, signal },
@@ -107,15 +121,12 @@ export class Workflows {
     )
   }
 
-  async diff(
-    name: string,
-    between: { readonly from: number; readonly to: number },
-  ): Promise<api.WorkflowDiff> {
+  async diff(name: string, between: { readonly from: number; readonly to: number }): Promise<WorkflowDiff> {
     return this.#http.ask(`${pathOf(name)}/diff`, { query: { ...between } })
   }
 
   /** To a version, or to several by weight: `{ 2: 90, 3: 10 }`. */
-  async setAlias(name: string, alias: string, target: number | api.Weights): Promise<api.Alias> {
+  async setAlias(name: string, alias: string, target: number | Weights): Promise<Alias> {
     return this.#http.ask(`${pathOf(name)}/aliases/${segment(alias)}`, {
       method: "PUT",
       safe: true,
@@ -129,26 +140,19 @@ export class Workflows {
   }
 
   /** Newest first. */
-  async aliasHistory(
-    name: string,
-    alias: string,
-    options: api.Signalled = {},
-  ): Promise<readonly api.AliasMove[]> {
+  async aliasHistory(name: string, alias: string, options: Signalled = {}): Promise<readonly AliasMove[]> {
     const path = `${pathOf(name)}/aliases/${segment(alias)}/history`
-    return (await this.#http.ask<{ moves: api.AliasMove[] }>(path, options)).moves
+    return (await this.#http.ask<{ moves: AliasMove[] }>(path, options)).moves
   }
 
   /** New jobs are stored and do not begin until `resume`. */
-  pause(
-    name: string,
-    { reason }: { readonly reason?: string | undefined } = {},
-  ): Promise<api.StoredWorkflow> {
+  pause(name: string, { reason }: { readonly reason?: string | undefined } = {}): Promise<StoredWorkflow> {
     const body = reason === undefined ? undefined : { reason }
     return this.#http.ask(`${pathOf(name)}/pause`, { method: "POST", safe: true, body })
   }
 
   /** New jobs begin again; those that waited are resumed a page at a time. */
-  resume(name: string): Promise<api.StoredWorkflow> {
+  resume(name: string): Promise<StoredWorkflow> {
     return this.#http.ask(`${pathOf(name)}/resume`, { method: "POST", safe: true })
   }
 
@@ -195,12 +199,12 @@ export class Sessions {
   }
 
   /** Who is logged in; also answered if nobody is. */
-  get(options: api.Signalled = {}): Promise<api.Session> {
+  get(options: Signalled = {}): Promise<Session> {
     return this.#http.ask("/session", options)
   }
 
   /** `token`: an API token, or a JWT. */
-  create(token: string): Promise<api.Session> {
+  create(token: string): Promise<Session> {
     return this.#http.ask("/session", { method: "POST", body: { token } })
   }
 
@@ -218,19 +222,16 @@ export class Tokens {
   }
 
   /** Never sent twice: that might create two tokens. */
-  create(wanted: api.WantedToken): Promise<api.NewToken> {
+  create(wanted: WantedToken): Promise<NewToken> {
     return this.#http.ask("/tokens", { method: "POST", body: wanted })
   }
 
   /** Oldest first, including revoked tokens. */
-  async list(
-    options: api.Signalled & { readonly owner?: string | undefined } = {},
-  ): Promise<readonly api.Token[]> {
+  async list(options: Signalled & { readonly owner?: string | undefined } = {}): Promise<readonly Token[]> {
     const { owner, signal } = options
-    const all: api.Token[] = []
+    const all: Token[] = []
     const query = { owner, limit: MOST_AT_ONCE }
-    for await (const token of this.#http.list<api.Token>("/tokens", "tokens", { query, signal }))
-      all.push(token)
+    for await (const token of this.#http.list<Token>("/tokens", "tokens", { query, signal })) all.push(token)
     return all
   }
 

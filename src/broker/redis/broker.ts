@@ -1,7 +1,19 @@
 import type { TaskWait } from "../../core/view/view.ts"
 import type { Log, LogSink } from "../../log.ts"
-import type * as port from "../port.ts"
-import { nameFrom, nameOf } from "../port.ts"
+import {
+  type BrokerHost,
+  type Call,
+  type CallAnswer,
+  type CallOptions,
+  type KnownRun,
+  nameFrom,
+  nameOf,
+  type RemoteWorkers,
+  type RunningTask,
+  type Task,
+  type TaskName,
+  type TaskWaits,
+} from "../port.ts"
 import { answerRequest } from "./artifact-requests.ts"
 import { Calls } from "./calls.ts"
 import { Link, removeEntries } from "./client/link.ts"
@@ -27,7 +39,7 @@ export interface RedisBrokerParts {
   readonly settings: RedisSettings
   /** The id of the store, and its display name. */
   readonly store: { readonly id: () => Promise<string>; readonly label: string }
-  readonly host: port.BrokerHost
+  readonly host: BrokerHost
   readonly partitionOf: (jobId: string) => number
   readonly storeLogs: LogSink
   readonly log: Log
@@ -43,7 +55,7 @@ export interface RedisBrokerParts {
  * 2. Only the owner of a job, this engine, decides that a task is lost; workers never take tasks from each
  *    other.
  */
-export class RedisBroker implements port.RemoteWorkers {
+export class RedisBroker implements RemoteWorkers {
   readonly #roster: Roster
   readonly #parts: RedisBrokerParts
   readonly #link: Link
@@ -159,19 +171,19 @@ export class RedisBroker implements port.RemoteWorkers {
     return this.#tasks.queued
   }
 
-  runningTask(task: port.TaskName): port.RunningTask | null {
+  runningTask(task: TaskName): RunningTask | null {
     const begun = this.#tasks.get(nameOf(task))?.begun ?? null
     if (begun === null) return null
     const { at, ...known } = begun
     return { ...known, ranMs: performance.now() - at }
   }
 
-  isUncertain(task: port.TaskName): boolean {
+  isUncertain(task: TaskName): boolean {
     const found = this.#tasks.get(nameOf(task))
     return found !== undefined && found.begun === null && found.unknownUntil > performance.now()
   }
 
-  waits(): port.TaskWaits {
+  waits(): TaskWaits {
     return remoteWaits(this.#tasks, { isUp: this.isUp, roster: this.#roster })
   }
 
@@ -180,11 +192,11 @@ export class RedisBroker implements port.RemoteWorkers {
     return noWorker(handler, { isUp: this.isUp, roster: this.#roster })
   }
 
-  dispatch(task: port.Task): void {
+  dispatch(task: Task): void {
     if (!this.#isDraining && this.#tasks.add(task)) this.#wake()
   }
 
-  cancel(task: port.TaskName, reason?: string, known?: port.KnownRun): void {
+  cancel(task: TaskName, reason?: string, known?: KnownRun): void {
     const found = this.#tasks.get(nameOf(task))
     if (found === undefined) return
     found.isCancelled = true
@@ -194,7 +206,7 @@ export class RedisBroker implements port.RemoteWorkers {
     if (found.state !== "queued") this.#stop(found)
   }
 
-  withdraw(task: port.TaskName): boolean {
+  withdraw(task: TaskName): boolean {
     const found = this.#tasks.get(nameOf(task))
     if (found === undefined) return true
     if (found.state !== "queued") return false
@@ -202,12 +214,12 @@ export class RedisBroker implements port.RemoteWorkers {
     return true
   }
 
-  release(task: port.TaskName): void {
+  release(task: TaskName): void {
     const found = this.#tasks.get(nameOf(task))
     if (found !== undefined) this.#forget(found)
   }
 
-  adopt(task: port.TaskName, handler: string): boolean {
+  adopt(task: TaskName, handler: string): boolean {
     // A worker that does not report within the death timeout is dead.
     const deadMs = this.#parts.settings.workerDeadSeconds * 1000
     this.#tasks.adopt(task, handler, performance.now() + deadMs)
@@ -218,15 +230,15 @@ export class RedisBroker implements port.RemoteWorkers {
     return this.isUp && this.runs(handler)
   }
 
-  call(call: port.Call, options: port.CallOptions): Promise<port.CallAnswer> {
+  call(call: Call, options: CallOptions): Promise<CallAnswer> {
     return this.#calls.make(call, options)
   }
 
-  has(task: port.TaskName): boolean {
+  has(task: TaskName): boolean {
     return this.#tasks.has(nameOf(task))
   }
 
-  holder(task: port.TaskName): string | null {
+  holder(task: TaskName): string | null {
     return this.#roster.holder(nameOf(task))
   }
 
@@ -424,7 +436,7 @@ export class RedisBroker implements port.RemoteWorkers {
   }
 
   async #started(
-    task: port.TaskName,
+    task: TaskName,
     { announce, alone, place }: Extract<Report, { kind: "started" }>,
     worker: string,
   ): Promise<void> {

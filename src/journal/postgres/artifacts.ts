@@ -1,12 +1,18 @@
-import type * as port from "../port/artifacts.ts"
+import type {
+  ArtifactName,
+  ArtifactRemoval,
+  ArtifactRow,
+  ArtifactStore,
+  NewArtifact,
+} from "../port/artifacts.ts"
 import { SqlStore } from "./database.ts"
 
-type Argument<Verb extends keyof port.ArtifactStore> = Parameters<port.ArtifactStore[Verb]>[0]
+type Argument<Verb extends keyof ArtifactStore> = Parameters<ArtifactStore[Verb]>[0]
 
 /** Artifacts on PostgreSQL. */
-export class SqlArtifacts extends SqlStore implements port.ArtifactStore {
-  async put(artifact: port.NewArtifact) {
-    return (await this.first<port.ArtifactRow>("putArtifact", artifact))!
+export class SqlArtifacts extends SqlStore implements ArtifactStore {
+  async put(artifact: NewArtifact) {
+    return (await this.first<ArtifactRow>("putArtifact", artifact))!
   }
 
   async claim(claim: Argument<"claim">) {
@@ -14,13 +20,13 @@ export class SqlArtifacts extends SqlStore implements port.ArtifactStore {
     return (await this.database.query<{ hash: string }>("claimArtifacts", values)).map(({ hash }) => hash)
   }
 
-  async read(name: port.ArtifactName) {
-    return (await this.first<port.ArtifactRow>("readArtifact", name)) ?? null
+  async read(name: ArtifactName) {
+    return (await this.first<ArtifactRow>("readArtifact", name)) ?? null
   }
 
   async list({ after = "", ...query }: Argument<"list">) {
     const statement = query.jobId === undefined ? "listArtifacts" : "listJobArtifacts"
-    return this.database.query<port.ArtifactRow>(statement, { ...query, after })
+    return this.database.query<ArtifactRow>(statement, { ...query, after })
   }
 
   async usedBytes(owner: string) {
@@ -28,7 +34,7 @@ export class SqlArtifacts extends SqlStore implements port.ArtifactStore {
   }
 
   async remove(removal: Argument<"remove">) {
-    return (await this.first<port.ArtifactRemoval>("removeArtifact", removal))!
+    return (await this.first<ArtifactRemoval>("removeArtifact", removal))!
   }
 
   async mark({ after, dryRun = false, ...marking }: Argument<"mark">) {
@@ -38,7 +44,7 @@ export class SqlArtifacts extends SqlStore implements port.ArtifactStore {
   }
 
   async marked(query: Argument<"marked">) {
-    return this.database.query<port.ArtifactRow>("markedArtifacts", query)
+    return this.database.query<ArtifactRow>("markedArtifacts", query)
   }
 
   async forget(row: Argument<"forget">) {
@@ -51,7 +57,7 @@ export class SqlArtifacts extends SqlStore implements port.ArtifactStore {
 }
 
 interface MarkedPage {
-  readonly marked: readonly port.ArtifactRow[]
+  readonly marked: readonly ArtifactRow[]
   readonly read: number
   readonly lastOwner: string | null
   readonly lastHash: string | null

@@ -1,16 +1,22 @@
-import type * as port from "../port/feed.ts"
-import { inFeedOrder } from "../port/feed.ts"
+import {
+  type FeedFact,
+  type FeedPage,
+  type FeedQuery,
+  type FeedStart,
+  inFeedOrder,
+  type JournalFeed,
+} from "../port/feed.ts"
 import { type Database, SqlStore } from "./database.ts"
 
 /** Above every seq. */
 const NO_END = Number.MAX_SAFE_INTEGER
 
 /** The feed on PostgreSQL. */
-export class SqlFeed extends SqlStore implements port.JournalFeed {
-  readonly notify: port.JournalFeed["notify"]
-  readonly listen: port.JournalFeed["listen"]
+export class SqlFeed extends SqlStore implements JournalFeed {
+  readonly notify: JournalFeed["notify"]
+  readonly listen: JournalFeed["listen"]
 
-  constructor(database: Database, { notify, listen }: Pick<port.JournalFeed, "notify" | "listen">) {
+  constructor(database: Database, { notify, listen }: Pick<JournalFeed, "notify" | "listen">) {
     super(database)
     this.notify = notify
     this.listen = listen
@@ -20,13 +26,13 @@ export class SqlFeed extends SqlStore implements port.JournalFeed {
     return (await this.first<{ store: string; seqs: number[] }>("feedPosition"))!
   }
 
-  async start(query: Parameters<port.JournalFeed["start"]>[0]) {
-    return (await this.first<port.FeedStart>("feedStart", query))!
+  async start(query: Parameters<JournalFeed["start"]>[0]) {
+    return (await this.first<FeedStart>("feedStart", query))!
   }
 
-  async read({ ranges, ...query }: port.FeedQuery): Promise<port.FeedPage> {
+  async read({ ranges, ...query }: FeedQuery): Promise<FeedPage> {
     if (ranges.length === 0) return { reached: [], facts: [] }
-    const found = await this.database.query<port.FeedFact & { readonly looked: number | null }>("feedRead", {
+    const found = await this.database.query<FeedFact & { readonly looked: number | null }>("feedRead", {
       ...query,
       partitions: ranges.map(range => range.partition),
       after: ranges.map(range => range.after),

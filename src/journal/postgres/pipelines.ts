@@ -12,7 +12,17 @@ import {
   settled,
   storedKey,
 } from "../pipeline-rules.ts"
-import type * as port from "../port/pipelines.ts"
+import type {
+  DeadLetterRow,
+  ExecutionRow,
+  LineageRow,
+  MessageKey,
+  MessageRow,
+  ParkedState,
+  PipelineCommit,
+  PipelineStore,
+  ReplayedRow,
+} from "../port/pipelines.ts"
 import { pipelineMessage, type StoredPipelineMessage } from "../rows.ts"
 import { BEFORE_ALL_KEYS } from "../values.ts"
 import { SqlStore, type Statement, type Values } from "./database.ts"
@@ -20,10 +30,10 @@ import { SqlStore, type Statement, type Values } from "./database.ts"
 /** The number of ended executions that one statement of retention reads. */
 const ENDED_PAGE = 100
 
-type Argument<Verb extends keyof port.PipelineStore> = Parameters<port.PipelineStore[Verb]>[0]
+type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
 
 /** Pipelines on PostgreSQL. */
-export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
+export class SqlPipelineStore extends SqlStore implements PipelineStore {
   /** Repeats until the count was right: another process may have claimed meanwhile. */
   async claimExecution(claim: Argument<"claimExecution">) {
     for (;;) {
@@ -33,8 +43,8 @@ export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
     }
   }
 
-  async readExecution(jobId: string): Promise<port.ExecutionRow | null> {
-    return (await this.first<port.ExecutionRow>("pipelineExecution", { jobId })) ?? null
+  async readExecution(jobId: string): Promise<ExecutionRow | null> {
+    return (await this.first<ExecutionRow>("pipelineExecution", { jobId })) ?? null
   }
 
   async listExecutions(query: Argument<"listExecutions">) {
@@ -46,7 +56,7 @@ export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
     await this.database.query("pipelineEnd", end)
   }
 
-  async commit(commit: port.PipelineCommit) {
+  async commit(commit: PipelineCommit) {
     const { execution, messages } = commit
     const texts = messages.flatMap(({ body }) => (body.includes(ARTIFACT_MARK) ? body : []))
     const hashes = texts.flatMap(artifactsInText)
@@ -57,26 +67,26 @@ export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
     return { isHeld }
   }
 
-  async readMessages(query: Argument<"readMessages">): Promise<port.MessageRow[]> {
+  async readMessages(query: Argument<"readMessages">): Promise<MessageRow[]> {
     return this.#messages("pipelineMessages", query)
   }
 
-  async findMessages(execution: number, keys: readonly port.MessageKey[]): Promise<port.MessageRow[]> {
+  async findMessages(execution: number, keys: readonly MessageKey[]): Promise<MessageRow[]> {
     return this.#messages("pipelineFindMessages", { execution, ...keyParameters(keys) })
   }
 
   async readRetries({ after = { dueAt: -1, seq: -1 }, ...query }: Argument<"readRetries">) {
     const values = { ...query, afterDueAt: after.dueAt, afterSeq: after.seq }
-    return this.#messages<port.ParkedState>("pipelineRetries", values)
+    return this.#messages<ParkedState>("pipelineRetries", values)
   }
 
-  async listDeadLetters(query: Argument<"listDeadLetters">): Promise<port.DeadLetterRow[]> {
+  async listDeadLetters(query: Argument<"listDeadLetters">): Promise<DeadLetterRow[]> {
     const { route, seq } = query.after ?? BEFORE_ALL_KEYS
     return this.#messages("pipelineDeadLetters", { ...query, afterRoute: route, afterSeq: seq })
   }
 
   async deadLettersLeft(query: Argument<"deadLettersLeft">) {
-    type Left = port.MessageKey & { readonly error: string; readonly count: number }
+    type Left = MessageKey & { readonly error: string; readonly count: number }
     const row = await this.first<Left>("pipelineDeadLettersLeft", query)
     if (row === undefined) return { count: 0, first: null }
     const { count, ...first } = row
@@ -88,18 +98,14 @@ export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
     const { execution, bodies = [] } = claim
     const [editedRoutes, editedSeqs] = keyColumns(bodies)
     const edited = { editedRoutes, editedSeqs, bodies: records(bodies, ({ body }) => json(body)) }
-    const keysAfter = (after: port.MessageKey) =>
-      this.database.query<port.MessageKey>("pipelineDeadLetterKeys", {
-        execution,
-        ...after,
-        limit: CLAIM_PAGE,
-      })
+    const keysAfter = (after: MessageKey) =>
+      this.database.query<MessageKey>("pipelineDeadLetterKeys", { execution, ...after, limit: CLAIM_PAGE })
     for await (const keys of deadLetterPages(claim.keys, keysAfter))
       await this.database.query("pipelineClaimDeadLetters", { ...claim, ...keyParameters(keys), ...edited })
     return this.counted("pipelineCountReplayed", claim)
   }
 
-  async readReplayed({ after, ...query }: Argument<"readReplayed">): Promise<port.ReplayedRow[]> {
+  async readReplayed({ after, ...query }: Argument<"readReplayed">): Promise<ReplayedRow[]> {
     return this.#messages("pipelineReplayed", { ...BEFORE_ALL_KEYS, execution: -1, ...after, ...query })
   }
 
@@ -107,22 +113,18 @@ export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
     return this.counted("pipelineCountReplayedBefore", letter)
   }
 
-  async findReplayed(query: Argument<"findReplayed">): Promise<port.MessageKey | null> {
-    return (await this.first<port.MessageKey>("pipelineFindReplayed", query)) ?? null
+  async findReplayed(query: Argument<"findReplayed">): Promise<MessageKey | null> {
+    return (await this.first<MessageKey>("pipelineFindReplayed", query)) ?? null
   }
 
-  async readLineage({ execution, keys, limit }: Argument<"readLineage">): Promise<port.LineageRow[]> {
+  async readLineage({ execution, keys, limit }: Argument<"readLineage">): Promise<LineageRow[]> {
     const values = { execution, ...keyParameters(keys), limit }
     const found = await this.database.query<AttemptRow>("pipelineLineage", values)
     return found.flatMap(lineageRows).sort(inLineageOrder).slice(0, limit)
   }
 
-  async readGathered({ execution, into, limit }: Argument<"readGathered">): Promise<port.MessageKey[]> {
-    return this.database.query<port.MessageKey>("pipelineGathered", {
-      execution,
-      ...keyParameters(into),
-      limit,
-    })
+  async readGathered({ execution, into, limit }: Argument<"readGathered">): Promise<MessageKey[]> {
+    return this.database.query<MessageKey>("pipelineGathered", { execution, ...keyParameters(into), limit })
   }
 
   async readStored(execution: number, keys: readonly string[]): Promise<ReadonlyMap<string, string>> {
@@ -158,7 +160,7 @@ export class SqlPipelineStore extends SqlStore implements port.PipelineStore {
 
   async #messages<More>(statement: Statement, values: object) {
     const found = await this.database.query<StoredPipelineMessage & More>(statement, values)
-    return found.map(pipelineMessage) as (port.MessageRow & More)[]
+    return found.map(pipelineMessage) as (MessageRow & More)[]
   }
 }
 
@@ -169,7 +171,7 @@ interface Committed {
   readonly last: number | null
 }
 
-function encodeCommit(commit: port.PipelineCommit): Values {
+function encodeCommit(commit: PipelineCommit): Values {
   const { fence, execution, progress, messages, lineage } = commit
   const { parked, unparked, stored } = settled(commit)
   const attempts = attemptRows(lineage)
@@ -201,11 +203,11 @@ function encodeCommit(commit: port.PipelineCommit): Values {
   ]
 }
 
-function keyColumns(keys: readonly port.MessageKey[]): [routes: number[], seqs: number[]] {
+function keyColumns(keys: readonly MessageKey[]): [routes: number[], seqs: number[]] {
   return [keys.map(({ route }) => route), keys.map(({ seq }) => seq)]
 }
 
-function keyParameters(keys: readonly port.MessageKey[]) {
+function keyParameters(keys: readonly MessageKey[]) {
   const [routes, seqs] = keyColumns(keys)
   return { routes, seqs }
 }

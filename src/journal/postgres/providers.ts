@@ -1,4 +1,14 @@
-import type * as port from "../port/providers.ts"
+import type {
+  DueCancel,
+  JobWebhook,
+  NewWebhookEvent,
+  ProviderStore,
+  SlotKey,
+  SlotRequest,
+  SlotTerms,
+  UnseenSubmission,
+  WebhookEventRow,
+} from "../port/providers.ts"
 import {
   itemColumn,
   keyed,
@@ -11,10 +21,10 @@ import {
 } from "../rows.ts"
 import { type Database, SqlStore } from "./database.ts"
 
-type Argument<Verb extends keyof port.ProviderStore> = Parameters<port.ProviderStore[Verb]>[0]
+type Argument<Verb extends keyof ProviderStore> = Parameters<ProviderStore[Verb]>[0]
 
 /** External work on PostgreSQL. */
-export class SqlProviderStore extends SqlStore implements port.ProviderStore {
+export class SqlProviderStore extends SqlStore implements ProviderStore {
   readonly #notify: (partitions: readonly number[]) => void
 
   /** `notify`: called with the partitions that have new messages. */
@@ -23,7 +33,7 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
     this.#notify = notify
   }
 
-  async requestSlots(terms: port.SlotTerms, requests: readonly port.SlotRequest[]) {
+  async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
     const partitions = requests.map(({ partition }) => partition)
     const owners = requests.map(({ owner }) => owner)
     const values = { ...terms, ...keyColumns(requests), partitions, owners }
@@ -40,7 +50,7 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
     return { held: [...held, ...own], notified: this.#notifyPartitions(others) }
   }
 
-  async grantSlots(terms: port.SlotTerms) {
+  async grantSlots(terms: SlotTerms) {
     const version = await this.#version(terms.provider)
     return version === undefined ? [] : this.#notifyPartitions(await this.#grant(terms, version, []))
   }
@@ -50,7 +60,7 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
   }
 
   /** Repeats until the count was right: another process may have granted meanwhile. */
-  async #grant(terms: port.SlotTerms, known: number, askers: readonly port.SlotKey[]) {
+  async #grant(terms: SlotTerms, known: number, askers: readonly SlotKey[]) {
     for (let version = known; ; version = (await this.#version(terms.provider))!) {
       const found = await this.first<Granted>("grantSlots", { ...terms, ...keyColumns(askers), version })
       if (found!.isSettled) return found!.granted.map(slotRow)
@@ -63,7 +73,7 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
     return partitions
   }
 
-  async releaseSlot(slot: port.SlotKey): Promise<void> {
+  async releaseSlot(slot: SlotKey): Promise<void> {
     await this.database.query("releaseSlot", keyed(slot))
   }
 
@@ -95,7 +105,7 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
     return (await this.first<{ until: number }>("providerRest", query))?.until ?? 0
   }
 
-  async receiveEvent({ reason, ...event }: port.NewWebhookEvent): Promise<boolean> {
+  async receiveEvent({ reason, ...event }: NewWebhookEvent): Promise<boolean> {
     const values = { ...event, reason: reason === null ? null : shown(reason) }
     return (await this.counted("receiveEvent", values)) > 0
   }
@@ -106,15 +116,15 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
   }
 
   async listEvents(query: Argument<"listEvents">) {
-    return this.database.query<port.WebhookEventRow>("listWebhookEvents", query)
+    return this.database.query<WebhookEventRow>("listWebhookEvents", query)
   }
 
   async jobWebhooks(query: Argument<"jobWebhooks">) {
-    return this.database.query<port.JobWebhook>("jobWebhooks", query)
+    return this.database.query<JobWebhook>("jobWebhooks", query)
   }
 
   async dueCancels(query: Argument<"dueCancels">) {
-    return (await this.database.query<StoredSlot<port.DueCancel>>("dueCancels", query)).map(slotRow)
+    return (await this.database.query<StoredSlot<DueCancel>>("dueCancels", query)).map(slotRow)
   }
 
   async settleCancel(cancel: Argument<"settleCancel">): Promise<void> {
@@ -127,9 +137,7 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
   }
 
   async unseenSubmissions(query: Argument<"unseenSubmissions">) {
-    return (await this.database.query<StoredSlot<port.UnseenSubmission>>("unseenSubmissions", query)).map(
-      slotRow,
-    )
+    return (await this.database.query<StoredSlot<UnseenSubmission>>("unseenSubmissions", query)).map(slotRow)
   }
 
   async noteError(error: Argument<"noteError">): Promise<void> {
@@ -142,14 +150,14 @@ export class SqlProviderStore extends SqlStore implements port.ProviderStore {
   }
 }
 
-type KeyRow = StoredSlot<port.SlotKey>
+type KeyRow = StoredSlot<SlotKey>
 
 interface Granted {
   readonly isSettled: boolean
   readonly granted: readonly (KeyRow & { readonly partition: number })[]
 }
 
-function keyColumns(slots: readonly port.SlotKey[]) {
+function keyColumns(slots: readonly SlotKey[]) {
   return {
     jobs: slots.map(({ jobId }) => jobId),
     nodes: slots.map(({ node }) => node),

@@ -1,5 +1,13 @@
-import type * as port from "../port/registry.ts"
-import { formatTargets } from "../port/registry.ts"
+import {
+  type AliasKey,
+  formatTargets,
+  type Registry,
+  type TokenFilter,
+  type VersionRow,
+  type WorkflowKey,
+  type WorkflowPause,
+  type WorkflowSummary,
+} from "../port/registry.ts"
 import {
   aliasMove,
   aliasRow,
@@ -12,22 +20,22 @@ import {
 } from "../rows.ts"
 import { SqlStore } from "./database.ts"
 
-type Argument<Verb extends keyof port.Registry> = Parameters<port.Registry[Verb]>[0]
+type Argument<Verb extends keyof Registry> = Parameters<Registry[Verb]>[0]
 
 /** Above every version. */
 const NO_VERSION = 2 ** 31 - 1
 
 /** Names, aliases, tokens and sessions on PostgreSQL. */
-export class SqlRegistry extends SqlStore implements port.Registry {
+export class SqlRegistry extends SqlStore implements Registry {
   async listWorkflows({ after = "", ...query }: Argument<"listWorkflows">) {
-    return this.database.query<port.WorkflowSummary>("listWorkflows", { ...query, after })
+    return this.database.query<WorkflowSummary>("listWorkflows", { ...query, after })
   }
 
   async listVersions({ before = NO_VERSION, ...query }: Argument<"listVersions">) {
-    return this.database.query<port.VersionRow>("listVersions", { ...query, before })
+    return this.database.query<VersionRow>("listVersions", { ...query, before })
   }
 
-  async readLatest(key: port.WorkflowKey) {
+  async readLatest(key: WorkflowKey) {
     return (await this.first<{ version: number }>("readLatest", key))?.version ?? null
   }
 
@@ -43,12 +51,12 @@ export class SqlRegistry extends SqlStore implements port.Registry {
     })
   }
 
-  async readAlias(key: port.AliasKey) {
+  async readAlias(key: AliasKey) {
     const row = await this.first<StoredAlias>("readAlias", key)
     return row ? aliasRow(row) : null
   }
 
-  async listAliases(key: port.WorkflowKey) {
+  async listAliases(key: WorkflowKey) {
     return (await this.database.query<StoredAlias>("listAliases", key)).map(aliasRow)
   }
 
@@ -76,7 +84,7 @@ export class SqlRegistry extends SqlStore implements port.Registry {
   }
 
   async listPauses() {
-    return this.database.query<port.WorkflowPause>("listPauses")
+    return this.database.query<WorkflowPause>("listPauses")
   }
 
   async settlePause(settled: Argument<"settlePause">) {
@@ -92,7 +100,7 @@ export class SqlRegistry extends SqlStore implements port.Registry {
     return row ? tokenRow(row) : null
   }
 
-  async listTokens(filter: port.TokenFilter = {}) {
+  async listTokens(filter: TokenFilter = {}) {
     return (await this.database.query<StoredToken>("listTokens", filter)).map(tokenRow)
   }
 

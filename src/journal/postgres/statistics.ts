@@ -1,23 +1,30 @@
 import { FIELD, plain, records } from "../joined-text.ts"
-import type * as port from "../port/statistics.ts"
+import type {
+  FactOfJob,
+  PartitionWatermark,
+  RollUp,
+  StatisticsQuery,
+  StatisticsStore,
+  StoredTotals,
+} from "../port/statistics.ts"
 import { fenceColumns, SqlStore } from "./database.ts"
 
-type Argument<Verb extends keyof port.StatisticsStore> = Parameters<port.StatisticsStore[Verb]>[0]
+type Argument<Verb extends keyof StatisticsStore> = Parameters<StatisticsStore[Verb]>[0]
 
 /** Roll-ups of statistics on PostgreSQL. */
-export class SqlStatistics extends SqlStore implements port.StatisticsStore {
+export class SqlStatistics extends SqlStore implements StatisticsStore {
   async watermarks(list: Argument<"watermarks">) {
     const partitions = list.map(({ partition }) => partition)
     const values = { partitions, upTo: list.map(({ upTo }) => upTo) }
-    return this.database.query<port.PartitionWatermark>("statisticsWatermarks", values)
+    return this.database.query<PartitionWatermark>("statisticsWatermarks", values)
   }
 
   async factsOfJobs(query: Argument<"factsOfJobs">) {
-    return this.database.query<port.FactOfJob>("statisticsFacts", query)
+    return this.database.query<FactOfJob>("statisticsFacts", query)
   }
 
   async readForUpdate({ partition, keys }: Argument<"readForUpdate">) {
-    return this.database.query<port.RollUp>("statisticsForUpdate", {
+    return this.database.query<RollUp>("statisticsForUpdate", {
       partition,
       owners: keys.map(({ owner }) => owner),
       workflows: keys.map(({ workflow }) => workflow),
@@ -37,8 +44,8 @@ export class SqlStatistics extends SqlStore implements port.StatisticsStore {
     return row!.isHeld || row!.isDone
   }
 
-  async read(query: port.StatisticsQuery) {
-    return this.database.query<port.StoredTotals>("statisticsRead", query)
+  async read(query: StatisticsQuery) {
+    return this.database.query<StoredTotals>("statisticsRead", query)
   }
 
   async purgeHours(purge: Argument<"purgeHours">) {
@@ -46,6 +53,6 @@ export class SqlStatistics extends SqlStore implements port.StatisticsStore {
   }
 }
 
-function rollUpRecord({ owner, workflow, version, hour, node, data }: port.RollUp): string {
+function rollUpRecord({ owner, workflow, version, hour, node, data }: RollUp): string {
   return [plain(owner), plain(workflow), version, hour, node, data].join(FIELD)
 }

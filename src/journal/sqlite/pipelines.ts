@@ -20,14 +20,27 @@ import {
   settled,
   storedKey,
 } from "../pipeline-rules.ts"
-import type * as port from "../port/pipelines.ts"
+import type {
+  DeadLetterRow,
+  DeadLettersLeft,
+  ExecutionRow,
+  LineageRow,
+  MessageKey,
+  MessageRow,
+  NewMessageRow,
+  ParkedRow,
+  ParkedState,
+  PipelineCommit,
+  PipelineStore,
+  ReplayedRow,
+} from "../port/pipelines.ts"
 import { pipelineMessage, type StoredPipelineMessage } from "../rows.ts"
 import { BEFORE_ALL_KEYS } from "../values.ts"
 import { heldPartitions } from "./append.ts"
 import { json, SqliteStore, type Sync, withinBytes } from "./database.ts"
 import { purgePipelines } from "./purge-pipelines.ts"
 
-type Argument<Verb extends keyof port.PipelineStore> = Parameters<port.PipelineStore[Verb]>[0]
+type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
 
 const LAST_ROUTE = Number.MAX_SAFE_INTEGER
 
@@ -39,10 +52,7 @@ const DEAD_LETTERS = "pipeline_parked as p indexed by pipeline_parked_dead"
 const MESSAGE_OF_PARKED =
   "pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq"
 
-export class SqlitePipelines
-  extends SqliteStore
-  implements Omit<Sync<port.PipelineStore>, "claimDeadLetters">
-{
+export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineStore>, "claimDeadLetters"> {
   claimExecution(claim: Argument<"claimExecution">): number | null {
     const { jobId, at, limit, claimMs } = claim
     return this.connection.transaction(() => {
@@ -73,10 +83,10 @@ export class SqlitePipelines
     })
   }
 
-  readExecution(jobId: string): port.ExecutionRow | null {
+  readExecution(jobId: string): ExecutionRow | null {
     const sql = `select id as execution, job_id as jobId, commit_number as "commit", progress, ended_at as endedAt
       from executions where job_id = ? and is_orphan = 0`
-    return this.connection.get<port.ExecutionRow>(sql, jobId) ?? null
+    return this.connection.get<ExecutionRow>(sql, jobId) ?? null
   }
 
   listExecutions(query: Argument<"listExecutions">) {
@@ -119,7 +129,7 @@ export class SqlitePipelines
   }
 
   /** Two reads, then one statement for each row: the rows that are written most often are not read first. */
-  commit(commit: port.PipelineCommit): { readonly isHeld: boolean } {
+  commit(commit: PipelineCommit): { readonly isHeld: boolean } {
     checkJson(commit)
     return this.connection.transaction(() => {
       const { fence, execution } = commit
@@ -135,7 +145,7 @@ export class SqlitePipelines
     })
   }
 
-  #write(commit: port.PipelineCommit): void {
+  #write(commit: PipelineCommit): void {
     const { execution, progress } = commit
     const { parked, unparked, stored } = settled(commit)
     const sql = "update executions set commit_number = ?, progress = ? where id = ?"
@@ -163,7 +173,7 @@ export class SqlitePipelines
     for (const hash of artifactsInText(body)) this.connection.run(sql, hash, execution)
   }
 
-  #insertMessages(execution: number, messages: readonly port.NewMessageRow[]): void {
+  #insertMessages(execution: number, messages: readonly NewMessageRow[]): void {
     const { statement: insert } = this.connection.prepare(
       `insert into pipeline_messages (execution, route, seq, parent_route, parent_seq, root, hops, at, bytes, body)
        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -174,7 +184,7 @@ export class SqlitePipelines
     }
   }
 
-  #insertLineage(execution: number, { commit, lineage }: port.PipelineCommit): void {
+  #insertLineage(execution: number, { commit, lineage }: PipelineCommit): void {
     const { statement: insert } = this.connection.prepare(
       `insert into pipeline_lineage (execution, route, seq, attempt, commit_number, place, gathered_into, steps)
        values (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -184,7 +194,7 @@ export class SqlitePipelines
     })
   }
 
-  #park(execution: number, parked: readonly port.ParkedRow[]): void {
+  #park(execution: number, parked: readonly ParkedRow[]): void {
     const { statement: put } = this.connection.prepare(
       `insert into pipeline_parked (execution, route, seq, attempts, due_at, at, error) values (?, ?, ?, ?, ?, ?, ?)
        on conflict (execution, route, seq) do update
@@ -196,7 +206,7 @@ export class SqlitePipelines
   }
 
   /** First the sizes: bodies that are left out are not read. */
-  readMessages({ execution, route, after, limit, maxBytes }: Argument<"readMessages">): port.MessageRow[] {
+  readMessages({ execution, route, after, limit, maxBytes }: Argument<"readMessages">): MessageRow[] {
     const sql = `select seq, bytes from pipeline_messages
      where execution = ? and route = ? and seq > ? order by seq limit ?`
     const sizes = this.connection.all<{ readonly seq: number; readonly bytes: number }>(
@@ -216,17 +226,17 @@ export class SqlitePipelines
     return rows.map(pipelineMessage)
   }
 
-  findMessages(execution: number, keys: readonly port.MessageKey[]): port.MessageRow[] {
+  findMessages(execution: number, keys: readonly MessageKey[]): MessageRow[] {
     return distinctKeys(keys).flatMap(key => this.#message(execution, key) ?? [])
   }
 
-  #message(execution: number, { route, seq }: port.MessageKey): port.MessageRow | undefined {
+  #message(execution: number, { route, seq }: MessageKey): MessageRow | undefined {
     const sql = `select ${MESSAGE} from pipeline_messages as m where m.execution = ? and m.route = ? and m.seq = ?`
     const row = this.connection.get<StoredPipelineMessage>(sql, execution, route, seq)
     return row && pipelineMessage(row)
   }
 
-  readRetries(query: Argument<"readRetries">): (port.MessageRow & port.ParkedState)[] {
+  readRetries(query: Argument<"readRetries">): (MessageRow & ParkedState)[] {
     const { execution, route, after = { dueAt: -1, seq: -1 }, maxBytes } = query
     const due = this.connection.all<DueRow>(
       `select p.seq, p.attempts, p.due_at as dueAt, m.bytes
@@ -246,10 +256,10 @@ export class SqlitePipelines
     route,
     after = BEFORE_ALL_KEYS,
     ...query
-  }: Argument<"listDeadLetters">): port.DeadLetterRow[] {
+  }: Argument<"listDeadLetters">): DeadLetterRow[] {
     const first = { route: route ?? -1, seq: -1 }
     const start = inKeyOrder(first, after) > 0 ? first : after
-    const rows = this.connection.all<StoredPipelineMessage & Omit<port.DeadLetterRow, "parent">>(
+    const rows = this.connection.all<StoredPipelineMessage & Omit<DeadLetterRow, "parent">>(
       `select ${MESSAGE}, p.attempts, p.at as failedAt, p.error, p.replayed_by as replayedBy,
          p.replay_body is not null as isEdited
        from ${DEAD_LETTERS} join ${MESSAGE_OF_PARKED}
@@ -261,9 +271,9 @@ export class SqlitePipelines
     return rows.map(row => ({ ...pipelineMessage(row), isEdited: Boolean(row.isEdited) }))
   }
 
-  deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): port.DeadLettersLeft {
+  deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): DeadLettersLeft {
     const left = `from ${DEAD_LETTERS} where p.execution = ? and p.due_at is null and p.replayed_by is null`
-    const first = this.connection.get<port.MessageKey & { readonly error: string }>(
+    const first = this.connection.get<MessageKey & { readonly error: string }>(
       `select p.route, p.seq, p.error ${left} order by p.route, p.seq limit 1`,
       execution,
     )
@@ -273,17 +283,15 @@ export class SqlitePipelines
   }
 
   /** The dead letters after this one: `claimDeadLettersInPages` claims them, a page at a time. */
-  deadLetterKeys(execution: number, after: port.MessageKey, limit: number): port.MessageKey[] {
+  deadLetterKeys(execution: number, after: MessageKey, limit: number): MessageKey[] {
     const sql = `select p.route, p.seq from ${DEAD_LETTERS}
       where p.execution = @execution and p.due_at is null and (p.route, p.seq) > (@route, @seq)
       order by p.route, p.seq limit @limit`
-    return this.connection.all<port.MessageKey>(sql, { ...after, execution, limit })
+    return this.connection.all<MessageKey>(sql, { ...after, execution, limit })
   }
 
   /** Skips a dead letter that another job has, unless that job does not exist after `claimMs`. */
-  claimDeadLetters(
-    claim: Argument<"claimDeadLetters"> & { readonly keys: readonly port.MessageKey[] },
-  ): number {
+  claimDeadLetters(claim: Argument<"claimDeadLetters"> & { readonly keys: readonly MessageKey[] }): number {
     const { execution, keys, replayedBy, at, claimMs, bodies = [] } = claim
     const bodyOf = new Map(bodies.map(edited => [nameOf(edited), json(edited.body)]))
     return this.connection.transaction(() => {
@@ -308,7 +316,7 @@ export class SqlitePipelines
     })
   }
 
-  readReplayed({ after, ...query }: Argument<"readReplayed">): port.ReplayedRow[] {
+  readReplayed({ after, ...query }: Argument<"readReplayed">): ReplayedRow[] {
     const rows = this.connection.all<StoredPipelineMessage & { readonly execution: number }>(
       `select ${MESSAGE_BUT_BODY}, coalesce(p.replay_body, m.body) as body, m.execution
        from pipeline_parked as p join ${MESSAGE_OF_PARKED}
@@ -326,14 +334,14 @@ export class SqlitePipelines
     return this.counted(sql, letter)
   }
 
-  findReplayed(query: Argument<"findReplayed">): port.MessageKey | null {
+  findReplayed(query: Argument<"findReplayed">): MessageKey | null {
     const sql = `select route, seq from pipeline_parked
       where replayed_by = @replayed_by and execution = @execution and route = @route order by seq limit 1 offset @before`
-    return this.connection.get<port.MessageKey>(sql, query) ?? null
+    return this.connection.get<MessageKey>(sql, query) ?? null
   }
 
-  readLineage({ execution, keys, limit }: Argument<"readLineage">): port.LineageRow[] {
-    const found: port.LineageRow[] = []
+  readLineage({ execution, keys, limit }: Argument<"readLineage">): LineageRow[] {
+    const found: LineageRow[] = []
     for (const key of distinctKeys(keys).sort(inKeyOrder)) {
       if (found.length >= limit) break
       for (const row of this.#attempts(execution, key, limit - found.length)) found.push(...lineageRows(row))
@@ -342,7 +350,7 @@ export class SqlitePipelines
   }
 
   /** The first `limit` rows, and with the last of them all rows of the same attempt. */
-  #attempts(execution: number, { route, seq }: port.MessageKey, limit: number): AttemptRow[] {
+  #attempts(execution: number, { route, seq }: MessageKey, limit: number): AttemptRow[] {
     const rows = `select route, seq, attempt, gathered_into as "into", steps from pipeline_lineage
       where execution = ? and route = ? and seq = ?`
     const sql = `${rows} order by attempt, commit_number, place limit ?`
@@ -354,11 +362,11 @@ export class SqlitePipelines
     return [...found.filter(row => row.attempt !== attempt), ...whole]
   }
 
-  readGathered({ execution, into, limit }: Argument<"readGathered">): port.MessageKey[] {
+  readGathered({ execution, into, limit }: Argument<"readGathered">): MessageKey[] {
     const sql = `select distinct route, seq from pipeline_lineage
       where execution = @execution and route = @route and gathered_into = @seq order by seq limit @limit`
     const found = distinctKeys(into).flatMap(key =>
-      this.connection.all<port.MessageKey>(sql, { ...key, execution, limit }),
+      this.connection.all<MessageKey>(sql, { ...key, execution, limit }),
     )
     return distinctKeys(found).sort(inKeyOrder).slice(0, limit)
   }
@@ -378,12 +386,8 @@ export class SqlitePipelines
   }
 }
 
-export interface DeadLetterPages extends Pick<port.PipelineStore, "claimDeadLetters"> {
-  deadLetterKeys(
-    execution: number,
-    after: port.MessageKey,
-    limit: number,
-  ): Promise<readonly port.MessageKey[]>
+export interface DeadLetterPages extends Pick<PipelineStore, "claimDeadLetters"> {
+  deadLetterKeys(execution: number, after: MessageKey, limit: number): Promise<readonly MessageKey[]>
 }
 
 /**
@@ -394,19 +398,19 @@ export async function claimDeadLettersInPages(
   claim: Argument<"claimDeadLetters">,
   pipelines: DeadLetterPages,
 ): Promise<number> {
-  const keysAfter = (after: port.MessageKey) => pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
+  const keysAfter = (after: MessageKey) => pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
   let count = 0
   for await (const keys of deadLetterPages(claim.keys, keysAfter))
     count = await pipelines.claimDeadLetters({ ...claim, keys })
   return count
 }
 
-interface DueRow extends port.ParkedState {
+interface DueRow extends ParkedState {
   readonly seq: number
   readonly bytes: number
 }
 
-function checkJson({ progress, messages, lineage, parked, stored }: port.PipelineCommit): void {
+function checkJson({ progress, messages, lineage, parked, stored }: PipelineCommit): void {
   json(progress)
   for (const { body } of messages) json(body)
   for (const { invocations } of lineage) for (const { error } of invocations) if (error !== null) json(error)

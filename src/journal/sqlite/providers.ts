@@ -5,7 +5,20 @@
  * Changes that belong to a fact (an operation that began or ended, a released slot) are written by `append`,
  * and rows of removed jobs are removed by `purge` and `tidy` (append.ts, journal.ts).
  */
-import type * as port from "../port/providers.ts"
+import type {
+  DueCancel,
+  JobWebhook,
+  NewWebhookEvent,
+  OperationName,
+  ProviderErrorRow,
+  ProviderOverview,
+  ProviderStore,
+  SlotKey,
+  SlotRequest,
+  SlotTerms,
+  UnseenSubmission,
+  WebhookEventRow,
+} from "../port/providers.ts"
 import {
   keyed,
   partitionsOf,
@@ -26,7 +39,7 @@ import {
   sendNotice,
 } from "./slots.ts"
 
-type Argument<Verb extends keyof port.ProviderStore> = Parameters<port.ProviderStore[Verb]>[0]
+type Argument<Verb extends keyof ProviderStore> = Parameters<ProviderStore[Verb]>[0]
 
 /** One row of `operations`. */
 const IS_OPERATION =
@@ -34,8 +47,8 @@ const IS_OPERATION =
 
 const ERRORS_KEPT = 20
 
-export class SqliteProviders extends SqliteStore implements Sync<port.ProviderStore> {
-  requestSlots(terms: port.SlotTerms, requests: readonly port.SlotRequest[]) {
+export class SqliteProviders extends SqliteStore implements Sync<ProviderStore> {
+  requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
     const connection = this.connection
     const answer = connection.transaction(() => {
       freeText(terms.provider)
@@ -51,7 +64,7 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     return answer
   }
 
-  grantSlots(terms: port.SlotTerms): readonly number[] {
+  grantSlots(terms: SlotTerms): readonly number[] {
     const connection = this.connection
     return this.#notify(connection.transaction(() => partitionsOf(grantSlots(connection, terms, []))))
   }
@@ -61,7 +74,7 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     return partitions
   }
 
-  releaseSlot(slot: port.SlotKey): void {
+  releaseSlot(slot: SlotKey): void {
     this.connection.run(
       "delete from slots where job_id = @job_id and node = @node and item = @item",
       keyed(slot),
@@ -90,7 +103,7 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     return rows.map(slotRow)
   }
 
-  slotPosition(slot: port.SlotKey & { readonly provider: string }): number | null {
+  slotPosition(slot: SlotKey & { readonly provider: string }): number | null {
     return positionOf(this.connection, slot)
   }
 
@@ -146,7 +159,7 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     )
   }
 
-  receiveEvent({ reason, news, ...event }: port.NewWebhookEvent): boolean {
+  receiveEvent({ reason, news, ...event }: NewWebhookEvent): boolean {
     const changed = this.connection.run(
       `insert into webhook_events (provider, event_id, external_id, received_at, verdict, reason, bytes, news)
        values (@provider, @event_id, @external_id, @received_at, @verdict, @reason, @bytes, @news)
@@ -164,7 +177,7 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
   }
 
   /** The parked events whose operation is known. */
-  #parkedEvents(operation: port.OperationName | null): ParkedEvent[] {
+  #parkedEvents(operation: OperationName | null): ParkedEvent[] {
     const ofOne = operation === null ? "" : "and e.provider = @provider and e.external_id = @external_id"
     // Without a hint SQLite reads all webhooks to get them in order.
     return this.connection.all(
@@ -195,15 +208,15 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     })
   }
 
-  listEvents({ provider, limit }: Argument<"listEvents">): port.WebhookEventRow[] {
+  listEvents({ provider, limit }: Argument<"listEvents">): WebhookEventRow[] {
     const sql = `select event_id as eventId, external_id as externalId, received_at as receivedAt, verdict, reason, bytes
      from webhook_events where provider = ? order by id desc limit ?`
-    const rows = this.connection.all<port.WebhookEventRow>(sql, provider, limit)
+    const rows = this.connection.all<WebhookEventRow>(sql, provider, limit)
     return rows.map(row => ({ ...row, reason: maybe(row.reason, text => JSON.parse(text) as string) }))
   }
 
-  jobWebhooks(query: Argument<"jobWebhooks">): port.JobWebhook[] {
-    const rows = this.connection.all<Omit<port.JobWebhook, "tasks"> & { readonly tasks: string }>(
+  jobWebhooks(query: Argument<"jobWebhooks">): JobWebhook[] {
+    const rows = this.connection.all<Omit<JobWebhook, "tasks"> & { readonly tasks: string }>(
       `select e.id, e.provider, e.external_id as externalId, e.received_at as receivedAt, e.verdict, e.reason,
          json_group_array(json_array(o.node, o.item)) as tasks
        from operations as o
@@ -224,12 +237,12 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     return rows.map(({ tasks, reason, ...row }) => ({
       ...row,
       reason: maybe(reason, text => JSON.parse(text) as string),
-      tasks: (JSON.parse(tasks) as port.JobWebhook["tasks"]).toSorted(([a, i], [b, n]) => a - b || i - n),
+      tasks: (JSON.parse(tasks) as JobWebhook["tasks"]).toSorted(([a, i], [b, n]) => a - b || i - n),
     }))
   }
 
-  dueCancels(query: Argument<"dueCancels">): port.DueCancel[] {
-    const rows = this.connection.all<StoredSlot<port.DueCancel>>(
+  dueCancels(query: Argument<"dueCancels">): DueCancel[] {
+    const rows = this.connection.all<StoredSlot<DueCancel>>(
       `select o.provider, o.external_id as externalId, o.job_id as jobId, o.node, o.item, o.attempt,
          o.cancel_tries as tries, coalesce(j.owner, '') as owner
        from operations as o left join jobs as j on j.id = o.job_id
@@ -274,12 +287,12 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     })
   }
 
-  unseenSubmissions(query: Argument<"unseenSubmissions">): port.UnseenSubmission[] {
+  unseenSubmissions(query: Argument<"unseenSubmissions">): UnseenSubmission[] {
     const which =
       "jobId" in query
         ? "o.job_id = @job_id"
         : "o.partition in (select value from json_each(@partitions)) and o.slot_until > @at"
-    const rows = this.connection.all<StoredSlot<port.UnseenSubmission>>(
+    const rows = this.connection.all<StoredSlot<UnseenSubmission>>(
       `select o.provider, o.job_id as jobId, o.node, o.item, o.attempt, o.operation, o.submitted_at as since,
          coalesce(o.slot_until, 0) as slotUntil, coalesce(j.owner, '') as owner
        from operations as o left join jobs as j on j.id = o.job_id
@@ -306,11 +319,9 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     })
   }
 
-  overview(query: Argument<"overview">): port.ProviderOverview {
+  overview(query: Argument<"overview">): ProviderOverview {
     const { provider } = query
-    const counts = this.connection.get<
-      Pick<port.ProviderOverview, "waiting" | "oldestAskedAt" | "operations">
-    >(
+    const counts = this.connection.get<Pick<ProviderOverview, "waiting" | "oldestAskedAt" | "operations">>(
       `select count(*) as waiting, min(asked_at) as oldestAskedAt,
          (select count(*) from operations where provider = ?1 and ended_at is null) as operations
        from slots where provider = ?1 and held_until is null`,
@@ -334,8 +345,8 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
     return providerOverview({ ...counts, held: [...held, ...left], pace, errors: this.#errors(provider) })
   }
 
-  #errors(provider: string): port.ProviderErrorRow[] {
-    const rows = this.connection.all<port.ProviderErrorRow>(
+  #errors(provider: string): ProviderErrorRow[] {
+    const rows = this.connection.all<ProviderErrorRow>(
       "select at, what, code, message from provider_errors where provider = ? order by id desc",
       provider,
     )
@@ -345,7 +356,7 @@ export class SqliteProviders extends SqliteStore implements Sync<port.ProviderSt
   }
 }
 
-interface ParkedEvent extends port.OperationName {
+interface ParkedEvent extends OperationName {
   readonly id: number
   readonly news: string
 }
@@ -356,7 +367,7 @@ interface Submission {
   readonly owner: string
 }
 
-function keyOf({ jobId, node, item }: port.SlotKey): port.SlotKey {
+function keyOf({ jobId, node, item }: SlotKey): SlotKey {
   return item === undefined ? { jobId, node } : { jobId, node, item }
 }
 

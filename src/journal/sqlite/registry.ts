@@ -1,5 +1,18 @@
-import type * as port from "../port/registry.ts"
-import { formatTargets } from "../port/registry.ts"
+import {
+  type AliasKey,
+  type AliasMove,
+  type AliasRow,
+  formatTargets,
+  type Registry,
+  type SessionRow,
+  type TokenFilter,
+  type TokenLimits,
+  type TokenRow,
+  type VersionRow,
+  type WorkflowKey,
+  type WorkflowPause,
+  type WorkflowSummary,
+} from "../port/registry.ts"
 import {
   aliasMove,
   aliasRow,
@@ -12,7 +25,7 @@ import {
 } from "../rows.ts"
 import { SqliteStore, type Sync } from "./database.ts"
 
-type Argument<Verb extends keyof port.Registry> = Parameters<port.Registry[Verb]>[0]
+type Argument<Verb extends keyof Registry> = Parameters<Registry[Verb]>[0]
 
 const VERSION_COLUMNS = "version, hash, created_at as createdAt, pushed_by as pushedBy"
 
@@ -23,27 +36,27 @@ const TOKEN_COLUMNS = `
 const ALIAS_COLUMNS = "alias, targets, moved_at as movedAt, moved_by as movedBy"
 
 /** Names, aliases, tokens and sessions on one SQLite connection: each method is one transaction. */
-export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
+export class SqliteRegistry extends SqliteStore implements Sync<Registry> {
   /** One index step per workflow, however many versions there are. */
-  listWorkflows({ owner, after = "", limit }: Argument<"listWorkflows">): port.WorkflowSummary[] {
+  listWorkflows({ owner, after = "", limit }: Argument<"listWorkflows">): WorkflowSummary[] {
     const sql = `select name, ${VERSION_COLUMNS} from workflows
       where owner = ? and name > ? and deleted_at is null order by name, version desc limit 1`
-    const found: port.WorkflowSummary[] = []
+    const found: WorkflowSummary[] = []
     while (found.length < limit) {
-      const next = this.connection.get<port.WorkflowSummary>(sql, owner, found.at(-1)?.name ?? after)
+      const next = this.connection.get<WorkflowSummary>(sql, owner, found.at(-1)?.name ?? after)
       if (next === undefined) break
       found.push(next)
     }
     return found
   }
 
-  listVersions({ before = Number.MAX_SAFE_INTEGER, ...query }: Argument<"listVersions">): port.VersionRow[] {
+  listVersions({ before = Number.MAX_SAFE_INTEGER, ...query }: Argument<"listVersions">): VersionRow[] {
     const sql = `select ${VERSION_COLUMNS} from workflows
       where owner = @owner and name = @name and version < @before and deleted_at is null order by version desc limit @limit`
     return this.connection.all(sql, { ...query, before })
   }
 
-  readLatest({ owner, name }: port.WorkflowKey): number | null {
+  readLatest({ owner, name }: WorkflowKey): number | null {
     const sql = `select version from workflows
       where owner = ? and name = ? and deleted_at is null order by version desc limit 1`
     return this.connection.get<{ version: number }>(sql, owner, name)?.version ?? null
@@ -65,13 +78,13 @@ export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
     })
   }
 
-  readAlias(key: port.AliasKey): port.AliasRow | null {
+  readAlias(key: AliasKey): AliasRow | null {
     const sql = `select ${ALIAS_COLUMNS} from aliases where owner = @owner and name = @name and alias = @alias`
     const found = this.connection.get<StoredAlias>(sql, key)
     return found ? aliasRow(found) : null
   }
 
-  listAliases({ owner, name }: port.WorkflowKey): port.AliasRow[] {
+  listAliases({ owner, name }: WorkflowKey): AliasRow[] {
     const sql = `select ${ALIAS_COLUMNS} from aliases where owner = ? and name = ? order by alias`
     return this.connection.all<StoredAlias>(sql, owner, name).map(aliasRow)
   }
@@ -107,7 +120,7 @@ export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
     })
   }
 
-  listAliasMoves(query: Argument<"listAliasMoves">): port.AliasMove[] {
+  listAliasMoves(query: Argument<"listAliasMoves">): AliasMove[] {
     const sql = `select moved_at as at, moved_by as by, moved_from as "from", moved_to as "to" from alias_moves
       where owner = @owner and name = @name and alias = @alias order by id desc limit @limit`
     return this.connection.all<StoredMove>(sql, query).map(aliasMove)
@@ -127,7 +140,7 @@ export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
     return this.connection.run(sql, at, owner, name) > 0
   }
 
-  listPauses(): port.WorkflowPause[] {
+  listPauses(): WorkflowPause[] {
     return this.connection.all(
       `select owner, name, paused_at as pausedAt, paused_by as pausedBy, reason, resumed_at as resumedAt
        from workflow_pauses order by owner, name`,
@@ -139,7 +152,7 @@ export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
     this.connection.run(sql, owner, name, resumedAt)
   }
 
-  putToken(token: Omit<port.TokenRow, "revokedAt">): void {
+  putToken(token: Omit<TokenRow, "revokedAt">): void {
     this.connection.run(
       `insert into tokens (
          id, hash, owner, scopes, last_four, created_at, rate_limit, max_unfinished_jobs, max_body_bytes
@@ -152,13 +165,13 @@ export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
     )
   }
 
-  readToken(hash: string): port.TokenRow | null {
+  readToken(hash: string): TokenRow | null {
     const sql = `select ${TOKEN_COLUMNS} from tokens where hash = ? and revoked_at is null`
     const found = this.connection.get<StoredToken>(sql, hash)
     return found ? tokenRow(found) : null
   }
 
-  listTokens({ owner, after = "", limit = -1 }: port.TokenFilter = {}): port.TokenRow[] {
+  listTokens({ owner, after = "", limit = -1 }: TokenFilter = {}): TokenRow[] {
     const ofOwner = owner === undefined ? "" : "owner = @owner and "
     const sql = `select ${TOKEN_COLUMNS} from tokens where ${ofOwner}id > @after order by id limit @limit`
     return this.connection.all<StoredToken>(sql, { owner, after, limit }).map(tokenRow)
@@ -189,7 +202,7 @@ export class SqliteRegistry extends SqliteStore implements Sync<port.Registry> {
     })
   }
 
-  readSession({ hash, at }: Argument<"readSession">): (port.SessionRow & port.TokenLimits) | null {
+  readSession({ hash, at }: Argument<"readSession">): (SessionRow & TokenLimits) | null {
     const sql = `select s.hash, s.token_id as tokenId, s.subject, s.owner, s.scopes, s.created_at as createdAt,
         s.expires_at as expiresAt, t.rate_limit as rateLimit, t.max_unfinished_jobs as maxUnfinishedJobs,
         t.max_body_bytes as maxBodyBytes

@@ -3,10 +3,22 @@ import { z } from "zod"
 import { bulkVerbs, HIGHEST_RATE, targetStatuses, USUAL_RATE } from "../../jobs/bulk/operation.ts"
 import { searchedWords } from "../../journal/fingerprint.ts"
 import { bulkFork } from "./fork.ts"
-import * as schema from "./job.ts"
+import {
+  exemplified,
+  int,
+  jobId,
+  jobIdExample,
+  jobStatus,
+  moment,
+  nullableText,
+  ofWorkflow,
+  storableText,
+  time,
+  version,
+} from "./job.ts"
 
 const verb = z.enum(bulkVerbs).meta({ example: "retry" })
-const text = schema.storableText(1000).min(1)
+const text = storableText(1000).min(1)
 
 const filter = z
   .strictObject({
@@ -18,8 +30,8 @@ const filter = z
       .describe(
         "Left out: the states in which the verb has something to do. cancel: all before the end; retry and fork: FAILED, CANCELLED, EXPIRED; delete: all after the end.",
       ),
-    workflow: schema.ofWorkflow,
-    version: schema.version.optional().describe("A version of `workflow`, which must be given too."),
+    workflow: ofWorkflow,
+    version: version.optional().describe("A version of `workflow`, which must be given too."),
     labels: z.record(z.string().min(1).max(200), text).optional(),
     parent: z.string().max(100).optional().meta({
       description: "A job's id: only its child jobs. Left out, or `none`: only jobs without a parent.",
@@ -33,8 +45,8 @@ const filter = z
       .optional()
       .describe("Words of the error's message, all of them."),
     min_duration: z.number().min(0).max(1e10).optional().describe("In seconds."),
-    created_from: schema.moment.optional(),
-    created_before: schema.moment.optional(),
+    created_from: moment.optional(),
+    created_before: moment.optional(),
   })
   .meta({ id: "BulkFilter", description: "As for `GET /jobs`; at least one field." })
 
@@ -47,10 +59,10 @@ export const rate = z
 export const backfill = z.object({
   schedule: z.string().describe("The name of the schedule."),
   workflow: z.string().describe("The version that the jobs run."),
-  from: schema.time,
-  to: schema.time,
-  first_tick: schema.time.nullable(),
-  last_tick: schema.time.nullable(),
+  from: time,
+  to: time,
+  first_tick: time.nullable(),
+  last_tick: time.nullable(),
 })
 
 export const request = z
@@ -70,13 +82,13 @@ export const request = z
   })
 
 const refusal = z.object({
-  job_id: schema.nullableText.describe("Null: it is a tick of a backfill."),
-  tick: schema.time.optional(),
+  job_id: nullableText.describe("Null: it is a tick of a backfill."),
+  tick: time.optional(),
   code: z.string().describe("A code of docs/reference/errors.md."),
   message: z.string(),
 })
 
-const shownFilter = z.looseObject({ status: z.array(schema.jobStatus).optional() })
+const shownFilter = z.looseObject({ status: z.array(jobStatus).optional() })
 
 const countExample = {
   verb: "retry",
@@ -86,15 +98,15 @@ const countExample = {
   by_status: { FAILED: 1203 },
 }
 
-export const count = schema.exemplified("BulkCount", countExample, {
+export const count = exemplified("BulkCount", countExample, {
   verb,
   filter: shownFilter,
-  count: schema.int,
+  count: int,
   complete: z.boolean().describe("false: there are at least `count`; the search is bounded."),
-  by_status: z.record(z.string(), schema.int),
+  by_status: z.record(z.string(), int),
   fork: z
     .object({
-      previewed: schema.int.describe("How many jobs were examined: the newest, at most 10."),
+      previewed: int.describe("How many jobs were examined: the newest, at most 10."),
       unconfirmed: z
         .object({ unsafe: z.array(z.string()), unknown: z.array(z.string()) })
         .describe("Nodes that `fork.confirm` must still contain for these jobs."),
@@ -111,15 +123,15 @@ const summaryFields = {
     description: "`backfill`: started by `POST /schedules/{name}/backfill`.",
     example: "retry",
   }),
-  status: schema.jobStatus.describe(
+  status: jobStatus.describe(
     "Of that job: COMPLETED when every target got its command, CANCELLED when aborted.",
   ),
-  created_at: schema.time,
-  finished_at: schema.time.nullable(),
+  created_at: time,
+  finished_at: time.nullable(),
 }
 
 const summaryExample = {
-  bulk_id: schema.jobIdExample,
+  bulk_id: jobIdExample,
   owner: "local",
   verb: "retry",
   status: "PROCESSING",
@@ -136,10 +148,10 @@ const operationExample = {
   ...{ processed: 400, done: 398, refused: 2, aborting: false },
 }
 
-export const operation = schema.exemplified("BulkOperation", operationExample, {
+export const operation = exemplified("BulkOperation", operationExample, {
   ...summaryFields,
   filter: shownFilter,
-  reason: schema.nullableText,
+  reason: nullableText,
   rate: z.number(),
   fork: z
     .looseObject({})
@@ -147,32 +159,30 @@ export const operation = schema.exemplified("BulkOperation", operationExample, {
     .describe("For fork: as in the request, with the version that a name meant at the start."),
   backfill: backfill.optional().describe("For backfill: its ticks. `filter` is empty then."),
   matched: z
-    .object({ count: schema.int, complete: z.boolean() })
+    .object({ count: int, complete: z.boolean() })
     .describe("The targets that were counted at the start; `complete: false`: there were more."),
-  processed: schema.int.describe("Targets that got their command."),
-  done: schema.int,
-  refused: schema.int,
+  processed: int.describe("Targets that got their command."),
+  done: int,
+  refused: int,
   aborting: z.boolean().describe("It is cancelled as soon as its commands in flight have ended."),
 })
 
 export const operationPage = z
   .object({
     operations: z.array(z.object(summaryFields)),
-    next: schema.jobId.nullable().describe("`after` of the next page; null: this is the last."),
+    next: jobId.nullable().describe("`after` of the next page; null: this is the last."),
   })
   .meta({ examples: [{ operations: [summaryExample], next: null }] })
 
 const refusalExample = {
-  job_id: schema.jobIdExample,
+  job_id: jobIdExample,
   code: "E316",
-  message: `Job ${schema.jobIdExample} has ended or been retried since the bulk operation began.`,
+  message: `Job ${jobIdExample} has ended or been retried since the bulk operation began.`,
 }
 
 export const refusalPage = z
   .object({
     refused: z.array(refusal),
-    next: schema.nullableText.describe(
-      "`after` of the next page; null: nothing more has been refused so far.",
-    ),
+    next: nullableText.describe("`after` of the next page; null: nothing more has been refused so far."),
   })
   .meta({ examples: [{ refused: [refusalExample], next: null }] })

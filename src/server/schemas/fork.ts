@@ -1,6 +1,16 @@
 /** Requests and previews of forks. */
 import { z } from "zod"
-import * as schema from "./job.ts"
+import {
+  count,
+  eg,
+  exemplified,
+  int,
+  jobIdExample,
+  json,
+  named,
+  nullableText,
+  workflowReference,
+} from "./job.ts"
 
 const nodeId = z.string().min(1).max(300)
 const nodeIds = z.array(nodeId).max(100_000)
@@ -12,14 +22,14 @@ const common = {
     .optional()
     .describe("Nodes that run again, with all that depends on them. Default: what did not complete."),
   workflow: z
-    .union([schema.workflowReference, z.looseObject({ name: z.string(), nodes: z.array(z.unknown()) })])
+    .union([workflowReference, z.looseObject({ name: z.string(), nodes: z.array(z.unknown()) })])
     .optional()
     .describe(
       "Another version of the same workflow, `name@3`; or a changed definition, as JSON, which is stored with this job and not as a version. Default: what the origin runs.",
     ),
   overrides: byNode(
     z
-      .strictObject({ output: schema.json.optional(), config: z.record(z.string(), z.unknown()).optional() })
+      .strictObject({ output: json.optional(), config: z.record(z.string(), z.unknown()).optional() })
       .refine(override => Object.keys(override).length === 1, "must have either output or config"),
   )
     .optional()
@@ -42,8 +52,8 @@ export const bulkFork = z.strictObject(common).meta({
 export const forkRequest = z
   .strictObject({
     ...common,
-    input: schema.json.optional().describe("Default: the input of the origin."),
-    items: byNode(z.array(schema.count).min(1).max(1_000_000))
+    input: json.optional().describe("Default: the input of the origin."),
+    items: byNode(z.array(count).min(1).max(1_000_000))
       .optional()
       .describe("By node with for_each: the items that run again, from 0; its other items do not."),
     reuse: nodeIds.optional().describe("Nodes whose results are taken over although the input has changed."),
@@ -63,7 +73,7 @@ const usage = z
   )
   .nullable()
 
-const forkedNode = schema.named("ForkedNode", {
+const forkedNode = named("ForkedNode", {
   node: z.string(),
   reason: z.looseObject({
     code: z.enum([
@@ -81,7 +91,7 @@ const forkedNode = schema.named("ForkedNode", {
   }),
   because: z.string().describe("The reason in a few words."),
   items: z
-    .object({ reused: schema.int, run: schema.int })
+    .object({ reused: int, run: int })
     .optional()
     .describe(
       "For a node with for_each whose list is known: how many items are taken over, and how many run.",
@@ -96,7 +106,7 @@ const forkedNode = schema.named("ForkedNode", {
 const ids = z.array(z.string())
 
 const example = {
-  job_id: schema.jobIdExample,
+  job_id: jobIdExample,
   workflow: "order",
   workflow_version: 3,
   definition: null,
@@ -119,13 +129,11 @@ const example = {
   unconfirmed: { unsafe: ["charge"], unknown: [] },
 }
 
-export const forkPreview = schema.exemplified("ForkPreview", example, {
-  job_id: schema.eg(z.string(), schema.jobIdExample, "The origin."),
+export const forkPreview = exemplified("ForkPreview", example, {
+  job_id: eg(z.string(), jobIdExample, "The origin."),
   workflow: z.string(),
-  workflow_version: schema.int.nullable().describe("null: a changed definition."),
-  definition: schema.nullableText.describe(
-    "The hash of the changed definition; null: the fork runs a version.",
-  ),
+  workflow_version: int.nullable().describe("null: a changed definition."),
+  definition: nullableText.describe("The hash of the changed definition; null: the fork runs a version."),
   reused: z.array(forkedNode),
   will_run: z.array(forkedNode),
   pinned: z.array(forkedNode).describe("Nodes whose output the request sets."),

@@ -3,9 +3,21 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { scheduleDocument } from "../../schedule/document.ts"
 import { backfill, rate } from "./bulk.ts"
-import * as schema from "./job.ts"
+import {
+  int,
+  jobId,
+  json,
+  limit,
+  moment,
+  named,
+  nullableText,
+  queryInt,
+  storableText,
+  submission,
+  time,
+} from "./job.ts"
 
-export const scheduleName = schema.storableText(200).min(1).meta({ example: "nightly" })
+export const scheduleName = storableText(200).min(1).meta({ example: "nightly" })
 
 /** A request without content. An unknown field is refused: the caller may believe that it counts. */
 export const nothing = z.strictObject({}).nullish()
@@ -14,11 +26,11 @@ const documentExample = { workflow: "order", cron: "0 2 * * *", zone: "Europe/Be
 
 /** Any JSON as in other requests; `z.json()` would add a schema without a name to the OpenAPI document. */
 const document = scheduleDocument.extend({
-  input: (schema.json as z.ZodType<Json>).optional().meta(scheduleDocument.shape.input.meta()!),
+  input: (json as z.ZodType<Json>).optional().meta(scheduleDocument.shape.input.meta()!),
 })
 
 /** Labels as in a submission. What is stored may have been accepted without them. */
-const given = document.extend({ labels: schema.submission.labels })
+const given = document.extend({ labels: submission.labels })
 
 export const request = given.meta({ id: "ScheduleRequest", example: documentExample })
 
@@ -27,7 +39,7 @@ export const previewRequest = given
   .meta({ id: "SchedulePreviewRequest", example: { cron: "0 2 * * *", zone: "Europe/Berlin" } })
 
 export const preview = z
-  .object({ next_ticks: z.array(schema.time).describe("The next 20 ticks, without their jitter.") })
+  .object({ next_ticks: z.array(time).describe("The next 20 ticks, without their jitter.") })
   .meta({ id: "SchedulePreview", example: { next_ticks: ["2026-11-16T01:00:00.000Z"] } })
 
 const defaults = { jitter_seconds: 0, overlap: "skip", catch_up: "last", catch_up_seconds: 86_400 }
@@ -42,14 +54,14 @@ const summary = z
     name: scheduleName,
     owner: z.string().meta({ example: "local" }),
     ...document.shape,
-    created_at: schema.time,
-    updated_at: schema.time,
-    paused_at: schema.time.nullable(),
-    next_at: schema.time
+    created_at: time,
+    updated_at: time,
+    paused_at: time.nullable(),
+    next_at: time
       .nullable()
       .describe("When the next tick fires, with its jitter; null: never, or it is paused."),
-    queued_tick: schema.time.nullable().describe("A tick that starts when the latest job has ended."),
-    last_job: schema.jobId.nullable().describe("The latest job that a tick has started."),
+    queued_tick: time.nullable().describe("A tick that starts when the latest job has ended."),
+    last_job: jobId.nullable().describe("The latest job that a tick has started."),
     problem: z
       .string()
       .optional()
@@ -58,19 +70,19 @@ const summary = z
   .meta({ id: "ScheduleSummary", example: summaryExample })
 
 export const schedule = summary
-  .extend({ next_ticks: z.array(schema.time).describe("The next 20 ticks, without their jitter.") })
+  .extend({ next_ticks: z.array(time).describe("The next 20 ticks, without their jitter.") })
   .meta({ id: "Schedule", example: { ...summaryExample, next_ticks: ["2026-11-16T01:00:00.000Z"] } })
 
-const fire = schema.named("ScheduleFire", {
-  tick: schema.time,
+const fire = named("ScheduleFire", {
+  tick: time,
   kind: z
     .enum(["tick", "run", "backfill"])
     .describe("`run`: requested by `POST /schedules/{name}/run`. `backfill`: a tick of a backfill."),
-  bulk_id: schema.jobId.nullable().describe("The bulk operation of a backfill."),
-  at: schema.time.describe("When it was decided."),
+  bulk_id: jobId.nullable().describe("The bulk operation of a backfill."),
+  at: time.describe("When it was decided."),
   outcome: z.enum(["started", "skipped", "missed", "queued", "refused"]),
-  job_id: schema.jobId.nullable(),
-  reason: schema.nullableText.meta({ example: "the job before it had not ended" }),
+  job_id: jobId.nullable(),
+  reason: nullableText.meta({ example: "the job before it had not ended" }),
   count: z.number().meta({
     description: "Ticks that were missed in a row are one entry, under the last of them.",
     example: 1,
@@ -83,9 +95,8 @@ const listed = summary.extend({
 
 export const listQuery = z.strictObject({
   after: scheduleName.optional(),
-  limit: schema.limit,
-  fires: schema
-    .queryInt(0, 20)
+  limit,
+  fires: queryInt(0, 20)
     .default(0)
     .meta({ example: 5 })
     .describe("How many of the newest fires of each schedule are included."),
@@ -93,22 +104,21 @@ export const listQuery = z.strictObject({
 
 export const page = z.object({
   schedules: z.array(listed),
-  next: schema.nullableText.meta({ example: "nightly" }),
+  next: nullableText.meta({ example: "nightly" }),
 })
 
 /** A time, or `next` of a page: a time and a kind. */
-const firePlace = schema
-  .storableText(100)
+const firePlace = storableText(100)
   .refine(text => isTime(text.split("/")[0]!), "must be a time with its zone, or `next` of the previous page")
   .meta({ description: "`next` of the previous page, or a time.", example: "2026-11-15T12:00:00.000Z/tick" })
 
 function isTime(text: string): boolean {
-  return schema.moment.safeParse(text).success
+  return moment.safeParse(text).success
 }
 
-export const firesQuery = z.strictObject({ before: firePlace.optional(), limit: schema.limit })
+export const firesQuery = z.strictObject({ before: firePlace.optional(), limit })
 
-const next = schema.nullableText.meta({
+const next = nullableText.meta({
   description: "Null: this is the last page.",
   example: "2026-11-15T12:00:00.000Z/tick",
 })
@@ -116,10 +126,10 @@ const next = schema.nullableText.meta({
 export const fires = z.object({ fires: z.array(fire), next })
 
 export const ticksQuery = z.strictObject({
-  from: schema.moment,
-  to: schema.moment,
+  from: moment,
+  to: moment,
   after: firePlace.optional(),
-  limit: schema.limit,
+  limit,
 })
 
 export const ticks = z.object({
@@ -137,8 +147,8 @@ export const ticks = z.object({
 
 export const backfillRequest = z
   .strictObject({
-    from: schema.moment.describe("The first tick is not before this time."),
-    to: schema.moment.describe("All ticks are before this time, which is not in the future."),
+    from: moment.describe("The first tick is not before this time."),
+    to: moment.describe("All ticks are before this time, which is not in the future."),
     rate: rate.optional(),
     dry_run: z.boolean().optional().describe("Only count the ticks."),
   })
@@ -151,7 +161,7 @@ const backfillExample = {
 }
 
 export const backfillCount = z
-  .object({ ...backfill.shape, count: schema.int })
+  .object({ ...backfill.shape, count: int })
   .meta({ id: "BackfillCount", examples: [{ ...backfillExample, count: 14 }] })
 
-export const started = z.object({ job_id: schema.jobId })
+export const started = z.object({ job_id: jobId })

@@ -1,8 +1,14 @@
 /** Artifacts on one SQLite connection: each method is one transaction. */
-import type * as port from "../../port/artifacts.ts"
+import type {
+  ArtifactName,
+  ArtifactRemoval,
+  ArtifactRow,
+  ArtifactStore,
+  NewArtifact,
+} from "../../port/artifacts.ts"
 import { list, SqliteStore, type Sync } from "../database.ts"
 
-type Argument<Verb extends keyof port.ArtifactStore> = Parameters<port.ArtifactStore[Verb]>[0]
+type Argument<Verb extends keyof ArtifactStore> = Parameters<ArtifactStore[Verb]>[0]
 
 const COLUMNS = `a.owner, a.hash, a.key, a.bytes, a.name, a.type, a.created_at as createdAt, a.last_put_at as lastPutAt,
   a.marked_at as markedAt, a.removed_at as removedAt`
@@ -32,8 +38,8 @@ where owner = ? and hash = ? and marked_at is null and key is not null and claim
 
 const IS_HELD = "exists (select 1 from held as h where h.held = a.hash || ' ' || a.owner)"
 
-export class SqliteArtifacts extends SqliteStore implements Sync<port.ArtifactStore> {
-  put(artifact: port.NewArtifact): port.ArtifactRow {
+export class SqliteArtifacts extends SqliteStore implements Sync<ArtifactStore> {
+  put(artifact: NewArtifact): ArtifactRow {
     return this.connection.transaction(() => {
       this.connection.run(PUT, artifact)
       return this.read(artifact)!
@@ -48,12 +54,12 @@ export class SqliteArtifacts extends SqliteStore implements Sync<port.ArtifactSt
     )
   }
 
-  read({ owner, hash }: port.ArtifactName): port.ArtifactRow | null {
+  read({ owner, hash }: ArtifactName): ArtifactRow | null {
     const sql = `select ${COLUMNS} from artifacts as a where a.owner = ? and a.hash = ?`
-    return this.connection.get<port.ArtifactRow>(sql, owner, hash) ?? null
+    return this.connection.get<ArtifactRow>(sql, owner, hash) ?? null
   }
 
-  list({ after = "", ...query }: Argument<"list">): port.ArtifactRow[] {
+  list({ after = "", ...query }: Argument<"list">): ArtifactRow[] {
     const from =
       query.jobId === undefined
         ? "artifacts as a where a.owner = @owner"
@@ -68,7 +74,7 @@ export class SqliteArtifacts extends SqliteStore implements Sync<port.ArtifactSt
     return this.connection.get<{ bytes: number }>(sql, owner)!.bytes
   }
 
-  remove(removal: Argument<"remove">): port.ArtifactRemoval {
+  remove(removal: Argument<"remove">): ArtifactRemoval {
     return this.connection.transaction(() => {
       const found = this.connection.get<{ key: string | null; isFree: number; isHeld: number }>(
         `select a.key, a.claimed_at <= @claimed_before as isFree, ${IS_HELD} as isHeld
@@ -89,7 +95,7 @@ export class SqliteArtifacts extends SqliteStore implements Sync<port.ArtifactSt
   mark(marking: Argument<"mark">) {
     const { at, limit, dryRun = false } = marking
     return this.connection.transaction(() => {
-      const page = this.connection.all<port.ArtifactRow & { readonly isFree: number }>(
+      const page = this.connection.all<ArtifactRow & { readonly isFree: number }>(
         `select ${COLUMNS},
            a.marked_at is null and a.last_put_at < @before and a.claimed_at < @claimed_before and not ${IS_HELD} as isFree
          from artifacts as a where (a.owner, a.hash) > (@owner, @hash) order by a.owner, a.hash limit @limit`,
@@ -97,7 +103,7 @@ export class SqliteArtifacts extends SqliteStore implements Sync<port.ArtifactSt
       )
       const marked = page
         .filter(({ isFree }) => isFree)
-        .map(({ isFree: _, ...row }): port.ArtifactRow => ({ ...row, markedAt: at }))
+        .map(({ isFree: _, ...row }): ArtifactRow => ({ ...row, markedAt: at }))
       const sql = "update artifacts set marked_at = ? where owner = ? and hash = ?"
       if (!dryRun) for (const { owner, hash } of marked) this.connection.run(sql, at, owner, hash)
       const last = page.length < limit ? undefined : page.at(-1)
@@ -105,7 +111,7 @@ export class SqliteArtifacts extends SqliteStore implements Sync<port.ArtifactSt
     })
   }
 
-  marked({ before, limit }: Argument<"marked">): port.ArtifactRow[] {
+  marked({ before, limit }: Argument<"marked">): ArtifactRow[] {
     const sql = `select ${COLUMNS} from artifacts as a where a.marked_at < ? order by a.marked_at limit ?`
     return this.connection.all(sql, before, limit)
   }

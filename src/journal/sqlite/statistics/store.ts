@@ -1,9 +1,16 @@
 /** Roll-ups of statistics on one SQLite connection: each method is one transaction. */
-import type * as port from "../../port/statistics.ts"
+import type {
+  FactOfJob,
+  PartitionWatermark,
+  RollUp,
+  StatisticsQuery,
+  StatisticsStore,
+  StoredTotals,
+} from "../../port/statistics.ts"
 import { heldPartitions } from "../append.ts"
 import { SqliteStore, type Sync } from "../database.ts"
 
-type Argument<Verb extends keyof port.StatisticsStore> = Parameters<port.StatisticsStore[Verb]>[0]
+type Argument<Verb extends keyof StatisticsStore> = Parameters<StatisticsStore[Verb]>[0]
 
 const WATERMARK = "select seq from statistics_watermarks where partition = ?"
 
@@ -27,8 +34,8 @@ insert into node_stats (owner, workflow, version, hour, node, partition, data)
 values (@owner, @workflow, @version, @hour, @node, @partition, @data)
 on conflict (owner, workflow, hour, version, node, partition) do update set data = excluded.data`
 
-export class SqliteStatistics extends SqliteStore implements Sync<port.StatisticsStore> {
-  watermarks(partitions: Argument<"watermarks">): port.PartitionWatermark[] {
+export class SqliteStatistics extends SqliteStore implements Sync<StatisticsStore> {
+  watermarks(partitions: Argument<"watermarks">): PartitionWatermark[] {
     return partitions.map(({ partition, upTo }) => {
       const seq = this.#watermark(partition)
       const next = "select 1 from journal where partition = ? and seq > ? and seq <= ? limit 1"
@@ -40,13 +47,13 @@ export class SqliteStatistics extends SqliteStore implements Sync<port.Statistic
     return this.connection.get<{ seq: number }>(WATERMARK, partition)?.seq ?? -1
   }
 
-  factsOfJobs(query: Argument<"factsOfJobs">): port.FactOfJob[] {
-    const rows = this.connection.all<port.FactOfJob>(FACTS, query)
+  factsOfJobs(query: Argument<"factsOfJobs">): FactOfJob[] {
+    const rows = this.connection.all<FactOfJob>(FACTS, query)
     return rows.map(row => ({ ...row, hasEnded: Boolean(row.hasEnded) }))
   }
 
-  readForUpdate({ partition, keys }: Argument<"readForUpdate">): port.RollUp[] {
-    return keys.flatMap(key => this.connection.all<port.RollUp>(FOR_UPDATE, { ...key, partition }))
+  readForUpdate({ partition, keys }: Argument<"readForUpdate">): RollUp[] {
+    return keys.flatMap(key => this.connection.all<RollUp>(FOR_UPDATE, { ...key, partition }))
   }
 
   write({ moves, partition, rollUps }: Argument<"write">): boolean {
@@ -64,7 +71,7 @@ export class SqliteStatistics extends SqliteStore implements Sync<port.Statistic
     })
   }
 
-  read(query: port.StatisticsQuery): port.StoredTotals[] {
+  read(query: StatisticsQuery): StoredTotals[] {
     const sql = `select version, node, group_concat(data, char(10)) as data from node_stats
       where owner = @owner and workflow = @workflow and hour >= @from and hour < @to
         and (@version is null or version = @version)
