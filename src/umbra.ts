@@ -394,7 +394,7 @@ export class Umbra {
   }
 
   async cancel(jobId: string, reason?: string): Promise<void> {
-    await this.command(jobId, { type: "cancel", ...(reason === undefined ? {} : { reason }) })
+    await this.command(jobId, { type: "cancel", reason })
   }
 
   /** Runs again exactly what is not COMPLETED or SKIPPED. */

@@ -90,9 +90,29 @@ function camelCase(name: string): string {
  * that should be the statement.
  */
 function statementText({ name, text }: SourceFile): string {
-  const statement = text.replace(/^(\s*--[^\n]*\n)*/, "").trim()
+  const statement = withRecords(text.replace(/^(\s*--[^\n]*\n)*/, "").trim())
   if (statement === "") throw new Error(`statements/${name}.sql: contains no statement`)
   return statement
+}
+
+/**
+ * `from records($5) as n (j)` → the rows of a parameter: records are joined by U+001E and their fields by U+001F. Each row is
+ * an array of texts. `offset 0` keeps the planner from splitting a record again for every column of it.
+ */
+function withRecords(text: string): string {
+  return text.replaceAll(
+    /^( *)from records\(([$@]\w+)\) as (\w+) \((\w+)\)$/gm,
+    (_, indent: string, parameter: string, name: string, fields: string) =>
+      [
+        "from (",
+        `  select string_to_array(record, chr(31)) as ${fields}`,
+        `  from unnest(string_to_array(${parameter}::text, chr(30))) as u (record)`,
+        "  offset 0",
+        `) as ${name}`,
+      ]
+        .map(line => indent + line)
+        .join("\n"),
+  )
 }
 
 /** Numbers may have gaps: branches that are merged one after another have a number each. */

@@ -125,10 +125,10 @@ export class Http {
           ...(type === undefined ? {} : { "content-type": type }),
           ...headers,
         },
-        ...(body === undefined ? {} : { body: contentType === undefined ? JSON.stringify(body) : `${body}` }),
+        body: body === undefined ? null : contentType === undefined ? JSON.stringify(body) : `${body}`,
         // `duplex` is required for streams, and not in the types.
         ...(stream === undefined ? {} : ({ body: stream, duplex: "half" } as RequestInit)),
-        ...(signal === undefined ? {} : { signal }),
+        signal: signal ?? null,
       })
     } catch (error) {
       if (signal?.aborted) throw signal.reason

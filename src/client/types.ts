@@ -346,7 +346,7 @@ export interface PayloadOptions extends Signalled {
 
 export interface ItemsOptions extends Signalled {
   /** Only items after this index: `next` of the previous page. */
-  readonly after?: number
+  readonly after?: number | undefined
   readonly limit?: number
   /** A past moment, as for `graphAt`. */
   readonly at?: number | string | Date | undefined

@@ -39,9 +39,9 @@ function durations({ ranMs, heldMs, logLines, logRun }: AttemptTimes): Omit<Ran,
   const held_ms = wholeMs(heldMs)
   return {
     ran_ms: wholeMs(ranMs),
-    ...(held_ms === 0 ? {} : { held_ms }),
-    ...(logLines === undefined ? {} : { log_lines: logLines }),
-    ...(logRun === undefined ? {} : { log_run: logRun }),
+    held_ms: held_ms === 0 ? undefined : held_ms,
+    log_lines: logLines,
+    log_run: logRun,
   }
 }
 
@@ -182,12 +182,12 @@ export function abortedFact(
   return {
     type: "attempt_aborted",
     node,
-    ...(item === undefined ? {} : { item }),
+    item,
     attempt,
     ...(run.isBegun && times.hasEnded !== true ? {} : durations(times)),
-    ...(times.hasEnded === true ? { ended: true } : {}),
+    ended: times.hasEnded === true ? true : undefined,
     worker,
-    ...(uncounted.length === 0 ? {} : { usage: Object.fromEntries(uncounted) }),
+    usage: uncounted.length === 0 ? undefined : Object.fromEntries(uncounted),
   }
 }
 

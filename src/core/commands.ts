@@ -49,7 +49,7 @@ export type Command =
   /** A worker has aborted an attempt that had begun. */
   | ({ readonly type: "aborted"; readonly times: AttemptTimes } & Reported)
   | { readonly type: "fail_job"; readonly fault: Fault }
-  | ({ readonly type: "cancel"; readonly reason?: string } & OfOperation)
+  | ({ readonly type: "cancel"; readonly reason?: string | undefined } & OfOperation)
   /** `expiresBy`: a child job does not outlive its parent. */
   | ({ readonly type: "retry"; readonly expiresBy?: number | null } & OfOperation)
   /** The parent and the children of a job that has ended were notified. `used`: the total usage of each child that was cancelled. */
@@ -125,7 +125,7 @@ export interface AttemptTimes {
 /** A worker's report on the end of an attempt; `times` is absent where no handler ran. */
 export interface Reported extends AttemptRef {
   readonly times?: AttemptTimes
-  readonly usage?: JsonObject
+  readonly usage?: JsonObject | undefined
 }
 
 interface Some {
@@ -139,11 +139,11 @@ export interface Started extends AttemptRef {
   readonly type: "started"
   readonly worker: string
   /** For an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
-  readonly alone?: boolean
+  readonly alone?: boolean | undefined
   /** The handler begins only when this start is durable. */
-  readonly announced?: true
+  readonly announced?: true | undefined
   /** How long the handler has run so far, if that is known. */
-  readonly ranMs?: number
+  readonly ranMs?: number | undefined
 }
 
 export interface Submit extends StartTime {
@@ -155,18 +155,18 @@ export interface Submit extends StartTime {
   readonly input: Json
   readonly ttlSeconds: number | null
   readonly priority: number
-  readonly labels?: { readonly [key: string]: string }
-  readonly traceparent?: string
-  readonly submittedBy?: string
+  readonly labels?: { readonly [key: string]: string } | undefined
+  readonly traceparent?: string | undefined
+  readonly submittedBy?: string | undefined
   /** For nodes that do not set `retry`. Absent: the constants. */
-  readonly retryDefaults?: RetryPolicy
+  readonly retryDefaults?: RetryPolicy | undefined
   readonly parent?: ParentLink
   /** For a child job: it does not outlive its parent. */
   readonly expiresBy?: number | null
   readonly fork?: ForkRecord
-  readonly pinned?: readonly Json[]
+  readonly pinned?: readonly Json[] | undefined
   /** Of a fork by a bulk operation, and of a tick of a backfill: the job of the operation. */
-  readonly operation?: string
+  readonly operation?: string | undefined
   /** Of a fork with a changed definition: the definition is stored with the job. */
   readonly definition?: OwnDefinition
   /** Of a fork without a node to run. */
@@ -174,7 +174,7 @@ export interface Submit extends StartTime {
   /** Its workflow is paused: the job is stored, and does not begin. */
   readonly paused?: { readonly by?: string; readonly reason?: string }
   /** The tick of a schedule that starts it. */
-  readonly schedule?: ScheduleTick
+  readonly schedule?: ScheduleTick | undefined
 }
 
 /** A definition that is no version of its workflow. */
@@ -214,9 +214,9 @@ export interface External extends TaskRef {
 }
 
 export type OperationResult =
-  | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject }
-  | { readonly type: "failed"; readonly fault: Fault; readonly usage?: JsonObject }
-  | { readonly type: "running"; readonly preview?: Json; readonly progress?: Progress }
+  | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject | undefined }
+  | { readonly type: "failed"; readonly fault: Fault; readonly usage?: JsonObject | undefined }
+  | { readonly type: "running"; readonly preview?: Json | undefined; readonly progress?: Progress }
   /** The provider could not be polled. `isFinal`: nor can it be later. */
   | { readonly type: "error"; readonly fault: Fault; readonly isFinal?: true }
   /** Something has happened: poll the operation. */

@@ -31,7 +31,7 @@ export interface CompiledNode {
   /** Its work resumes where it was when its process died. */
   readonly resumes: boolean
   /** It waits for this signal, whose data must fit the JSON Schema. */
-  readonly signal?: SignalSchema
+  readonly signal?: SignalSchema | undefined
 }
 
 /** In pieces: a graph may have 100,000 nodes. */
@@ -61,7 +61,7 @@ function compiledNode(node: RuleNode, depends_on: readonly string[]): CompiledNo
     max_parallel: node.maxParallel ?? null,
     fail_fast: node.failFast !== false,
     resumes: node.resumes === true,
-    ...(node.signal === undefined ? {} : { signal: node.signal }),
+    signal: node.signal,
   }
 }
 
@@ -88,14 +88,14 @@ function readNode(node: CompiledNode): RuleNode {
   const { id, handler, provider, retry, written_retry: written } = node
   return {
     ...{ id, handler, provider, retry: readPolicy(retry) },
-    ...(written === undefined ? {} : { writtenRetry: definedIn(readPolicy(written as RecordedRetryPolicy)) }),
+    writtenRetry: written && definedIn(readPolicy(written as RecordedRetryPolicy)),
     timeoutSeconds: node.timeout_seconds,
     heartbeatSeconds: node.heartbeat_seconds,
     ...(node.for_each ? { forEach: true } : {}),
     maxParallel: node.max_parallel,
     failFast: node.fail_fast,
     resumes: node.resumes,
-    ...(node.signal === undefined ? {} : { signal: node.signal }),
+    signal: node.signal,
   }
 }
 

@@ -77,9 +77,9 @@ export interface JobSubmitted {
   /** The job that it was forked from, and what it takes over from there. */
   readonly fork?: ForkRecord
   /** The outputs that the request of a fork sets, in the order of `fork.nodes` that name them. */
-  readonly pinned?: readonly Json[]
+  readonly pinned?: readonly Json[] | undefined
   /** The job of the bulk operation that forked it, or started it for a tick. Absent: none did. */
-  readonly operation?: string
+  readonly operation?: string | undefined
   /** Of a fork without a node to run: as in `NodeCompleted`. */
   readonly job_output?: Json
   readonly job_fault?: Fault
@@ -103,7 +103,7 @@ export interface ForkRecord {
   readonly jobs: readonly string[]
   readonly nodes: readonly ReusedNode[]
   /** Child jobs of the origin that did not complete: the child of the same node, or item, is forked from it. */
-  readonly children?: readonly ForkedChild[]
+  readonly children?: readonly ForkedChild[] | undefined
 }
 
 /** A position in the new job's document with its result. */
@@ -156,10 +156,10 @@ export interface Ran {
   /** Absent: no handler ran for this fact, or a release before 0.2 wrote it. */
   readonly ran_ms?: number
   /** How long the worker held the task before its handler began. Absent: less than a millisecond. */
-  readonly held_ms?: number
+  readonly held_ms?: number | undefined
   /** The number of the last line that the attempt has logged. Absent: none. Lines after the last stored one were lost. `log_run`: the run that has logged them. */
-  readonly log_lines?: number
-  readonly log_run?: number
+  readonly log_lines?: number | undefined
+  readonly log_run?: number | undefined
   /** Absent although `ran_ms` is present: the worker named by the latest earlier fact, among the facts of the job's nodes or among those of the items of one node. */
   readonly worker?: string
 }
@@ -167,11 +167,11 @@ export interface Ran {
 /** An attempt whose handler was running when the fact that ended it was decided. */
 export interface RunningAttempt {
   readonly node: number
-  readonly item?: number
+  readonly item?: number | undefined
   readonly ran_ms: number
   readonly worker: string
   /** The usage that it had reported by then. Absent: nothing, or a release before 0.2 wrote the fact. */
-  readonly usage?: JsonObject
+  readonly usage?: JsonObject | undefined
 }
 
 /** Attempts that ran until the fact ended them; at most 1,000. Absent: none is known. */
@@ -220,7 +220,7 @@ export interface NodeFailed extends Ran, Ends {
   readonly attempt: number
   readonly fault: Fault
   /** The usage that the handler reported before it failed. */
-  readonly usage?: JsonObject
+  readonly usage?: JsonObject | undefined
   readonly retry_at?: number
   /** How the failure of an operation at a provider was reported. */
   readonly via?: "webhook" | "poll"
@@ -294,18 +294,18 @@ export interface AttemptAborted extends OfAttempt {
   /** How long its handler had run when it was aborted; with `ended`, in total. Absent: its start was recorded before. */
   readonly ran_ms?: number
   /** Its handler has ended. */
-  readonly ended?: true
+  readonly ended?: true | undefined
   /** As in `Ran`. */
-  readonly held_ms?: number
+  readonly held_ms?: number | undefined
   readonly worker: string
   /** The usage that no earlier fact has counted. */
-  readonly usage?: JsonObject
+  readonly usage?: JsonObject | undefined
 }
 
 /** An attempt at a node, or at an item of it. */
 interface OfAttempt {
   readonly node: number
-  readonly item?: number
+  readonly item?: number | undefined
   readonly attempt: number
 }
 
@@ -355,7 +355,7 @@ export interface JobFailed extends Ends {
 export interface JobCancelled extends Ends {
   readonly type: "job_cancelled"
   /** Absent: no reason was given. */
-  readonly reason?: string
+  readonly reason?: string | undefined
   /** The job of the bulk operation that cancelled it. Absent: a caller, or its parent. */
   readonly operation?: string
 }
@@ -384,7 +384,7 @@ export interface JobDeleted {
 export interface JobSettled {
   readonly type: "job_settled"
   /** The usage of cancelled children that is not counted yet. Absent: nothing, or a release before 0.2 wrote the fact. */
-  readonly used?: readonly ChildUsage[]
+  readonly used?: readonly ChildUsage[] | undefined
   /** Only counts `used`, which a child reported after its end: it does not change which relatives must be notified. */
   readonly late?: true
 }
@@ -393,16 +393,16 @@ export interface JobSettled {
 export interface JobPaused {
   readonly type: "job_paused"
   /** The API token, or the subject of the JWT, that paused it. Absent: neither. */
-  readonly by?: string
-  readonly reason?: string
+  readonly by?: string | undefined
+  readonly reason?: string | undefined
   /** Attempts that a worker had, or may have had. Absent: none. */
-  readonly kept?: readonly { readonly node: number; readonly item?: number }[]
+  readonly kept?: readonly { readonly node: number; readonly item?: number }[] | undefined
 }
 
 /** The job continues with what was held, and with the timers that have become due. */
 export interface JobResumed {
   readonly type: "job_resumed"
-  readonly by?: string
+  readonly by?: string | undefined
 }
 
 /** The start time of a delayed job has come. */
@@ -411,30 +411,30 @@ export interface JobStarted {
   /** The time to live counts from here. */
   readonly expires_at: number | null
   /** As in `JobSubmitted`. */
-  readonly queued?: true
+  readonly queued?: true | undefined
 }
 
 /** A delayed job that has not started gets another start time. One that is not in the future: it starts at once. */
 export interface JobRescheduled {
   readonly type: "job_rescheduled"
-  readonly by?: string
+  readonly by?: string | undefined
   readonly start_at: number
 }
 
 /** The labels or the note of the job were changed. It may follow the end of the job. */
 export interface JobDescribed {
   readonly type: "job_described"
-  readonly by?: string
+  readonly by?: string | undefined
   /** All labels from now on. Absent: unchanged. */
-  readonly labels?: { readonly [key: string]: string }
+  readonly labels?: { readonly [key: string]: string } | undefined
   /** null: removed. Absent: unchanged. */
-  readonly note?: string | null
+  readonly note?: string | null | undefined
 }
 
 /** The usage of a child job that ran for a node, or for an item of it. */
 export interface ChildUsage {
   readonly node: number
-  readonly item?: number
+  readonly item?: number | undefined
   readonly job_id: string
   readonly usage: JsonObject
 }

@@ -14,8 +14,8 @@ export interface Fault {
   readonly message: string
   readonly retryable: boolean
   /** The pause that the remote side asked for (`Retry-After`). */
-  readonly retry_after_seconds?: number
-  readonly details?: JsonObject
+  readonly retry_after_seconds?: number | undefined
+  readonly details?: JsonObject | undefined
 }
 
 export interface FaultOptions {
@@ -108,7 +108,7 @@ export function toFault(thrown: unknown, options: FaultOptions): Fault {
     code: firstFound(errors, error => unsuspectedCode(error, clean)) ?? unknownError,
     message: cut(clean(errorMessage(thrown, errors, options.thrower ?? "handler")), messageLength),
     retryable: isRetryable(errors),
-    ...(wait === undefined ? {} : { retry_after_seconds: wait }),
+    retry_after_seconds: wait,
     ...(details === undefined ? {} : { details }),
   }
 }

@@ -146,7 +146,7 @@ export function forkRecord({ originId, results, taken, children, positionOf }: N
     if (result === "skipped") return { node, skipped: true }
     return "value" in result ? pin(node, result.value) : { node, ...ref(result) }
   })
-  const fork = { job_id: originId, jobs, nodes, ...(children.length === 0 ? {} : { children }) }
+  const fork = { job_id: originId, jobs, nodes, children: children.length === 0 ? undefined : children }
   return { fork, pinned }
 }
 

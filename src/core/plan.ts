@@ -34,7 +34,7 @@ export interface RuleNode {
   readonly heartbeatSeconds?: number | null
   readonly retry: RetryPolicy
   /** The part of `retry` that the definition sets; the rest may be overridden by the job's defaults. Absent: all of it. */
-  readonly writtenRetry?: Partial<RetryPolicy>
+  readonly writtenRetry?: Partial<RetryPolicy> | undefined
   /** Set for a node with `for_each`. */
   readonly forEach?: unknown
   /** Items of `for_each` that may run at once; null: all. */
@@ -44,7 +44,7 @@ export interface RuleNode {
   /** Its work resumes where it was when its process died: the death does not count against the node. */
   readonly resumes?: boolean
   /** It waits for this signal, whose data must fit the schema. */
-  readonly signal?: SignalSchema
+  readonly signal?: SignalSchema | undefined
 }
 
 export interface SignalSchema {

@@ -62,9 +62,9 @@ export function startFact(
     readonly node: number
     readonly attempt: number
     readonly worker: string
-    readonly alone?: boolean
-    readonly announced?: true
-    readonly ranMs?: number
+    readonly alone?: boolean | undefined
+    readonly announced?: true | undefined
+    readonly ranMs?: number | undefined
   },
   { now: at, otherDiedAt = Number.NEGATIVE_INFINITY }: DecisionContext,
 ): Fact | null {

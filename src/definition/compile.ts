@@ -45,7 +45,7 @@ export function validateWorkflow(source: unknown, options: AnalysisOptions): rea
 export interface LoadOptions extends DocumentOptions {
   readonly handlers: HandlerCatalog
   /** For pipelines; left out: no adapter is known. */
-  readonly adapters?: AdapterCatalog
+  readonly adapters?: AdapterCatalog | undefined
 }
 
 /** Compiles text to a plan, or returns all its problems with lines and columns. */
@@ -120,7 +120,7 @@ function planNode({ definition, config, when, forEach, reads, signal }: Analysed
     maxParallel: definition.max_parallel ?? null,
     failFast: definition.fail_fast ?? true,
     provider: definition.provider ?? null,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   })
 }
 

@@ -121,13 +121,7 @@ interface WorkersParts {
 }
 
 /** The description that a process gives of its worker. */
-export interface WorkerFacts {
-  readonly version: string
-  readonly handlers: readonly string[]
-  readonly concurrency: number
-  readonly running: number
-  readonly queued: number
-}
+export type WorkerFacts = Pick<RemoteWorker, "version" | "handlers" | "concurrency" | "running" | "queued">
 
 export interface WorkerCounts {
   readonly live: number

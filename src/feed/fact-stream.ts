@@ -3,9 +3,7 @@ import { jobHasEnded } from "../core/states.ts"
 import type { LiveGraph } from "../core/view/live-view.ts"
 import type { JobFacts } from "../jobs/facts.ts"
 import { nextTurnIfLate } from "../turns.ts"
-import type { Feed } from "./feed.ts"
-import type { JobChanges } from "./followers.ts"
-import { frame, type Sink, Stream } from "./stream.ts"
+import { frame, type OfJob, PolledStream } from "./stream.ts"
 
 /** Facts that are committed within this time are sent together. */
 const COALESCE_MS = 100
@@ -13,41 +11,27 @@ const COALESCE_MS = 100
 const LIVE_MS = 1000
 const PAGE = 500
 
-export interface FactStreamParts {
-  readonly feed: Feed
+export interface FactStreamParts extends OfJob {
   readonly facts: JobFacts
-  readonly owner: string
-  readonly jobId: string
   /** The seq of the last fact that the client has; null: none. */
   readonly after: number | null
-  readonly sink: Sink
   /** The live overlay; null: not known. */
   live(): Promise<LiveGraph | null | undefined>
 }
 
-export class FactStream extends Stream<JobChanges> {
-  readonly #parts: FactStreamParts
+export class FactStream extends PolledStream<FactStreamParts> {
   #after: number
   /** The index of the fact `#after`. */
   #index: number | undefined
-  #timer: NodeJS.Timeout | null = null
   #liveTimer: NodeJS.Timeout | null = null
   #isReading = false
   #isStale = false
   #sentLive = ""
-  #leave: () => void = () => {}
 
   constructor(parts: FactStreamParts) {
-    super(parts.sink)
-    this.#parts = parts
+    super(parts)
     this.#after = parts.after ?? -1
     this.#index = parts.after === null ? 0 : undefined
-  }
-
-  begin(): Promise<void> {
-    const { feed, owner, jobId } = this.#parts
-    this.#leave = feed.queryRate.enter(owner)
-    return this.open(() => feed.followJob(owner, jobId, this))
   }
 
   protected override async catchUp(): Promise<void> {
@@ -56,21 +40,16 @@ export class FactStream extends Stream<JobChanges> {
   }
 
   protected override pass(): void {
-    this.#timer ??= setTimeout(() => void this.#read(), COALESCE_MS)
+    this.timer ??= setTimeout(() => void this.#read(), COALESCE_MS)
   }
 
-  /** Progress is part of the live overlay. */
-  override progressed(): void {}
-
   override close(): void {
-    clearTimeout(this.#timer ?? undefined)
     clearTimeout(this.#liveTimer ?? undefined)
-    this.#leave()
     super.close()
   }
 
   async #read(): Promise<void> {
-    this.#timer = null
+    this.timer = null
     this.#isStale = true
     if (this.#isReading) return
     this.#isReading = true
@@ -80,9 +59,7 @@ export class FactStream extends Stream<JobChanges> {
         await this.#send()
       }
     } catch {
-      // The store does not answer: the client reconnects with the last id that it has.
-      this.close()
-      this.sink.drop()
+      this.drop()
     } finally {
       this.#isReading = false
     }
@@ -90,7 +67,7 @@ export class FactStream extends Stream<JobChanges> {
 
   /** Sends all facts that are durable. The row is read first: if it has ended, so have the facts. */
   async #send(): Promise<void> {
-    const { feed, facts, jobId, sink } = this.#parts
+    const { feed, facts, jobId, sink } = this.parts
     const row = await feed.parts.journal.readJob(jobId)
     for (;;) {
       const page = await facts.page(jobId, { after: this.#after, index: this.#index, limit: PAGE })
@@ -113,8 +90,8 @@ export class FactStream extends Stream<JobChanges> {
   }
 
   async #sendLive(): Promise<void> {
-    const { feed, owner } = this.#parts
-    const live = await this.#parts.live().catch(() => null)
+    const { feed, owner } = this.parts
+    const live = await this.parts.live().catch(() => null)
     if (this.isClosed) return
     this.#liveTimer = setTimeout(() => void this.#sendLive(), feed.queryRate.waitMs(owner, LIVE_MS))
     if (live === undefined || live === null) return

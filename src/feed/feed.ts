@@ -355,7 +355,7 @@ class Snapshots {
       const previews = (previewsField(state).previews ?? []).map(({ node, preview }) =>
         shownPreview({ node }, preview),
       )
-      const line = { ...currentJobLine(job), ...(previews.length === 0 ? {} : { previews }) }
+      const line = { ...currentJobLine(job), previews: previews.length === 0 ? undefined : previews }
       return {
         status: state.status,
         seq,

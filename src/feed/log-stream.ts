@@ -3,9 +3,7 @@ import { jobHasEnded } from "../core/states.ts"
 import { isoLogLine } from "../jobs/iso-times.ts"
 import type { JobLogs, LogFilter } from "../jobs/logs/logs.ts"
 import { nextTurnIfLate } from "../turns.ts"
-import type { Feed } from "./feed.ts"
-import type { JobChanges } from "./followers.ts"
-import { frame, type Sink, Stream } from "./stream.ts"
+import { frame, type OfJob, PolledStream } from "./stream.ts"
 
 /** How often the store is read, with few streams: nothing notifies of log lines. */
 const POLL_MS = 200
@@ -17,37 +15,23 @@ const PAGE = 500
 /** Facts are only counted, not read. */
 const FACTS = { limit: 500, inlineBytes: 0 }
 
-export interface LogStreamParts {
-  readonly feed: Feed
+export interface LogStreamParts extends OfJob {
   readonly logs: JobLogs
   readonly filter: LogFilter
-  readonly owner: string
-  readonly jobId: string
   /** The id of the last line that the client has; null: none. */
   readonly after: string | null
-  readonly sink: Sink
 }
 
-export class LogStream extends Stream<JobChanges> {
-  readonly #parts: LogStreamParts
+export class LogStream extends PolledStream<LogStreamParts> {
   #after: string | undefined
-  #timer: NodeJS.Timeout | null = null
   #endsAt: number | null = null
   /** All facts up to this one have been read. */
   #seenFact = -1
   #webhooksReadAt = 0
-  #leave: () => void = () => {}
 
   constructor(parts: LogStreamParts) {
-    super(parts.sink)
-    this.#parts = parts
+    super(parts)
     this.#after = parts.after ?? undefined
-  }
-
-  begin(): Promise<void> {
-    const { feed, owner, jobId } = this.#parts
-    this.#leave = feed.queryRate.enter(owner)
-    return this.open(() => feed.followJob(owner, jobId, this))
   }
 
   protected override catchUp(): Promise<void> {
@@ -57,27 +41,17 @@ export class LogStream extends Stream<JobChanges> {
   /** The next reading sees the change. */
   protected override pass(): void {}
 
-  override progressed(): void {}
-
-  override close(): void {
-    clearTimeout(this.#timer ?? undefined)
-    this.#leave()
-    super.close()
-  }
-
   async #read(): Promise<void> {
     try {
       await this.#send()
     } catch {
-      // The store does not answer: the client reconnects with the last id that it has.
-      this.close()
-      this.sink.drop()
+      this.drop()
     }
   }
 
   /** The last fact of the job. What the engine did is folded from all of them, so it is read only if there is a new one. */
   async #lastFact(): Promise<number> {
-    const { feed, jobId } = this.#parts
+    const { feed, jobId } = this.parts
     for (let after = this.#seenFact; ; ) {
       const rows = await feed.parts.journal.readFactPage({ jobId, after, ...FACTS })
       after = rows.at(-1)?.seq ?? after
@@ -87,7 +61,7 @@ export class LogStream extends Stream<JobChanges> {
 
   /** Sends all lines that are stored. The row is read first: if it has ended, so have the facts. */
   async #send(): Promise<void> {
-    const { feed, logs, filter, jobId, owner, sink } = this.#parts
+    const { feed, logs, filter, jobId, owner, sink } = this.parts
     const row = await feed.parts.journal.readJob(jobId)
     const lastFact = await this.#lastFact()
     const hasNoNewFacts = lastFact === this.#seenFact
@@ -119,6 +93,6 @@ export class LogStream extends Stream<JobChanges> {
       this.#endsAt ??= Math.max(performance.now(), 1) + (row.finishedAt === null ? 0 : LATE_MS)
       if (performance.now() >= this.#endsAt && !isPending) return this.end("job_ended")
     }
-    this.#timer = setTimeout(() => void this.#read(), feed.queryRate.waitMs(owner, POLL_MS))
+    this.timer = setTimeout(() => void this.#read(), feed.queryRate.waitMs(owner, POLL_MS))
   }
 }

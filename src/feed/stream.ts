@@ -101,14 +101,50 @@ export function endFrame(reason: EndReason): Buffer {
   return Buffer.from(frame("end", { reason }))
 }
 
-/** `GET /jobs/{id}/stream`: one job, its nodes included, until it has ended. */
-interface JobStreamParts {
+export interface OfJob {
   readonly feed: Feed
   readonly owner: string
   readonly jobId: string
+  readonly sink: Sink
+}
+
+/** A stream that reads the store when something has changed or some time has passed, and counts as a query of the owner. */
+export abstract class PolledStream<Parts extends OfJob> extends Stream<JobChanges> {
+  protected readonly parts: Parts
+  protected timer: NodeJS.Timeout | null = null
+  #leave: () => void = () => {}
+
+  constructor(parts: Parts) {
+    super(parts.sink)
+    this.parts = parts
+  }
+
+  begin(): Promise<void> {
+    const { feed, owner, jobId } = this.parts
+    this.#leave = feed.queryRate.enter(owner)
+    return this.open(() => feed.followJob(owner, jobId, this))
+  }
+
+  /** Progress is read from the store too. */
+  override progressed(): void {}
+
+  override close(): void {
+    clearTimeout(this.timer ?? undefined)
+    this.#leave()
+    super.close()
+  }
+
+  /** The store does not answer: the client reconnects with the last id that it has. */
+  protected drop(): void {
+    this.close()
+    this.sink.drop()
+  }
+}
+
+/** `GET /jobs/{id}/stream`: one job, its nodes included, until it has ended. */
+interface JobStreamParts extends OfJob {
   /** The position that the client sent. */
   readonly after: JobPosition | null
-  readonly sink: Sink
 }
 
 export class JobStream extends Stream<JobChanges> {

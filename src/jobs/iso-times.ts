@@ -18,8 +18,8 @@ import type { ItemPage, NodeDetails } from "./queries.ts"
 export function isoGraph({ live, ...graph }: GraphView) {
   return {
     ...graph,
-    ...(graph.paused === undefined ? {} : { paused: { ...graph.paused, at: isoTime(graph.paused.at) } }),
-    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+    paused: graph.paused === undefined ? undefined : { ...graph.paused, at: isoTime(graph.paused.at) },
+    live: live === undefined ? undefined : live === null ? null : isoLiveNodes(live),
     nodes: graph.nodes.map(node => isoNode(node)),
     waiting_for: graph.waiting_for.map(({ node, ...waiting }) => ({ node, ...isoWaiting(waiting) })),
     ...(graph.unseen_operations === undefined
@@ -38,7 +38,7 @@ export function isoGraphAt({ moment, routes, ...graph }: GraphAt) {
   return {
     moment: { seq, index, at: isoTime(at) },
     ...isoGraph(graph),
-    ...(routes === undefined ? {} : { routes }),
+    routes,
   }
 }
 
@@ -67,7 +67,7 @@ export function isoNodeDetails({ live, ...node }: NodeDetails) {
     ...node,
     ...isoAttempt(node),
     attempts: node.attempts.map(isoAttemptView),
-    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+    live: live === undefined ? undefined : live === null ? null : isoLiveNodes(live),
   }
 }
 
@@ -98,7 +98,7 @@ export function isoItems({ items, next, live }: ItemPage) {
   return {
     items: items.map(isoItem),
     next,
-    ...(live === undefined ? {} : { live: live === null ? null : isoLiveItems(live) }),
+    live: live === undefined ? undefined : live === null ? null : isoLiveItems(live),
   }
 }
 

@@ -66,7 +66,7 @@ export interface RegistrationsParts {
   readonly journal: Journal
   readonly plans: Plans
   readonly handlers: HandlerCatalog
-  readonly adapters?: AdapterCatalog
+  readonly adapters?: AdapterCatalog | undefined
   readonly now: () => number
   /** Throws if the plan uses a provider that is not for jobs of this owner. */
   readonly mustBeFor?: (plan: Plan, owner: string) => void
@@ -114,7 +114,7 @@ export class Registrations {
   /** Compiles a definition that is not stored as a version, with the checks of one that is. */
   async compile(source: GivenWorkflow, owner: string, handlers = this.#parts.handlers): Promise<Plan> {
     const { adapters } = this.#parts
-    const plan = await compilePlan(source, { handlers, ...(adapters === undefined ? {} : { adapters }) })
+    const plan = await compilePlan(source, { handlers, adapters })
     this.#parts.mustBeFor?.(plan, owner)
     if (isBuilt(source))
       for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, false)
@@ -202,7 +202,7 @@ async function compilePlan(
   source: GivenWorkflow,
   { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
 ): Promise<Plan> {
-  const options = { handlers, ...(adapters === undefined ? {} : { adapters }) }
+  const options = { handlers, adapters }
   const { plan, problems } = await withFreshNames(handlers, async () =>
     source instanceof WorkflowText
       ? loadInTurns(source.text, options)

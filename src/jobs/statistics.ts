@@ -344,7 +344,7 @@ export async function failureGroups(
   const from = request.from ?? to - DEFAULT_MS
   const groups = new Map<string, Grouped>()
   const filter = {
-    ...(owner === undefined ? {} : { owner }),
+    owner,
     ...namedFilter({ workflow }),
     ...{
       statuses: ["FAILED" as const],

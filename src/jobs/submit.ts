@@ -179,8 +179,8 @@ export class Submissions {
       schedule && traceTick({ jobId, workflow, schedule: schedule.name, tick: schedule.tick })
     const command: Submit = {
       ...this.#command(stored, checked, { ...options, traceparent }),
-      ...(schedule === undefined ? {} : { schedule }),
-      ...(operation === undefined ? {} : { operation }),
+      schedule,
+      operation,
     }
     return this.#admitted(jobId, { plan, admit }, () => engine.commands.submitOnce(jobId, plan, command))
   }
@@ -238,7 +238,7 @@ export class Submissions {
     if (given.definition !== undefined) engine.plans.addDefinition(given.definition.hash, plan)
     const command: Submit = {
       ...given,
-      ...(retryDefaults === undefined ? {} : { retryDefaults }),
+      retryDefaults,
       ...engine.pauses.fields(options.owner, plan.name),
     }
     const jobId = fixedId ?? engine.newJobIdIn(partition)

@@ -333,6 +333,8 @@ async function bucketSets(
     version === undefined
       ? marks.workflow(owner, workflow!, status)
       : marks.version(owner, workflow!, version, status)
+  const ofValue = <Value>(value: Value | undefined, mark: (owner: string, value: Value) => Mark) =>
+    value === undefined ? [] : [set(owner => [mark(owner, value)])]
   const found = [
     ...(isSome
       ? [
@@ -349,9 +351,9 @@ async function bucketSets(
         marks.manyLabels(owner),
       ]),
     ),
-    ...(errorCode === undefined ? [] : [set(owner => [marks.errorCode(owner, errorCode)])]),
-    ...(fingerprint === undefined ? [] : [set(owner => [marks.fingerprint(owner, fingerprint)])]),
-    ...(forkedFrom === undefined ? [] : [set(owner => [marks.forkedFrom(owner, forkedFrom)])]),
+    ...ofValue(errorCode, marks.errorCode),
+    ...ofValue(fingerprint, marks.fingerprint),
+    ...ofValue(forkedFrom, marks.forkedFrom),
     ...searchedWords(errorText).map(word => set(owner => [marks.word(owner, word)])),
     ...(minDurationMs < MIN_DURATION_MARK_MS
       ? []

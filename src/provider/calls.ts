@@ -283,8 +283,8 @@ function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits:
     code: clean(String(code)).slice(0, 64),
     message: cut(clean(String(message)), 2000),
     retryable,
-    ...(retryAfterSeconds === undefined ? {} : { retry_after_seconds: retryAfterSeconds }),
-    ...(details === undefined ? {} : { details: detailsOf(details, limits) }),
+    retry_after_seconds: retryAfterSeconds,
+    details: details === undefined ? undefined : detailsOf(details, limits),
   }
 }
 
@@ -305,7 +305,7 @@ function running(news: Extract<OperationNews, { status: "running" }>, limits: Ne
   const text = message == null ? (partial.leftOut ?? null) : clean(String(message))
   const said = text === null ? null : cut(text, messageLength)
   const shown = percent === null && said === null ? {} : { progress: { percent, message: said } }
-  return { type: "running", ...shown, ...(partial.preview === undefined ? {} : { preview: partial.preview }) }
+  return { type: "running", ...shown, preview: partial.preview }
 }
 
 /** Without the preview the operation continues; the job shows why it is missing. */

@@ -123,7 +123,7 @@ export class FakeProvider {
           scheme: "hmac-sha256",
           header: "x-fake-signature",
           prefix: "sha256=",
-          ...(this.#options.signsTime === true ? { timestamp_header: "x-fake-time" } : {}),
+          timestamp_header: this.#options.signsTime === true ? "x-fake-time" : undefined,
           secrets: ["FAKE_PROVIDER_SECRET"],
         },
       },

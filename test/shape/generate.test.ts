@@ -22,6 +22,18 @@ describe("the SQL module", () => {
     expect(sql).toEqual({ takeOver2: "select '`${x}`\\n', \"q\" -- inside\n  from t" })
   })
 
+  it("has the query of a list of records instead of `records`, indented as the line", async () => {
+    const text = "select n.j[1]\n  from records(@rows) as n (j)\n  where n.j[2] = 'x'\n"
+    const { sql } = await load(sqlModule({ statements: [{ name: "put", text }], migrations: [] }))
+    expect(sql.put).toBe(`select n.j[1]
+  from (
+    select string_to_array(record, chr(31)) as j
+    from unnest(string_to_array($1::text, chr(30))) as u (record)
+    offset 0
+  ) as n
+  where n.j[2] = 'x'`)
+  })
+
   it("has a statement for each name in the sections of a file, with the lines of its sections", async () => {
     const text = `with a as (
   insert into t

@@ -203,7 +203,7 @@ class Workshop {
     const found = loadWorkflow(text, {
       handlers: umbra.handlers,
       adapters: umbra.adapters,
-      ...(format === undefined ? {} : { format }),
+      format,
     })
     if (found.plan === undefined || found.plan.pipeline !== null || this.#process === null) return found
     const problems = await this.#process.check(text, format)

@@ -69,9 +69,9 @@ async function requestOf(options: ForkCommandOptions): Promise<ForkRequest> {
   const items = (options.items ?? []).map(text => itemsOf(text))
   return {
     ...(await forkOf(options, "--workflow")),
-    ...(reuse === undefined ? {} : { reuse }),
-    ...(options.input === undefined ? {} : { input: (await readJson("--input", options.input)) as Json }),
-    ...(items.length === 0 ? {} : { items: Object.fromEntries(items) }),
+    reuse,
+    input: options.input === undefined ? undefined : ((await readJson("--input", options.input)) as Json),
+    items: items.length === 0 ? undefined : Object.fromEntries(items),
   }
 }
 
@@ -92,10 +92,9 @@ export async function forkOf(options: ForkFlags, option: string): Promise<BulkFo
   }
   const isConfirmed = confirm !== undefined || confirmUnknown !== undefined
   return {
-    ...(from === undefined ? {} : { from }),
-    ...(workflow === undefined ? {} : { workflow }),
-    ...(definition === undefined ? {} : { workflow: await definitionIn(definition) }),
-    ...(Object.keys(overrides).length === 0 ? {} : { overrides }),
+    from,
+    workflow: definition === undefined ? workflow : await definitionIn(definition),
+    overrides: Object.keys(overrides).length === 0 ? undefined : overrides,
     ...(isConfirmed ? { confirm: { unsafe: confirm ?? [], unknown: confirmUnknown ?? false } } : {}),
   }
 }

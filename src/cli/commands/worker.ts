@@ -35,8 +35,8 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     capturesConsole: true,
     store,
     queues,
-    ...(concurrency === undefined ? {} : { worker: { concurrency } }),
-    ...(prefetch === undefined ? {} : { redis: { prefetch } }),
+    worker: concurrency === undefined ? {} : { concurrency },
+    redis: prefetch === undefined ? {} : { prefetch },
   })
   // Before the first await: a health check then gets the reason why the worker takes no tasks.
   const { bound } = opened

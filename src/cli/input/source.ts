@@ -83,8 +83,8 @@ export function ttlSeconds(ttl: SubmissionFlags["ttl"]): number | null | undefin
 /** `--start-at`, `--delay`, as milliseconds. */
 export function startOptions({ startAt, delay }: Pick<SubmissionFlags, "startAt" | "delay">): StartOptions {
   return {
-    ...(startAt === undefined ? {} : { startAt: new Date(startAt).toISOString() }),
-    ...(delay === undefined ? {} : { delaySeconds: delay / 1000 }),
+    startAt: startAt === undefined ? undefined : new Date(startAt).toISOString(),
+    delaySeconds: delay === undefined ? undefined : delay / 1000,
   }
 }
 

@@ -74,8 +74,8 @@ export async function describe(jobId: string, options: DescribeOptions): Promise
   const job = await withTarget(options, async ({ jobs }) => {
     const known = labels === false || label === undefined ? {} : (await jobs.job(jobId)).labels
     return jobs.describe(jobId, {
-      ...(label === undefined && labels !== false ? {} : { labels: { ...known, ...label } }),
-      ...(note === undefined ? {} : { note: note === false ? null : note }),
+      labels: label === undefined && labels !== false ? undefined : { ...known, ...label },
+      note: note === undefined ? undefined : note === false ? null : note,
     })
   })
   return print(options, job, `Job ${jobId} has the new description.\n`)

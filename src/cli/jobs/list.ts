@@ -106,7 +106,7 @@ export interface ItemsCommandOptions extends TargetOptions {
 export async function items(jobId: string, node: string, options: ItemsCommandOptions): Promise<number> {
   const { limit, after, at } = options
   return withTarget(options, async ({ jobs, flags }) => {
-    const page = await jobs.items(jobId, node, { limit, ...(after === undefined ? {} : { after }), at })
+    const page = await jobs.items(jobId, node, { limit, after, at })
     return print(options, page, () => {
       const paint = paintFor(process.stdout)
       const lines = withLiveItems(page).items.map(item => itemLine(item, paint))

@@ -145,7 +145,7 @@ export interface LeftDeadLetters extends DeadLettersView {
 }
 
 interface Graph {
-  readonly nodes: readonly { readonly handler: string; readonly child_job_id?: string }[]
+  readonly nodes: readonly { readonly handler: string; readonly child_job_id?: string | undefined }[]
   readonly dead_letters?: DeadLettersView
 }
 

@@ -296,8 +296,7 @@ function storeJobs(store: Store, only: { readonly owner?: string }): TargetJobs 
         return { ...(await umbra.job(jobId)), is_new: isNew }
       }),
     previewFork: (id, request) => store.withHandlers(umbra => umbra.previewFork(id, request, only)),
-    cancel: (id, reason) =>
-      store.command(id, { type: "cancel", ...(reason === undefined ? {} : { reason }) }),
+    cancel: (id, reason) => store.command(id, { type: "cancel", reason }),
     retry: id => store.command(id, { type: "retry" }),
     async delete(id) {
       await store.command(id, { type: "delete" })

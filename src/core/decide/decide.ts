@@ -123,10 +123,8 @@ function decideRunning(
   const at = context.now
   switch (command.type) {
     case "cancel": {
-      const { reason = "" } = command
-      return [
-        { type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }), ...ofOperation(command) },
-      ]
+      const reason = command.reason?.trim() === "" ? undefined : command.reason
+      return [{ type: "job_cancelled", at, reason, ...ofOperation(command) }]
     }
     case "pause":
       return pause(state, command, at)
@@ -289,8 +287,8 @@ export function submission(command: Submit, at: number, isQueued = false): Submi
 function forkFields({ fork, pinned, operation, definition, result }: Submit): Partial<JobSubmitted> {
   return {
     fork: fork!,
-    ...(pinned === undefined ? {} : { pinned }),
-    ...(operation === undefined ? {} : { operation }),
+    pinned,
+    operation,
     ...(definition === undefined ? {} : { definition: definition.hash }),
     ...result,
   }
@@ -461,7 +459,7 @@ function settle(
 ): readonly Fact[] | Refusal {
   if (!state.unsettled) return refuse("settled")
   const used = uncountedOfChildren(state, command.used ?? [])
-  return [{ type: "job_settled", at, ...(used.length === 0 ? {} : { used }) }]
+  return [{ type: "job_settled", at, used: used.length === 0 ? undefined : used }]
 }
 
 /** A report on an attempt that another fact has ended, perhaps together with the job. */

@@ -14,9 +14,9 @@ export function pause(
   if (state.paused !== null && !state.paused.ofWorkflow) return refuse("unchanged")
   const fact: JobPaused = {
     type: "job_paused",
-    ...(by === undefined ? {} : { by }),
-    ...(reason === undefined || reason.trim() === "" ? {} : { reason }),
-    ...(kept.length === 0 ? {} : { kept: kept.map(keptTask) }),
+    by,
+    reason: reason === undefined || reason.trim() === "" ? undefined : reason,
+    kept: kept.length === 0 ? undefined : kept.map(keptTask),
   }
   const stopped = stoppedNodes(state, kept)
   if (stopped.length === 0) return [{ ...fact, at }]
@@ -48,7 +48,7 @@ export function resume(
   at: number,
 ): readonly Fact[] | Refusal {
   if (state.paused === null || (ofWorkflow === true && !state.paused.ofWorkflow)) return refuse("unchanged")
-  return [{ type: "job_resumed", at, ...(by === undefined ? {} : { by }) }]
+  return [{ type: "job_resumed", at, by }]
 }
 
 /** Also for a job that has ended. */
@@ -58,11 +58,11 @@ export function describe(state: JobState, command: Describe, at: number): readon
   const { by, labels, note } = command
   const fact: JobDescribed = {
     type: "job_described",
-    ...(by === undefined ? {} : { by }),
-    ...(labels === undefined || isSame(labels, state.labels) ? {} : { labels }),
-    ...(note === undefined || note === (state.note?.text ?? null) ? {} : { note }),
+    by,
+    labels: labels === undefined || isSame(labels, state.labels) ? undefined : labels,
+    note: note === (state.note?.text ?? null) ? undefined : note,
   }
-  return "labels" in fact || "note" in fact ? [{ ...fact, at }] : refuse("unchanged")
+  return fact.labels !== undefined || fact.note !== undefined ? [{ ...fact, at }] : refuse("unchanged")
 }
 
 type Labels = JobState["labels"]

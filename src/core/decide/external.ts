@@ -59,7 +59,7 @@ function reportFacts(state: JobState, command: External, context: DecisionContex
         {
           ...failure(state, node, result.fault, context),
           via,
-          ...(result.usage === undefined ? {} : { usage: result.usage }),
+          usage: result.usage,
         },
       ]
     case "error":

@@ -20,7 +20,7 @@ export function start(
 ): readonly Fact[] | Refusal {
   if (state.startAt! > now || state.paused !== null) return refuse("nothing_due")
   const fact: JobStarted = { type: "job_started", expires_at: expiry(state.ttlSeconds, now) }
-  return [{ ...fact, at: now, ...(queued === true ? { queued } : {}) }]
+  return [{ ...fact, at: now, queued: queued === true ? queued : undefined }]
 }
 
 /** A time that is not in the future is recorded as now: the job starts with its next timer, which is due. */
@@ -29,7 +29,7 @@ export function reschedule(state: JobState, command: Reschedule, now: number): r
   const start_at = startTime(command, now) ?? now
   if (start_at === state.startAt) return refuse("unchanged")
   const { by } = command
-  return [{ type: "job_rescheduled", at: now, ...(by === undefined ? {} : { by }), start_at }]
+  return [{ type: "job_rescheduled", at: now, by, start_at }]
 }
 
 /** A job that never started is cancelled and hidden at once. */

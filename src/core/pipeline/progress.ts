@@ -81,16 +81,16 @@ export function encodeProgress(progress: PipelineProgress, live: JsonObject | nu
     roots,
     begun: isBegun,
     open: isOpen,
-    ...(isOverLimit ? { over_limit: true } : {}),
-    ...(suspects.length === 0 ? {} : { suspects }),
+    over_limit: isOverLimit ? true : undefined,
+    suspects: suspects.length === 0 ? undefined : suspects,
     routes: routes.map(({ settled, failedTries: failed, fatal, ...figures }) => ({
       ...figures,
       failed,
-      ...(fatal === 0 ? {} : { fatal }),
+      fatal: fatal === 0 ? undefined : fatal,
       up_to: settled.upTo,
-      ...(settled.beyond.length === 0 ? {} : { beyond: settled.beyond }),
+      beyond: settled.beyond.length === 0 ? undefined : settled.beyond,
     })),
-    ...(live === null ? {} : { live }),
+    live: live ?? undefined,
   })
 }
 

@@ -189,12 +189,12 @@ export function mergeByNode(into: Map<string, Totals>, other: ReadonlyMap<string
 interface StoredTotals {
   readonly n: readonly number[]
   /** Histograms. */
-  readonly d?: readonly number[]
-  readonly q?: readonly number[]
+  readonly d?: readonly number[] | undefined
+  readonly q?: readonly number[] | undefined
   /** Histograms of the keys in `u`, in their order; empty: not kept. */
-  readonly h?: readonly (readonly number[])[]
-  readonly e?: readonly (readonly [code: string, count: number])[]
-  readonly u?: readonly (readonly [key: string, amount: number])[]
+  readonly h?: readonly (readonly number[])[] | undefined
+  readonly e?: readonly (readonly [code: string, count: number])[] | undefined
+  readonly u?: readonly (readonly [key: string, amount: number])[] | undefined
 }
 
 const DURATION = ',"d":['
@@ -207,11 +207,11 @@ export function encodeTotals(totals: Totals): string {
   const h = [...usage.values()].map(({ histogram }) => histogram?.encode() ?? [])
   const stored: StoredTotals = {
     n: [count, failed, cancelled, expired, attempts, losses],
-    ...(d.length === 0 ? {} : { d }),
-    ...(q.length === 0 ? {} : { q }),
-    ...(h.every(list => list.length === 0) ? {} : { h }),
-    ...(errors.size === 0 ? {} : { e: [...errors] }),
-    ...(usage.size === 0 ? {} : { u: [...usage].map(([key, { sum }]) => [key, sum] as const) }),
+    d: d.length === 0 ? undefined : d,
+    q: q.length === 0 ? undefined : q,
+    h: h.every(list => list.length === 0) ? undefined : h,
+    e: errors.size === 0 ? undefined : [...errors],
+    u: usage.size === 0 ? undefined : [...usage].map(([key, { sum }]) => [key, sum] as const),
   }
   return JSON.stringify(stored)
 }

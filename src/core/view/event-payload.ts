@@ -1,16 +1,5 @@
 import { abortedStart, findAborted } from "../attempt-times.ts"
-import type {
-  AttemptAborted,
-  Fact,
-  JobDescribed,
-  JobPaused,
-  JobRescheduled,
-  JobResumed,
-  JobSubmitted,
-  PollScheduled,
-  SlotAwaited,
-  SlotGranted,
-} from "../facts.ts"
+import type * as facts from "../facts.ts"
 import { executionsFullIn, type Fault } from "../faults.ts"
 import type { Json, JsonObject } from "../json.ts"
 import { findTask, type JobState, shownOutput, skippedOutput } from "../state.ts"
@@ -23,7 +12,7 @@ import { reusedField } from "./view.ts"
 /** The payload of an event: details of the fact that caused it. */
 
 /** `state`: before the fact. */
-export function eventSource(state: JobState, fact: Fact): EventSource {
+export function eventSource(state: JobState, fact: facts.Fact): EventSource {
   switch (fact.type) {
     case "job_submitted":
     case "job_cancelled":
@@ -73,7 +62,7 @@ export function eventSource(state: JobState, fact: Fact): EventSource {
  * A waiting node is resumed by its provider, its timer or a signal that had arrived early, or else by the worker that
  * runs it. A result that overtook an attempt came from the provider: there the operation had continued.
  */
-function resultSource(state: JobState, node: number, fact: Fact): EventSource {
+function resultSource(state: JobState, node: number, fact: facts.Fact): EventSource {
   if ("overtaken" in fact) return "provider"
   const { at } = fact
   const waiting = state.waiting.get(node)
@@ -85,7 +74,10 @@ function resultSource(state: JobState, node: number, fact: Fact): EventSource {
 }
 
 /** `job`: after the fact, which records when the handler of an attempt that had ended began, or what it used. */
-export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly at: number }): JsonObject {
+export function abortedPayload(
+  job: JobState,
+  fact: facts.AttemptAborted & { readonly at: number },
+): JsonObject {
   const { ran_ms, worker, usage, at } = fact
   const run = findAborted(job, fact)
   const place = findTask(job, fact)
@@ -100,7 +92,9 @@ export function abortedPayload(job: JobState, fact: AttemptAborted & { readonly 
 }
 
 /** What people did to the job as a whole. */
-export function aboutJobPayload(fact: JobPaused | JobResumed | JobRescheduled | JobDescribed): JsonObject {
+export function aboutJobPayload(
+  fact: facts.JobPaused | facts.JobResumed | facts.JobRescheduled | facts.JobDescribed,
+): JsonObject {
   const by = { by: fact.by ?? null }
   switch (fact.type) {
     case "job_paused":
@@ -118,7 +112,7 @@ export function aboutJobPayload(fact: JobPaused | JobResumed | JobRescheduled | 
   }
 }
 
-export function plainPayload(fact: SlotAwaited | SlotGranted | PollScheduled): JsonObject {
+export function plainPayload(fact: facts.SlotAwaited | facts.SlotGranted | facts.PollScheduled): JsonObject {
   if (fact.type === "slot_granted") return {}
   if (fact.type === "slot_awaited") return { provider: fact.provider }
   const fault = fact.fault === undefined ? {} : { fault: faultJson(fact.fault) }
@@ -129,7 +123,7 @@ export function plainPayload(fact: SlotAwaited | SlotGranted | PollScheduled): J
 export function nodePayload(
   state: JobState,
   node: number,
-  { fact, to, isNamed, job }: { fact: Fact; to: NodeStatus; isNamed: boolean; job: JobState },
+  { fact, to, isNamed, job }: { fact: facts.Fact; to: NodeStatus; isNamed: boolean; job: JobState },
 ): JsonObject {
   switch (to) {
     case "QUEUED":
@@ -160,7 +154,7 @@ export function nodePayload(
 function queuedPayload(
   state: JobState,
   node: number,
-  { fact, isNamed }: { fact: Fact; isNamed: boolean },
+  { fact, isNamed }: { fact: facts.Fact; isNamed: boolean },
 ): JsonObject {
   if (isNamed && fact.type === "node_failed") {
     const { fault, postponed, at, retry_at = at } = fact
@@ -180,7 +174,7 @@ function queuedPayload(
   return { reason: fact.type === "job_retried" ? "job_retried" : "dependencies_done" }
 }
 
-function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+function completedPayload(state: JobState, node: number, fact: facts.Fact): JsonObject {
   return {
     output: shownOutput(state.outputs[node] ?? null),
     ...reusedField(state, node),
@@ -190,7 +184,7 @@ function completedPayload(state: JobState, node: number, fact: Fact): JsonObject
 }
 
 /** The worker's report with the end of its attempt: how long it ran, how long it had been queued, its usage. */
-function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+function reportedPayload(state: JobState, node: number, fact: facts.Fact): JsonObject {
   switch (fact.type) {
     case "node_completed":
     case "node_failed":
@@ -215,11 +209,11 @@ function loggedOf(lines: number, run: number | undefined, fence: number): JsonOb
 }
 
 /** How the end of an operation at a provider was reported: by webhook, or by poll. */
-function viaField(fact: Fact): { readonly via?: string } {
+function viaField(fact: facts.Fact): { readonly via?: string } {
   return "via" in fact && fact.via !== undefined ? { via: fact.via } : {}
 }
 
-function failedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+function failedPayload(state: JobState, node: number, fact: facts.Fact): JsonObject {
   const failed = state.faults.get(node)
   if (failed === undefined) return {}
   const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
@@ -229,7 +223,7 @@ function failedPayload(state: JobState, node: number, fact: Fact): JsonObject {
 }
 
 /** `state`: after the fact. */
-export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObject {
+export function jobPayload(state: JobState, fact: facts.Fact, to: JobStatus): JsonObject {
   switch (to) {
     case "PENDING":
       return fact.type === "job_submitted" ? submittedPayload(fact) : {}
@@ -256,7 +250,7 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
   }
 }
 
-function submittedPayload(fact: JobSubmitted): JsonObject {
+function submittedPayload(fact: facts.JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
   const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
   const by = fact.submitted_by === undefined ? {} : { submitted_by: fact.submitted_by }

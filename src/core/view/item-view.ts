@@ -3,15 +3,14 @@ import type { ItemList } from "../item-list.ts"
 import type { Json } from "../json.ts"
 import { type JobState, nodeStatuses, QUEUED, RUNNING } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
-import { type AttemptFields, attemptFields } from "./attempt-view.ts"
+import { attemptFields } from "./attempt-view.ts"
 import { reasonField } from "./reasons.ts"
 import {
-  type ErrorView,
   type NodeView,
   nodeError,
-  type Progress,
   reusedField,
   shownTaskStatus,
+  type TaskView,
   type WaitingOn,
   waitingOn,
 } from "./view.ts"
@@ -19,22 +18,10 @@ import {
 /** How many items are in each state; states without items are left out. */
 export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
 
-export interface ItemView extends AttemptFields {
+export interface ItemView extends TaskView {
   /** From 0. */
   readonly index: number
   readonly item: Json
-  readonly status: NodeStatus
-  /** For a CANCELLED item: why. */
-  readonly reason?: string
-  readonly waiting_on: WaitingOn | null
-  readonly error: ErrorView | null
-  /** Never recorded: null without the overlay. */
-  readonly progress: Progress | null
-  readonly preview?: Json
-  readonly child_job_id?: string
-  /** As of a node. */
-  readonly reused_from?: string
-  readonly pinned?: true
 }
 
 export function itemCounts({ items, state }: ItemList, now: number): ItemCounts {
@@ -75,7 +62,7 @@ export function itemViews(
       error: nodeError(state, index),
       progress: null,
       ...(preview === undefined ? {} : { preview }),
-      ...(child === undefined ? {} : { child_job_id: child }),
+      child_job_id: child,
       ...reusedField(state, index),
     })
   }

@@ -85,7 +85,7 @@ export function withLive<G extends ShownGraph>(graph: G): G {
   const nodes = graph.nodes.map(node => mergedNode(node, byId.get(node.id)))
   return {
     ...graph,
-    ...(graph.status === "QUEUED" && live.status !== undefined ? { status: live.status } : {}),
+    status: graph.status === "QUEUED" ? (live.status ?? graph.status) : graph.status,
     nodes,
     workflow_status: graph.workflow_status === null ? null : workflowStatus(nodes),
     ready_queue: readyQueue(nodes),

@@ -59,9 +59,9 @@ export type WaitingOn =
       readonly kind: "signal"
       readonly name: string
       readonly until: number | null
-      readonly default?: Json
+      readonly default?: Json | undefined
       /** JSON Schema of the data that is accepted. Absent: any. */
-      readonly schema?: JsonObject
+      readonly schema?: JsonObject | undefined
     }
   | {
       readonly kind: "child"
@@ -121,9 +121,9 @@ export interface WorkerWait extends Partial<TaskWait> {
   readonly handler: string
   readonly provider?: string
   /** For a pipeline that its owning process cannot run: adapters that are missing there. */
-  readonly adapters?: readonly string[]
+  readonly adapters?: readonly string[] | undefined
   /** For such a pipeline: the process has no Redis to reach workers. */
-  readonly redis?: true
+  readonly redis?: true | undefined
 }
 
 /** Why no handler has begun a task that is ready: part of the live overlay only. */
@@ -148,9 +148,9 @@ export interface TaskWait {
   /** busy: tasks that wait in the same queue, this one included. */
   readonly queued?: number
   /** busy: the place of this task among them, from 1. job_queue: the place of the job among the QUEUED ones. */
-  readonly position?: number
+  readonly position?: number | undefined
   /** job_queue: only so many were counted; the position may be later. */
-  readonly position_is_minimum?: true
+  readonly position_is_minimum?: true | undefined
   /** none: the worker that had the handler last; null: none is known. */
   readonly last_worker?: string | null
   /** none: when that worker last reported. owner_away: when the engine that owned the job did. */
@@ -162,32 +162,36 @@ export interface TaskWait {
 export interface ErrorView {
   readonly code: string
   readonly message: string
-  readonly details?: JsonObject
+  readonly details?: JsonObject | undefined
   /** For a job: the node that failed. For a node: the one whose failure made it fail. */
-  readonly node?: string
+  readonly node?: string | undefined
   /** The item of the node that failed, counted from 0. */
-  readonly item?: number
+  readonly item?: number | undefined
 }
 
-export interface NodeView extends AttemptFields {
-  readonly id: string
-  readonly handler: string
+/** Of a node, or of an item. */
+export interface TaskView extends AttemptFields {
   readonly status: NodeStatus
-  /** For a CANCELLED node: why. */
+  /** CANCELLED: why. */
   readonly reason?: string
-  /** Dependencies that are not done. */
-  readonly incoming: number
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
   /** Never recorded: null in the graph without its overlay. */
   readonly progress: Progress | null
-  readonly preview?: Json
+  readonly preview?: Json | undefined
   /** The job that does this node's work, once there is one. */
-  readonly child_job_id?: string
+  readonly child_job_id?: string | undefined
   /** Of a fork: the job whose result of this node it has taken over. */
   readonly reused_from?: string
   /** Of a fork: its output was set by the request. */
   readonly pinned?: true
+}
+
+export interface NodeView extends TaskView {
+  readonly id: string
+  readonly handler: string
+  /** Dependencies that are not done. */
+  readonly incoming: number
   /** For a node with `for_each`: how many of its items are in each state. */
   readonly items?: ItemCounts
 }
@@ -195,10 +199,10 @@ export interface NodeView extends AttemptFields {
 export interface GraphView {
   readonly status: JobStatus
   /** The job that it was forked from; absent: none. */
-  readonly forked_from?: string
+  readonly forked_from?: string | undefined
   readonly workflow_status: WorkflowStatus | null
   /** Absent: the job is not paused. */
-  readonly paused?: PauseView
+  readonly paused?: PauseView | undefined
   /** X1: changes with each resume. */
   readonly resume_token: string
   readonly progress_pct: number
@@ -224,7 +228,7 @@ export interface GraphView {
 /** The job ended while its submission was in flight, and the submission was not answered. */
 export interface UnseenOperation {
   readonly node: string
-  readonly item?: number
+  readonly item?: number | undefined
   readonly provider: string
   /** When the job ended. */
   readonly since: number
@@ -238,9 +242,9 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
   const isOpen = state.status !== "PENDING" && !jobHasEnded(state.status)
   return {
     status: state.status,
-    ...(state.forkedFrom === null ? {} : { forked_from: state.forkedFrom }),
+    forked_from: state.forkedFrom ?? undefined,
     workflow_status: isOpen ? workflowStatus(nodes) : null,
-    ...(state.paused === null ? {} : { paused: pauseView(state.paused) }),
+    paused: state.paused === null ? undefined : pauseView(state.paused),
     resume_token: resumeToken(state),
     progress_pct: progressPercent(state),
     nodes,
@@ -268,8 +272,8 @@ export function nodeView(state: JobState, node: number, now: number): NodeView {
     waiting_on: waitingOn(state, node, now),
     error: nodeError(state, node),
     progress: null,
-    ...(preview === undefined ? {} : { preview }),
-    ...(child === undefined ? {} : { child_job_id: child }),
+    preview,
+    child_job_id: child,
     ...reusedField(state, node),
     ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!, now) } : {}),
   }
@@ -412,8 +416,8 @@ function waitView(waiting: Exclude<Waiting, ExternalWaiting>, { signal }: RuleNo
       const schema = signal?.name === name ? signal.schema : waiting.schema
       return {
         ...{ kind, name, until },
-        ...(otherwise === undefined ? {} : { default: otherwise }),
-        ...(schema === undefined ? {} : { schema }),
+        default: otherwise,
+        schema,
       }
     }
     case "child": {
@@ -449,9 +453,9 @@ function errorView(
   return {
     code: fault.code,
     message: fault.message,
-    ...(fault.details === undefined ? {} : { details: fault.details }),
-    ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
-    ...(item === undefined ? {} : { item }),
+    details: fault.details,
+    node: node === undefined ? undefined : state.graph.nodes[node]!.id,
+    item,
   }
 }
 

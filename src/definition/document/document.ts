@@ -13,7 +13,7 @@ export type DocumentFormat = "yaml" | "json"
 
 export interface DocumentOptions {
   /** Default: JSON if the first character that is not white space is `{` or `[`, otherwise YAML. */
-  readonly format?: DocumentFormat
+  readonly format?: DocumentFormat | undefined
   readonly limits?: Partial<DefinitionLimits>
 }
 

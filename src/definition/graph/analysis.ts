@@ -32,7 +32,7 @@ const currentRules = 2
 export interface AnalysisOptions {
   readonly handlers: HandlerCatalog
   /** For pipelines; left out: no adapter is known. */
-  readonly adapters?: AdapterCatalog
+  readonly adapters?: AdapterCatalog | undefined
   readonly locate?: Locate
   readonly limits?: Partial<DefinitionLimits>
   /** Parts of the document could not be parsed, so nothing can be concluded from missing values. */

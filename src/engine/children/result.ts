@@ -54,7 +54,7 @@ export function totalUsage({ id, state }: LiveJob): readonly ChildUsage[] {
   const { parent: link, usage } = state
   if (link === null || usage.size === 0) return []
   const { node, item } = link
-  return [{ node, ...(item === undefined ? {} : { item }), job_id: id, usage: Object.fromEntries(usage) }]
+  return [{ node, item, job_id: id, usage: Object.fromEntries(usage) }]
 }
 
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
@@ -107,7 +107,7 @@ export function childFault(child: LiveJob): Fault {
     code: fault.code,
     message: `${which} failed${where}: ${fault.message}`,
     retryable: fault.retryable,
-    ...(retry_after_seconds === undefined ? {} : { retry_after_seconds }),
+    retry_after_seconds,
     details,
   }
 }

@@ -107,8 +107,8 @@ export class ChildStarts {
       ttlSeconds: plan.ttlSeconds ?? settings.ttlSeconds,
       priority: job.state.priority,
       parent,
-      ...(job.state.traceparent === null ? {} : { traceparent: job.state.traceparent }),
-      ...(job.state.retryDefaults === null ? {} : { retryDefaults: job.state.retryDefaults }),
+      traceparent: job.state.traceparent ?? undefined,
+      retryDefaults: job.state.retryDefaults ?? undefined,
       expiresBy: this.#expiresBy(job, at.node),
       ...this.#parts.paused(job.state.owner, name),
     }

@@ -67,8 +67,8 @@ export class Batch {
       if (job.evicted) continue
       makeTimerExact(job)
       if (!projectionChanged(job, now)) continue
-      if (job.projected === null) newJobs.push(newJobRow(job))
-      else changedJobs.push(jobChange(job))
+      if (job.projected === null) newJobs.push(jobRow(job))
+      else changedJobs.push(jobRow(job))
       job.stats = null
       const { status } = job.state
       // Seqs rise from job to job only within a partition, and jobs of a batch are in the order of their first facts.
@@ -199,9 +199,9 @@ export function queuedRow({ id, partition, fact, wakeAt }: QueuedSubmission, sto
 function rowText({ at, start_at, paused, schedule }: QueuedSubmission["fact"]): string | null {
   if (start_at === undefined && paused === undefined && schedule === undefined) return null
   return JSON.stringify({
-    ...(start_at === undefined ? {} : { start_at }),
-    ...(paused === undefined ? {} : { paused: submittedPause(paused, at) }),
-    ...(schedule === undefined ? {} : { schedule }),
+    start_at,
+    paused: paused === undefined ? undefined : submittedPause(paused, at),
+    schedule,
   })
 }
 
@@ -250,30 +250,6 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   return !(isBusy(job.state) && typeof projected.wakeAt === "number" && projected.wakeAt <= now)
 }
 
-function jobChange(job: LiveJob): JobChange {
-  const { state } = job
-  const { labels } = state
-  return {
-    id: job.id,
-    partition: job.partition,
-    seq: job.seq,
-    status: state.status,
-    updatedAt: job.at,
-    finishedAt: state.finishedAt,
-    wakeAt: wakeAt(state),
-    output: jobOutputText(job),
-    error: jobErrorText(job),
-    fingerprint: jobFingerprint(job),
-    stats: job.stats,
-    owner: state.owner,
-    workflow: state.workflow,
-    workflowVersion: state.workflowVersion,
-    createdAt: state.createdAt,
-    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
-    isRelabelled: job.isRelabelled,
-  }
-}
-
 /**
  * `wake_at` of a quarantined job: due, so the next owner of its partition loads it, and only this job. In this process
  * the cursor over due jobs has already passed it.
@@ -294,7 +270,7 @@ function quarantinedRow(job: LiveJob, error: string, now: number): JobChange {
 }
 
 /** Written out: an object that is spread and gets more fields is a hash table, ten times as large. */
-function newJobRow(job: LiveJob): NewJob {
+function jobRow(job: LiveJob): NewJob {
   const { state } = job
   const { labels } = state
   return {

@@ -94,7 +94,7 @@ export class Forks {
     )
     const origin = { jobId: originId, plan: before, state, results }
     const { fork, pinned } = recordFork(origin, { plan, decisions, outputs: new Map(), items: none.items })
-    return this.prepare(id, plan, { ...command, fork, ...(pinned.length === 0 ? {} : { pinned }) })
+    return this.prepare(id, plan, { ...command, fork, pinned: pinned.length === 0 ? undefined : pinned })
   }
 
   /** The output of a fork that has nothing to run. */

@@ -55,7 +55,7 @@ export class JobArtifacts {
     const fault = hashes.length === 0 ? null : await this.fault(owner, hashes)
     if (fault === null) return result
     if (result.type === "running") return { type: "error", fault, isFinal: true }
-    return { type: "failed", fault, ...(result.usage === undefined ? {} : { usage: result.usage }) }
+    return { type: "failed", fault, usage: result.usage }
   }
 
   /** Throws E807 if the value refers to artifacts that the owner does not have. */

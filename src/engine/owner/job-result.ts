@@ -54,9 +54,9 @@ export interface JobError {
   readonly code: string
   readonly message: string
   /** The node that caused the error, if one did. */
-  readonly node?: string
+  readonly node?: string | undefined
   /** Of a node with `for_each`: the item, from 0. */
-  readonly item?: number
+  readonly item?: number | undefined
 }
 
 export function jobError(plan: Plan, state: JobState): JobError | null {
@@ -66,8 +66,8 @@ export function jobError(plan: Plan, state: JobState): JobError | null {
   return {
     code,
     message,
-    ...(fault.node === undefined ? {} : { node: plan.nodes[fault.node]!.id }),
-    ...(fault.item === undefined ? {} : { item: fault.item }),
+    node: fault.node === undefined ? undefined : plan.nodes[fault.node]!.id,
+    item: fault.item,
   }
 }
 
@@ -83,11 +83,11 @@ export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): 
     return error === null && reason === null ? null : JSON.stringify(error ?? reason)
   return JSON.stringify({
     ...(error ?? reason),
-    ...(usage.size === 0 ? {} : { usage: Object.fromEntries(usage) }),
-    ...(startAt === null ? {} : { start_at: startAt }),
-    ...(paused === null ? {} : { paused }),
-    ...(schedule === null ? {} : { schedule }),
-    ...(note === null ? {} : { note }),
+    usage: usage.size === 0 ? undefined : Object.fromEntries(usage),
+    start_at: startAt ?? undefined,
+    paused: paused ?? undefined,
+    schedule: schedule ?? undefined,
+    note: note ?? undefined,
   })
 }
 

@@ -160,10 +160,10 @@ export function runningAttempt(
 ): RunningAttempt {
   return {
     node,
-    ...(item === undefined ? {} : { item }),
+    item,
     ran_ms: wholeMs(ranMs),
     worker,
-    ...(usage === undefined ? {} : { usage }),
+    usage,
   }
 }
 

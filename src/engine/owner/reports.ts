@@ -74,10 +74,10 @@ export class TaskReports implements RemoteTaskEvents {
       type: "started",
       ...at,
       worker,
-      ...(task.alone === undefined ? {} : { alone: task.alone }),
+      alone: task.alone,
       // A request for another place in the rate comes from a handler that runs.
-      ...(task.announce && ranMs === undefined ? { announced: true } : {}),
-      ...(ranMs === undefined ? {} : { ranMs }),
+      announced: task.announce && ranMs === undefined ? true : undefined,
+      ranMs,
     })
     return task.announce ? this.#mayBegin(job, task) : Promise.resolve()
   }
@@ -230,7 +230,7 @@ export class TaskReports implements RemoteTaskEvents {
     job.progress?.delete(key)
     if (outcome.type === "child") {
       const { usage } = outcome
-      const reported = { ...at, times, ...(usage === undefined ? {} : { usage }) }
+      const reported = { ...at, times, usage }
       pendingDecisions.add(job.partition, this.#owner.childRequested(job, reported, outcome), task)
     } else if (isLeft) return
     else if (outcome.type === "submitted")
@@ -263,7 +263,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (task.attempt < 0 || !owner.owned.has(partition) || owner.isQuarantined(task.jobId)) return
     const command: Command = {
       ...{ type: "aborted", ...attemptRef(task), times },
-      ...(usage === undefined ? {} : { usage }),
+      usage,
     }
     // If the partition has moved, its next owner receives the worker's report.
     owner.pendingDecisions.add(
@@ -404,7 +404,7 @@ function outcomeCommand(
   times: AttemptTimes,
 ): Command {
   if (outcome.type === "completed") return completed(at, outcome, times)
-  const reported = { ...at, times, ...(outcome.usage === undefined ? {} : { usage: outcome.usage }) }
+  const reported = { ...at, times, usage: outcome.usage }
   switch (outcome.type) {
     case "failed": {
       const { times: _, ...unbegun } = reported
@@ -429,7 +429,7 @@ function completed(
   const { output, usage } = outcome
   const { node, attempt } = at
   if (usage === undefined && at.item === undefined) return { type: "completed", node, attempt, output, times }
-  return { type: "completed", ...at, output, times, ...(usage === undefined ? {} : { usage }) }
+  return { type: "completed", ...at, output, times, usage }
 }
 
 const noProvider: Fault = {

@@ -103,7 +103,7 @@ export class Recovery {
       const epochs = new Map(query.partitions.map(partition => [partition, this.#epoch(partition)]))
       const due = await this.#parts.journal.dueJobs({
         ...query,
-        ...(after === undefined ? {} : { after }),
+        after,
         limit: PAGE,
       })
       const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))

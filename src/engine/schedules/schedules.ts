@@ -420,9 +420,9 @@ export class Schedules {
       ...{ type: "submit", owner, workflow: name, workflowVersion: version, input, priority },
       ttlSeconds: ttl === undefined ? (plan.ttlSeconds ?? settings.ttlSeconds) : ttl,
       schedule: { name: row.name, tick },
-      ...(labels === undefined ? {} : { labels }),
-      ...(traceparent === undefined ? {} : { traceparent }),
-      ...(retryDefaults === undefined ? {} : { retryDefaults }),
+      labels,
+      traceparent,
+      retryDefaults,
       ...paused(owner, name),
     }
     return { plan, command }

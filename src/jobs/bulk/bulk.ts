@@ -59,9 +59,9 @@ export interface BulkView extends BulkSummary, BulkCounts {
   readonly reason: string | null
   readonly rate: number
   /** For `fork`: how each target is forked, with the version that the name of a workflow meant at the start. */
-  readonly fork?: BulkFork
+  readonly fork?: BulkFork | undefined
   /** For `backfill`: its ticks. Then `filter` is empty. */
-  readonly backfill?: Omit<BackfillCount, "count">
+  readonly backfill?: Omit<BackfillCount, "count"> | undefined
   /** The targets that were counted at its start; `complete: false`: there were more. */
   readonly matched: { readonly count: number; readonly complete: boolean }
   /** It will be cancelled when its commands in flight have ended. */
@@ -167,8 +167,8 @@ export class BulkQueries {
     return {
       ...summary(row),
       ...{ verb, filter, reason, rate, matched },
-      ...(fork === undefined ? {} : { fork }),
-      ...(backfill === undefined ? {} : { backfill: shownBackfill(backfill) }),
+      fork,
+      backfill: backfill === undefined ? undefined : shownBackfill(backfill),
       ...(progress === null ? { processed: 0, done: 0, refused: 0 } : countsOf(progress)),
       aborting: row.finishedAt === null && isAborting,
     }
@@ -343,7 +343,7 @@ function limitFields({
   maxUnfinished,
 }: BulkOptions): Pick<StoredOperation, "submitted_by" | "max_unfinished"> {
   return {
-    ...(submittedBy === undefined ? {} : { submitted_by: submittedBy }),
-    ...(maxUnfinished === undefined ? {} : { max_unfinished: maxUnfinished }),
+    submitted_by: submittedBy,
+    max_unfinished: maxUnfinished,
   }
 }

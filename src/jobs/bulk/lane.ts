@@ -326,7 +326,7 @@ class BulkRun {
       return fork(target, this.#operation.fork ?? {}, maxUnfinished)
     }
     const onlyIf = { seq }
-    await command(jobId, { type: verb, operation, onlyIf, ...(reason === null ? {} : { reason }) })
+    await command(jobId, { type: verb, operation, onlyIf, reason: reason ?? undefined })
     return "done"
   }
 

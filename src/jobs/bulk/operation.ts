@@ -72,8 +72,8 @@ export interface StoredOperation {
   /** For `backfill`: its targets are ticks. Then there is no filter, `below` is null and `seqs` is empty. */
   readonly backfill?: StoredBackfill
   /** For `fork` and `backfill`: the token whose limit of unfinished jobs counts the new jobs, and that limit. */
-  readonly submitted_by?: string
-  readonly max_unfinished?: number
+  readonly submitted_by?: string | undefined
+  readonly max_unfinished?: number | undefined
   /** The targets that were counted at T0; `complete: false`: there are more. */
   readonly matched: { readonly count: number; readonly complete: boolean }
   /** All ids of T0 are below this one; null: there was no job. */

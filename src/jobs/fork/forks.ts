@@ -239,12 +239,12 @@ export class Forks {
       priority: state.priority,
       labels: state.labels,
       fork,
-      ...(pinned.length === 0 ? {} : { pinned }),
+      pinned: pinned.length === 0 ? undefined : pinned,
       ...(version === null
         ? { definition: { hash: definitionId(plan), text: JSON.stringify(plan.document), rules: plan.rules } }
         : {}),
-      ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
-      ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
+      traceparent: options.traceparent,
+      submittedBy: options.submittedBy,
     }
     await nextTurnIfLate()
     const parts = {

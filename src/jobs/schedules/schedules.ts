@@ -54,7 +54,7 @@ export interface ScheduleSummary extends ScheduleDocument {
   /** The latest job that a tick has started. */
   readonly last_job: string | null
   /** Present: this release does not accept the stored document, and no tick fires. */
-  readonly problem?: string
+  readonly problem?: string | undefined
   /** What its newest ticks did, newest first; only if the list was asked for them. */
   readonly fires?: readonly FireView[]
 }
@@ -411,7 +411,7 @@ function summary(row: ScheduleRow): ScheduleSummary {
     next_at: problem === undefined ? timeOrNull(row.nextAt) : null,
     queued_tick: timeOrNull(row.queuedTick),
     last_job: row.lastJob,
-    ...(problem === undefined ? {} : { problem }),
+    problem,
   }
 }
 

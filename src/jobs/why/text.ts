@@ -12,8 +12,8 @@ export interface GroupFacts {
   /** Of the operation at a provider. */
   readonly operation?: OperationFacts
   /** The sentence of the child job that is waited for. */
-  readonly child?: string
-  readonly error?: string
+  readonly child?: string | undefined
+  readonly error?: string | undefined
 }
 
 export interface SlotFacts {

@@ -86,7 +86,7 @@ export async function waitPage(
   { owner, workflow, after }: WaitsRequest,
 ): Promise<WaitPage> {
   const filter = {
-    ...(owner === undefined ? {} : { owner }),
+    owner,
     workflow,
     statuses: unfinished,
     limit: TOGETHER,

@@ -77,9 +77,9 @@ export interface WhyReason {
   /** What its wait is compared with: how long nodes like the first one usually wait for this; null: no data. */
   readonly usual: UsualWait | null
   /** Of the child job that the first node waits for. */
-  readonly child?: WhyView
+  readonly child?: WhyView | undefined
   /** Only of `waits`: the first of them is this item of its node. */
-  readonly item?: number
+  readonly item?: number | undefined
 }
 
 /** One step from an effect to its cause. */
@@ -102,7 +102,7 @@ export interface WhyView {
   /** From the requested node, or the first one that waits, to its cause. */
   readonly chain: readonly WhyCause[]
   /** For a pipeline: routes that have messages. null: not recorded for this moment. */
-  readonly routes?: readonly RouteReason[] | null
+  readonly routes?: readonly RouteReason[] | null | undefined
   /** What is not recorded for a past moment. */
   readonly unknown: readonly string[]
 }
@@ -222,7 +222,7 @@ export class Why {
     const at = (place as Place).at
     const childrenAt = "time" in moment ? moment.time : at
     const view = await this.#view({ row, graph, at, past: true, childrenAt }, node, depth)
-    return { ...view, ...(routes === undefined ? {} : { routes: null }), unknown: notRecorded }
+    return { ...view, routes: routes === undefined ? view.routes : null, unknown: notRecorded }
   }
 
   async #view(shown: Shown, only: string | undefined, depth: number): Promise<WhyView> {
@@ -295,8 +295,8 @@ export class Why {
     const child = await this.#child(group, shown, context.depth)
     const facts: GroupFacts = {
       ...(past ? {} : await this.#storeFacts(group, row)),
-      ...(child === undefined ? {} : { child: child.sentence }),
-      ...(group.kind === "quarantined" ? { error: readEnd(row).error?.message ?? "" } : {}),
+      child: child?.sentence,
+      error: group.kind === "quarantined" ? (readEnd(row).error?.message ?? "") : undefined,
     }
     const said = groupText(group, facts, { job: row, waiting: context.waiting, past })
     const first = group.nodes[0]!
@@ -306,13 +306,13 @@ export class Why {
       count: group.nodes.length,
       nodes: group.nodes.slice(0, MANY_NODES).map(({ id }) => id),
       ...said,
-      ...(child === undefined || child.action === null ? {} : { action: child.action }),
+      action: child?.action ?? said.action,
       since: earliest(group.nodes.map(sinceOf)),
       until: earliest(group.nodes.map(untilOf)),
       details: details(first, facts),
       usual: known === undefined ? null : usualOf(group.kind, known),
-      ...(child === undefined ? {} : { child }),
-      ...((first as ItemNode).index === undefined ? {} : { item: (first as ItemNode).index }),
+      child,
+      item: (first as ItemNode).index,
     }
   }
 

@@ -2,7 +2,7 @@ import type { JobStatus } from "../../core/states.ts"
 
 /** The filter of a list of jobs. */
 export interface JobFilter {
-  readonly owner?: string
+  readonly owner?: string | undefined
   readonly statuses?: readonly JobStatus[] | undefined
   readonly workflow?: string | undefined
   /** Only with `workflow`. */

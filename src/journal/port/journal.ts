@@ -96,7 +96,7 @@ export interface Journal {
    */
   dueJobs(query: {
     readonly partitions: readonly number[]
-    readonly after?: DueJob
+    readonly after?: DueJob | undefined
     readonly at: number
     readonly limit: number
   }): Promise<DueJobs>

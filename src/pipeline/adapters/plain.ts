@@ -2,6 +2,7 @@
 import { z } from "zod"
 import { cut } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
+import { integerField, secondsField } from "../../definition/config-fields.ts"
 import { isTruthy } from "../../template/run/values.ts"
 import { defineBuiltInAdapter, type Emission, emission } from "../adapter.ts"
 import { getField, named, optionalName, unfit } from "./body.ts"
@@ -69,20 +70,12 @@ export const split = defineBuiltInAdapter({
 
 /** `batch`: gathers messages by count and time; the next adapter receives the list of their bodies. */
 const gatheringConfig = {
-  count: z
-    .int()
-    .min(1)
-    .max(10_000)
-    .default(100)
-    .describe("The most messages in one group, up to 10000. Default 100."),
-  seconds: z
-    .number()
-    .positive()
-    .max(86_400)
-    .default(1)
-    .describe(
-      "The longest wait after the first message of a group; then the group is complete as it is. Default 1.",
-    ),
+  count: integerField(10_000, 100, "The most messages in one group, up to 10000. Default 100."),
+  seconds: secondsField(
+    86_400,
+    1,
+    "The longest wait after the first message of a group; then the group is complete as it is. Default 1.",
+  ),
 }
 
 export const batch = defineBuiltInAdapter({

@@ -6,6 +6,7 @@ import { z } from "zod"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { groupBy } from "../../core/maps.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"
+import { integerField, secondsField } from "../../definition/config-fields.ts"
 import { mayPass, sqlState } from "../../journal/errors.ts"
 import { finalError, HandlerError } from "../../worker/fail.ts"
 import { AddressPolicy, checkHost, guardedLookup } from "../../worker/http/addresses.ts"
@@ -18,18 +19,8 @@ const connectionConfig = {
     .string()
     .regex(/^postgres(ql)?:\/\//, "A URL is required: postgresql://user:password@host/database")
     .describe('The database: postgresql://user:password@host/database. Write "{{ secrets.NAME }}".'),
-  timeout_seconds: z
-    .number()
-    .positive()
-    .max(86_400)
-    .default(30)
-    .describe("The timeout of one statement, and of connecting. Default 30."),
-  connections: z
-    .int()
-    .min(1)
-    .max(100)
-    .default(4)
-    .describe("The most connections to this database from one process. Default 4."),
+  timeout_seconds: secondsField(86_400, 30, "The timeout of one statement, and of connecting. Default 30."),
+  connections: integerField(100, 4, "The most connections to this database from one process. Default 4."),
 }
 
 type ConnectionConfig = z.output<z.ZodObject<typeof connectionConfig>>
@@ -240,18 +231,16 @@ const sourceConfig = z.strictObject({
   key: z
     .union([z.string().min(1), z.array(z.string().min(1)).min(1).max(8)])
     .describe("The column, or columns, that define the order of reading: unique together, and never null."),
-  rows_per_step: z
-    .int()
-    .min(1)
-    .max(100_000)
-    .default(1_000)
-    .describe("Rows read for one message; the next message continues. Default 1000."),
-  bytes_per_step: z
-    .int()
-    .min(1)
-    .max(64 * 1024 * 1024)
-    .default(1024 * 1024)
-    .describe("A step ends after the row that reaches this many bytes. Default 1 MiB."),
+  rows_per_step: integerField(
+    100_000,
+    1_000,
+    "Rows read for one message; the next message continues. Default 1000.",
+  ),
+  bytes_per_step: integerField(
+    64 * 1024 * 1024,
+    1024 * 1024,
+    "A step ends after the row that reaches this many bytes. Default 1 MiB.",
+  ),
   kind: z.string().min(1).default("default").describe('The kind of the emitted rows. Default "default".'),
 })
 

@@ -36,7 +36,7 @@ export interface Caller {
   /** The request was authenticated by a cookie. */
   readonly isSession?: boolean
   /** The API token, also that of a session. */
-  readonly tokenId?: string
+  readonly tokenId?: string | undefined
   readonly isLocalToken?: boolean
 }
 

@@ -78,7 +78,7 @@ export class Sessions {
       limits: tokenId === null ? noLimitsOfItsOwn : row,
       expiresAt,
       isSession: true,
-      ...(tokenId === null ? {} : { tokenId }),
+      tokenId: tokenId ?? undefined,
       isStillAllowed: async () => (await this.#find(id)) !== null,
     }
   }

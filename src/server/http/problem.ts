@@ -13,7 +13,7 @@ export interface ProblemDocument {
   readonly detail: string
   readonly code: string
   /** For 503 and 429: the seconds after which the request, or the entry of a bulk, may be sent again. */
-  readonly retry_after?: number
+  readonly retry_after?: number | undefined
   readonly [more: string]: unknown
 }
 
@@ -26,7 +26,7 @@ export function problemOf(error: UmbraError): ProblemDocument {
     detail: detailOf(error, status),
     code: error.code,
     ...detailsOf(error),
-    ...(status === 503 || status === 429 ? { retry_after: Number(error.details.retry_after ?? 1) } : {}),
+    retry_after: status === 503 || status === 429 ? Number(error.details.retry_after ?? 1) : undefined,
   }
 }
 
@@ -41,10 +41,10 @@ function detailOf({ code, message }: UmbraError, status: number): string {
 }
 
 /** Only lists of problems are sent: other details go to the log. */
-function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: number } {
+function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: number | undefined } {
   const errors = details.problems ?? details.errors
   const more = Number(details.more ?? 0)
-  return { ...(errors === undefined ? {} : { errors }), ...(more === 0 ? {} : { more_errors: more }) }
+  return { errors, more_errors: more === 0 ? undefined : more }
 }
 
 const errorsAnswered = 100

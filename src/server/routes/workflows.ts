@@ -209,8 +209,8 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       if (graph !== "true" && definition !== "true") return answer
       return sendInTurns(reply, {
         ...answer,
-        ...(graph === "true" ? { graph: await inTurns(compiledGraph(plan)) } : {}),
-        ...(definition === "true" ? { definition: plan.document } : {}),
+        graph: graph === "true" ? await inTurns(compiledGraph(plan)) : undefined,
+        definition: definition === "true" ? plan.document : undefined,
       })
     },
   )

@@ -78,7 +78,7 @@ async function load(modules: readonly string[], location: string | null): Promis
 function check(text: string, format: "json" | "yaml" | undefined) {
   const known = handlers.names().map(name => handlers.get(name)!)
   const catalog = handlerCatalog([...builtinSpecs, ...known])
-  return loadWorkflow(text, { handlers: catalog, ...(format === undefined ? {} : { format }) }).problems ?? []
+  return loadWorkflow(text, { handlers: catalog, format }).problems ?? []
 }
 
 function run({ id, task, parents }: Extract<ToChild, { type: "run" }>): void {

@@ -4,6 +4,7 @@
  * one is not ignored.
  */
 import { z } from "zod"
+import { integerField, secondsField } from "../../definition/config-fields.ts"
 import type { HandlerSpec } from "../../definition/handler.ts"
 
 const httpUrl = z.url({ protocol: /^https?$/, error: "An http or https URL is required" })
@@ -190,22 +191,20 @@ export const requestConfig = z
       .union([status, z.array(status).min(1).max(1000)])
       .optional()
       .describe("Statuses that mean success; any other fails the attempt. Default: 200 to 299."),
-    timeout_seconds: z
-      .number()
-      .positive()
-      .max(86_400)
-      .default(30)
-      .describe("The timeout of the whole request, including the body. Default 30."),
+    timeout_seconds: secondsField(
+      86_400,
+      30,
+      "The timeout of the whole request, including the body. Default 30.",
+    ),
     follow_redirects: z
       .union([z.boolean(), z.int().min(0).max(20)])
       .default(true)
       .describe("Whether to follow redirects, or how many; true means 5. Each address is checked again."),
-    max_response_bytes: z
-      .int()
-      .min(1)
-      .max(MAX_BODY)
-      .default(10 * 1024 * 1024)
-      .describe("A longer body fails the attempt. Default 10 MiB."),
+    max_response_bytes: integerField(
+      MAX_BODY,
+      10 * 1024 * 1024,
+      "A longer body fails the attempt. Default 10 MiB.",
+    ),
   })
   .refine(({ json, text }) => json === undefined || text === undefined, {
     message: "Give json or text, not both",
@@ -219,12 +218,11 @@ const savingConfig = requestConfig
       .describe(
         "The body is stored as an artifact with this name, while it arrives, instead of in the output.",
       ),
-    max_response_bytes: z
-      .int()
-      .min(1)
-      .max(MAX_CONTENT)
-      .default(10 * 1024 * 1024)
-      .describe("A longer body fails the attempt. Default 10 MiB; at most 16 MiB without save_as."),
+    max_response_bytes: integerField(
+      MAX_CONTENT,
+      10 * 1024 * 1024,
+      "A longer body fails the attempt. Default 10 MiB; at most 16 MiB without save_as.",
+    ),
   })
   .refine(config => config.save_as !== undefined || config.max_response_bytes <= MAX_BODY, {
     message: "Without save_as it is at most 16777216",
@@ -267,18 +265,8 @@ const mediaConfig = z
       .max(50)
       .default(["image/*", "video/*", "audio/*"])
       .describe("What the content may be, by its bytes. Default: images, video and audio."),
-    max_bytes: z
-      .int()
-      .min(1)
-      .max(MAX_CONTENT)
-      .default(1024 ** 3)
-      .describe("Longer content fails the attempt. Default 1 GiB."),
-    timeout_seconds: z
-      .number()
-      .positive()
-      .max(86_400)
-      .default(300)
-      .describe("The timeout of the whole download. Default 300."),
+    max_bytes: integerField(MAX_CONTENT, 1024 ** 3, "Longer content fails the attempt. Default 1 GiB."),
+    timeout_seconds: secondsField(86_400, 300, "The timeout of the whole download. Default 300."),
   })
   .refine(({ url, base64 }) => (url === undefined) !== (base64 === undefined), {
     message: "Give either url or base64, not both",
@@ -335,12 +323,7 @@ const chatConfig = z
       .record(z.string(), z.unknown())
       .optional()
       .describe("Further fields of the request that only this endpoint knows."),
-    timeout_seconds: z
-      .number()
-      .positive()
-      .max(86_400)
-      .default(120)
-      .describe("The timeout of the whole answer. Default 120."),
+    timeout_seconds: secondsField(86_400, 120, "The timeout of the whole answer. Default 120."),
   })
   .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), {
     message: "Give either prompt or messages, not both",

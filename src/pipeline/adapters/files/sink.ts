@@ -5,6 +5,7 @@ import { dirname } from "node:path"
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"
+import { secondsField } from "../../../definition/config-fields.ts"
 import { syncFolders } from "../../../sync-folders.ts"
 import { type AdapterContext, defineBuiltInAdapter, type Message } from "../../adapter.ts"
 import { refuseGathered } from "../body.ts"
@@ -27,12 +28,11 @@ const sinkConfig = {
       "Data is on the disk before the message is acknowledged: nothing is lost or duplicated even when the " +
         "machine dies. false: only when the process dies. Default true.",
     ),
-  release_seconds: z
-    .number()
-    .positive()
-    .max(3_600)
-    .default(5)
-    .describe("After this time without an append, another process may append to the file. Default 5."),
+  release_seconds: secondsField(
+    3_600,
+    5,
+    "After this time without an append, another process may append to the file. Default 5.",
+  ),
 }
 
 type SinkConfig = z.output<z.ZodObject<typeof sinkConfig>>

@@ -3,6 +3,7 @@ import { type FileHandle, open } from "node:fs/promises"
 import { z } from "zod"
 import type { Json } from "../../../core/json.ts"
 import type { AdapterSpec } from "../../../definition/adapter.ts"
+import { integerField } from "../../../definition/config-fields.ts"
 import { finalError, type HandlerError } from "../../../worker/fail.ts"
 import { type AdapterContext, defineBuiltInAdapter, type Message } from "../../adapter.ts"
 import { continuation, continuedAt, named, optionalName } from "../body.ts"
@@ -10,24 +11,17 @@ import { type AllowedFiles, readFault } from "./allowed.ts"
 
 const lineConfig = {
   path: z.string().min(1).describe("The file. It must be allowed by UMBRA_ALLOW_FILES."),
-  lines_per_step: z
-    .int()
-    .min(1)
-    .max(100_000)
-    .default(1_000)
-    .describe("Lines read for one message; the next message continues. Default 1000."),
-  bytes_per_step: z
-    .int()
-    .min(1)
-    .max(64 * 1024 * 1024)
-    .default(1024 * 1024)
-    .describe("A step ends after the line that reaches this many bytes. Default 1 MiB."),
-  max_line_bytes: z
-    .int()
-    .min(1)
-    .max(16 * 1024 * 1024)
-    .default(512 * 1024)
-    .describe("A longer line is invalid. Default 512 KiB."),
+  lines_per_step: integerField(
+    100_000,
+    1_000,
+    "Lines read for one message; the next message continues. Default 1000.",
+  ),
+  bytes_per_step: integerField(
+    64 * 1024 * 1024,
+    1024 * 1024,
+    "A step ends after the line that reaches this many bytes. Default 1 MiB.",
+  ),
+  max_line_bytes: integerField(16 * 1024 * 1024, 512 * 1024, "A longer line is invalid. Default 512 KiB."),
   kind: z.string().min(1).default("default").describe('The kind of the emitted lines. Default "default".'),
   invalid: z
     .enum(["fail", "emit", "skip"])
@@ -150,12 +144,11 @@ const fileSourceConfig = z.strictObject({
     .describe(
       "lines (default): each is emitted as { line, text }, and the chain ends. text: the next adapter receives { path, text }.",
     ),
-  max_text_bytes: z
-    .int()
-    .min(1)
-    .max(16 * 1024 * 1024)
-    .default(1024 * 1024)
-    .describe("With read: text, a longer file fails the message. Default 1 MiB."),
+  max_text_bytes: integerField(
+    16 * 1024 * 1024,
+    1024 * 1024,
+    "With read: text, a longer file fails the message. Default 1 MiB.",
+  ),
   as: optionalName("With read: text, the text is added to the message under this name."),
 })
 

@@ -78,11 +78,7 @@ new_jobs as (
     nullif(j[8], '')::json, nullif(j[9], '')::json, nullif(j[10], ''), nullif(j[11], '')::json,
     nullif(j[12], '')::json, j[13], j[14], j[15]::int, nullif(j[16], '')::uuid, j[17]::int, j[18]::bigint,
     nullif(j[19], ''), nullif(j[20], '')::uuid, nullif(j[21], '')
-  from (
-    select string_to_array(record, chr(31)) as j
-    from unnest(string_to_array($5::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($5) as n (j)
   where j[2]::int = any ((select ids from held)::int[])
   -- only in append_again
   on conflict do nothing
@@ -103,11 +99,7 @@ changed_jobs as (
     labels = nullif(c.j[12], '')::json
   from (
     select j, j[1]::uuid as id, j[2]::int as partition, j[3]::bigint as seq
-    from (
-      select string_to_array(record, chr(31)) as j
-      from unnest(string_to_array($6::text, chr(30))) as u (record)
-      offset 0
-    ) as n
+    from records($6) as n (j)
   ) as c
   where jobs.id = c.id and jobs.seq < c.seq and c.partition = any ((select ids from held)::int[])
 ),
@@ -133,11 +125,7 @@ answers as (
 messages as (
   insert into umbra.inbox (partition, job_id, sent_at, cause, command)
   select m[2]::int, m[3]::uuid, m[4]::bigint, m[5], m[6]::json
-  from (
-    select string_to_array(record, chr(31)) as m
-    from unnest(string_to_array($10::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($10) as n (m)
   where m[1]::int = any ((select ids from held)::int[])
   on conflict (cause) do nothing
 ),
@@ -151,11 +139,7 @@ begun as (
   select
     o[1]::int, o[2], o[3], o[4]::uuid, o[5]::int, o[6]::int, o[7]::int, o[8]::bigint,
     nullif(o[9], '')::bigint, nullif(o[10], '')::bigint, nullif(o[11], '')::bigint, o[12]::boolean, o[13]::int
-  from (
-    select string_to_array(record, chr(31)) as o
-    from unnest(string_to_array($11::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($11) as n (o)
   where o[1]::int = any ((select ids from held)::int[])
   on conflict (provider, external_id, job_id, node, item) do update
   set
@@ -166,11 +150,7 @@ leaving as materialized (
   select
     o[2]::uuid as job_id, nullif(o[3], '')::int as node, o[4]::int as item, o[5]::bigint as at, o[6] as operation,
     nullif(o[7], '')::bigint as slot_until
-  from (
-    select string_to_array(record, chr(31)) as o
-    from unnest(string_to_array($12::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($12) as n (o)
   where o[1]::int = any ((select ids from held)::int[])
 ),
 over as (
@@ -190,11 +170,7 @@ released as (
 holds as (
   insert into umbra.held (held, by)
   select h[3], h[2]::uuid
-  from (
-    select string_to_array(record, chr(31)) as h
-    from unnest(string_to_array($13::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($13) as n (h)
   where h[1]::int = any ((select ids from held)::int[])
   on conflict do nothing
 ),
@@ -202,11 +178,7 @@ holds as (
 definitions as (
   insert into umbra.definitions (hash, rules, used_at, definition)
   select distinct on (d[2]) d[2], d[3]::int, d[4]::bigint, d[5]::json
-  from (
-    select string_to_array(record, chr(31)) as d
-    from unnest(string_to_array($14::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($14) as n (d)
   where d[1]::int = any ((select ids from held)::int[])
   order by d[2], d[4]::bigint desc
   on conflict (hash) do update set used_at = greatest(definitions.used_at, excluded.used_at)
@@ -229,11 +201,7 @@ schedules as (
     end
   from (
     select r, r[1]::int as partition, r[2]::uuid as id, r[4]::bigint as last_tick
-    from (
-      select string_to_array(record, chr(31)) as r
-      from unnest(string_to_array($15::text, chr(30))) as u (record)
-      offset 0
-    ) as n
+    from records($15) as n (r)
   ) as c
   where
     s.id = c.id and (s.last_tick <= c.last_tick or s.revision <> c.r[3]::int)
@@ -251,11 +219,7 @@ fires as (
     case when f[6] <> 'queued' or (not s.has_other_times and s.paused_at is null) then nullif(f[8], '')
       when s.paused_at is null then 'the schedule was changed' else 'the schedule was paused' end,
     f[9]::int
-  from (
-    select string_to_array(record, chr(31)) as f
-    from unnest(string_to_array($16::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records($16) as n (f)
   left join schedules as s on s.id = f[2]::uuid
   where f[1]::int = any ((select ids from held)::int[])
   on conflict (schedule_id, tick, kind) do update

@@ -34,11 +34,7 @@ moved as (
 rows as (
   insert into umbra.node_stats (owner, workflow, version, hour, node, partition, data)
   select r[1], r[2], r[3]::int, r[4]::bigint, r[5], @partition::text::int, r[6]
-  from (
-    select string_to_array(record, chr(31)) as r
-    from unnest(string_to_array(@roll_ups::text, chr(30))) as u (record)
-    offset 0
-  ) as n
+  from records(@roll_ups) as n (r)
   where (select is_held from verdict)
   on conflict (owner, workflow, hour, version, node, partition) do update set data = excluded.data
 )
